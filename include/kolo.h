@@ -1,0 +1,271 @@
+/* kolo: all-reduce between the processes of one many-core machine.
+ *
+ * Every function that returns int returns 0 or a negative KOLO_ERR_*. Handles come out through the first
+ * parameter and are set only on success. Nothing here prints (unless KOLO_LOG asks for it), exits, aborts the
+ * process or installs a signal handler. Counts are in elements, sizes in bytes.
+ *
+ * Threads: a communicator is used by one thread at a time. A process may hold many communicators, and several
+ * threads of one process may each be a rank. Collectives block until this rank's part is done and `recv`
+ * holds the result; every rank of a communicator makes the same calls in the same order.
+ *
+ * Errors: after any error but KOLO_ERR_ARG and KOLO_ERR_UNSUPPORTED the communicator is broken for every
+ * rank, the output buffer is undefined, and only the queries, kolo_comm_failure, kolo_comm_abort and
+ * kolo_comm_destroy may be called; collectives return KOLO_ERR_STATE. kolo_error_message() tells what
+ * happened in words.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_H
+#define KOLO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KOLO_VERSION_MAJOR 0
+#define KOLO_VERSION_MINOR 1
+#define KOLO_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define KOLO_API __attribute__((visibility("default")))
+#else
+#define KOLO_API
+#endif
+
+#define KOLO_RANKS_MAX 1024 /* ranks of one communicator */
+
+/* Values. */
+
+enum {
+    KOLO_OK = 0,
+    KOLO_ERR_ARG = -1,         /* an argument, option or environment variable is wrong; nothing was done */
+    KOLO_ERR_SYSTEM = -2,      /* a system call failed */
+    KOLO_ERR_NO_SPACE = -3,    /* no room for the shared segment */
+    KOLO_ERR_TIMEOUT = -4,     /* the deadline passed before a peer came */
+    KOLO_ERR_PEER_DEAD = -5,   /* a peer ended, or left the communicator, while it was still needed */
+    KOLO_ERR_MISMATCH = -6,    /* ranks made different calls, or were created with different settings */
+    KOLO_ERR_ABORTED = -7,     /* a rank called kolo_comm_abort */
+    KOLO_ERR_VERSION = -8,     /* ranks run versions of kolo that cannot share a segment */
+    KOLO_ERR_UNSUPPORTED = -9, /* legal, but not available in this build or on this machine; nothing was done */
+    KOLO_ERR_STATE = -10       /* the communicator is broken, or was inherited through fork */
+};
+
+/* Element types. F16 is IEEE binary16, BF16 the upper half of a binary32; both are accumulated in binary32
+ * and rounded once, to nearest, ties to even. */
+typedef enum kolo_dtype {
+    KOLO_I8,
+    KOLO_U8,
+    KOLO_I16,
+    KOLO_U16,
+    KOLO_I32,
+    KOLO_U32,
+    KOLO_I64,
+    KOLO_U64,
+    KOLO_F16,
+    KOLO_BF16,
+    KOLO_F32,
+    KOLO_F64,
+    KOLO_DTYPES /* how many there are */
+} kolo_dtype;
+
+/* Reductions. Integer overflow wraps. AVG divides the sum, in the type of accumulation, by the number of
+ * ranks (integers: toward zero). MIN and MAX order -0 below +0 and return NaN if any input is one. A NaN in a
+ * result of two or more ranks is always the dtype's positive quiet NaN without payload. BAND, BOR and BXOR
+ * are for integers only. */
+typedef enum kolo_op {
+    KOLO_SUM,
+    KOLO_PROD,
+    KOLO_MIN,
+    KOLO_MAX,
+    KOLO_AVG,
+    KOLO_BAND,
+    KOLO_BOR,
+    KOLO_BXOR,
+    KOLO_OPS /* how many there are */
+} kolo_op;
+
+/* How an all-reduce moves its data. */
+typedef enum kolo_algorithm {
+    KOLO_ALGORITHM_AUTO, /* chosen by size, rank count and dtype */
+    KOLO_ONESHOT,        /* every rank reads every other rank's input and reduces all of it */
+    KOLO_MESH,           /* direct reduce-scatter, then direct all-gather */
+    KOLO_RING,           /* 2(N-1) steps between neighbours; float sums associate in ring order */
+    KOLO_CENTRAL,        /* parameter-server manner: rank 0 reduces for all */
+    KOLO_ALGORITHMS      /* how many there are */
+} kolo_algorithm;
+
+typedef enum kolo_collective {
+    KOLO_BARRIER,
+    KOLO_BROADCAST,
+    KOLO_ALLREDUCE,
+    KOLO_COLLECTIVES /* how many there are */
+} kolo_collective;
+
+KOLO_API const char *kolo_strerror(int status);                        /* "timeout", ...; never NULL */
+KOLO_API const char *kolo_version(void);                               /* "0.1.0" */
+KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);                /* "f32", ...; NULL if there is none such */
+KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);                    /* 0 if there is none such */
+KOLO_API const char *kolo_op_name(kolo_op op);                         /* "sum", ...; NULL if there is none such */
+KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype);           /* 1 or 0 */
+KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ...; NULL if there is none such */
+KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ...; NULL likewise */
+
+/* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never
+ * NULL; valid until the thread's next failing call. */
+KOLO_API const char *kolo_error_message(void);
+
+/* Life. */
+
+typedef struct kolo_comm kolo_comm; /* a communicator: one rank's place in a group of ranks */
+
+/* How to create a communicator. Begin with KOLO_OPTIONS_INIT; a field that keeps that value is taken from the
+ * environment, else from the default. */
+typedef struct kolo_options {
+    size_t options_bytes;      /* sizeof(kolo_options); set by KOLO_OPTIONS_INIT */
+    int rank;                  /* 0 .. size-1; -1: KOLO_RANK, else the launcher's variable */
+    int size;                  /* 1 .. KOLO_RANKS_MAX; -1: KOLO_SIZE, else the launcher's variable */
+    const char *job;           /* name that all ranks of this communicator share; letters, digits, '.', '_', '-'.
+                                  NULL: KOLO_JOB, else the launcher's */
+    int shm_fd;                /* inherited descriptor of an empty shared file, instead of a job name; stays the
+                                  caller's. -1: KOLO_SHM_FD, unless job is given */
+    kolo_algorithm algorithm;  /* AUTO: KOLO_ALGO, else by plan; rank 0's choice binds all */
+    int64_t timeout_ms;        /* longest wait for a peer within a call; -1: KOLO_TIMEOUT_MS, else 300000 */
+    int64_t create_timeout_ms; /* longest wait for all ranks to come; -1: KOLO_CREATE_TIMEOUT_MS, else 60000 */
+    size_t slot_bytes;         /* bytes of one chunk slot; each rank has KOLO_SLOTS. 0: KOLO_SLOT_BYTES, else by
+                                  rank count; rank 0's choice binds all */
+} kolo_options;
+
+#define KOLO_SLOTS 4 /* chunk slots of each rank in the segment */
+#define KOLO_OPTIONS_INIT                                                                                              \
+    { sizeof(kolo_options), -1, -1, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0 }
+
+/* Creates a communicator together with all other ranks; blocks until all have come or create_timeout_ms has
+ * passed. NULL options: everything from the environment; with nothing there, a communicator of one rank. The
+ * caller owns *comm and ends it with kolo_comm_destroy. Creations with the same job name follow one another.
+ * KOLO_ERR_ARG: an option or variable is wrong. KOLO_ERR_TIMEOUT: the message lists the ranks that never
+ * came. KOLO_ERR_NO_SPACE: the message tells need and limit. KOLO_ERR_MISMATCH: duplicate rank, different
+ * sizes. KOLO_ERR_VERSION, KOLO_ERR_PEER_DEAD, KOLO_ERR_SYSTEM: as above. */
+KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
+
+/* Leaves the communicator and frees it; waits for nobody. NULL is fine. In a forked child it frees only the
+ * child's copy. Always 0. */
+KOLO_API int kolo_comm_destroy(kolo_comm *comm);
+
+/* Breaks the communicator for all ranks: their present or next call returns KOLO_ERR_ABORTED. `code` is the
+ * caller's own and is shown by kolo_comm_failure. Waits for nobody. The caller's own later calls return
+ * KOLO_ERR_STATE. KOLO_ERR_STATE: it was broken before, or inherited through fork. */
+KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
+
+KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */
+KOLO_API int kolo_comm_size(const kolo_comm *comm);       /* number of ranks */
+KOLO_API int kolo_comm_local_rank(const kolo_comm *comm); /* among the ranks of this machine */
+KOLO_API int kolo_comm_local_size(const kolo_comm *comm); /* ranks on this machine */
+KOLO_API int kolo_comm_node(const kolo_comm *comm);       /* this machine's index, 0 .. nodes-1 */
+KOLO_API int kolo_comm_nodes(const kolo_comm *comm);      /* number of machines */
+
+/* The failure that broke a communicator, the same on every rank. */
+typedef struct kolo_failure {
+    int status;        /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */
+    int rank;          /* the rank at fault, or that called abort */
+    int reporter;      /* the rank that found it */
+    int code;          /* kolo_comm_abort's code; else 0 */
+    uint64_t call;     /* index of the reporter's call on this communicator, from 1; 0: outside a call */
+    char message[256]; /* the same in words */
+} kolo_failure;
+
+/* Fills *failure; never blocks. KOLO_ERR_ARG: NULL argument. */
+KOLO_API int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure);
+
+/* What this rank has done on this communicator since its creation. */
+typedef struct kolo_stats {
+    uint64_t calls;                 /* collectives begun */
+    uint64_t calls_by_algorithm[8]; /* all-reduces begun, by kolo_algorithm */
+    uint64_t payload_bytes;         /* sum of the calls' message sizes */
+    uint64_t sent_bytes;            /* data this rank put into the segment for others to read */
+    uint64_t received_bytes;        /* data this rank read from what others had put there */
+    uint64_t waits_slept;           /* waits that had to sleep in the kernel */
+    uint64_t waited_ns;             /* time in waits that went beyond spinning */
+    uint64_t segment_bytes;         /* size of the shared segment, all ranks together */
+} kolo_stats;
+
+/* Fills *stats; never blocks. KOLO_ERR_ARG: NULL argument. */
+KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
+
+/* Collectives. */
+
+/* recv[i] = op over all ranks of send[i], for i in 0 .. count-1, the same bits on every rank. send == recv
+ * works in place; otherwise the two must not overlap. Any alignment. The result depends on the inputs, the
+ * number of ranks, dtype and op only (see KOLO_RING for the exception): inputs are combined as a balanced
+ * binary tree over the ranks, split at the largest power of two below the count. With one rank the input is
+ * copied. KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size
+ * overflow. KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see above. */
+KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
+
+/* buffer[0 .. count-1] of rank `root` is copied to every other rank's buffer. The root may return before the
+ * others have copied. Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
+KOLO_API int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
+
+/* Returns once every rank has called it. Errors as kolo_allreduce. */
+KOLO_API int kolo_barrier(kolo_comm *comm);
+
+/* What kolo sees, for tools. */
+
+/* The machine as this process sees it. */
+typedef struct kolo_machine {
+    size_t machine_bytes;     /* sizeof(kolo_machine); set by the caller */
+    char cpu_model[64];       /* as /proc/cpuinfo has it, else "" */
+    char isa[128];            /* instruction sets found that matter here, e.g. "avx2 f16c avx512f" */
+    char kernels[32];         /* the reducer instance in use, e.g. "avx512" */
+    uint32_t cpus_online;     /* logical CPUs of the machine */
+    uint32_t cpus_allowed;    /* CPUs in this process's affinity mask */
+    uint32_t quota_millicpus; /* cgroup CPU limit in thousandths of a CPU; 0: none */
+    uint32_t numa_nodes;      /* at least 1 */
+    uint32_t l3_domains;      /* groups of allowed CPUs that share a last-level cache; at least 1 */
+    uint64_t l1d_bytes;       /* of one core; 0: unknown, here and below */
+    uint64_t l2_bytes;        /* of one core */
+    uint64_t l3_bytes;        /* of one L3 domain */
+    uint64_t memory_bytes;    /* of the machine */
+    uint64_t shm_total_bytes; /* size of /dev/shm; 0: not mounted or not readable */
+    uint64_t shm_free_bytes;  /* of that, free */
+    int io_uring;             /* 0: usable; else the negative errno with which the kernel refuses it */
+    int membarrier;           /* 0: usable; else the negative errno */
+    int pidfd;                /* 0: usable; else the negative errno */
+} kolo_machine;
+
+/* Fills *machine. KOLO_ERR_ARG: NULL or a wrong machine_bytes; or KOLO_CPU cannot be read. */
+KOLO_API int kolo_machine_query(kolo_machine *machine);
+
+/* What would run for a call, and how. */
+typedef struct kolo_plan {
+    size_t plan_bytes;        /* sizeof(kolo_plan); set by the caller */
+    kolo_algorithm algorithm; /* never AUTO */
+    size_t chunk_bytes;       /* bytes of the message that one pipeline step covers */
+    size_t chunks;            /* how many such steps */
+    size_t slot_bytes;        /* bytes of one slot */
+    size_t segment_bytes;     /* size of the segment for that many ranks */
+} kolo_plan;
+
+/* The plan for an all-reduce of `count` elements between `ranks` ranks of this machine under `options` (NULL:
+ * the environment); no communicator is needed. KOLO_ERR_ARG as kolo_allreduce and kolo_comm_create. */
+KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
+                             kolo_op op);
+
+/* One environment variable that kolo reads. */
+typedef struct kolo_variable {
+    const char *name;          /* "KOLO_RANK" */
+    const char *meaning;       /* one line */
+    const char *default_value; /* in words where it is not a constant */
+    const char *value;         /* as now set; NULL: not set */
+} kolo_variable;
+
+/* The variable at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL. */
+KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

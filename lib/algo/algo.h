@@ -1,0 +1,36 @@
+/* What api/ calls once a call's arguments are checked and the call has begun: one function an algorithm, each
+ * blocking, each 0 or the status with which the communicator broke. `send` may equal `recv`. At least two ranks. */
+#ifndef KOLO_ALGO_ALGO_H
+#define KOLO_ALGO_ALGO_H
+
+#include "algo/plan.h"
+#include "comm/comm.h"
+
+/* An all-reduce under way. */
+struct kolo_reduction {
+    const uint8_t *send;
+    uint8_t *recv;
+    size_t count;
+    const kolo_kernel *kernel;
+    struct kolo_answer plan;
+};
+
+int kolo_oneshot_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+int kolo_mesh_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+int kolo_central_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+
+/* The smallest messages: the whole input within this rank's lines. */
+int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel);
+
+int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root);
+int kolo_barrier_run(kolo_comm *comm);
+
+/* Elements of chunk `chunk`, and where it begins in the message. */
+static inline size_t kolo_chunk(const struct kolo_reduction *reduction, size_t chunk, size_t *first) {
+    *first = chunk * reduction->plan.chunk_count;
+    const size_t left = reduction->count - *first;
+    return left < reduction->plan.chunk_count ? left : reduction->plan.chunk_count;
+}
+
+#endif

@@ -1,0 +1,7 @@
+/* Barrier: the one-shot lines without a payload. */
+#include "algo/algo.h"
+
+int kolo_barrier_run(kolo_comm *comm) {
+    static const kolo_kernel nothing = {.element_bytes = 1};
+    return kolo_oneshot_lines(comm, NULL, NULL, 0, &nothing);
+}

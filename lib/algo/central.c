@@ -1,0 +1,58 @@
+/* Central, in the manner of a parameter server: all ranks push their input to rank 0, which reduces it in the canonical
+ * order and hands the result back. For comparison: rank 0 reads N-1 messages while the others wait.
+ *
+ * Chunk by chunk. Step 2c + 1: the workers' chunk c is in their slots. Step 2c + 2: the result is in rank 0's slot. A
+ * worker has taken the result of chunk c when it publishes step 2c + 3, the push of the next chunk; rank 0 has read the
+ * pushes of chunk c when it publishes step 2c + 2. */
+#include "algo/algo.h"
+
+#include <string.h>
+
+#include "comm/progress.h"
+
+enum { SERVER = 0 };
+
+static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
+    const size_t element_bytes = reduction->kernel->element_bytes;
+    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    int rc = kolo_step_await_all(comm, 2 * chunk + 1);
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->sources[rank] = kolo_slot(comm, rank, chunk);
+    comm->sources[SERVER] = reduction->send + first * element_bytes;
+    if (count)
+        reduction->kernel->fold(kolo_slot(comm, SERVER, chunk), reduction->recv + first * element_bytes, comm->sources,
+                                comm->size, count, comm->size);
+    comm->stats.sent_bytes += count * element_bytes;
+    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    kolo_step_publish(comm, 2 * chunk + 2);
+    return 0;
+}
+
+static int push_and_pull(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
+    const size_t element_bytes = reduction->kernel->element_bytes;
+    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    memcpy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+    kolo_step_publish(comm, 2 * chunk + 1);
+    int rc = kolo_step_await(comm, SERVER, 2 * chunk + 2);
+    if (rc < 0)
+        return rc;
+    memcpy(reduction->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
+    comm->stats.sent_bytes += count * element_bytes;
+    comm->stats.received_bytes += count * element_bytes;
+    return 0;
+}
+
+int kolo_central_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const size_t chunks = reduction->plan.chunks;
+    int rc = 0;
+    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
+        rc = kolo_slot_claim(comm, chunk);
+        if (rc == 0)
+            rc = comm->rank == SERVER ? serve(comm, reduction, chunk) : push_and_pull(comm, reduction, chunk);
+        kolo_slot_retire(comm, chunk, 2 * chunk + 3);
+    }
+    kolo_call_end(comm, 2 * chunks, chunks);
+    return rc;
+}

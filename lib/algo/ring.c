@@ -1,0 +1,113 @@
+/* Ring: 2(N-1) hops between neighbours, chunk by chunk. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce
+ * algorithms for clusters of workstations", 2009.
+ *
+ * A chunk is cut into one slice a rank. Reduce-scatter, hops 0 .. N-2: in hop h, rank r puts slice r - h into its slot,
+ * being its own input joined to the partial result that rank r - 1 put there in the hop before. All-gather, hops N-1 ..
+ * 2N-3: in hop N-1, rank r joins its input to the partial result of slice r + 1, which is then final; in each hop after
+ * that it passes on the final slice that rank r - 1 put into its slot in the hop before. At the end it takes the last
+ * slice from rank r - 1 without passing it on. Each rank puts N-1 partial and N-1 final slices into its slot: 2(N-1)/N
+ * of the message.
+ *
+ * A rank publishes step h + 1 of a chunk after hop h, and reads only from the slot of the rank before it. Partial
+ * results are of the accumulation type, so that F16 and BF16 are rounded once here as well; they have a part of the
+ * slot of their own, and so nothing in a slot is written twice in a chunk. A rank is done reading when it publishes its
+ * first hop of the next chunk.
+ *
+ * The sum of floats associates in ring order, a different one for each slice: the same bits on all ranks, since each
+ * slice is finished by one rank, but other bits than those of the other algorithms. */
+#include "algo/algo.h"
+
+#include <string.h>
+
+#include "comm/progress.h"
+
+/* Where a slice of a chunk lies: in the message, and in every rank's slot. */
+struct place {
+    size_t count;
+    size_t message_offset; /* bytes, as the next two */
+    size_t partial_offset;
+    size_t final_offset;
+};
+
+static struct place locate(const kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk,
+                           uint64_t slice) {
+    const kolo_kernel *kernel = reduction->kernel;
+    size_t first, within, count = kolo_chunk(reduction, chunk, &first);
+    struct place place;
+    place.count = kolo_plan_slice(count, kernel->element_bytes, comm->size, (uint32_t)(slice % comm->size), &within);
+    place.message_offset = (first + within) * kernel->element_bytes;
+    place.partial_offset = within * kernel->acc_bytes;
+    place.final_offset = reduction->plan.chunk_count * kernel->acc_bytes + within * kernel->element_bytes;
+    return place;
+}
+
+/* Hops 0 .. N-2: one partial slice into this rank's slot. */
+static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
+    const kolo_kernel *kernel = reduction->kernel;
+    const struct place place = locate(comm, reduction, chunk, comm->rank + comm->size - hop);
+    uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.partial_offset;
+    const uint8_t *own = reduction->send + place.message_offset;
+    const uint8_t *from = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk) + place.partial_offset;
+    if (hop == 0)
+        kernel->widen(to, own, place.count);
+    else
+        kernel->chain(to, from, own, place.count);
+    comm->stats.sent_bytes += place.count * kernel->acc_bytes;
+    comm->stats.received_bytes += hop == 0 ? 0 : place.count * kernel->acc_bytes;
+}
+
+/* Hops N-1 .. 2N-3: one final slice into this rank's slot and its `recv`. */
+static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
+    const kolo_kernel *kernel = reduction->kernel;
+    const struct place place = locate(comm, reduction, chunk, comm->rank + 2 * (uint64_t)comm->size - hop);
+    const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
+    uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.final_offset;
+    uint8_t *recv = reduction->recv + place.message_offset;
+    const size_t bytes = place.count * kernel->element_bytes;
+    if (hop == comm->size - 1) {
+        kernel->chain_end(to, recv, before + place.partial_offset, reduction->send + place.message_offset, place.count,
+                          comm->size);
+        comm->stats.received_bytes += place.count * kernel->acc_bytes;
+    } else {
+        memcpy(to, before + place.final_offset, bytes);
+        memcpy(recv, to, bytes);
+        comm->stats.received_bytes += bytes;
+    }
+    comm->stats.sent_bytes += bytes;
+}
+
+/* The slice that comes in last and goes no further. */
+static void take_last(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
+    const struct place place = locate(comm, reduction, chunk, (uint64_t)comm->rank + 2);
+    const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
+    const size_t bytes = place.count * reduction->kernel->element_bytes;
+    memcpy(reduction->recv + place.message_offset, before + place.final_offset, bytes);
+    comm->stats.received_bytes += bytes;
+}
+
+int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const uint32_t before = kolo_rank_before(comm, comm->rank), hops = 2 * (comm->size - 1);
+    int rc = 0;
+    for (size_t chunk = 0; rc == 0 && chunk < reduction->plan.chunks; chunk++) {
+        const uint64_t base = (uint64_t)chunk * hops;
+        rc = kolo_slot_claim(comm, chunk);
+        for (uint32_t hop = 0; rc == 0 && hop < hops; hop++) {
+            if (hop > 0)
+                rc = kolo_step_await(comm, before, base + hop);
+            if (rc < 0)
+                break;
+            if (hop < comm->size - 1)
+                pass_partial(comm, reduction, chunk, hop);
+            else
+                pass_final(comm, reduction, chunk, hop);
+            kolo_step_publish(comm, base + hop + 1);
+        }
+        if (rc == 0)
+            rc = kolo_step_await(comm, before, base + hops);
+        if (rc == 0)
+            take_last(comm, reduction, chunk);
+        kolo_slot_retire(comm, chunk, base + hops + 1);
+    }
+    kolo_call_end(comm, reduction->plan.chunks * (uint64_t)hops, reduction->plan.chunks);
+    return rc;
+}

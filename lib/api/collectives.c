@@ -1,0 +1,147 @@
+/* The collectives: checks, the call's stamp, then straight to the algorithm. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/status.h"
+#include "comm/failure.h"
+#include "comm/progress.h"
+#include "cpu/fpenv.h"
+
+/* Why a communicator cannot be used. */
+__attribute__((cold)) static int unusable(const char *function, const kolo_comm *comm) {
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", function);
+    if (!comm->token->ours)
+        return kolo_fail(KOLO_ERR_STATE,
+                         "rank %" PRIu32 ": %s: the communicator was inherited through fork; only the"
+                         " process that created it can use it",
+                         comm->rank, function);
+    kolo_failure failure;
+    kolo_failure_describe(comm, &failure);
+    return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": %s: the communicator is broken: %s", comm->rank, function,
+                     failure.status ? failure.message : "it was aborted");
+}
+
+static bool usable(const kolo_comm *comm) {
+    return __builtin_expect(comm && comm->token->usable, 1);
+}
+
+/* What is wrong with a message of `count` elements of `dtype`; 0 if nothing is. */
+static int check_message(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
+    if ((unsigned)dtype >= KOLO_DTYPES)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", comm->rank, function,
+                         (int)dtype);
+    if (count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", comm->rank,
+                         function, count, kolo_dtype_name(dtype));
+    return 0;
+}
+
+static bool overlaps(const void *send, const void *recv, size_t bytes) {
+    const uintptr_t a = (uintptr_t)send, b = (uintptr_t)recv;
+    return a != b && (a < b ? b - a : a - b) < bytes;
+}
+
+__attribute__((cold)) static int explain_allreduce(const kolo_comm *comm, const void *send, const void *recv,
+                                                   size_t count, kolo_dtype dtype, kolo_op op) {
+    static const char *const function = "kolo_allreduce";
+    int rc = check_message(function, comm, count, dtype);
+    if (rc < 0)
+        return rc;
+    if ((unsigned)op >= KOLO_OPS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", comm->rank, function,
+                         (int)op);
+    if (!kolo_op_supports(op, dtype))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", comm->rank, function,
+                         kolo_op_name(op), kolo_dtype_name(dtype));
+    if (!send || !recv)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->rank, function,
+                         send ? "recv" : "send", count);
+    return kolo_fail(KOLO_ERR_ARG,
+                     "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
+                     " address for in place",
+                     comm->rank, function, send, recv, count * kolo_dtype_bytes(dtype));
+}
+
+static bool allreduce_is_legal(const void *send, const void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS || !kolo_op_supports(op, dtype))
+        return false;
+    const size_t element_bytes = kolo_dtype_bytes(dtype);
+    return count == 0 ||
+           (count <= SIZE_MAX / 2 / element_bytes && send && recv && !overlaps(send, recv, count * element_bytes));
+}
+
+static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
+        [KOLO_ONESHOT] = kolo_oneshot_run,
+        [KOLO_MESH] = kolo_mesh_run,
+        [KOLO_RING] = kolo_ring_run,
+        [KOLO_CENTRAL] = kolo_central_run,
+    };
+    struct kolo_reduction reduction = {.send = send, .recv = recv, .count = count};
+    reduction.kernel = &comm->reducer->kernels[dtype][op];
+    const struct kolo_question question = {
+        .count = count, .element_bytes = reduction.kernel->element_bytes, .acc_bytes = reduction.kernel->acc_bytes};
+    reduction.plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
+    comm->stats.calls_by_algorithm[reduction.plan.algorithm]++;
+    return algorithms[reduction.plan.algorithm](comm, &reduction);
+}
+
+int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    if (!usable(comm))
+        return unusable("kolo_allreduce", comm);
+    if (__builtin_expect(!allreduce_is_legal(send, recv, count, dtype, op), 0))
+        return explain_allreduce(comm, send, recv, count, dtype, op);
+    const size_t bytes = count * kolo_dtype_bytes(dtype);
+    comm->stats.calls++;
+    comm->stats.payload_bytes += bytes;
+    if (comm->size == 1) {
+        if (count && send != recv)
+            memcpy(recv, send, bytes);
+        return 0;
+    }
+    kolo_call_begin(comm, KOLO_ALLREDUCE, dtype, op, 0, count);
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    int rc;
+    if (bytes <= KOLO_LINES_BYTES_MAX && comm->settings.algorithm <= KOLO_ONESHOT) {
+        comm->stats.calls_by_algorithm[KOLO_ONESHOT]++;
+        rc = kolo_oneshot_lines(comm, send, recv, count, &comm->reducer->kernels[dtype][op]);
+    } else {
+        rc = reduce_planned(comm, send, recv, count, dtype, op);
+    }
+    kolo_fpenv_leave(callers_fpenv);
+    return rc;
+}
+
+int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
+    static const char *const function = "kolo_broadcast";
+    if (!usable(comm))
+        return unusable(function, comm);
+    int rc = check_message(function, comm, count, dtype);
+    if (rc < 0)
+        return rc;
+    if (root < 0 || (uint32_t)root >= comm->size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, comm->rank,
+                         function, root, comm->size - 1);
+    if (count && !buffer)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: buffer is NULL with count %zu", comm->rank, function,
+                         count);
+    const size_t bytes = count * kolo_dtype_bytes(dtype);
+    comm->stats.calls++;
+    comm->stats.payload_bytes += bytes;
+    if (comm->size == 1)
+        return 0;
+    kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
+    return kolo_broadcast_run(comm, buffer, bytes, (uint32_t)root);
+}
+
+int kolo_barrier(kolo_comm *comm) {
+    if (!usable(comm))
+        return unusable("kolo_barrier", comm);
+    comm->stats.calls++;
+    if (comm->size == 1)
+        return 0;
+    kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
+    return kolo_barrier_run(comm);
+}

@@ -1,0 +1,79 @@
+/* Life of a communicator, and the questions one can ask it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "algo/plan.h"
+#include "base/status.h"
+#include "comm/create.h"
+#include "comm/failure.h"
+
+int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
+    struct kolo_settings settings;
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_create: comm is NULL");
+    int rc = kolo_settings_resolve(&settings, options);
+    return rc < 0 ? rc : kolo_comm_make(comm, &settings, kolo_plan_settings);
+}
+
+int kolo_comm_destroy(kolo_comm *comm) {
+    if (!comm)
+        return 0;
+    if (comm->segment.header && comm->token->ours)
+        kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
+    kolo_comm_free(comm);
+    return 0;
+}
+
+int kolo_comm_abort(kolo_comm *comm, int code) {
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
+    if (!comm->token->usable)
+        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_abort: the communicator is broken already",
+                         comm->rank);
+    if (comm->segment.header)
+        kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+    comm->token->usable = false;
+    return 0;
+}
+
+int kolo_comm_rank(const kolo_comm *comm) {
+    return (int)comm->rank;
+}
+
+int kolo_comm_size(const kolo_comm *comm) {
+    return (int)comm->size;
+}
+
+int kolo_comm_local_rank(const kolo_comm *comm) {
+    return (int)comm->rank;
+}
+
+int kolo_comm_local_size(const kolo_comm *comm) {
+    return (int)comm->size;
+}
+
+int kolo_comm_node(const kolo_comm *comm) {
+    (void)comm;
+    return 0;
+}
+
+int kolo_comm_nodes(const kolo_comm *comm) {
+    (void)comm;
+    return 1;
+}
+
+int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
+    if (!comm || !failure)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_failure: %s is NULL", comm ? "failure" : "comm");
+    kolo_failure_describe(comm, failure);
+    return 0;
+}
+
+int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
+    if (!comm || !stats)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: %s is NULL", comm ? "stats" : "comm");
+    *stats = comm->stats;
+    stats->waits_slept = comm->waiter.slept;
+    stats->waited_ns = comm->waiter.waited_ns;
+    return 0;
+}

@@ -1,0 +1,120 @@
+/* What kolo sees of the machine, and what it would do on it: for tools. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "algo/plan.h"
+#include "base/environment.h"
+#include "base/status.h"
+#include "comm/options.h"
+#include "cpu/features.h"
+#include "cpu/quota.h"
+#include "cpu/topology.h"
+#include "net/uring.h"
+#include "reduce/reducer.h"
+#include "sync/fence.h"
+
+static void read_cpu_model(char *model, size_t model_bytes) {
+    model[0] = '\0';
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file)
+        return;
+    char line[512];
+    while (!model[0] && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        colon += strspn(colon, ": \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(model, model_bytes, "%s", colon);
+    }
+    fclose(file);
+}
+
+static void read_shm(kolo_machine *machine) {
+    struct statvfs mount;
+    if (statvfs("/dev/shm", &mount) < 0)
+        return;
+    machine->shm_total_bytes = (uint64_t)mount.f_blocks * mount.f_frsize;
+    machine->shm_free_bytes = (uint64_t)mount.f_bavail * mount.f_frsize;
+}
+
+static int probe_pidfd(void) {
+    int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+int kolo_machine_query(kolo_machine *machine) {
+    if (!machine || machine->machine_bytes != sizeof *machine)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_machine_query: machine_bytes must be set to sizeof(kolo_machine)");
+    uint32_t mask;
+    int rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    if (rc < 0)
+        return rc;
+    kolo_cpu_set allowed;
+    kolo_topology topology;
+    kolo_cpu_set_allowed(&allowed);
+    kolo_topology_read(&topology, &allowed);
+    *machine = (kolo_machine){.machine_bytes = sizeof *machine,
+                              .cpus_online = topology.cpus_online,
+                              .cpus_allowed = kolo_cpu_set_count(&allowed),
+                              .quota_millicpus = kolo_quota_read(),
+                              .numa_nodes = topology.numa_nodes,
+                              .l3_domains = topology.l3_domains,
+                              .l1d_bytes = topology.l1d_bytes,
+                              .l2_bytes = topology.l2_bytes,
+                              .l3_bytes = topology.l3_bytes,
+                              .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+                              .io_uring = kolo_uring_probe(),
+                              .membarrier = kolo_fence_register(),
+                              .pidfd = probe_pidfd()};
+    const uint32_t features = kolo_cpu_features();
+    read_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
+    kolo_cpu_features_format(features, machine->isa, sizeof machine->isa);
+    snprintf(machine->kernels, sizeof machine->kernels, "%s", kolo_reducer_select(features & mask)->name);
+    read_shm(machine);
+    return 0;
+}
+
+int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
+                    kolo_op op) {
+    kolo_options hypothetical = KOLO_OPTIONS_INIT;
+    if (options)
+        hypothetical = *options;
+    if (!plan || plan->plan_bytes != sizeof *plan)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: plan_bytes must be set to sizeof(kolo_plan)");
+    if (!kolo_op_supports(op, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: count %zu, dtype %d, op %d: no such all-reduce", count,
+                         (int)dtype, (int)op);
+    hypothetical.rank = 0;
+    hypothetical.size = ranks < 0 ? 0 : ranks; /* a negative one would mean: from the environment */
+    hypothetical.job = "plan";
+    struct kolo_settings settings;
+    int rc = kolo_settings_resolve(&settings, &hypothetical);
+    if (rc < 0)
+        return rc;
+    kolo_cpu_set allowed;
+    kolo_topology topology;
+    struct kolo_shared_settings shared;
+    kolo_cpu_set_allowed(&allowed);
+    kolo_topology_read(&topology, &allowed);
+    kolo_plan_settings(&shared, settings.algorithm, (uint32_t)ranks, settings.slot_bytes, &topology);
+    const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
+    const struct kolo_question question = {
+        .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};
+    const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
+    *plan =
+        (kolo_plan){.plan_bytes = sizeof *plan,
+                    .algorithm = answer.algorithm,
+                    .chunk_bytes = answer.chunk_count * kernel->element_bytes,
+                    .chunks = answer.lines ? 1 : answer.chunks,
+                    .slot_bytes = settings.slot_bytes,
+                    .segment_bytes = ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes).bytes : 0};
+    return 0;
+}

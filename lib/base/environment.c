@@ -1,0 +1,89 @@
+#include "base/environment.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+struct descriptor {
+    const char *name;
+    const char *meaning;
+    const char *default_value;
+};
+
+static const struct descriptor table[KOLO_VARIABLES] = {
+    [KOLO_VARIABLE_RANK] = {"KOLO_RANK", "this process's rank, 0 to size-1", "the launcher's, else 0"},
+    [KOLO_VARIABLE_SIZE] = {"KOLO_SIZE", "number of ranks, 1 to 1024", "the launcher's, else 1"},
+    [KOLO_VARIABLE_JOB] = {"KOLO_JOB", "name that the ranks of one job share", "the launcher's"},
+    [KOLO_VARIABLE_SHM_FD] = {"KOLO_SHM_FD", "inherited descriptor of the job's shared file, instead of a name",
+                              "none; kolorun sets it"},
+    [KOLO_VARIABLE_LOCAL_RANK] = {"KOLO_LOCAL_RANK", "rank among those of this machine", "KOLO_RANK"},
+    [KOLO_VARIABLE_LOCAL_SIZE] = {"KOLO_LOCAL_SIZE", "ranks on this machine", "KOLO_SIZE"},
+    [KOLO_VARIABLE_ALGO] = {"KOLO_ALGO", "all-reduce algorithm: auto, oneshot, mesh, ring, central; rank 0's counts",
+                            "auto"},
+    [KOLO_VARIABLE_WAIT] = {"KOLO_WAIT", "how to wait: auto, spin, yield, sleep", "auto: by ranks, cores and quota"},
+    [KOLO_VARIABLE_CPU] = {"KOLO_CPU", "instruction sets to use: avx512, avx2, neon, portable, comma-separated",
+                           "all that the CPU has"},
+    [KOLO_VARIABLE_SLOT_BYTES] = {"KOLO_SLOT_BYTES", "bytes of one chunk slot, of 4 a rank; rank 0's counts",
+                                  "1 MiB; less from 65 ranks on"},
+    [KOLO_VARIABLE_TIMEOUT_MS] = {"KOLO_TIMEOUT_MS", "longest wait for a peer within a call, in ms", "300000"},
+    [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS", "longest wait for all ranks at creation, in ms",
+                                         "60000"},
+    [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off"},
+};
+
+const char *kolo_environment_name(kolo_variable_index variable) {
+    return table[variable].name;
+}
+
+const char *kolo_environment_text(kolo_variable_index variable) {
+    const char *text = getenv(table[variable].name);
+    return text && *text ? text : NULL;
+}
+
+int kolo_variable_get(size_t index, kolo_variable *variable) {
+    if (!variable)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: variable is NULL");
+    if (index >= KOLO_VARIABLES)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: there are %d variables", index, KOLO_VARIABLES);
+    const struct descriptor *found = &table[index];
+    *variable = (kolo_variable){found->name, found->meaning, found->default_value, getenv(found->name)};
+    return 0;
+}
+
+int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    bool starts_well = *text == '-' || (*text >= '0' && *text <= '9');
+    if (!starts_well || end == text || *end != '\0' || errno == ERANGE || parsed < low || parsed > high)
+        return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be a whole number from %" PRId64 " to %" PRId64, name, text, low,
+                         high);
+    *value = parsed;
+    return 0;
+}
+
+int kolo_environment_integer(kolo_variable_index variable, int64_t low, int64_t high, int64_t *value) {
+    const char *text = kolo_environment_text(variable);
+    return text ? kolo_integer_parse(table[variable].name, text, low, high, value) : 0;
+}
+
+int kolo_environment_choice(kolo_variable_index variable, const char *const *names, int *index) {
+    const char *text = kolo_environment_text(variable);
+    if (!text)
+        return 0;
+    char known[256] = "";
+    size_t used = 0;
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *index = i;
+            return 0;
+        }
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be one of %s", table[variable].name, text, known);
+}

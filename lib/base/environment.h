@@ -1,0 +1,40 @@
+/* The environment variables that kolo reads: one table of them all, and strict parsers. A value that cannot be read is
+ * KOLO_ERR_ARG with a message that quotes it, never silently a default. */
+#ifndef KOLO_BASE_ENVIRONMENT_H
+#define KOLO_BASE_ENVIRONMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum kolo_variable_index {
+    KOLO_VARIABLE_RANK,
+    KOLO_VARIABLE_SIZE,
+    KOLO_VARIABLE_JOB,
+    KOLO_VARIABLE_SHM_FD,
+    KOLO_VARIABLE_LOCAL_RANK,
+    KOLO_VARIABLE_LOCAL_SIZE,
+    KOLO_VARIABLE_ALGO,
+    KOLO_VARIABLE_WAIT,
+    KOLO_VARIABLE_CPU,
+    KOLO_VARIABLE_SLOT_BYTES,
+    KOLO_VARIABLE_TIMEOUT_MS,
+    KOLO_VARIABLE_CREATE_TIMEOUT_MS,
+    KOLO_VARIABLE_LOG,
+    KOLO_VARIABLES
+} kolo_variable_index;
+
+const char *kolo_environment_name(kolo_variable_index variable);
+
+/* The value; NULL where it is not set or empty. */
+const char *kolo_environment_text(kolo_variable_index variable);
+
+/* Reads `text`, the value of something called `name`, as a decimal integer from low to high. */
+int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value);
+
+/* Reads a variable as an integer; leaves *value alone where it is not set. */
+int kolo_environment_integer(kolo_variable_index variable, int64_t low, int64_t high, int64_t *value);
+
+/* Reads a variable as one of the NULL-terminated names and sets *index; leaves it alone where it is not set. */
+int kolo_environment_choice(kolo_variable_index variable, const char *const *names, int *index);
+
+#endif

@@ -1,0 +1,35 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 1024 };
+
+static _Thread_local char message[MESSAGE_BYTES];
+
+const char *kolo_error_message(void) {
+    return message;
+}
+
+int kolo_fail(int status, const char *format, ...) {
+    /* The arguments may quote the present message, so the new one is built beside it. */
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(message, text, sizeof message);
+    return status;
+}
+
+int kolo_fail_system(int errno_value, const char *format, ...) {
+    char text[MESSAGE_BYTES - 160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char reason[128];
+    snprintf(message, sizeof message, "%s: %s", text, strerror_r(errno_value, reason, sizeof reason));
+    return KOLO_ERR_SYSTEM;
+}

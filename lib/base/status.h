@@ -1,0 +1,15 @@
+/* Failing with words: the text behind kolo_error_message(). One buffer per thread, written on failure only.
+ */
+#ifndef KOLO_BASE_STATUS_H
+#define KOLO_BASE_STATUS_H
+
+#include "kolo.h"
+
+/* Stores the formatted text as this thread's error message and returns `status`, so that a caller can write
+ * `return kolo_fail(KOLO_ERR_ARG, ...)`. */
+int kolo_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+/* The same for a failed system call: appends ": <text of errno_value>" and returns KOLO_ERR_SYSTEM. */
+int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+#endif

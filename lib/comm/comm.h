@@ -1,0 +1,51 @@
+/* A communicator as its own rank holds it. What ranks share is in shm/layout.h. */
+#ifndef KOLO_COMM_COMM_H
+#define KOLO_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kolo.h"
+#include "base/log.h"
+#include "comm/liveness.h"
+#include "reduce/reducer.h"
+#include "shm/segment.h"
+#include "sync/wait.h"
+
+/* A page of its own that a forked child finds zeroed, so that using an inherited communicator costs one look here. */
+struct kolo_token {
+    bool usable; /* false too once the communicator is broken */
+    bool ours;   /* false in a forked child only */
+};
+
+struct kolo_comm {
+    uint32_t rank;
+    uint32_t size;
+    struct kolo_token *token;
+    const kolo_reducer *reducer;
+    struct kolo_segment segment;       /* header is NULL with one rank */
+    struct kolo_shared_signal *signal; /* this rank's */
+
+    /* See comm/progress.h. */
+    uint64_t calls;                 /* collectives begun */
+    uint64_t stamp;                 /* what the present one is */
+    uint64_t step;                  /* steps of all calls before the present one */
+    uint64_t ticket;                /* slot uses of all calls before the present one */
+    uint64_t slot_free[KOLO_SLOTS]; /* the step at which all peers are done with what a slot held */
+    uint64_t *peer_steps;           /* one a rank: progress last seen of it */
+    uint64_t line_rounds;           /* see algo/oneshot.c */
+
+    const void **sources; /* one a rank: inputs of a fold */
+    uint8_t *unpacked;    /* one set of lines' payload a rank */
+
+    struct kolo_shared_settings settings; /* a private copy of the header's */
+    kolo_waiter waiter;
+    struct kolo_liveness liveness;
+    kolo_log_level log_level;
+    kolo_stats stats;
+};
+
+/* Frees what creation allocated, whatever part of it is there. The segment is left or, in a forked child, forgotten. */
+void kolo_comm_free(kolo_comm *comm);
+
+#endif

@@ -1,0 +1,270 @@
+#include "comm/create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/failure.h"
+#include "comm/rendezvous.h"
+#include "cpu/quota.h"
+
+/* Rank 0's part: the segment. */
+
+/* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
+static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, size_t bytes) {
+    segment->offset = kolo_fetch_add(&job->header->file_end, bytes);
+    segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
+    if (segment->fd < 0)
+        return kolo_fail_system(errno, "duplicating the job file's descriptor");
+    int rc = kolo_segment_allocate(segment->fd, segment->offset, bytes);
+    if (rc != KOLO_ERR_NO_SPACE || !job->path[0])
+        return rc;
+    close(segment->fd);
+    segment->offset = 0;
+    segment->fd = memfd_create("kolo", MFD_CLOEXEC);
+    if (segment->fd < 0)
+        return rc; /* the message of the attempt that failed first */
+    kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
+             bytes);
+    return kolo_segment_allocate(segment->fd, 0, bytes);
+}
+
+static int offer_segment(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
+    const struct kolo_settings *settings = job->settings;
+    struct kolo_segment *segment = &comm->segment;
+    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes).bytes;
+    void *mapping;
+    int rc = allocate_segment(job, segment, bytes);
+    if (rc == 0)
+        rc = kolo_segment_map(segment->fd, segment->offset, bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    kolo_segment_view(segment, mapping, comm->size, settings->slot_bytes);
+    segment->counted = true;
+
+    kolo_topology topology;
+    kolo_cpu_set allowed;
+    kolo_cpu_set_allowed(&allowed);
+    kolo_topology_read(&topology, &allowed);
+    struct kolo_shared_header *shared = segment->header;
+    shared->layout = KOLO_LAYOUT;
+    shared->ranks = comm->size;
+    shared->slot_bytes = settings->slot_bytes;
+    shared->segment_bytes = bytes;
+    decide(&shared->settings, settings->algorithm, comm->size, settings->slot_bytes, &topology);
+    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size));
+
+    struct kolo_job_header *header = job->header;
+    header->segment_offset = segment->offset;
+    header->segment_bytes = bytes;
+    header->slot_bytes = settings->slot_bytes;
+    header->segment_pid = (uint32_t)getpid();
+    header->segment_fd = segment->offset ? -1 : segment->fd;
+    header->mapping = (uint64_t)(uintptr_t)mapping;
+    kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
+    return 0;
+}
+
+/* The others' part. */
+
+static int open_segment(struct kolo_segment *segment, const struct kolo_job *job, uint32_t pid, int32_t fd) {
+    if (fd < 0) {
+        segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
+        return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%" PRId32, pid, fd);
+    segment->fd = open(path, O_RDWR | O_CLOEXEC);
+    return segment->fd < 0
+               ? kolo_fail_system(errno, "opening rank 0's memfd as %s (/dev/shm had no room: enlarge it)", path)
+               : 0;
+}
+
+static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
+    struct kolo_job_header *header = job->header;
+    int64_t pause_ns = 0;
+    while (kolo_load_acquire(&header->offer) < job->epoch) { /* pairs with offer_segment */
+        int rc = kolo_job_wait(job, &pause_ns);
+        if (rc < 0)
+            return rc;
+    }
+    /* Copies first, then checks of the copies. */
+    const uint64_t offset = header->segment_offset, bytes = header->segment_bytes, slot_bytes = header->slot_bytes;
+    const uint32_t pid = header->segment_pid;
+    const uint64_t address = header->mapping;
+    struct kolo_segment *segment = &comm->segment;
+    int rc = open_segment(segment, job, pid, header->segment_fd);
+    if (rc < 0)
+        return rc;
+    struct stat found;
+    if (slot_bytes == 0 || slot_bytes % KOLO_PAGE_BYTES || slot_bytes > UINT64_C(1) << 30 || offset % KOLO_PAGE_BYTES ||
+        bytes != kolo_layout_compute(comm->size, slot_bytes).bytes || fstat(segment->fd, &found) < 0 ||
+        found.st_uid != geteuid() || offset > (uint64_t)found.st_size || bytes > (uint64_t)found.st_size - offset)
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "rank %" PRIu32 ": the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
+                         ", slots of %" PRIu64 ")",
+                         comm->rank, bytes, offset, slot_bytes);
+    segment->offset = offset;
+    /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. */
+    const bool same_process = pid == (uint32_t)getpid() && kolo_process_own_start() == header->creator_start;
+    void *mapping = (void *)(uintptr_t)address;
+    if (!same_process)
+        rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    kolo_segment_view(segment, mapping, comm->size, slot_bytes);
+    if (same_process)
+        kolo_segment_borrow(segment);
+    return 0;
+}
+
+/* Everyone's part. */
+
+static void introduce(kolo_comm *comm) {
+    struct kolo_shared_member *self = &comm->segment.members[comm->rank];
+    self->pid = (uint32_t)getpid();
+    self->start = kolo_process_own_start();
+    self->membarrier = kolo_fence_register() == 0;
+    kolo_cpu_set_allowed(&self->cpus);
+    kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
+}
+
+/* Says that this rank is ready and waits until all are. */
+static int complete(kolo_comm *comm, struct kolo_job *job) {
+    int64_t pause_ns = 0;
+    kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with rank 0's loop below */
+    for (uint32_t rank = 0; comm->rank == 0 && rank < comm->size; rank++) {
+        while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
+            int rc = kolo_job_wait(job, &pause_ns);
+            if (rc < 0)
+                return rc;
+        }
+    }
+    if (comm->rank == 0) {
+        kolo_job_unlink(job);
+        kolo_store_release(&job->header->complete, job->epoch); /* pairs with the loop below */
+        return 0;
+    }
+    while (kolo_load_acquire(&job->header->complete) < job->epoch) {
+        int rc = kolo_job_wait(job, &pause_ns);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
+ * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins keeps the one it
+ * waits for from running: give way almost at once, but sleep only after many others have had their turn. */
+static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
+    static const struct {
+        uint32_t spins, yields;
+    } budgets[] = {
+        [KOLO_WAIT_AUTO] = {20000, 20}, /* with a processor for each rank */
+        [KOLO_WAIT_SPIN] = {200000, 0},
+        [KOLO_WAIT_YIELD] = {50, 200},
+        [KOLO_WAIT_SLEEP] = {50, 0},
+    };
+    kolo_cpu_set all = {{0}};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        kolo_cpu_set_merge(&all, &comm->segment.members[rank].cpus);
+        comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
+    }
+    const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
+    const bool fits = comm->size <= cpus && (quota == 0 || quota >= comm->size * UINT32_C(1000));
+    if (mode == KOLO_WAIT_AUTO && !fits)
+        mode = KOLO_WAIT_YIELD;
+    comm->waiter.spins = budgets[mode].spins;
+    comm->waiter.yields = budgets[mode].yields;
+    comm->waiter.check = kolo_failure_check;
+    comm->waiter.owner = comm;
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
+             comm->size, cpus, quota ? " with a quota" : "");
+}
+
+static int allocate_own(kolo_comm *comm) {
+    comm->token = mmap(NULL, KOLO_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (comm->token == MAP_FAILED) {
+        comm->token = NULL;
+        return kolo_fail_system(errno, "mapping a page");
+    }
+    if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
+        return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
+    *comm->token = (struct kolo_token){.usable = true, .ours = true};
+    comm->peer_steps = calloc(comm->size, sizeof *comm->peer_steps);
+    comm->sources = calloc(comm->size, sizeof *comm->sources);
+    comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
+    if (!comm->peer_steps || !comm->sources || !comm->unpacked)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
+    return kolo_liveness_create(&comm->liveness, comm->size);
+}
+
+static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
+    int rc = comm->rank == 0 ? offer_segment(comm, job, decide) : accept_segment(comm, job);
+    if (rc < 0)
+        return rc;
+    introduce(comm);
+    rc = complete(comm, job);
+    if (rc < 0)
+        return rc;
+    comm->settings = comm->segment.header->settings;
+    comm->signal = &comm->segment.signals[comm->rank];
+    comm->stats.segment_bytes = comm->segment.bytes;
+    set_waiting(comm, job->settings->wait);
+    return 0;
+}
+
+void kolo_comm_free(kolo_comm *comm) {
+    const bool forked = comm->token && !comm->token->ours;
+    if (comm->segment.header && forked)
+        kolo_segment_forget(&comm->segment);
+    else if (comm->segment.header)
+        kolo_segment_leave(&comm->segment);
+    else if (comm->segment.fd >= 0)
+        close(comm->segment.fd);
+    kolo_liveness_destroy(&comm->liveness);
+    free(comm->peer_steps);
+    free(comm->sources);
+    free(comm->unpacked);
+    if (comm->token)
+        munmap(comm->token, KOLO_PAGE_BYTES);
+    free(comm);
+}
+
+int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kolo_decide_fn *decide) {
+    kolo_comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    comm->rank = (uint32_t)settings->place.rank;
+    comm->size = (uint32_t)settings->place.size;
+    comm->segment.fd = -1;
+    comm->log_level = settings->log_level;
+    comm->waiter.timeout_ns = settings->timeout_ns;
+    comm->reducer = kolo_reducer_select(settings->features);
+    int rc = allocate_own(comm);
+    if (rc == 0 && comm->size > 1) {
+        struct kolo_job job;
+        rc = kolo_job_open(&job, settings);
+        if (rc == 0) {
+            rc = join(comm, &job, decide);
+            if (rc < 0)
+                kolo_job_fail(&job, rc);
+        }
+        kolo_job_close(&job);
+    }
+    if (rc < 0) {
+        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", kolo_error_message());
+        kolo_comm_free(comm);
+        return rc;
+    }
+    *result = comm;
+    return 0;
+}

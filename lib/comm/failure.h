@@ -1,0 +1,37 @@
+/* The one failure that breaks a communicator: published once, by compare-and-swap, in the segment's header, and found
+ * by every other rank when a wait gets long. A rank that waits looks here at least every KOLO_SLICE_NS.
+ *
+ * Who finds what, in kolo_failure_check on behalf of a rank that waits for `peer`:
+ *   somebody's failure is published       -> it is this rank's result too
+ *   a process has ended and not left      -> PEER_DEAD, that rank
+ *   `peer` has left (destroyed) properly  -> PEER_DEAD, `peer`
+ *   `peer` is in the same call by number but it is a different call -> MISMATCH, `peer`
+ *   the deadline has passed               -> TIMEOUT, `peer`
+ * It looks at the flag once more before it believes any but the first: what `peer` published before it died or left
+ * still counts. */
+#ifndef KOLO_COMM_FAILURE_H
+#define KOLO_COMM_FAILURE_H
+
+#include "comm/comm.h"
+
+#define KOLO_STAMP_COUNT ((UINT64_C(1) << 36) - 1)
+
+/* A call in one word, equal on all ranks unless they call different things: collective (5 bits), dtype (5), op (4),
+ * root (10), the call's number (4: no rank is ever more than KOLO_SLOTS calls ahead of another) and count (36). */
+static inline uint64_t kolo_stamp(kolo_collective collective, kolo_dtype dtype, kolo_op op, uint32_t root, size_t count,
+                                  uint64_t call) {
+    return (uint64_t)(collective + 1) << 59 | (uint64_t)dtype << 54 | (uint64_t)op << 50 | (uint64_t)root << 40 |
+           (call & 15) << 36 | (count & KOLO_STAMP_COUNT);
+}
+
+/* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
+ * the status of the published failure. */
+int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
+
+/* The waiter's check; waiter->owner is the communicator. */
+int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
+
+/* Describes the published failure, status 0 if there is none. */
+void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);
+
+#endif

@@ -1,0 +1,173 @@
+#include "comm/options.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/status.h"
+#include "cpu/features.h"
+#include "shm/layout.h"
+
+#define SLOT_BYTES_MAX     (UINT64_C(1) << 30)
+#define SLOT_BYTES_DEFAULT (UINT64_C(1) << 20)
+#define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
+#define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
+#define TIMEOUT_MS_DEFAULT 300000
+#define CREATE_MS_DEFAULT  60000
+
+static size_t whole_pages(size_t bytes) {
+    return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+}
+
+size_t kolo_settings_slot_bytes(uint32_t ranks) {
+    size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+    return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
+}
+
+static int check_job(const char *job) {
+    size_t length = strlen(job);
+    if (length == 0 || length >= KOLO_JOB_NAME_BYTES)
+        return kolo_fail(KOLO_ERR_ARG, "job name '%.64s': must have 1 to %d characters", job, KOLO_JOB_NAME_BYTES - 1);
+    for (const char *c = job; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            return kolo_fail(KOLO_ERR_ARG, "job name '%.64s': only letters, digits, '.', '_' and '-' are allowed", job);
+    return 0;
+}
+
+/* Where the ranks meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the launcher's job. */
+static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
+    struct kolo_place *place = &settings->place;
+    const char *job = options->job;
+    int64_t fd = options->shm_fd;
+    if (!job && fd < 0) {
+        job = kolo_environment_text(KOLO_VARIABLE_JOB);
+        int rc = kolo_environment_integer(KOLO_VARIABLE_SHM_FD, 0, INT_MAX, &fd);
+        if (rc < 0)
+            return rc;
+        if (fd >= 0)
+            job = NULL; /* kolorun's, which has no name */
+    }
+    settings->shm_fd = job ? -1 : (int)fd;
+    if (job) {
+        int rc = check_job(job);
+        if (rc < 0)
+            return rc;
+        strcpy(place->job, job);
+    }
+    if (place->size > 1 && settings->shm_fd < 0 && !place->job[0])
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%" PRId64 " ranks, but no name under which to meet: set KOLO_JOB (or options.job)"
+                         " to the same new name on all of them, or start them with kolorun",
+                         place->size);
+    return 0;
+}
+
+static int resolve_place(struct kolo_settings *settings, const kolo_options *options) {
+    struct kolo_place *place = &settings->place;
+    int rc = kolo_launcher_place(place);
+    if (rc < 0)
+        return rc;
+    if (options->rank >= 0 || options->size >= 0) {
+        /* A group of the caller's own making: what the launcher says about the machine is not about it. */
+        place->rank = options->rank >= 0 ? options->rank : place->rank;
+        place->size = options->size >= 0 ? options->size : place->size;
+        place->local_rank = place->local_size = -1;
+    }
+    if (place->size < 0 && place->rank < 0)
+        place->rank = 0, place->size = 1;
+    if (place->size < 1 || place->size > KOLO_RANKS_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "size %" PRId64 ": must be from 1 to %d", place->size, KOLO_RANKS_MAX);
+    if (place->rank < 0 || place->rank >= place->size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRId64 ": must be from 0 to %" PRId64 " (size %" PRId64 ")",
+                         place->rank, place->size - 1, place->size);
+    if (place->local_size >= 0 && place->local_size != place->size)
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "%s started %" PRId64 " ranks, %" PRId64 " of them on this machine: ranks on"
+                         " several machines are not supported by this version",
+                         place->launcher ? place->launcher : "KOLO_LOCAL_SIZE", place->size, place->local_size);
+    return resolve_meeting(settings, options);
+}
+
+static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {
+    const char *names[KOLO_ALGORITHMS + 1] = {NULL};
+    for (int i = 0; i < KOLO_ALGORITHMS; i++)
+        names[i] = kolo_algorithm_name((kolo_algorithm)i);
+    if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
+        return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is none such", (int)options->algorithm);
+    int chosen = options->algorithm;
+    int rc = chosen == KOLO_ALGORITHM_AUTO ? kolo_environment_choice(KOLO_VARIABLE_ALGO, names, &chosen) : 0;
+    settings->algorithm = (kolo_algorithm)chosen;
+    return rc;
+}
+
+static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options *options) {
+    int64_t bytes = 0;
+    int rc = 0;
+    if (options->slot_bytes > SLOT_BYTES_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, options->slot_bytes,
+                         SLOT_BYTES_MAX);
+    if (options->slot_bytes)
+        bytes = (int64_t)options->slot_bytes;
+    else
+        rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, SLOT_BYTES_MAX, &bytes);
+    settings->slot_bytes =
+        bytes ? whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
+    return rc;
+}
+
+static int resolve_time(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
+                        int64_t *ns) {
+    int64_t ms = option_ms;
+    if (ms < -1 || ms > TIMEOUT_MS_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, ms,
+                         TIMEOUT_MS_MAX);
+    if (ms < 0) {
+        ms = default_ms;
+        int rc = kolo_environment_integer(variable, 0, TIMEOUT_MS_MAX, &ms);
+        if (rc < 0)
+            return rc;
+    }
+    *ns = ms * KOLO_NS_PER_MS;
+    return 0;
+}
+
+static int resolve_wait(struct kolo_settings *settings) {
+    static const char *const names[] = {"auto", "spin", "yield", "sleep", NULL};
+    int mode = KOLO_WAIT_AUTO;
+    int rc = kolo_environment_choice(KOLO_VARIABLE_WAIT, names, &mode);
+    settings->wait = (kolo_wait_mode)mode;
+    return rc;
+}
+
+int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options) {
+    static const kolo_options defaults = KOLO_OPTIONS_INIT;
+    if (!options)
+        options = &defaults;
+    if (options->options_bytes != sizeof(kolo_options))
+        return kolo_fail(KOLO_ERR_ARG, "options.options_bytes %zu: begin with KOLO_OPTIONS_INIT (%zu in this version)",
+                         options->options_bytes, sizeof(kolo_options));
+    memset(settings, 0, sizeof *settings);
+    int rc = resolve_place(settings, options);
+    if (rc == 0)
+        rc = resolve_algorithm(settings, options);
+    if (rc == 0)
+        rc = resolve_slot_bytes(settings, options);
+    if (rc == 0)
+        rc = resolve_time("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
+                          &settings->timeout_ns);
+    if (rc == 0)
+        rc = resolve_time("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
+                          CREATE_MS_DEFAULT, &settings->create_timeout_ns);
+    if (rc == 0)
+        rc = resolve_wait(settings);
+    if (rc == 0)
+        rc = kolo_log_level_read(&settings->log_level);
+    uint32_t mask = 0;
+    if (rc == 0)
+        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    settings->features = kolo_cpu_features() & mask;
+    return rc;
+}

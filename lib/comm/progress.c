@@ -1,0 +1,24 @@
+#include "comm/progress.h"
+
+int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        int rc = kolo_step_await(comm, peer, step);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
+    const uint64_t needed = comm->slot_free[(comm->ticket + ticket) % KOLO_SLOTS];
+    for (uint32_t peer = 0; peer < comm->size; peer++) {
+        if (peer == comm->rank || comm->peer_steps[peer] >= needed)
+            continue;
+        struct kolo_shared_signal *signal = &comm->segment.signals[peer];
+        int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, needed, &signal->bell, peer);
+        if (rc < 0)
+            return rc;
+        comm->peer_steps[peer] = kolo_load_relaxed(&signal->progress);
+    }
+    return 0;
+}

@@ -1,0 +1,91 @@
+/* How the ranks of a call keep step: one counter a rank, and slots that are reused in a fixed order.
+ *
+ * Steps. An algorithm is a schedule of numbered steps, the same on all ranks and known to all from the plan alone. A
+ * rank publishes the number of each step of its own that others wait for, by storing it in its `progress`, which only
+ * it writes and which only grows, over all calls: a call's steps are base+1 .. base+n, and every rank has agreed on
+ * `base` by having made the same calls. Not every rank has something to do in each step; publishing a later step stands
+ * for the earlier ones.
+ *
+ * No deadlock: a rank on its way to step k waits only for steps below k. So the rank that is furthest behind can always
+ * go on.
+ *
+ * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
+ * Whoever wants to write into its slot for ticket t first waits until all peers have reached the step at which they are
+ * done reading ticket t - KOLO_SLOTS: the algorithm that used it recorded that step (kolo_slot_retire), and any step
+ * that a rank publishes after its last read will do, the first one of the next ticket for instance. Since each rank
+ * publishes at least once a ticket, the step comes.
+ *
+ * Stamps. The first step of a call that a rank publishes is preceded by the call's stamp on the same cache line, and
+ * whoever waits for a step compares it with its own: ranks that make different calls find out on the line that they
+ * read anyway. KOLO_STAMPS of them are kept, since a rank that waits for nobody (the root of a broadcast) may be that
+ * many calls ahead, and no more, because of the slots.
+ *
+ * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
+ * other. A slot is written again only after its readers' later steps were acquired. */
+#ifndef KOLO_COMM_PROGRESS_H
+#define KOLO_COMM_PROGRESS_H
+
+#include "comm/comm.h"
+#include "comm/failure.h"
+
+/* Begins a call: numbers it and shows what it is to whoever waits for this rank for long. */
+static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
+                                   uint32_t root, size_t count) {
+    comm->calls++;
+    comm->stamp = kolo_stamp(collective, dtype, op, root, count, comm->calls);
+    kolo_store_relaxed(&comm->signal->call_stamp, comm->stamp);
+    kolo_store_release(&comm->signal->calls, comm->calls); /* pairs with failure.c's look */
+}
+
+/* Publishes step `step` of the present call, from 1. */
+static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
+    struct kolo_shared_signal *signal = comm->signal;
+    kolo_store_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS], comm->stamp);
+    kolo_publish(&comm->waiter, &signal->progress, comm->step + step, &signal->bell);
+}
+
+/* Waits until `peer` has published step `step` of the present call, or a later one. */
+static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step) {
+    struct kolo_shared_signal *signal = &comm->segment.signals[peer];
+    int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, comm->step + step, &signal->bell, peer);
+    if (rc < 0)
+        return rc;
+    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS]) != comm->stamp, 0))
+        return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
+    return 0;
+}
+
+/* Waits until every peer has; begins with the next rank, so that not all look at the same line at once. */
+int kolo_step_await_all(kolo_comm *comm, uint64_t step);
+
+/* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
+int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
+
+/* Records that all ranks are done reading the slots of `ticket` once they have published `step` of this call, or the
+ * first step of the next call where that is step `steps + 1`. */
+static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t step) {
+    comm->slot_free[(comm->ticket + ticket) % KOLO_SLOTS] = comm->step + step;
+}
+
+/* Slot of `rank` for the call's ticket `ticket`. */
+static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t ticket) {
+    uint64_t index = rank * (uint64_t)KOLO_SLOTS + (comm->ticket + ticket) % KOLO_SLOTS;
+    return comm->segment.slots + index * comm->segment.slot_bytes;
+}
+
+/* Ends a call that had `steps` steps and `tickets` tickets. */
+static inline void kolo_call_end(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
+    comm->step += steps;
+    comm->ticket += tickets;
+}
+
+/* Returns rank - 1 or rank + 1, round the ring. */
+static inline uint32_t kolo_rank_before(const kolo_comm *comm, uint32_t rank) {
+    return rank == 0 ? comm->size - 1 : rank - 1;
+}
+
+static inline uint32_t kolo_rank_after(const kolo_comm *comm, uint32_t rank) {
+    return rank + 1 == comm->size ? 0 : rank + 1;
+}
+
+#endif

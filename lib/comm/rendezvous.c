@@ -1,0 +1,394 @@
+#include "comm/rendezvous.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/liveness.h"
+
+#define SHM_DIRECTORY    "/dev/shm"
+#define VERSION          ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
+#define PAUSE_NS_FIRST   20000
+#define PAUSE_NS_MAX     1000000
+#define LOOK_INTERVAL_NS (50 * KOLO_NS_PER_MS)
+#define REPLACEMENTS_MAX 16
+
+/* Deadline, failures, peers that die. */
+
+static void list_missing(const struct kolo_job *job, char *text, size_t text_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t first = 0; first < job->ranks; first++) {
+        if (kolo_load_acquire(&job->members[first].epoch) >= job->epoch)
+            continue;
+        uint32_t last = first;
+        while (last + 1 < job->ranks && kolo_load_acquire(&job->members[last + 1].epoch) < job->epoch)
+            last++;
+        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "", first)
+                                 : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
+                                            first, last);
+        used += (size_t)more;
+        if (used >= text_bytes - 1)
+            return;
+        first = last;
+    }
+}
+
+int kolo_job_timeout(const struct kolo_job *job) {
+    char missing[512] = "0";
+    int64_t ms = job->settings->create_timeout_ns / KOLO_NS_PER_MS;
+    if (job->header)
+        list_missing(job, missing, sizeof missing);
+    if (missing[0] == '\0')
+        return kolo_fail(KOLO_ERR_TIMEOUT,
+                         "rank %" PRIu32 ": all %" PRIu32 " ranks came, but not all were ready within %" PRId64 " ms",
+                         job->rank, job->ranks, ms);
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": rank %s never came within %" PRId64 " ms%s%s: were all %" PRIu32
+                     " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                     job->rank, missing, ms, job->path[0] ? "; waited at " : "", job->path, job->ranks);
+}
+
+int kolo_job_fail(struct kolo_job *job, int status) {
+    if (job->header)
+        kolo_compare_and_swap(&job->header->failure, 0, (uint64_t)-status << 32 | job->rank);
+    return status;
+}
+
+static int published_failure(const struct kolo_job *job) {
+    uint64_t word = kolo_load_acquire(&job->header->failure); /* pairs with kolo_job_fail */
+    if (word == 0)
+        return 0;
+    int status = -(int)(word >> 32 & 0xff);
+    if (status == KOLO_ERR_TIMEOUT)
+        return kolo_job_timeout(job);
+    return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %u: %s; see that rank's message", job->rank,
+                     (uint32_t)word, kolo_strerror(status));
+}
+
+static int look_at_members(struct kolo_job *job) {
+    for (uint32_t rank = 0; rank < job->ranks; rank++) {
+        const struct kolo_job_member *member = &job->members[rank];
+        if (rank == job->rank || kolo_load_acquire(&member->epoch) < job->epoch) /* pairs with register_rank */
+            continue;
+        if (!kolo_process_alive(member->pid, member->start))
+            return kolo_fail(KOLO_ERR_PEER_DEAD,
+                             "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
+                             ") died while the communicator was being created",
+                             job->rank, rank, member->pid);
+    }
+    return 0;
+}
+
+int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
+    int64_t now_ns = kolo_clock_ns();
+    int rc = job->header ? published_failure(job) : 0;
+    if (rc == 0 && job->header && now_ns >= job->look_ns) {
+        job->look_ns = now_ns + LOOK_INTERVAL_NS;
+        rc = look_at_members(job);
+    }
+    if (rc == 0 && now_ns >= job->deadline_ns)
+        rc = kolo_job_timeout(job);
+    if (rc < 0)
+        return kolo_job_fail(job, rc);
+    *pause_ns = *pause_ns == 0 ? PAUSE_NS_FIRST : *pause_ns * 2 < PAUSE_NS_MAX ? *pause_ns * 2 : PAUSE_NS_MAX;
+    kolo_clock_sleep(*pause_ns);
+    return 0;
+}
+
+/* The file. */
+
+static int map_file(struct kolo_job *job) {
+    void *mapping;
+    int rc = kolo_segment_map(job->fd, 0, job->bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    job->header = mapping;
+    job->members = (void *)(job->header + 1);
+    return 0;
+}
+
+static int fill_file(struct kolo_job *job) {
+    int rc = kolo_segment_allocate(job->fd, 0, job->bytes);
+    if (rc == 0)
+        rc = map_file(job);
+    if (rc < 0)
+        return rc;
+    struct kolo_job_header *header = job->header;
+    header->version = VERSION;
+    header->layout = KOLO_LAYOUT;
+    header->ranks = job->ranks;
+    header->creator_pid = (uint32_t)getpid();
+    header->creator_start = kolo_process_own_start();
+    kolo_store_relaxed(&header->file_end, job->bytes);
+    kolo_store_release(&header->magic, KOLO_JOB_MAGIC); /* pairs with check_header */
+    return 0;
+}
+
+/* Checks a header that somebody else wrote: 0, 1 if it is not written yet, or an error. */
+static int check_header(const struct kolo_job *job, const struct kolo_job_header *header) {
+    uint64_t magic = kolo_load_acquire(&header->magic); /* pairs with fill_file */
+    const uint32_t version = header->version, layout = header->layout, ranks = header->ranks;
+    if (magic == 0)
+        return 1;
+    if (magic != KOLO_JOB_MAGIC)
+        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 ")",
+                         job->rank, job->path[0] ? job->path : "the inherited descriptor's file", magic);
+    if (layout != KOLO_LAYOUT || version != VERSION)
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has %u.%u.%u (layout %u): use"
+                         " one version on all ranks",
+                         job->rank, kolo_version(), KOLO_LAYOUT, version >> 16 & 255, version >> 8 & 255, version & 255,
+                         layout);
+    if (ranks != job->ranks)
+        return kolo_fail(KOLO_ERR_MISMATCH,
+                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32, job->rank,
+                         job->ranks, ranks);
+    return 0;
+}
+
+/* By name. */
+
+static int link_file(const struct kolo_job *job) {
+    char self[64];
+    if (linkat(job->fd, "", AT_FDCWD, job->path, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno == EEXIST)
+        return -EEXIST;
+    /* Without the privilege for an empty path, by way of /proc. */
+    snprintf(self, sizeof self, "/proc/self/fd/%d", job->fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, job->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+}
+
+/* Opens the name and checks that the file is this user's own. *fd is -1 where there is none. */
+static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
+    *fd = open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (*fd < 0 && errno == ENOENT)
+        return 0;
+    if (*fd < 0)
+        return kolo_fail_system(errno, "rank %" PRIu32 ": opening %s (another user's? choose another KOLO_JOB)",
+                                job->rank, job->path);
+    if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() && (found->st_mode & 077) == 0)
+        return 0;
+    close(*fd);
+    *fd = -1;
+    return kolo_fail(KOLO_ERR_SYSTEM,
+                     "rank %" PRIu32 ": %s belongs to user %u with mode %o: it is not this job's; choose"
+                     " another KOLO_JOB",
+                     job->rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777);
+}
+
+/* Reads who made the file behind fd: false where it holds no complete header. */
+static bool read_creator(int fd, uint32_t *pid, uint64_t *start) {
+    struct kolo_job_header header;
+    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return false;
+    *pid = header.creator_pid;
+    *start = header.creator_start;
+    return kolo_load_relaxed(&header.magic) == KOLO_JOB_MAGIC;
+}
+
+/* Removes a name whose creator is dead. The lock on the file that it names makes removal and the look at the name one
+ * step among those who would remove it, so that nobody removes the name of the file that replaces it. */
+static int remove_stale(struct kolo_job *job) {
+    struct stat found, named;
+    uint32_t pid;
+    uint64_t start;
+    int fd, rc = open_name(job, &found, &fd);
+    if (rc < 0 || fd < 0)
+        return rc;
+    bool complete = read_creator(fd, &pid, &start);
+    if (complete && kolo_process_alive(pid, start))
+        rc = kolo_fail(KOLO_ERR_MISMATCH,
+                       "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",
+                       job->path, pid);
+    else if (flock(fd, LOCK_EX) == 0 && lstat(job->path, &named) == 0 && named.st_ino == found.st_ino &&
+             named.st_dev == found.st_dev)
+        unlink(job->path);
+    close(fd);
+    return rc;
+}
+
+static int create_named(struct kolo_job *job) {
+    job->fd = open(SHM_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (job->fd < 0)
+        return kolo_fail_system(errno, "rank 0: creating a file in " SHM_DIRECTORY " (kolorun does without)");
+    int rc = fill_file(job);
+    for (int i = 0; rc == 0 && i < REPLACEMENTS_MAX; i++) {
+        int linked = link_file(job);
+        job->linked = linked == 0;
+        if (linked == 0)
+            return 0;
+        if (linked != -EEXIST)
+            return kolo_fail_system(-linked, "rank 0: naming the job file %s", job->path);
+        rc = remove_stale(job);
+    }
+    return rc < 0
+               ? rc
+               : kolo_fail(KOLO_ERR_SYSTEM, "rank 0: %s was recreated %d times by others", job->path, REPLACEMENTS_MAX);
+}
+
+/* One attempt to open the name: 0 with job->fd < 0 where there is nothing to attach to yet. */
+static int try_attach_named(struct kolo_job *job) {
+    struct stat found;
+    uint32_t pid;
+    uint64_t start;
+    int rc = open_name(job, &found, &job->fd);
+    if (rc < 0 || job->fd < 0)
+        return rc;
+    if (read_creator(job->fd, &pid, &start) && !kolo_process_alive(pid, start)) {
+        close(job->fd); /* rank 0 will replace it */
+        job->fd = -1;
+        return 0;
+    }
+    if ((size_t)found.st_size < sizeof(struct kolo_job_header))
+        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes)", job->rank,
+                         job->path, (long long)found.st_size);
+    return 0;
+}
+
+/* By descriptor. */
+
+static int duplicate(struct kolo_job *job) {
+    struct stat found;
+    job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
+    if (job->fd < 0)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
+                         " kolorun, or let it inherit the descriptor",
+                         job->rank, job->settings->shm_fd);
+    if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": KOLO_SHM_FD=%d is not this user's shared file", job->rank,
+                         job->settings->shm_fd);
+    return 0;
+}
+
+static int fill_inherited(struct kolo_job *job) {
+    struct stat found;
+    int rc = duplicate(job);
+    if (rc < 0)
+        return rc;
+    if (fstat(job->fd, &found) < 0)
+        return kolo_fail_system(errno, "rank 0: looking at the inherited file");
+    if (found.st_size == 0)
+        return fill_file(job);
+    if ((size_t)found.st_size < job->bytes)
+        return kolo_fail(KOLO_ERR_MISMATCH,
+                         "rank 0: the inherited file has %lld bytes and was not made for %" PRIu32 " ranks",
+                         (long long)found.st_size, job->ranks);
+    rc = map_file(job);
+    if (rc < 0)
+        return rc;
+    rc = check_header(job, job->header);
+    return rc > 0 ? kolo_fail(KOLO_ERR_MISMATCH, "rank 0: the inherited file is being filled by another process") : rc;
+}
+
+/* Either way. */
+
+/* Maps the file if rank 0 has given it a size. A file for fewer ranks is shorter: its first page says so. */
+static int try_map(struct kolo_job *job) {
+    struct stat found;
+    if (fstat(job->fd, &found) < 0)
+        return kolo_fail_system(errno, "rank %" PRIu32 ": looking at the job file", job->rank);
+    if (found.st_size == 0)
+        return 0;
+    if ((size_t)found.st_size < job->bytes)
+        job->bytes = KOLO_PAGE_BYTES;
+    return map_file(job);
+}
+
+/* One attempt to attach: 0 once the header is there and right, 1 if it is not there yet, or an error. */
+static int try_attach(struct kolo_job *job) {
+    int rc = 0;
+    if (job->fd < 0)
+        rc = try_attach_named(job);
+    if (rc == 0 && job->fd >= 0 && !job->header)
+        rc = try_map(job);
+    if (rc < 0 || !job->header)
+        return rc < 0 ? rc : 1;
+    rc = check_header(job, job->header);
+    if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
+        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": the job file is cut short", job->rank);
+    if (rc == KOLO_ERR_VERSION) { /* not a file to write into */
+        munmap(job->header, job->bytes);
+        job->header = NULL;
+    }
+    return rc;
+}
+
+/* Attaches to the file that rank 0 makes. */
+static int attach(struct kolo_job *job) {
+    int64_t pause_ns = 0;
+    int rc = job->path[0] ? 0 : duplicate(job);
+    if (rc < 0)
+        return rc;
+    /* Bounded by kolo_job_wait's deadline. */
+    while ((rc = try_attach(job)) > 0) {
+        /* Until the header is known to be right, the wait must not look into it. */
+        struct kolo_job_header *header = job->header;
+        job->header = NULL;
+        rc = kolo_job_wait(job, &pause_ns);
+        job->header = header;
+        if (rc < 0)
+            break;
+    }
+    return rc;
+}
+
+static int register_rank(struct kolo_job *job) {
+    struct kolo_job_member *self = &job->members[job->rank];
+    uint64_t epoch = kolo_load_acquire(&self->epoch);
+    bool taken = epoch > kolo_load_acquire(&job->header->complete); /* by a creation that is not over */
+    job->epoch = epoch + 1;
+    if (!taken) {
+        self->pid = (uint32_t)getpid();
+        self->start = kolo_process_own_start();
+        taken = !kolo_compare_and_swap(&self->epoch, epoch, epoch + 1); /* pairs with look_at_members */
+    }
+    if (taken)
+        return kolo_fail(KOLO_ERR_MISMATCH,
+                         "rank %" PRIu32 " is taken already, by process %" PRIu32
+                         ": every rank of a job needs a number of its own",
+                         job->rank, self->pid);
+    return 0;
+}
+
+int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
+    *job = (struct kolo_job){.settings = settings,
+                             .fd = -1,
+                             .rank = (uint32_t)settings->place.rank,
+                             .ranks = (uint32_t)settings->place.size};
+    job->bytes = kolo_layout_job_bytes(job->ranks);
+    job->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
+    if (settings->shm_fd < 0)
+        snprintf(job->path, sizeof job->path, SHM_DIRECTORY "/kolo-%u-%s", (unsigned)geteuid(), settings->place.job);
+    int rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
+    if (rc == 0)
+        rc = register_rank(job);
+    return rc < 0 ? kolo_job_fail(job, rc) : 0;
+}
+
+void kolo_job_unlink(struct kolo_job *job) {
+    if (job->linked)
+        unlink(job->path);
+    job->linked = false;
+}
+
+void kolo_job_close(struct kolo_job *job) {
+    kolo_job_unlink(job);
+    if (job->header)
+        munmap(job->header, job->bytes);
+    if (job->fd >= 0)
+        close(job->fd);
+    job->header = NULL;
+    job->fd = -1;
+}

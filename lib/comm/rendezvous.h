@@ -1,0 +1,54 @@
+/* How the ranks of a job find each other: the job file.
+ *
+ * By name: rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so that
+ * whoever opens the name finds a complete header in it; a name that exists already and whose creator is dead is removed
+ * first. The others open the name, again and again until it is there and its creator lives. Rank 0 removes the name
+ * when all are attached. By descriptor (kolorun): the file is there, empty, and has no name; rank 0 fills it.
+ *
+ * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
+ * job member. A creation goes: every rank registers (pid, start time, epoch); rank 0 allocates the segment and offers
+ * it; the others map it, write their shared member and say `attached`; rank 0, when all have, says `complete`.
+ *
+ * A death at any point: whoever waits looks at the registered processes now and then. Any failure is published in the
+ * header by compare-and-swap, and ends the creation on every rank. What is left of a name then says whose it was. */
+#ifndef KOLO_COMM_RENDEZVOUS_H
+#define KOLO_COMM_RENDEZVOUS_H
+
+#include "comm/options.h"
+#include "shm/segment.h"
+
+struct kolo_job {
+    const struct kolo_settings *settings;
+    uint32_t rank;
+    uint32_t ranks;
+    int fd;
+    struct kolo_job_header *header; /* NULL: not yet mapped */
+    struct kolo_job_member *members;
+    size_t bytes;
+    char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
+    bool linked;                         /* the name exists and is this rank's to remove */
+    uint64_t epoch;
+    int64_t deadline_ns;
+    int64_t look_ns; /* when to look next whether the others live */
+};
+
+/* Opens (rank 0: makes) the job file and registers this rank. The job must be closed even where this fails.
+ * KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
+int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
+
+/* Waits a moment for another rank: 0, or the reason to give up, its message set. */
+int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns);
+
+/* Ends the creation on all ranks with `status`, which it returns; the message is kept. */
+int kolo_job_fail(struct kolo_job *job, int status);
+
+/* KOLO_ERR_TIMEOUT with a message that lists the ranks that have not attached. */
+int kolo_job_timeout(const struct kolo_job *job);
+
+/* Removes the name, if it is this rank's. */
+void kolo_job_unlink(struct kolo_job *job);
+
+/* Unmaps and closes. */
+void kolo_job_close(struct kolo_job *job);
+
+#endif

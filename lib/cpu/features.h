@@ -1,0 +1,26 @@
+/* Instruction sets of this CPU that have a reducer instance, found once per call from CPUID or the auxiliary
+ * vector. */
+#ifndef KOLO_CPU_FEATURES_H
+#define KOLO_CPU_FEATURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    KOLO_CPU_AVX2 = 1u << 0,   /* with F16C, and a kernel that saves the registers */
+    KOLO_CPU_AVX512 = 1u << 1, /* F, BW, DQ and VL, and a kernel that saves the registers; implies AVX2 */
+    KOLO_CPU_NEON = 1u << 2
+};
+
+/* What the CPU and the kernel offer. */
+uint32_t kolo_cpu_features(void);
+
+/* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",
+ * "portable"); NULL or "" means all. Fills *mask and returns 0, or returns KOLO_ERR_ARG with a message that
+ * quotes the value and lists the known names. */
+int kolo_cpu_mask_parse(const char *text, uint32_t *mask);
+
+/* "avx2 avx512", or "none", written to text. */
+void kolo_cpu_features_format(uint32_t features, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,78 @@
+/* The instance for AVX-512 F, BW, DQ and VL. Of AVX512-BF16 nothing can be used: its conversion to bfloat16 reads and
+ * writes subnormals as zeros whatever MXCSR says, and its dot product rounds otherwise. */
+#define VECTOR_BYTES 64
+#include "reduce/vector_types.h"
+
+#include <immintrin.h>
+
+static ALWAYS_INLINE __mmask64 first_bytes(size_t bytes) {
+    return ~UINT64_C(0) >> (64 - bytes);
+}
+
+/* The first `bytes` bytes, 1 to VECTOR_BYTES, and zeros. */
+static ALWAYS_INLINE vector load_partial(const unsigned char *from, size_t bytes) {
+    return (vector)_mm512_maskz_loadu_epi8(first_bytes(bytes), from);
+}
+
+static ALWAYS_INLINE void store_partial(unsigned char *to, vector value, size_t bytes) {
+    _mm512_mask_storeu_epi8(to, first_bytes(bytes), (__m512i)value);
+}
+
+/* VFIXUPIMM replaces what a table of four bits for each class of numbers says: NaNs, of classes 0 and 1, by what stands
+ * in the destination, and all else by the source. */
+enum { NANS_BY_DESTINATION = 0x11111100 };
+
+static ALWAYS_INLINE vector canonical_f32(vector x) {
+    __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+    return (vector)_mm512_fixupimm_ps(nan, (__m512)x, _mm512_set1_epi32(NANS_BY_DESTINATION), 0);
+}
+
+static ALWAYS_INLINE vector canonical_f64(vector x) {
+    __m512d nan = _mm512_castsi512_pd(_mm512_set1_epi64(0x7ff8000000000000));
+    return (vector)_mm512_fixupimm_pd(nan, (__m512d)x, _mm512_set1_epi64(NANS_BY_DESTINATION), 0);
+}
+
+/* As in avx2.c: ORed, the two orders are -0 if either zero is, and a NaN if either operand is. */
+static ALWAYS_INLINE vector minimum_f32(vector a, vector b) {
+    __m512 x = (__m512)a, y = (__m512)b;
+    return (vector)_mm512_or_ps(_mm512_min_ps(x, y), _mm512_min_ps(y, x));
+}
+
+static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
+    __m512d x = (__m512d)a, y = (__m512d)b;
+    return (vector)_mm512_or_pd(_mm512_min_pd(x, y), _mm512_min_pd(y, x));
+}
+
+/* VRANGE orders zeros by sign, but of a number and a NaN it gives the number; the NaN is then put in its place. */
+enum { RANGE_MAX = 0x5, NANS_BY_SOURCE = 0x22 };
+
+static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
+    __m512 x = (__m512)a, y = (__m512)b;
+    __m512i table = _mm512_set1_epi32(NANS_BY_SOURCE);
+    __m512 larger = _mm512_range_ps(x, y, RANGE_MAX);
+    return (vector)_mm512_fixupimm_ps(_mm512_fixupimm_ps(larger, x, table, 0), y, table, 0);
+}
+
+static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
+    __m512d x = (__m512d)a, y = (__m512d)b;
+    __m512i table = _mm512_set1_epi64(NANS_BY_SOURCE);
+    __m512d larger = _mm512_range_pd(x, y, RANGE_MAX);
+    return (vector)_mm512_fixupimm_pd(_mm512_fixupimm_pd(larger, x, table, 0), y, table, 0);
+}
+
+/* The lower half of the elements first. */
+static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
+    const __m256i *halves = (const __m256i *)from;
+    return (pair){(vector)_mm512_cvtph_ps(_mm256_loadu_si256(halves)),
+                  (vector)_mm512_cvtph_ps(_mm256_loadu_si256(halves + 1))};
+}
+
+static ALWAYS_INLINE vector pack_F16(pair x) {
+    __m256i low = _mm512_cvtps_ph((__m512)x.first, _MM_FROUND_TO_NEAREST_INT);
+    __m256i high = _mm512_cvtps_ph((__m512)x.second, _MM_FROUND_TO_NEAREST_INT);
+    return (vector)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+#define INSTANCE      kolo_reducer_avx512
+#define INSTANCE_NAME "avx512"
+#include "reduce/instance_template.h"

@@ -1,0 +1,17 @@
+/* The chain kernel of one dtype and op, which an average has no need of. Parameters as for fold_template.h, which has
+ * been included before. */
+
+static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *source, size_t count) {
+#if KIND == HALF
+    float widened[PIECE_ELEMENTS];
+    for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
+        size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        DTYPE_NAME(widen)(widened, (const char *)source + done * sizeof(ELEMENT), piece);
+        PASTE2(chain_F32, OP)
+        ((char *)acc_out + done * sizeof(float), (const char *)acc_in + done * sizeof(float), widened, piece);
+    }
+#else
+    const void *const sources[] = {acc_in, source};
+    KERNEL_NAME(fold)(acc_out, NULL, sources, 2, count, 1);
+#endif
+}

@@ -1,0 +1,194 @@
+/* The kernels of one dtype and op whose result is in the dtype. Included by dtype_template.h, with its parameters, once
+ * per op; further parameter:
+ *
+ *   OP   the enumerator without KOLO_, as in SUM
+ *
+ * A kernel goes through its buffers in steps of VECTOR_BYTES bytes, the last of which may be shorter. */
+
+#define KOLO_DTYPE PASTE2(KOLO, DTYPE)
+#define KOLO_OP    PASTE2(KOLO, OP)
+
+/* ACC is what holds a vector of elements while they are combined; the three functions that follow are all that the rest
+ * knows of it. */
+#if KIND == HALF
+
+#define ACC pair
+
+static ALWAYS_INLINE pair KERNEL_NAME(read)(const void *source, size_t at, size_t bytes) {
+    return DTYPE_NAME(read)((const unsigned char *)source + at, bytes);
+}
+
+static ALWAYS_INLINE pair KERNEL_NAME(combine)(pair a, pair b) {
+    return (pair){combine(KOLO_F32, KOLO_OP, a.first, b.first), combine(KOLO_F32, KOLO_OP, a.second, b.second)};
+}
+
+static ALWAYS_INLINE vector KERNEL_NAME(finish)(pair acc, divisor by) {
+    if (KOLO_OP == KOLO_AVG)
+        acc = (pair){divide_F32(acc.first, by), divide_F32(acc.second, by)};
+    return DTYPE_NAME(pack)((pair){canonical(KOLO_F32, acc.first), canonical(KOLO_F32, acc.second)});
+}
+
+#else
+
+#define ACC vector
+
+static ALWAYS_INLINE vector KERNEL_NAME(read)(const void *source, size_t at, size_t bytes) {
+    return load((const unsigned char *)source + at, bytes);
+}
+
+static ALWAYS_INLINE vector KERNEL_NAME(combine)(vector a, vector b) {
+    return combine(KOLO_DTYPE, KOLO_OP, a, b);
+}
+
+static ALWAYS_INLINE vector KERNEL_NAME(finish)(vector acc, divisor by) {
+    if (KOLO_OP == KOLO_AVG)
+        acc = DTYPE_NAME(divide)(acc, by);
+    return canonical(KOLO_DTYPE, acc);
+}
+
+#endif
+
+/* Full subtrees. */
+static ALWAYS_INLINE ACC KERNEL_NAME(tree2)(const void *const *sources, size_t at, size_t bytes) {
+    return KERNEL_NAME(combine)(KERNEL_NAME(read)(sources[0], at, bytes), KERNEL_NAME(read)(sources[1], at, bytes));
+}
+
+static ALWAYS_INLINE ACC KERNEL_NAME(tree4)(const void *const *sources, size_t at, size_t bytes) {
+    return KERNEL_NAME(combine)(KERNEL_NAME(tree2)(sources, at, bytes), KERNEL_NAME(tree2)(sources + 2, at, bytes));
+}
+
+static ALWAYS_INLINE ACC KERNEL_NAME(tree8)(const void *const *sources, size_t at, size_t bytes) {
+    return KERNEL_NAME(combine)(KERNEL_NAME(tree4)(sources, at, bytes), KERNEL_NAME(tree4)(sources + 4, at, bytes));
+}
+
+/* The tree of any n, as a binary counter counts: the stack holds full subtrees, the larger the lower, and two of the
+ * same size become one at once. What is left at the end is combined from the smallest up. */
+static ALWAYS_INLINE ACC KERNEL_NAME(tree_any)(const void *const *sources, uint32_t n, size_t at, size_t bytes) {
+    ACC stack[TREE_DEPTH_MAX];
+    uint32_t depth = 0;
+    for (uint32_t eights = 0; eights < n / 8; eights++) {
+        ACC acc = KERNEL_NAME(tree8)(sources, at, bytes);
+        for (uint32_t carry = eights; carry & 1; carry >>= 1)
+            acc = KERNEL_NAME(combine)(stack[--depth], acc);
+        stack[depth++] = acc;
+        sources += 8;
+    }
+    if (n & 4) {
+        stack[depth++] = KERNEL_NAME(tree4)(sources, at, bytes);
+        sources += 4;
+    }
+    if (n & 2) {
+        stack[depth++] = KERNEL_NAME(tree2)(sources, at, bytes);
+        sources += 2;
+    }
+    if (n & 1)
+        stack[depth++] = KERNEL_NAME(read)(sources[0], at, bytes);
+    ACC acc = stack[--depth];
+    while (depth > 0)
+        acc = KERNEL_NAME(combine)(stack[--depth], acc);
+    return acc;
+}
+
+/* The same; n is a constant, except in the default case. */
+static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t n, size_t at, size_t bytes) {
+    switch (n) {
+    case 2:
+        return KERNEL_NAME(tree2)(sources, at, bytes);
+    case 3:
+        return KERNEL_NAME(combine)(KERNEL_NAME(tree2)(sources, at, bytes), KERNEL_NAME(read)(sources[2], at, bytes));
+    case 4:
+        return KERNEL_NAME(tree4)(sources, at, bytes);
+    case 8:
+        return KERNEL_NAME(tree8)(sources, at, bytes);
+    default:
+        return KERNEL_NAME(tree_any)(sources, n, at, bytes);
+    }
+}
+
+/* Folds whole blocks of four vectors; returns how many bytes that was. */
+static ALWAYS_INLINE size_t KERNEL_NAME(fold_blocks)(unsigned char *dst, unsigned char *copy,
+                                                     const void *const *sources, uint32_t n, size_t bytes, divisor by) {
+    const void *own[FIXED_MAX]; /* pointers that the compiler knows no store can change */
+    for (uint32_t i = 0; i < n; i++)
+        own[i] = sources[i];
+    size_t at = 0;
+    for (; bytes - at >= 4 * VECTOR_BYTES; at += 4 * VECTOR_BYTES) {
+        vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, VECTOR_BYTES), by);
+        vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + VECTOR_BYTES, VECTOR_BYTES), by);
+        vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
+        vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
+        store_four(dst + at, a, b, c, d);
+        if (copy)
+            store_four(copy + at, a, b, c, d);
+    }
+    return at;
+}
+
+/* Folds what lies from `at` on, a vector at a time. */
+static ALWAYS_INLINE void KERNEL_NAME(fold_rest)(unsigned char *dst, unsigned char *copy, const void *const *sources,
+                                                 uint32_t n, size_t at, size_t bytes, divisor by) {
+    while (at < bytes) {
+        size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
+        vector result = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at, step), by);
+        store(dst + at, result, step);
+        if (copy)
+            store(copy + at, result, step);
+        at += step;
+    }
+}
+
+/* Kept out of fold, whose few sources need no stack. */
+static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, unsigned char *copy,
+                                                             const void *const *sources, uint32_t n, size_t bytes,
+                                                             uint32_t ranks) {
+    divisor by = divisor_of(KOLO_OP, ranks);
+    size_t at = n == 8 ? KERNEL_NAME(fold_blocks)(dst, copy, sources, 8, bytes, by) : 0;
+    KERNEL_NAME(fold_rest)(dst, copy, sources, n, at, bytes, by);
+}
+
+static void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
+                              uint32_t ranks) {
+    divisor by = divisor_of(KOLO_OP, ranks);
+    size_t bytes = count * sizeof(ELEMENT);
+    size_t at;
+    switch (n) {
+    case 2:
+        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 2, bytes, by);
+        KERNEL_NAME(fold_rest)(dst, copy, sources, 2, at, bytes, by);
+        break;
+    case 3:
+        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 3, bytes, by);
+        KERNEL_NAME(fold_rest)(dst, copy, sources, 3, at, bytes, by);
+        break;
+    case 4:
+        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 4, bytes, by);
+        KERNEL_NAME(fold_rest)(dst, copy, sources, 4, at, bytes, by);
+        break;
+    default:
+        KERNEL_NAME(fold_many)(dst, copy, sources, n, bytes, ranks);
+        break;
+    }
+}
+
+/* A half is widened and then the second operand of the F32 kernel, a piece at a time. */
+static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
+                                   uint32_t ranks) {
+#if KIND == HALF
+    float results[PIECE_ELEMENTS];
+    for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
+        size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        DTYPE_NAME(widen)(results, (const char *)source + done * sizeof(ELEMENT), piece);
+        PASTE2(chain_end_F32, OP)(results, NULL, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
+        DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
+        if (copy)
+            DTYPE_NAME(narrow)((char *)copy + done * sizeof(ELEMENT), results, piece);
+    }
+#else
+    const void *const sources[] = {acc_in, source};
+    KERNEL_NAME(fold)(dst, copy, sources, 2, count, ranks);
+#endif
+}
+
+#undef ACC
+#undef KOLO_DTYPE
+#undef KOLO_OP

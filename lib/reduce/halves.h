@@ -1,0 +1,68 @@
+/* Arrays of 16-bit floats widened to F32, and narrowed from it, elements in order. What is narrowed holds no NaN but
+ * the canonical one. */
+#ifndef KOLO_REDUCE_HALVES_H
+#define KOLO_REDUCE_HALVES_H
+
+#include "reduce/float16.h"
+#include "reduce/vector_access.h"
+
+static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
+    if (bytes == VECTOR_BYTES)
+        return unpack_F16(from);
+    vector some = load_partial(from, bytes);
+    return unpack_F16((const unsigned char *)&some);
+}
+
+/* Even elements first: no lane moves. */
+static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
+    u32v x = (u32v)load(from, bytes);
+    return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};
+}
+
+/* The upper 16 bits of each lane are the nearest bfloat16, ties to even, if it is no NaN or the canonical one. */
+static ALWAYS_INLINE u32v round_to_bf16(vector x) {
+    return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);
+}
+
+static ALWAYS_INLINE vector pack_BF16(pair x) {
+    return (vector)(round_to_bf16(x.first) >> 16 | (round_to_bf16(x.second) & 0xffff0000));
+}
+
+static void widen_F16(void *acc_out, const void *source, size_t count) {
+    const size_t bytes = count * sizeof(uint16_t);
+    for (size_t at = 0; at < bytes; at += VECTOR_BYTES) {
+        size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
+        pair widened = read_F16((const unsigned char *)source + at, step);
+        store_pair((unsigned char *)acc_out + 2 * at, widened, 2 * step);
+    }
+}
+
+static void narrow_F16(void *dst, const void *source, size_t count) {
+    const size_t bytes = count * sizeof(uint16_t);
+    for (size_t at = 0; at < bytes; at += VECTOR_BYTES) {
+        size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
+        vector narrowed = pack_F16(load_pair((const unsigned char *)source + 2 * at, 2 * step));
+        store((unsigned char *)dst + at, narrowed, step);
+    }
+}
+
+/* Here compilers find the vectors by themselves. */
+static void widen_BF16(void *acc_out, const void *source, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint16_t element;
+        memcpy(&element, (const char *)source + i * sizeof element, sizeof element);
+        float widened = f32_from_bf16(element);
+        memcpy((char *)acc_out + i * sizeof widened, &widened, sizeof widened);
+    }
+}
+
+static void narrow_BF16(void *dst, const void *source, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, (const char *)source + i * sizeof value, sizeof value);
+        uint16_t narrowed = bf16_from_f32(value);
+        memcpy((char *)dst + i * sizeof narrowed, &narrowed, sizeof narrowed);
+    }
+}
+
+#endif

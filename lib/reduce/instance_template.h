@@ -1,0 +1,138 @@
+/* One instance of all kernels. Included once by each instruction set's file, which has defined VECTOR_BYTES, the
+ * functions that vector_arithmetic.h asks for, load_partial and store_partial, and the parameters
+ *
+ *   INSTANCE       the kolo_reducer that is defined here
+ *   INSTANCE_NAME  its name, a string */
+#include "reduce/halves.h"
+#include "reduce/instances.h"
+#include "reduce/vector_access.h"
+#include "reduce/vector_arithmetic.h"
+
+enum {
+    FIXED_MAX = 8,       /* largest number of sources that has a loop of its own */
+    TREE_DEPTH_MAX = 11, /* subtrees of different sizes that make up a tree */
+    PIECE_ELEMENTS = 512 /* of a 16-bit float that are widened at a time */
+};
+
+_Static_assert(KOLO_RANKS_MAX < 1 << TREE_DEPTH_MAX, "a subtree for each bit of the number of sources");
+
+/* What the templates call the functions of a dtype and those of a kernel. */
+#define PASTE3_(a, b, c)  a##_##b##_##c
+#define PASTE3(a, b, c)   PASTE3_(a, b, c)
+#define PASTE2_(a, b)     a##_##b
+#define PASTE2(a, b)      PASTE2_(a, b)
+#define DTYPE_NAME(verb)  PASTE2(verb, DTYPE)
+#define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
+
+/* KIND, a parameter of dtype_template.h: what a dtype has to be given kernels for. */
+#define UNSIGNED 1 /* integer: all ops */
+#define SIGNED   2 /* integer: what differs from the unsigned one of its width, MIN, MAX and AVG */
+#define FLOAT    3 /* all but the bit operations */
+#define HALF     4 /* the same, accumulated in F32 */
+
+/* Division of small integers as the next wider float is exact: where it does not come out even, the quotient is
+ * further below the next integer than rounding can lift it. */
+#define F32_QUOTIENT(x, by) ((int32_t)((float)(x) / (float)(by).ranks))
+#define F64_QUOTIENT(x, by) ((double)(x) / (by).ranks)
+
+#define DTYPE    U8
+#define KIND     UNSIGNED
+#define ELEMENT  uint8_t
+#define QUOTIENT F32_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    I8
+#define KIND     SIGNED
+#define ELEMENT  int8_t
+#define QUOTIENT F32_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    U16
+#define KIND     UNSIGNED
+#define ELEMENT  uint16_t
+#define QUOTIENT F32_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    I16
+#define KIND     SIGNED
+#define ELEMENT  int16_t
+#define QUOTIENT F32_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    U32
+#define KIND     UNSIGNED
+#define ELEMENT  uint32_t
+#define QUOTIENT F64_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    I32
+#define KIND     SIGNED
+#define ELEMENT  int32_t
+#define QUOTIENT F64_QUOTIENT
+#include "reduce/dtype_template.h"
+
+#define DTYPE    U64
+#define KIND     UNSIGNED
+#define ELEMENT  uint64_t
+#define QUOTIENT quotient_u64
+#include "reduce/dtype_template.h"
+
+#define DTYPE    I64
+#define KIND     SIGNED
+#define ELEMENT  int64_t
+#define QUOTIENT quotient_i64
+#include "reduce/dtype_template.h"
+
+#define DTYPE   F32
+#define KIND    FLOAT
+#define ELEMENT float
+#include "reduce/dtype_template.h"
+
+#define DTYPE   F64
+#define KIND    FLOAT
+#define ELEMENT double
+#include "reduce/dtype_template.h"
+
+#define DTYPE   F16
+#define KIND    HALF
+#define ELEMENT uint16_t
+#include "reduce/dtype_template.h"
+
+#define DTYPE   BF16
+#define KIND    HALF
+#define ELEMENT uint16_t
+#include "reduce/dtype_template.h"
+
+/* The table. `fold` and `chain` name the functions; a chain of AVG sums, and divides only at its end. */
+#define KERNEL(dtype, op, fold, chain, bytes, acc_bytes)                                                               \
+    [KOLO_##op] = {fold_##fold, chain_##chain, chain_end_##fold, widen_##dtype, bytes, acc_bytes}
+#define NO_KERNEL(dtype, op, bytes, acc_bytes) [KOLO_##op] = {NULL, NULL, NULL, widen_##dtype, bytes, acc_bytes}
+#define INTEGER_ROW(dtype, udtype, bytes)                                                                              \
+    [KOLO_##dtype] = {                                                                                                 \
+        KERNEL(dtype, SUM, udtype##_SUM, udtype##_SUM, bytes, bytes),                                                  \
+        KERNEL(dtype, PROD, udtype##_PROD, udtype##_PROD, bytes, bytes),                                               \
+        KERNEL(dtype, MIN, dtype##_MIN, dtype##_MIN, bytes, bytes),                                                    \
+        KERNEL(dtype, MAX, dtype##_MAX, dtype##_MAX, bytes, bytes),                                                    \
+        KERNEL(dtype, AVG, dtype##_AVG, udtype##_SUM, bytes, bytes),                                                   \
+        KERNEL(dtype, BAND, udtype##_BAND, udtype##_BAND, bytes, bytes),                                               \
+        KERNEL(dtype, BOR, udtype##_BOR, udtype##_BOR, bytes, bytes),                                                  \
+        KERNEL(dtype, BXOR, udtype##_BXOR, udtype##_BXOR, bytes, bytes),                                               \
+    }
+#define FLOAT_ROW(dtype, bytes, acc_bytes)                                                                             \
+    [KOLO_##dtype] = {                                                                                                 \
+        KERNEL(dtype, SUM, dtype##_SUM, dtype##_SUM, bytes, acc_bytes),                                                \
+        KERNEL(dtype, PROD, dtype##_PROD, dtype##_PROD, bytes, acc_bytes),                                             \
+        KERNEL(dtype, MIN, dtype##_MIN, dtype##_MIN, bytes, acc_bytes),                                                \
+        KERNEL(dtype, MAX, dtype##_MAX, dtype##_MAX, bytes, acc_bytes),                                                \
+        KERNEL(dtype, AVG, dtype##_AVG, dtype##_SUM, bytes, acc_bytes),                                                \
+        NO_KERNEL(dtype, BAND, bytes, acc_bytes),                                                                      \
+        NO_KERNEL(dtype, BOR, bytes, acc_bytes),                                                                       \
+        NO_KERNEL(dtype, BXOR, bytes, acc_bytes),                                                                      \
+    }
+
+const kolo_reducer INSTANCE = {
+    .name = INSTANCE_NAME,
+    .kernels = {INTEGER_ROW(I8, U8, 1), INTEGER_ROW(U8, U8, 1), INTEGER_ROW(I16, U16, 2), INTEGER_ROW(U16, U16, 2),
+                INTEGER_ROW(I32, U32, 4), INTEGER_ROW(U32, U32, 4), INTEGER_ROW(I64, U64, 8), INTEGER_ROW(U64, U64, 8),
+                FLOAT_ROW(F16, 2, 4), FLOAT_ROW(BF16, 2, 4), FLOAT_ROW(F32, 4, 4), FLOAT_ROW(F64, 8, 8)},
+};

@@ -1,0 +1,62 @@
+/* The portable kernels of one dtype and op. Included by portable_dtype.h, with its parameters, once per op; further
+ * parameter, undefined again here:
+ *
+ *   OP         the enumerator without KOLO_, as in SUM */
+
+/* acc[i] = tree(sources[0][first + i] .. sources[n-1][first + i]), i in 0 .. count-1. */
+static void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uint32_t n, size_t first, size_t count) {
+    if (n == 1) {
+        for (size_t i = 0; i < count; i++)
+            acc[i] = DTYPE_NAME(load)(sources[0], first + i);
+        return;
+    }
+    ACC right[BLOCK_ELEMENTS];
+    uint32_t left_n = power_of_two_below(n);
+    KERNEL_NAME(tree)(acc, sources, left_n, first, count);
+    KERNEL_NAME(tree)(right, sources + left_n, n - left_n, first, count);
+    for (size_t i = 0; i < count; i++)
+        acc[i] = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc[i], right[i]);
+}
+
+static inline ACC KERNEL_NAME(finish)(ACC acc, uint32_t ranks) {
+    if (PASTE2(KOLO, OP) == KOLO_AVG)
+        acc = (ACC)WIDE_NAME(average)(acc, ranks);
+    return (ACC)WIDE_NAME(canonical)(acc);
+}
+
+static void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
+                              uint32_t ranks) {
+    ACC acc[BLOCK_ELEMENTS];
+    for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
+        size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
+        KERNEL_NAME(tree)(acc, sources, n, first, block_count);
+        for (size_t i = 0; i < block_count; i++) {
+            ACC result = KERNEL_NAME(finish)(acc[i], ranks);
+            DTYPE_NAME(store)(dst, first + i, result);
+            if (copy)
+                DTYPE_NAME(store)(copy, first + i, result);
+        }
+    }
+}
+
+static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *source, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
+        acc = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc, DTYPE_NAME(load)(source, i));
+        DTYPE_NAME(store_acc)(acc_out, i, (ACC)WIDE_NAME(canonical)(acc));
+    }
+}
+
+static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
+                                   uint32_t ranks) {
+    for (size_t i = 0; i < count; i++) {
+        ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
+        acc = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc, DTYPE_NAME(load)(source, i));
+        ACC result = KERNEL_NAME(finish)(acc, ranks);
+        DTYPE_NAME(store)(dst, i, result);
+        if (copy)
+            DTYPE_NAME(store)(copy, i, result);
+    }
+}
+
+#undef OP

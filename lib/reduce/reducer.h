@@ -1,0 +1,56 @@
+/* The reduction kernels: plain pointers and element counts, no communicator.
+ *
+ * A kolo_reducer is one instance of every kernel for one instruction set. The portable instance is the
+ * specification; each other one gives the same bits for every input. Which one runs is decided once, when a
+ * communicator is made.
+ *
+ * Canonical order: n inputs are combined as a balanced binary tree, split at the largest power of two below
+ * n: tree(x0..xn-1) = tree(first p) op tree(last n-p). F16 and BF16 are widened to f32 first and rounded once
+ * at the end, to nearest, ties to even. Every NaN that a kernel stores as a result is the dtype's positive
+ * quiet NaN without payload. MIN and MAX order -0 below +0 and propagate NaN. AVG divides once, by `ranks`,
+ * after the last op; the division is a true division of the accumulation type (integers: C's, toward zero).
+ *
+ * Buffers need no alignment. A destination may be the same buffer as a source (the same address), but must
+ * not overlap one otherwise. */
+#ifndef KOLO_REDUCE_REDUCER_H
+#define KOLO_REDUCE_REDUCER_H
+
+#include "kolo.h"
+
+/* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 2 to KOLO_RANKS_MAX.
+ * copy, if not NULL, receives the same result. `ranks` is AVG's divisor and is otherwise unused. */
+typedef void kolo_fold_fn(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
+
+/* One hop of a chain (a ring): acc_out[i] = acc_in[i] op source[i], with acc_* in the accumulation type.
+ * acc_in may equal acc_out. */
+typedef void kolo_chain_fn(void *acc_out, const void *acc_in, const void *source, size_t count);
+
+/* The last hop: dst[i] = finish(acc_in[i] op source[i]), with dst in the dtype; and to copy, if not NULL. */
+typedef void kolo_chain_end_fn(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
+                               uint32_t ranks);
+
+/* The first hop: acc_out[i] = source[i] in the accumulation type. */
+typedef void kolo_widen_fn(void *acc_out, const void *source, size_t count);
+
+typedef struct kolo_kernel {
+    kolo_fold_fn *fold; /* NULL where the dtype lacks the op, as are the next two */
+    kolo_chain_fn *chain;
+    kolo_chain_end_fn *chain_end;
+    kolo_widen_fn *widen;
+    uint32_t element_bytes;
+    uint32_t acc_bytes; /* of one element of the accumulation type */
+} kolo_kernel;
+
+typedef struct kolo_reducer {
+    const char *name; /* "portable", "avx2", "avx512", "neon" */
+    kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
+} kolo_reducer;
+
+/* The best instance that `features` (bits of cpu/features.h, already masked) allow; never NULL. */
+const kolo_reducer *kolo_reducer_select(uint32_t features);
+
+/* All instances that this build has and `features` allow, portable first, for tests: the one at `index`, or
+ * NULL. */
+const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index);
+
+#endif

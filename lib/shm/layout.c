@@ -1,0 +1,19 @@
+#include "shm/layout.h"
+
+static size_t whole_pages(size_t bytes) {
+    return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+}
+
+struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes) {
+    struct kolo_layout layout;
+    layout.members = sizeof(struct kolo_shared_header);
+    layout.signals = layout.members + ranks * sizeof(struct kolo_shared_member);
+    layout.lines = layout.signals + ranks * sizeof(struct kolo_shared_signal);
+    layout.slots = whole_pages(layout.lines + ranks * sizeof(struct kolo_shared_lines));
+    layout.bytes = layout.slots + (size_t)ranks * KOLO_SLOTS * slot_bytes;
+    return layout;
+}
+
+size_t kolo_layout_job_bytes(uint32_t ranks) {
+    return whole_pages(sizeof(struct kolo_job_header) + ranks * sizeof(struct kolo_job_member));
+}

@@ -1,0 +1,165 @@
+/* Everything that ranks share in memory, and who writes and reads it. The one definition of it.
+ *
+ * A job has one file: at its start a kolo_job_header and a kolo_job_member for each rank, through which ranks find each
+ * other; behind that, one segment for each communicator that was created through it (or elsewhere, see
+ * kolo_job_header.segment_fd). The file comes from shm_open, and loses its name as soon as all ranks are attached, or
+ * it is a memfd that kolorun hands down.
+ *
+ *     job file   [ job header | job members ][ segment ][ segment ] ...
+ *     segment    [ header | members | signals | lines | slots ]
+ *
+ * Offsets follow from the number of ranks and the size of a slot alone (kolo_layout_compute), so that no rank has to
+ * trust an offset that it reads.
+ *
+ * Words that one rank writes while others read are kolo_atomic_*; all else is written before a release store and read
+ * after the acquire that pairs with it, as each struct says. Structs that different ranks write keep KOLO_LINE_BYTES
+ * apart: two cache lines, since processors fetch them in pairs. */
+#ifndef KOLO_SHM_LAYOUT_H
+#define KOLO_SHM_LAYOUT_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kolo.h"
+#include "cpu/topology.h"
+#include "sync/wait.h"
+
+#define KOLO_LINE_BYTES   128
+#define KOLO_PAGE_BYTES   4096
+#define KOLO_LAYOUT       1u                           /* changes with every change to this file */
+#define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
+#define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
+#define KOLO_LINES        64                           /* lines of one set */
+#define KOLO_LINE_PAYLOAD 56                           /* bytes of a line behind its round */
+
+#define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
+
+/* The job file. */
+
+struct kolo_job_header {
+    /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file); constant then. */
+    KOLO_ALIGNED kolo_atomic_u64 magic; /* stored last, with release */
+    uint32_t version;                   /* of the library: major, minor, patch in 8 bits each */
+    uint32_t layout;                    /* KOLO_LAYOUT */
+    uint32_t ranks;
+    uint32_t creator_pid;
+    uint64_t creator_start; /* when that process started: tells it from a later one with the same pid */
+
+    /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
+    KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
+    uint64_t segment_offset;
+    uint64_t segment_bytes;
+    uint64_t slot_bytes;
+    uint32_t segment_pid; /* with segment_fd: where to open it */
+    int32_t segment_fd;   /* -1: in this file; else a descriptor of process segment_pid */
+    uint64_t mapping;     /* address of rank 0's mapping, for ranks that are threads of the same process */
+
+    /* Rank 0 adds one when all ranks of a creation are attached. */
+    KOLO_ALIGNED kolo_atomic_u64 complete;
+
+    /* Any rank, by compare-and-swap from 0: the first creation failure, as status << 32 | rank. */
+    KOLO_ALIGNED kolo_atomic_u64 failure;
+
+    /* Rank 0 of a creation: end of the last segment. */
+    KOLO_ALIGNED kolo_atomic_u64 file_end;
+};
+
+/* Written by its rank; epoch last. Read by all. */
+struct kolo_job_member {
+    KOLO_ALIGNED kolo_atomic_u64 epoch; /* creations that this rank has begun */
+    kolo_atomic_u64 attached;           /* creations in which it has mapped and checked the segment */
+    uint64_t start;                     /* see creator_start */
+    uint32_t pid;
+};
+
+/* A segment. */
+
+/* What binds all ranks of a communicator; rank 0 decides it. */
+struct kolo_shared_settings {
+    uint32_t algorithm;           /* kolo_algorithm, forced; AUTO: by plan */
+    uint32_t reserved;            /* 0 */
+    uint64_t oneshot_bytes_max;   /* largest message that AUTO reduces in one shot */
+    uint64_t oneshot_chunk_bytes; /* of a message, in one slot */
+    uint64_t mesh_chunk_bytes;
+};
+
+struct kolo_shared_header {
+    /* Rank 0, before the job's offer; constant. */
+    KOLO_ALIGNED uint32_t layout;
+    uint32_t ranks;
+    uint64_t slot_bytes;
+    uint64_t segment_bytes;
+    struct kolo_shared_settings settings;
+
+    /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */
+    KOLO_ALIGNED kolo_atomic_u64 failure;
+
+    /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
+     * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
+    KOLO_ALIGNED kolo_atomic_u64 occupancy;
+};
+
+enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2 };
+
+/* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state` and the failure fields later. */
+struct kolo_shared_member {
+    KOLO_ALIGNED uint64_t start;
+    uint32_t pid;
+    uint32_t membarrier; /* 1: registered, see sync/fence.h */
+    kolo_cpu_set cpus;   /* its affinity at creation */
+
+    KOLO_ALIGNED kolo_atomic_u64 state; /* KOLO_MEMBER_* */
+    uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
+    int64_t failure_code;
+};
+
+/* How far a rank has got. Its owner writes it; all read it. */
+struct kolo_shared_signal {
+    /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what call c is and is
+     * written before the first progress of that call. */
+    KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/progress.h */
+    kolo_atomic_u64 stamps[KOLO_STAMPS];
+
+    /* The line that peers look at only when a wait gets long. */
+    KOLO_ALIGNED kolo_bell bell;
+    kolo_atomic_u64 calls;      /* collectives begun; written after call_stamp */
+    kolo_atomic_u64 call_stamp; /* what the last one is */
+};
+
+/* A cache line that carries its own sequence number, see algo/oneshot.c. Its owner writes it; all read it. */
+struct kolo_shared_line {
+    _Alignas(64) kolo_atomic_u64 round; /* written after the payload */
+    uint8_t payload[KOLO_LINE_PAYLOAD];
+};
+
+/* Two alternating sets of lines of one rank. */
+struct kolo_shared_lines {
+    KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
+};
+
+static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES, "one line a writer");
+static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
+static_assert(sizeof(struct kolo_shared_header) == 3 * KOLO_LINE_BYTES, "one line a writer");
+static_assert(offsetof(struct kolo_shared_header, failure) == KOLO_LINE_BYTES, "failure has its own line");
+static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
+static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
+static_assert(offsetof(struct kolo_shared_signal, stamps) + 8 * KOLO_STAMPS <= 64, "progress and stamps in one line");
+static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
+
+/* Where the parts of a segment begin, in bytes from its start. */
+struct kolo_layout {
+    size_t members;
+    size_t signals;
+    size_t lines;
+    size_t slots; /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
+    size_t bytes; /* of all, whole pages */
+};
+
+/* slot_bytes: a multiple of KOLO_PAGE_BYTES. */
+struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes);
+
+/* Bytes of the job file before the first segment, whole pages. */
+size_t kolo_layout_job_bytes(uint32_t ranks);
+
+#endif

@@ -1,0 +1,80 @@
+#include "shm/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum { INTERRUPTIONS_MAX = 1000 };
+
+int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
+    int rc = EINTR;
+    for (int i = 0; rc == EINTR && i < INTERRUPTIONS_MAX; i++)
+        rc = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    if (rc == 0)
+        return 0;
+    if (rc != ENOSPC && rc != ENOMEM && rc != EFBIG)
+        return kolo_fail_system(rc, "allocating %zu bytes of shared memory", bytes);
+    struct statvfs mount;
+    unsigned long long free_bytes = fstatvfs(fd, &mount) == 0 ? (unsigned long long)mount.f_bavail * mount.f_bsize : 0;
+    return kolo_fail(KOLO_ERR_NO_SPACE,
+                     "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
+                     "remount,size=), or set KOLO_SLOT_BYTES below %llu",
+                     bytes, free_bytes, (unsigned long long)bytes);
+}
+
+int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    if (mapping == MAP_FAILED)
+        return kolo_fail_system(errno, "mapping %zu bytes of shared memory", bytes);
+    *address = mapping;
+    return 0;
+}
+
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes) {
+    struct kolo_layout layout = kolo_layout_compute(ranks, slot_bytes);
+    uint8_t *start = mapping;
+    segment->header = mapping;
+    segment->members = (void *)(start + layout.members);
+    segment->signals = (void *)(start + layout.signals);
+    segment->lines = (void *)(start + layout.lines);
+    segment->slots = start + layout.slots;
+    segment->slot_bytes = slot_bytes;
+    segment->bytes = layout.bytes;
+}
+
+#define OCCUPANCY_RANK (UINT64_C(1) << 32)
+#define OCCUPANCY_USER UINT64_C(1)
+
+uint64_t kolo_segment_occupancy(uint32_t ranks) {
+    return ranks * OCCUPANCY_RANK + OCCUPANCY_USER;
+}
+
+void kolo_segment_borrow(struct kolo_segment *segment) {
+    segment->counted = true;
+    kolo_fetch_add(&segment->header->occupancy, OCCUPANCY_USER);
+}
+
+void kolo_segment_leave(struct kolo_segment *segment) {
+    uint64_t mine = OCCUPANCY_RANK + (segment->counted ? OCCUPANCY_USER : 0);
+    uint64_t left = kolo_fetch_add(&segment->header->occupancy, -mine) - mine;
+    /* From here on another thread may remove a counted mapping, unless this one was the last to use it. */
+    if (left / OCCUPANCY_RANK == 0)
+        fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset,
+                  (off_t)segment->bytes);
+    if (!segment->counted || left % OCCUPANCY_RANK == 0)
+        munmap(segment->header, segment->bytes);
+    close(segment->fd);
+    segment->header = NULL;
+}
+
+void kolo_segment_forget(struct kolo_segment *segment) {
+    /* A counted mapping may serve other communicators of this process, and the count is the parent's. */
+    if (!segment->counted)
+        munmap(segment->header, segment->bytes);
+    close(segment->fd);
+    segment->header = NULL;
+}

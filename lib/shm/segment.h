@@ -1,0 +1,43 @@
+/* Mapping and unmapping of the shared files: the job file and the segments. */
+#ifndef KOLO_SHM_SEGMENT_H
+#define KOLO_SHM_SEGMENT_H
+
+#include "shm/layout.h"
+
+/* This process's view of a communicator's segment. */
+struct kolo_segment {
+    struct kolo_shared_header *header; /* the mapping itself */
+    struct kolo_shared_member *members;
+    struct kolo_shared_signal *signals;
+    struct kolo_shared_lines *lines;
+    uint8_t *slots;
+    size_t slot_bytes;
+    size_t bytes;
+    uint64_t offset; /* in the file behind fd */
+    int fd;          /* own descriptor */
+    bool counted;    /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
+};
+
+/* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access can find memory missing.
+ * KOLO_ERR_NO_SPACE (message set: need and limit), KOLO_ERR_SYSTEM. */
+int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
+
+/* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_SYSTEM. */
+int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
+
+/* Fills the view over a mapping. */
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes);
+
+/* The header's first occupancy: of `ranks` ranks, with rank 0 using its own mapping. */
+uint64_t kolo_segment_occupancy(uint32_t ranks);
+
+/* Takes a place in rank 0's mapping, in a thread of the same process. */
+void kolo_segment_borrow(struct kolo_segment *segment);
+
+/* Leaves for good: unmaps, closes the descriptor, and gives the memory back if no rank is left. */
+void kolo_segment_leave(struct kolo_segment *segment);
+
+/* In a forked child: lets go of the mapping and the descriptor, and leaves what is shared alone. */
+void kolo_segment_forget(struct kolo_segment *segment);
+
+#endif

@@ -1,0 +1,45 @@
+/* The atomics of the library. A memory order is part of a helper's name, never an argument; this folder is the only
+ * one that names one.
+ *
+ * Pairs: what a rank writes before kolo_store_release(x) is seen by the rank whose kolo_load_acquire(x) returned that
+ * value or a later one in x's order. A relaxed access orders nothing. */
+#ifndef KOLO_SYNC_ATOMIC_H
+#define KOLO_SYNC_ATOMIC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t kolo_atomic_u64;
+typedef _Atomic uint32_t kolo_atomic_u32;
+
+_Static_assert(sizeof(kolo_atomic_u64) == 8 && sizeof(kolo_atomic_u32) == 4, "atomics are shared between processes");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock could be held by a dead process");
+
+static inline uint64_t kolo_load_acquire(const kolo_atomic_u64 *word) {
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static inline uint64_t kolo_load_relaxed(const kolo_atomic_u64 *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static inline void kolo_store_release(kolo_atomic_u64 *word, uint64_t value) {
+    atomic_store_explicit(word, value, memory_order_release);
+}
+
+static inline void kolo_store_relaxed(kolo_atomic_u64 *word, uint64_t value) {
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+/* Returns the value before the addition. */
+static inline uint64_t kolo_fetch_add(kolo_atomic_u64 *word, uint64_t addend) {
+    return atomic_fetch_add_explicit(word, addend, memory_order_acq_rel);
+}
+
+/* Sets *word to `value` if it holds `expected`; true if it did. Releases on success, acquires either way. */
+static inline bool kolo_compare_and_swap(kolo_atomic_u64 *word, uint64_t expected, uint64_t value) {
+    return atomic_compare_exchange_strong_explicit(word, &expected, value, memory_order_acq_rel, memory_order_acquire);
+}
+
+#endif

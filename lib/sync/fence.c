@@ -1,0 +1,18 @@
+#include "sync/fence.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int kolo_fence_register(void) {
+    long rc = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+    return rc < 0 ? -errno : 0;
+}
+
+void kolo_fence_sleeper(void) {
+    /* The thread fence orders this thread's own accesses should the system call be refused: the publishers then use
+     * full fences themselves. */
+    atomic_thread_fence(memory_order_seq_cst);
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}

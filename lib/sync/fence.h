@@ -1,0 +1,32 @@
+/* An asymmetric fence: the rank that goes to sleep pays, so that the rank that publishes a flag need not.
+ *
+ * Publisher: store flag; load sleepers.      Sleeper: add to sleepers; load flag; sleep.
+ * Each must see the other's store unless its own is seen (Dekker), which takes a full fence between the two accesses on
+ * both sides. membarrier() by the sleeper makes every running thread of a registered process execute one: a publisher
+ * whose load of `sleepers` came before that point has its flag's store before it too, so the sleeper's load of
+ * the flag sees it; a publisher whose load comes after sees the sleeper. All that the publisher must do is keep the
+ * compiler from swapping the two. Source: Dice, Huang, Yang: "Asymmetric Dekker Synchronization", 2001;
+ * membarrier(2). */
+#ifndef KOLO_SYNC_FENCE_H
+#define KOLO_SYNC_FENCE_H
+
+#include <stdatomic.h>
+
+/* Registers this process for kolo_fence_sleeper(). 0, or -errno where the kernel lacks or refuses it: then publishers
+ * must use kolo_fence_full(). */
+int kolo_fence_register(void);
+
+/* The sleeper's side, between announcing itself and looking at the flag again. */
+void kolo_fence_sleeper(void);
+
+/* The publisher's side where every process registered. */
+static inline void kolo_fence_publisher(void) {
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* The publisher's side where one did not. */
+static inline void kolo_fence_full(void) {
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+#endif

@@ -1,0 +1,69 @@
+#include "sync/wait.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "sync/futex.h"
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::
+                             : "memory"); /* on Arm, yield is a no-op on most cores; isb takes about as long as pause */
+#endif
+}
+
+static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {
+    kolo_bell *bell = wait->bell;
+    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    kolo_fence_sleeper();
+    uint32_t rings = atomic_load_explicit(&bell->rings, memory_order_acquire);
+    if (!kolo_wait_reached(wait))
+        kolo_futex_sleep(&bell->rings, rings, ns);
+    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
+}
+
+void kolo_bell_ring_slowly(kolo_bell *bell) {
+    /* After the flag's store and before the wake-up: a sleeper that read the old count has not slept yet, and its
+     * futex call will then find the count changed. */
+    atomic_fetch_add_explicit(&bell->rings, 1, memory_order_release);
+    kolo_futex_wake_all(&bell->rings);
+}
+
+static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t start_ns) {
+    waiter->slept++;
+    /* Bounded by check, which fails at the deadline. */
+    for (;;) {
+        wait->waited_ns = kolo_clock_ns() - start_ns;
+        int rc = waiter->check(waiter, wait);
+        if (rc < 0)
+            return rc;
+        int64_t left_ns = waiter->timeout_ns - wait->waited_ns;
+        if (left_ns > 0)
+            sleep_slice(wait, left_ns < KOLO_SLICE_NS ? left_ns : KOLO_SLICE_NS);
+        if (kolo_wait_reached(wait))
+            return 0;
+    }
+}
+
+int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                     uint32_t peer) {
+    struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
+    for (uint32_t i = 0; i < waiter->spins; i++) {
+        if (kolo_wait_reached(&wait))
+            return 0;
+        pause_briefly();
+    }
+    int64_t start_ns = kolo_clock_ns();
+    int rc = 0;
+    uint32_t i = 0;
+    while (i < waiter->yields && !kolo_wait_reached(&wait)) {
+        sched_yield();
+        i++;
+    }
+    if (i == waiter->yields)
+        rc = wait_asleep(waiter, &wait, start_ns);
+    waiter->waited_ns += (uint64_t)(kolo_clock_ns() - start_ns);
+    return rc;
+}

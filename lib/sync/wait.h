@@ -1,0 +1,89 @@
+/* Publishing a flag, and the one function that waits for one.
+ *
+ * A flag is a 64-bit word in the segment that one rank writes, in increasing order and never resets, and others read.
+ * The writer publishes with a release store; a waiter that sees the value it wants has acquired all that the writer
+ * wrote before.
+ *
+ * A waiter spins, then yields the processor, then sleeps in the kernel in slices. Only the last stage costs
+ * anything: there the caller's check looks at aborts, dead peers and the deadline. All flags of a rank share that
+ * rank's bell: a sleeper counts itself in the bell of the rank it waits for, and the writer looks at its own bell's
+ * count after publishing (a line that nobody else touches unless somebody sleeps), and makes a system call only if
+ * somebody does. See fence.h for why no wake-up is lost; a lost one would cost one slice, not a hang. A sleeper that
+ * dies leaves a count behind, which costs its writer needless wake-ups in a communicator that is broken anyway. */
+#ifndef KOLO_SYNC_WAIT_H
+#define KOLO_SYNC_WAIT_H
+
+#include <stddef.h>
+
+#include "sync/atomic.h"
+#include "sync/fence.h"
+
+#define KOLO_SLICE_NS INT64_C(10000000) /* longest sleep before the check is made again */
+
+typedef struct kolo_bell {
+    kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
+    kolo_atomic_u32 rings;    /* the futex word: changes with each wake-up */
+} kolo_bell;
+
+typedef struct kolo_waiter kolo_waiter;
+
+/* One wait: until `peer`, who owns flag and bell, has published `target` or more. */
+struct kolo_wait {
+    const kolo_atomic_u64 *flag;
+    uint64_t target;
+    kolo_bell *bell;
+    uint32_t peer;
+    int64_t waited_ns; /* so far, spinning not counted */
+};
+
+static inline bool kolo_wait_reached(const struct kolo_wait *wait) {
+    return kolo_load_acquire(wait->flag) >= wait->target; /* pairs with kolo_publish */
+}
+
+struct kolo_waiter {
+    uint32_t spins;        /* looks at the flag, a pause between two, before yielding */
+    uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
+    bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
+    int64_t timeout_ns;    /* longest time in one wait */
+
+    /* Called before each sleep; a negative result ends the wait with it. It must fail once waited_ns has reached
+     * timeout_ns, and must look at kolo_wait_reached after whatever else makes it fail: what a peer published before it
+     * died still counts. */
+    int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
+    void *owner; /* for check */
+
+    uint64_t slept;     /* waits that reached the kernel */
+    uint64_t waited_ns; /* time in waits beyond spinning */
+};
+
+/* The part of a wait beyond the first look. */
+int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, uint32_t peer);
+
+/* Returns 0 once the flag has reached the target; else what check returned. */
+static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                                     uint32_t peer) {
+    if (__builtin_expect(kolo_load_acquire(flag) >= target, 1)) /* pairs with kolo_publish */
+        return 0;
+    return kolo_wait_slowly(waiter, flag, target, bell, peer);
+}
+
+void kolo_bell_ring_slowly(kolo_bell *bell);
+
+/* Wakes whoever sleeps until the caller publishes; call it after publishing. */
+static inline void kolo_bell_ring(const kolo_waiter *waiter, kolo_bell *own_bell) {
+    if (__builtin_expect(waiter->publisher_fences, 0))
+        kolo_fence_full();
+    else
+        kolo_fence_publisher();
+    if (__builtin_expect(atomic_load_explicit(&own_bell->sleepers, memory_order_relaxed) != 0, 0))
+        kolo_bell_ring_slowly(own_bell);
+}
+
+/* Publishes `value` in the caller's own flag and wakes whoever sleeps until then. */
+static inline void kolo_publish(const kolo_waiter *waiter, kolo_atomic_u64 *own_flag, uint64_t value,
+                                kolo_bell *own_bell) {
+    kolo_store_release(own_flag, value); /* pairs with kolo_wait_at_least */
+    kolo_bell_ring(waiter, own_bell);
+}
+
+#endif
