@@ -28,7 +28,8 @@ struct kolo_comm {
 
     /* See comm/progress.h. */
     uint64_t calls;                 /* collectives begun */
-    uint64_t stamp;                 /* what the present one is */
+    uint64_t call;                  /* what the present one is: kolo_call_word */
+    uint64_t stamp;                 /* what all of them were, mixed */
     uint64_t step;                  /* steps of all calls before the present one */
     uint64_t ticket;                /* slot uses of all calls before the present one */
     uint64_t slot_free[KOLO_SLOTS]; /* the step at which all peers are done with what a slot held */

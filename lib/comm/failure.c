@@ -27,20 +27,20 @@ static uint32_t reporter_of(uint64_t word) {
 }
 
 /* "allreduce of 1024 f32, sum" */
-static void describe_call(uint64_t stamp, char *text, size_t text_bytes) {
-    kolo_collective collective = (kolo_collective)((stamp >> 59) - 1);
-    kolo_dtype dtype = (kolo_dtype)(stamp >> 54 & 31);
-    kolo_op op = (kolo_op)(stamp >> 50 & 15);
+static void describe_call(uint64_t call, char *text, size_t text_bytes) {
+    kolo_collective collective = (kolo_collective)((call >> 59) - 1);
+    kolo_dtype dtype = (kolo_dtype)(call >> 54 & 31);
+    kolo_op op = (kolo_op)(call >> 50 & 15);
     const char *name = kolo_collective_name(collective), *dtype_name = kolo_dtype_name(dtype),
                *op_name = kolo_op_name(op);
-    uint64_t count = stamp & KOLO_STAMP_COUNT;
+    uint64_t count = call & KOLO_CALL_COUNT;
     if (!name || !dtype_name || !op_name)
         snprintf(text, text_bytes, "an unknown call");
     else if (collective == KOLO_ALLREDUCE)
         snprintf(text, text_bytes, "allreduce of %" PRIu64 " %s, %s", count, dtype_name, op_name);
     else if (collective == KOLO_BROADCAST)
         snprintf(text, text_bytes, "broadcast of %" PRIu64 " %s from rank %" PRIu64, count, dtype_name,
-                 stamp >> 40 & 1023);
+                 call >> 40 & 1023);
     else
         snprintf(text, text_bytes, "%s", name);
 }
@@ -70,11 +70,13 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
                  failure->rank, culprit->pid, failure->reporter, where);
         break;
     case KOLO_ERR_MISMATCH: {
-        char theirs[80], own[80];
-        describe_call(kolo_load_relaxed(&comm->segment.signals[failure->rank].call_stamp), theirs, sizeof theirs);
-        describe_call(kolo_load_relaxed(&comm->segment.signals[failure->reporter].call_stamp), own, sizeof own);
-        snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s", where, failure->reporter, own,
-                 failure->rank, theirs);
+        char their_call[80], own_call[80];
+        const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[failure->rank].call);
+        const uint64_t own = kolo_load_acquire(&comm->segment.signals[failure->reporter].call);
+        describe_call(theirs, their_call, sizeof their_call);
+        describe_call(own, own_call, sizeof own_call);
+        snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
+                 own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
         break;
     }
     case KOLO_ERR_ABORTED:
@@ -118,8 +120,9 @@ static bool differs(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[peer];
     if (kolo_load_acquire(&signal->calls) != comm->calls) /* pairs with kolo_call_begin */
         return false;
-    /* A stamp of a later call has another call number in it, and differs too: so does the call then, or it has come. */
-    return kolo_load_relaxed(&signal->call_stamp) != comm->stamp && kolo_load_acquire(&signal->calls) == comm->calls;
+    /* If it has begun a later call since, it has published all of this one before (release), and the look at the flag
+     * that comes after this one finds that. */
+    return kolo_load_acquire(&signal->call) != comm->call && kolo_load_acquire(&signal->calls) == comm->calls;
 }
 
 /* What keeps `wait` from ending, and which rank is to blame. */

@@ -5,7 +5,7 @@
  *   somebody's failure is published       -> it is this rank's result too
  *   a process has ended and not left      -> PEER_DEAD, that rank
  *   `peer` has left (destroyed) properly  -> PEER_DEAD, `peer`
- *   `peer` is in the same call by number but it is a different call -> MISMATCH, `peer`
+ *   `peer` is in the call of the same number, and that is a different call -> MISMATCH, `peer`
  *   the deadline has passed               -> TIMEOUT, `peer`
  * It looks at the flag once more before it believes any but the first: what `peer` published before it died or left
  * still counts. */
@@ -14,14 +14,14 @@
 
 #include "comm/comm.h"
 
-#define KOLO_STAMP_COUNT ((UINT64_C(1) << 36) - 1)
+#define KOLO_CALL_COUNT ((UINT64_C(1) << 40) - 1)
 
-/* A call in one word, equal on all ranks unless they call different things: collective (5 bits), dtype (5), op (4),
- * root (10), the call's number (4: no rank is ever more than KOLO_SLOTS calls ahead of another) and count (36). */
-static inline uint64_t kolo_stamp(kolo_collective collective, kolo_dtype dtype, kolo_op op, uint32_t root, size_t count,
-                                  uint64_t call) {
+/* A call in one word: collective (5 bits), dtype (5), op (4), root (10) and count (40). Two ranks that differ in it
+ * call different things. */
+static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dtype, kolo_op op, uint32_t root,
+                                      size_t count) {
     return (uint64_t)(collective + 1) << 59 | (uint64_t)dtype << 54 | (uint64_t)op << 50 | (uint64_t)root << 40 |
-           (call & 15) << 36 | (count & KOLO_STAMP_COUNT);
+           (count & KOLO_CALL_COUNT);
 }
 
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns

@@ -15,10 +15,11 @@
  * that a rank publishes after its last read will do, the first one of the next ticket for instance. Since each rank
  * publishes at least once a ticket, the step comes.
  *
- * Stamps. The first step of a call that a rank publishes is preceded by the call's stamp on the same cache line, and
- * whoever waits for a step compares it with its own: ranks that make different calls find out on the line that they
- * read anyway. KOLO_STAMPS of them are kept, since a rank that waits for nobody (the root of a broadcast) may be that
- * many calls ahead, and no more, because of the slots.
+ * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
+ * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
+ * waits for a step compares it with its own: ranks that make different calls find out on the line that they read
+ * anyway. KOLO_STAMPS of them are kept, since a rank that waits for nobody (the root of a broadcast) may be that many
+ * calls ahead, and no more, because of the slots.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. */
@@ -32,9 +33,10 @@
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
     comm->calls++;
-    comm->stamp = kolo_stamp(collective, dtype, op, root, count, comm->calls);
-    kolo_store_relaxed(&comm->signal->call_stamp, comm->stamp);
-    kolo_store_release(&comm->signal->calls, comm->calls); /* pairs with failure.c's look */
+    comm->call = kolo_call_word(collective, dtype, op, root, count);
+    comm->stamp = (comm->stamp ^ comm->call) * UINT64_C(0x9e3779b97f4a7c15); /* odd: a difference never goes away */
+    kolo_store_release(&comm->signal->call, comm->call); /* pairs with failure.c's look, as does the next */
+    kolo_store_release(&comm->signal->calls, comm->calls);
 }
 
 /* Publishes step `step` of the present call, from 1. */

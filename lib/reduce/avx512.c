@@ -32,7 +32,8 @@ static ALWAYS_INLINE vector canonical_f64(vector x) {
     return (vector)_mm512_fixupimm_pd(nan, (__m512d)x, _mm512_set1_epi64(NANS_BY_DESTINATION), 0);
 }
 
-/* As in avx2.c: ORed, the two orders are -0 if either zero is, and a NaN if either operand is. */
+/* The instruction gives its second operand where one is a NaN or both are zeros. The two orders together hold all that
+ * is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
 static ALWAYS_INLINE vector minimum_f32(vector a, vector b) {
     __m512 x = (__m512)a, y = (__m512)b;
     return (vector)_mm512_or_ps(_mm512_min_ps(x, y), _mm512_min_ps(y, x));
@@ -43,21 +44,20 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm512_or_pd(_mm512_min_pd(x, y), _mm512_min_pd(y, x));
 }
 
-/* VRANGE orders zeros by sign, but of a number and a NaN it gives the number; the NaN is then put in its place. */
-enum { RANGE_MAX = 0x5, NANS_BY_SOURCE = 0x22 };
+/* The same, but of the signs both must be set: each bit is the majority of the two orders' and of 0 for the sign, 1 for
+ * the others. */
+enum { MAJORITY = 0xe8 };
 
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
-    __m512 x = (__m512)a, y = (__m512)b;
-    __m512i table = _mm512_set1_epi32(NANS_BY_SOURCE);
-    __m512 larger = _mm512_range_ps(x, y, RANGE_MAX);
-    return (vector)_mm512_fixupimm_ps(_mm512_fixupimm_ps(larger, x, table, 0), y, table, 0);
+    __m512i one = _mm512_castps_si512(_mm512_max_ps((__m512)a, (__m512)b));
+    __m512i other = _mm512_castps_si512(_mm512_max_ps((__m512)b, (__m512)a));
+    return (vector)_mm512_ternarylogic_epi32(one, other, _mm512_set1_epi32(INT32_MAX), MAJORITY);
 }
 
 static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
-    __m512d x = (__m512d)a, y = (__m512d)b;
-    __m512i table = _mm512_set1_epi64(NANS_BY_SOURCE);
-    __m512d larger = _mm512_range_pd(x, y, RANGE_MAX);
-    return (vector)_mm512_fixupimm_pd(_mm512_fixupimm_pd(larger, x, table, 0), y, table, 0);
+    __m512i one = _mm512_castpd_si512(_mm512_max_pd((__m512d)a, (__m512d)b));
+    __m512i other = _mm512_castpd_si512(_mm512_max_pd((__m512d)b, (__m512d)a));
+    return (vector)_mm512_ternarylogic_epi64(one, other, _mm512_set1_epi64(INT64_MAX), MAJORITY);
 }
 
 /* The lower half of the elements first. */

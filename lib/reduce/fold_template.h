@@ -61,35 +61,7 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree8)(const void *const *sources, size_t a
     return KERNEL_NAME(combine)(KERNEL_NAME(tree4)(sources, at, bytes), KERNEL_NAME(tree4)(sources + 4, at, bytes));
 }
 
-/* The tree of any n, as a binary counter counts: the stack holds full subtrees, the larger the lower, and two of the
- * same size become one at once. What is left at the end is combined from the smallest up. */
-static ALWAYS_INLINE ACC KERNEL_NAME(tree_any)(const void *const *sources, uint32_t n, size_t at, size_t bytes) {
-    ACC stack[TREE_DEPTH_MAX];
-    uint32_t depth = 0;
-    for (uint32_t eights = 0; eights < n / 8; eights++) {
-        ACC acc = KERNEL_NAME(tree8)(sources, at, bytes);
-        for (uint32_t carry = eights; carry & 1; carry >>= 1)
-            acc = KERNEL_NAME(combine)(stack[--depth], acc);
-        stack[depth++] = acc;
-        sources += 8;
-    }
-    if (n & 4) {
-        stack[depth++] = KERNEL_NAME(tree4)(sources, at, bytes);
-        sources += 4;
-    }
-    if (n & 2) {
-        stack[depth++] = KERNEL_NAME(tree2)(sources, at, bytes);
-        sources += 2;
-    }
-    if (n & 1)
-        stack[depth++] = KERNEL_NAME(read)(sources[0], at, bytes);
-    ACC acc = stack[--depth];
-    while (depth > 0)
-        acc = KERNEL_NAME(combine)(stack[--depth], acc);
-    return acc;
-}
-
-/* The same; n is a constant, except in the default case. */
+/* A constant number n of sources: 2, 3, 4 or 8. */
 static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t n, size_t at, size_t bytes) {
     switch (n) {
     case 2:
@@ -98,21 +70,18 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
         return KERNEL_NAME(combine)(KERNEL_NAME(tree2)(sources, at, bytes), KERNEL_NAME(read)(sources[2], at, bytes));
     case 4:
         return KERNEL_NAME(tree4)(sources, at, bytes);
-    case 8:
-        return KERNEL_NAME(tree8)(sources, at, bytes);
     default:
-        return KERNEL_NAME(tree_any)(sources, n, at, bytes);
+        return KERNEL_NAME(tree8)(sources, at, bytes);
     }
 }
 
-/* Folds whole blocks of four vectors; returns how many bytes that was. */
-static ALWAYS_INLINE size_t KERNEL_NAME(fold_blocks)(unsigned char *dst, unsigned char *copy,
-                                                     const void *const *sources, uint32_t n, size_t bytes, divisor by) {
+static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, unsigned char *copy, const void *const *sources,
+                                                  uint32_t n, size_t bytes, divisor by) {
     const void *own[FIXED_MAX]; /* pointers that the compiler knows no store can change */
     for (uint32_t i = 0; i < n; i++)
         own[i] = sources[i];
     size_t at = 0;
-    for (; bytes - at >= 4 * VECTOR_BYTES; at += 4 * VECTOR_BYTES) {
+    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
         vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, VECTOR_BYTES), by);
         vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + VECTOR_BYTES, VECTOR_BYTES), by);
         vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
@@ -121,15 +90,9 @@ static ALWAYS_INLINE size_t KERNEL_NAME(fold_blocks)(unsigned char *dst, unsigne
         if (copy)
             store_four(copy + at, a, b, c, d);
     }
-    return at;
-}
-
-/* Folds what lies from `at` on, a vector at a time. */
-static ALWAYS_INLINE void KERNEL_NAME(fold_rest)(unsigned char *dst, unsigned char *copy, const void *const *sources,
-                                                 uint32_t n, size_t at, size_t bytes, divisor by) {
     while (at < bytes) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
-        vector result = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at, step), by);
+        vector result = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, step), by);
         store(dst + at, result, step);
         if (copy)
             store(copy + at, result, step);
@@ -137,35 +100,91 @@ static ALWAYS_INLINE void KERNEL_NAME(fold_rest)(unsigned char *dst, unsigned ch
     }
 }
 
-/* Kept out of fold, whose few sources need no stack. */
+/* Subtrees of a row of vectors, and how many inputs each is of: 8, 4, 2 or 1. */
+static ALWAYS_INLINE void KERNEL_NAME(read_row)(ACC *row, uint32_t vectors, const void *const *sources, uint32_t n,
+                                                size_t at, size_t bytes) {
+    for (uint32_t v = 0; v < vectors; v++, at += VECTOR_BYTES)
+        row[v] = n == 1 ? KERNEL_NAME(read)(sources[0], at, bytes) : KERNEL_NAME(tree)(sources, n, at, bytes);
+}
+
+static ALWAYS_INLINE void KERNEL_NAME(combine_rows)(ACC *left, const ACC *right, uint32_t vectors) {
+    for (uint32_t v = 0; v < vectors; v++)
+        left[v] = KERNEL_NAME(combine)(left[v], right[v]);
+}
+
+/* The tree of any n for a row of `vectors` vectors, which it leaves in rows[0]. It is built as a binary counter counts:
+ * rows hold full subtrees, the larger the lower, and two of the same size become one at once. What is there at the end
+ * is combined from the smallest up. */
+static ALWAYS_INLINE void KERNEL_NAME(tree_any)(ACC (*rows)[BLOCK_VECTORS], uint32_t vectors,
+                                                const void *const *sources, uint32_t n, size_t at, size_t bytes) {
+    uint32_t depth = 0;
+    for (uint32_t eights = 1; eights <= n / 8; eights++) {
+        KERNEL_NAME(read_row)(rows[depth++], vectors, sources, 8, at, bytes);
+        for (uint32_t count = eights; count % 2 == 0; count /= 2, depth--)
+            KERNEL_NAME(combine_rows)(rows[depth - 2], rows[depth - 1], vectors);
+        sources += 8;
+    }
+    if (n & 4)
+        KERNEL_NAME(read_row)(rows[depth++], vectors, sources, 4, at, bytes);
+    sources += n & 4;
+    if (n & 2)
+        KERNEL_NAME(read_row)(rows[depth++], vectors, sources, 2, at, bytes);
+    sources += n & 2;
+    if (n & 1)
+        KERNEL_NAME(read_row)(rows[depth++], vectors, sources, 1, at, bytes);
+    for (; depth > 1; depth--)
+        KERNEL_NAME(combine_rows)(rows[depth - 2], rows[depth - 1], vectors);
+}
+
+static void KERNEL_NAME(fold_any)(unsigned char *dst, unsigned char *copy, const void *const *sources, uint32_t n,
+                                  size_t bytes, divisor by) {
+    ACC rows[TREE_DEPTH_MAX][BLOCK_VECTORS];
+    size_t at = 0;
+    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
+        KERNEL_NAME(tree_any)(rows, BLOCK_VECTORS, sources, n, at, VECTOR_BYTES);
+        vector a = KERNEL_NAME(finish)(rows[0][0], by), b = KERNEL_NAME(finish)(rows[0][1], by);
+        vector c = KERNEL_NAME(finish)(rows[0][2], by), d = KERNEL_NAME(finish)(rows[0][3], by);
+        store_four(dst + at, a, b, c, d);
+        if (copy)
+            store_four(copy + at, a, b, c, d);
+    }
+    while (at < bytes) {
+        size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
+        KERNEL_NAME(tree_any)(rows, 1, sources, n, at, step);
+        vector result = KERNEL_NAME(finish)(rows[0][0], by);
+        store(dst + at, result, step);
+        if (copy)
+            store(copy + at, result, step);
+        at += step;
+    }
+}
+
+/* What needs a stack is kept out of fold, or the smallest messages would pay for it. */
 static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, unsigned char *copy,
                                                              const void *const *sources, uint32_t n, size_t bytes,
-                                                             uint32_t ranks) {
-    divisor by = divisor_of(KOLO_OP, ranks);
-    size_t at = n == 8 ? KERNEL_NAME(fold_blocks)(dst, copy, sources, 8, bytes, by) : 0;
-    KERNEL_NAME(fold_rest)(dst, copy, sources, n, at, bytes, by);
+                                                             divisor by) {
+    if (n == 8)
+        KERNEL_NAME(fold_fixed)(dst, copy, sources, 8, bytes, by);
+    else
+        KERNEL_NAME(fold_any)(dst, copy, sources, n, bytes, by);
 }
 
 static void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
                               uint32_t ranks) {
     divisor by = divisor_of(KOLO_OP, ranks);
     size_t bytes = count * sizeof(ELEMENT);
-    size_t at;
     switch (n) {
     case 2:
-        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 2, bytes, by);
-        KERNEL_NAME(fold_rest)(dst, copy, sources, 2, at, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, copy, sources, 2, bytes, by);
         break;
     case 3:
-        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 3, bytes, by);
-        KERNEL_NAME(fold_rest)(dst, copy, sources, 3, at, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, copy, sources, 3, bytes, by);
         break;
     case 4:
-        at = KERNEL_NAME(fold_blocks)(dst, copy, sources, 4, bytes, by);
-        KERNEL_NAME(fold_rest)(dst, copy, sources, 4, at, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, copy, sources, 4, bytes, by);
         break;
     default:
-        KERNEL_NAME(fold_many)(dst, copy, sources, n, bytes, ranks);
+        KERNEL_NAME(fold_many)(dst, copy, sources, n, bytes, by);
         break;
     }
 }

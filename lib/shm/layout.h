@@ -116,15 +116,15 @@ struct kolo_shared_member {
 
 /* How far a rank has got. Its owner writes it; all read it. */
 struct kolo_shared_signal {
-    /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what call c is and is
-     * written before the first progress of that call. */
+    /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what the calls up to c
+     * are and is written before the first progress of that call. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
 
     /* The line that peers look at only when a wait gets long. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls;      /* collectives begun; written after call_stamp */
-    kolo_atomic_u64 call_stamp; /* what the last one is */
+    kolo_atomic_u64 calls; /* collectives begun; written after call */
+    kolo_atomic_u64 call;  /* what the last one is, see comm/failure.h */
 };
 
 /* A cache line that carries its own sequence number, see algo/oneshot.c. Its owner writes it; all read it. */
