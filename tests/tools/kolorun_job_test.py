@@ -1,0 +1,127 @@
+"""Whole jobs: ranks that all-reduce, side by side, and when one of them is killed."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import launching
+from launching import KOLO_PERF, RANK_PROBE, kolorun
+
+SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
+
+
+def expected_lines(size):
+    return sorted(f"rank {rank} of {size}, sum {size * (size - 1) // 2}" for rank in range(size))
+
+
+class Job(launching.LaunchingTest):
+    def test_sums(self):
+        before = launching.shm_names()
+        for size in (1, 2, 3, 5, 8):
+            done = kolorun("-n", str(size), RANK_PROBE)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            self.assertEqual(expected_lines(size), sorted(done.stdout.splitlines()))
+        self.assert_nothing_named(before)
+
+    def test_without_launcher(self):
+        done = subprocess.run([RANK_PROBE], env=launching.environment(), capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((0, "rank 0 of 1, sum 0\n", ""), (done.returncode, done.stdout, done.stderr))
+
+    def test_side_by_side(self):
+        jobs = {size: self.start("-n", str(size), "--bind", "none", RANK_PROBE, "1") for size in (2, 3)}
+        for size, process in jobs.items():
+            output, errors = self.assert_ends(process, 0)
+            self.assertEqual((expected_lines(size), ""), (sorted(output.splitlines()), errors))
+
+    def test_job_within_a_job(self):
+        # The inner job's variables and segment take the place of the outer one's.
+        done = kolorun("-n", "2", launching.KOLORUN, "-n", "3", "--bind", "none", RANK_PROBE)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertEqual(sorted(expected_lines(3) * 2), sorted(done.stdout.splitlines()))
+
+
+class Death(launching.LaunchingTest):
+    def setUp(self):
+        self.random = random.Random(f"{SEED} {self.id()}")
+        self.shm_names = launching.shm_names()
+
+    def kill_a_rank(self, process, size):
+        """Returns the rank and its process id."""
+        rank = self.random.randrange(size)
+        pid = self.wait_for_ranks(process, size)[rank]
+        time.sleep(self.random.random() * 0.2)
+        os.kill(pid, signal.SIGKILL)
+        return rank, pid
+
+    def assert_named(self, rank, pid, errors):
+        note = f"KOLO_TEST_SEED={SEED}\n{errors}"
+        self.assertEqual(1, errors.count("kolorun: "), note)
+        self.assertIn(f"kolorun: rank {rank} (pid {pid}) was killed by signal 9 (SIGKILL)\n", errors, note)
+
+    def test_survivors_name_the_dead(self):
+        for size in (2, 3, 5):
+            # The grace period is for a busy machine: what the ranks say must not be cut off here.
+            process = self.start("-n", str(size), "--grace", "30", "--tag-output", RANK_PROBE, "50")
+            self.read_lines(process, size)
+            rank, pid = self.kill_a_rank(process, size)
+            _, errors = self.assert_ends(process, 137)
+            self.assert_named(rank, pid, errors)
+            for survivor in set(range(size)) - {rank}:
+                self.assertRegex(errors, rf"(?m)^\[{survivor}\] rank_probe: .*\brank {rank}\b")
+        self.assert_nothing_named(self.shm_names)
+
+    def assert_ends_within_a_second(self, start):
+        """Of three jobs one must keep to it, because this machine may be busy; all must end well."""
+        seconds = []
+        for _ in range(3):
+            process, size = start()
+            rank, pid = self.kill_a_rank(process, size)
+            begin = time.monotonic()
+            _, errors = self.assert_ends(process, 137)
+            seconds.append(time.monotonic() - begin)
+            self.assert_named(rank, pid, errors)
+            self.assert_nothing_named(self.shm_names)
+            if seconds[-1] < 1:
+                return
+        self.fail(f"KOLO_TEST_SEED={SEED}: took {seconds} s")
+
+    def test_job_ends_within_a_second(self):
+        def start():
+            process = self.start("-n", "3", RANK_PROBE, "50")
+            self.read_lines(process, 3)
+            return process, 3
+
+        self.assert_ends_within_a_second(start)
+
+    @unittest.skipUnless(KOLO_PERF, "kolo-perf is not built")
+    def test_perf_ends_within_a_second(self):
+        def start():
+            process = self.start("-n", "2", KOLO_PERF, "allreduce", "--no-limits", "--min", "1M", "--max", "64M",
+                                 "--factor", "2", "--iters", "1000")
+            for line in process.stdout:
+                if re.match(r"\s*1048576\s", line):
+                    return process, 2
+            self.fail(f"no row came: {process.communicate()}")
+
+        self.assert_ends_within_a_second(start)
+
+
+@unittest.skipUnless(KOLO_PERF, "kolo-perf is not built")
+class Perf(launching.LaunchingTest):
+    def test_checks_its_sums(self):
+        for size in ("1", "2", "3"):
+            done = kolorun("-n", size, KOLO_PERF, "allreduce", "--min", "8", "--max", "64K", "--factor", "8",
+                           "--iters", "5", "--warmup", "1", "--no-limits", "--check")
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s*\d+\s", line)]
+            self.assertEqual(["8", "64", "512", "4096", "32768"], [row[0] for row in rows], done.stdout)
+            self.assertEqual({"0"}, {row[-1] for row in rows}, done.stdout)
+
+
+if __name__ == "__main__":
+    launching.main()

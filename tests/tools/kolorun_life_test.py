@@ -1,0 +1,210 @@
+"""kolorun and its ranks: what they are given, how they end, and what is left afterwards."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+
+import launching
+from launching import children, is_running, kolorun, python
+
+F_SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
+
+
+class Start(launching.LaunchingTest):
+    def test_environment(self):
+        names = "KOLO_RANK KOLO_SIZE KOLO_LOCAL_RANK KOLO_LOCAL_SIZE"
+        script = "echo " + " ".join(f"${name}" for name in names.split())
+        done = kolorun("-n", "3", "sh", "-c", script)
+        self.assertEqual(["0 3 0 3", "1 3 1 3", "2 3 2 3"], sorted(done.stdout.splitlines()))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_environment_is_kept(self):
+        done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_LOG $KOLO_SIZE $OTHER",
+                       env=launching.environment(KOLO_LOG="debug", KOLO_SIZE="99", OTHER="here"))
+        self.assertEqual("debug 1 here\n", done.stdout)
+
+    def test_descriptors(self):
+        script = 'if [ "$KOLO_RANK" = 1 ]; then ls /proc/$$/fd; echo $KOLO_SHM_FD; fi'
+        for options in ((), ("--tag-output",)):
+            done = kolorun("-n", "3", *options, "sh", "-c", script)
+            *found, segment = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
+            self.assertEqual(["0", "1", "2", segment], found, done.stderr)
+
+    def test_descriptors_with_standard_ones_closed(self):
+        # The shell closes what kolorun is to start without; the segment must not take such a number.
+        done = subprocess.run(["sh", "-c", '"$0" -n 1 sh -c "exit \\$KOLO_SHM_FD" <&- >&-', launching.KOLORUN],
+                              env=launching.environment(), stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertGreater(done.returncode, 2)
+        self.assertLess(done.returncode, 124)
+
+    def test_segment_is_an_empty_sealed_file_for_all(self):
+        code = ("import fcntl, os; fd = int(os.environ['KOLO_SHM_FD']); info = os.fstat(fd); "
+                f"print(os.readlink(f'/proc/self/fd/{{fd}}'), info.st_ino, info.st_size, "
+                f"fcntl.fcntl(fd, {fcntl.F_GET_SEALS}) & {F_SEAL_SHRINK})")
+        before = launching.shm_names()
+        done = kolorun("-n", "2", *python(code))
+        first, second = done.stdout.splitlines()
+        self.assertEqual(first, second)
+        self.assertRegex(first, rf"^/memfd:kolo \(deleted\) \d+ 0 {F_SEAL_SHRINK}$")
+        self.assert_nothing_named(before)
+
+    def test_segment_takes_holes_and_growth(self):
+        code = ("import ctypes, os; fd = int(os.environ['KOLO_SHM_FD']); os.ftruncate(fd, 8192); "
+                "os.pwrite(fd, b'x' * 8192, 0); "
+                "keep_size_and_punch = 3; libc = ctypes.CDLL(None, use_errno=True); "
+                "o = ctypes.c_long; print(libc.fallocate(fd, keep_size_and_punch, o(0), o(4096))); "
+                "os.ftruncate(fd, 16384); print(os.pread(fd, 1, 0) + os.pread(fd, 1, 4096))")
+        done = kolorun("-n", "1", *python(code))
+        self.assertEqual(["0", r"b'\x00x'"], done.stdout.splitlines(), done.stderr)
+
+    def test_standard_input_is_for_rank_0(self):
+        done = kolorun("-n", "3", "sh", "-c", "echo $KOLO_RANK $(cat)", stdin=None, input="hello\n")
+        self.assertEqual(["0 hello", "1", "2"], sorted(line.rstrip() for line in done.stdout.splitlines()))
+
+    def test_ranks_are_direct_children(self):
+        process = self.start("-n", "3", "--tag-output", "sleep", "1000")
+        for pid in self.wait_for_ranks(process, 3):
+            self.assertEqual("sleep", os.path.basename(os.readlink(f"/proc/{pid}/exe")).replace("coreutils", "sleep"))
+
+    def test_many_ranks(self):
+        done = kolorun("-n", "200", "--tag-output", "sh", "-c", "echo $KOLO_RANK")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertEqual(sorted(f"[{rank}] {rank}" for rank in range(200)), sorted(done.stdout.splitlines()))
+
+    def test_too_few_files(self):
+        done = subprocess.run(["sh", "-c", 'ulimit -n 20; exec "$0" -n 50 --tag-output sleep 1000', launching.KOLORUN],
+                              env=launching.environment(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(125, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"^kolorun: cannot start rank \d+ of 50: Too many open files .*ulimit -n.*\n$")
+
+
+class End(launching.LaunchingTest):
+    def test_success(self):
+        done = kolorun("-n", "4", "true")
+        self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
+
+    def test_early_success_is_no_failure(self):
+        done = kolorun("-n", "3", "sh", "-c", 'if [ "$KOLO_RANK" = 2 ]; then sleep 1; echo late; fi')
+        self.assertEqual((0, "late\n", ""), (done.returncode, done.stdout, done.stderr))
+
+    def test_exit_code(self):
+        for code in (1, 5, 77, 255):
+            done = kolorun("-n", "3", "sh", "-c", f'if [ "$KOLO_RANK" = 1 ]; then exit {code}; fi; exec sleep 1000')
+            self.assertEqual(code, done.returncode)
+            self.assertRegex(done.stderr, rf"^kolorun: rank 1 \(pid \d+\) exited with code {code}\n$")
+
+    def test_signal(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE):
+            name = launching.signal_name(number)
+            done = kolorun("-n", "3", "sh", "-c", f'[ "$KOLO_RANK" = 2 ] && kill -{number} $$; exec sleep 1000')
+            self.assertEqual(128 + number, done.returncode)
+            self.assertRegex(done.stderr, rf"^kolorun: rank 2 \(pid \d+\) was killed by signal {number} \({name}\)\n$")
+
+    def test_first_failure_counts(self):
+        # The others fail as soon as the first is gone; while kolorun is stopped, all of it piles up.
+        code = ("import os, select, signal, sys, time\n"
+                "rank = os.environ['KOLO_RANK']\n"
+                "if rank == '2':\n    signal.pause()\n"
+                "print(flush=True); first = int(sys.stdin.readline() if rank == '0' else 0)\n"
+                "if rank == '0':\n"
+                "    fd = os.pidfd_open(first); select.select([fd], [], []); sys.exit(3)\n"
+                "time.sleep(1000)\n")
+        process = self.start("-n", "3", *python(code), stdin=subprocess.PIPE)
+        ranks = self.wait_for_ranks(process, 3)
+        self.read_lines(process, 1)
+        process.stdin.write(f"{ranks[2]}\n")
+        process.stdin.flush()
+        os.kill(process.pid, signal.SIGSTOP)
+        os.kill(ranks[2], signal.SIGKILL)
+        self.wait_until(lambda: not is_running(ranks[0]), "the end of rank 0")
+        os.kill(process.pid, signal.SIGCONT)
+        _, errors = self.assert_ends(process, 137)
+        self.assertRegex(errors, rf"^kolorun: rank 2 \(pid {ranks[2]}\) was killed by signal 9 \(SIGKILL\)\n$")
+
+    def test_others_end_by_themselves_within_grace(self):
+        script = 'if [ "$KOLO_RANK" = 0 ]; then exit 4; fi; sleep 0.5; echo own words; exit 9'
+        done = kolorun("-n", "2", "--grace", "50", "sh", "-c", script)
+        self.assertEqual((4, "own words\n"), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, r"^kolorun: rank 0 \(pid \d+\) exited with code 4\n$")
+
+    def test_sigterm_after_grace(self):
+        script = ('if [ "$KOLO_RANK" = 0 ]; then exit 4; fi; '
+                  'trap "echo asked; exit 0" TERM; while :; do sleep 0.05; done')
+        done = kolorun("-n", "2", "--grace", "1", "sh", "-c", script)
+        self.assertEqual((4, "asked\n"), (done.returncode, done.stdout), done.stderr)
+
+    def test_sigkill_for_who_ignores_sigterm(self):
+        code = "import os, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+        process = self.start("-n", "3", *python(code))
+        self.read_lines(process, 3)
+        ranks = children(process.pid)
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assert_ends(process, 137)
+        self.assertFalse(any(is_running(pid) for pid in ranks))
+
+    def test_ends_within_a_second(self):
+        # Of three jobs one must keep to it, because this machine may be busy; all must end.
+        seconds = []
+        for _ in range(3):
+            process = self.start("-n", "2", *python("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+                                                    "print(flush=True); signal.pause()"))
+            self.read_lines(process, 2)
+            begin = time.monotonic()
+            os.kill(children(process.pid)[0], signal.SIGKILL)
+            self.assert_ends(process, 137)
+            seconds.append(time.monotonic() - begin)
+            if seconds[-1] < 1:
+                return
+        self.fail(f"took {seconds} s")
+
+    def test_timeout(self):
+        done = kolorun("-n", "4", "--timeout", "2", "sh", "-c", '[ "$KOLO_RANK" = 1 ] || exec sleep 1000')
+        self.assertEqual((124, "kolorun: timeout after 2 s: ending ranks 0, 2-3\n"), (done.returncode, done.stderr))
+        done = kolorun("-n", "1", "--timeout", "0.2", "sleep", "1000")
+        self.assertEqual((124, "kolorun: timeout after 0.2 s: ending rank 0\n"), (done.returncode, done.stderr))
+
+    def test_timeout_cuts_grace_short(self):
+        done = kolorun("-n", "2", "--timeout", "2", "--grace", "1000", "sh", "-c",
+                       'if [ "$KOLO_RANK" = 1 ]; then exit 3; fi; exec sleep 1000')
+        self.assertEqual(3, done.returncode, done.stderr)
+
+    def test_timeout_not_reached(self):
+        done = kolorun("-n", "2", "--timeout", "1000", "true")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+
+class Remains(launching.LaunchingTest):
+    def test_ranks_die_with_kolorun(self):
+        for options in ((), ("--tag-output",)):
+            process = self.start("-n", "3", *options, "sleep", "1000")
+            ranks = self.wait_for_ranks(process, 3)
+            self.end_with_test(ranks)
+            process.kill()
+            self.wait_until(lambda ranks=ranks: not any(is_running(pid) for pid in ranks), "the end of the ranks")
+
+    def test_program_of_a_killed_script(self):
+        process = self.start("-n", "2", "sh", "-c", "sleep 1000 & echo $!; wait")
+        programs = [int(line) for line in self.read_lines(process, 2)]
+        self.end_with_test(programs)
+        self.assertTrue(all(is_running(pid) for pid in programs))
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        self.assertEqual(137, process.wait(timeout=launching.PATIENCE_S))
+        self.assertFalse(any(is_running(pid) for pid in programs))
+
+    def test_orphans_do_not_pile_up(self):
+        # A process whose parent has ended is kolorun's to reap, also while the ranks run on.
+        process = self.start("-n", "1", "sh", "-c", "for i in 1 2 3; do (sleep 0.1 &); done; echo; exec sleep 1000")
+        self.read_lines(process, 1)
+        self.wait_until(lambda: len(children(process.pid)) == 1, "the end of the orphans")
+        self.assertIsNone(process.poll())
+
+    def test_inherited_ignored_sigchld(self):
+        done = kolorun("-n", "2", "sh", "-c", "exit 6",
+                       preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(6, done.returncode, done.stderr)
+
+
+if __name__ == "__main__":
+    launching.main()

@@ -1,0 +1,64 @@
+"""kolorun's command line: what it prints on request, and what it says to a wrong one."""
+
+import launching
+from launching import kolorun
+
+
+class Options(launching.LaunchingTest):
+    def assert_refused(self, pattern, *arguments, code=125):
+        done = kolorun(*arguments)
+        self.assertEqual((code, ""), (done.returncode, done.stdout), done.stderr)
+        self.assertRegex(done.stderr, pattern)
+        self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+
+    def test_help(self):
+        for option in ("--help", "-h"):
+            done = kolorun(option)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            for text in ("Usage:", "-n", "--bind", "--tag-output", "--timeout", "--grace", "Example", "125"):
+                self.assertIn(text, done.stdout)
+
+    def test_version(self):
+        done = kolorun("--version")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, r"^kolorun \d+\.\d+\.\d+\n$")
+
+    def test_rank_count(self):
+        for count in ("0", "-1", "1025", "2x", "", "99999999999999999999"):
+            self.assert_refused(f"^kolorun: -n '{count}' is not a number from 1 to 1024", "-n", count, "true")
+        self.assert_refused("-n N", "true")
+
+    def test_seconds(self):
+        for option in ("--timeout", "--grace"):
+            for seconds in ("-1", "1s", "", "nan", "1e3", "1.2.3", "10000000000"):
+                self.assert_refused(f"{option} '{seconds}'", "-n", "1", option, seconds, "true")
+        self.assert_refused("--timeout '0'", "-n", "1", "--timeout", "0", "true")
+
+    def test_wrong_words(self):
+        self.assert_refused("--bind 'socket'", "-n", "1", "--bind", "socket", "true")
+        self.assert_refused("'--verbose'", "-n", "1", "--verbose", "true")
+        self.assert_refused("'--tag-output=yes'", "-n", "1", "--tag-output=yes", "true")
+        self.assert_refused("'-x'", "-n", "1", "-xn", "true")
+        self.assert_refused("'--bind' needs a value", "-n", "1", "--bind")
+        self.assert_refused("'-n' needs a value", "-n")
+        self.assert_refused("program", "-n", "1")
+        self.assert_refused("program", "-n", "1", "--")
+
+    def test_options_end_at_the_program(self):
+        done = kolorun("-n", "1", "echo", "-n", "--bind", "x", "--help")
+        self.assertEqual((0, "--bind x --help", ""), (done.returncode, done.stdout, done.stderr))
+        done = kolorun("-n", "1", "--", "echo", "x")
+        self.assertEqual((0, "x\n", ""), (done.returncode, done.stdout, done.stderr))
+
+    def test_program_not_found(self):
+        for ranks in ("1", "5"):
+            self.assert_refused("^kolorun: cannot run 'no-such-program': No such file or directory$", "-n", ranks,
+                                "no-such-program", code=127)
+            self.assert_refused("cannot run '/no/such'", "-n", ranks, "--tag-output", "/no/such", code=127)
+
+    def test_program_not_executable(self):
+        self.assert_refused("^kolorun: cannot run '/dev/null': Permission denied$", "-n", "3", "/dev/null", code=126)
+
+
+if __name__ == "__main__":
+    launching.main()

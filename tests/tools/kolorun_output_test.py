@@ -1,0 +1,118 @@
+"""--tag-output: every byte arrives, in whole lines, each with its rank."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import launching
+from launching import kolorun, python
+
+
+class Output(launching.LaunchingTest):
+    def test_untagged_goes_straight_through(self):
+        done = kolorun("-n", "1", "sh", "-c", "printf 'no newline'; printf words >&2")
+        self.assertEqual(("no newline", "words"), (done.stdout, done.stderr))
+
+    def test_both_streams(self):
+        done = kolorun("-n", "3", "--tag-output", "sh", "-c", "echo out $KOLO_RANK; echo err $KOLO_RANK >&2")
+        self.assertEqual([f"[{rank}] out {rank}" for rank in range(3)], sorted(done.stdout.splitlines()))
+        self.assertEqual([f"[{rank}] err {rank}" for rank in range(3)], sorted(done.stderr.splitlines()))
+
+    def test_partial_lines(self):
+        script = "printf 'a $KOLO_RANK'; sleep 0.2; printf ' b\\n\\nc'; sleep 0.2; printf ' d'"
+        done = kolorun("-n", "4", "--tag-output", "sh", "-c", script.replace("'a $KOLO_RANK'", '"a $KOLO_RANK"'))
+        lines = done.stdout.splitlines()
+        self.assertEqual(12, len(lines), done.stdout)
+        for rank in range(4):
+            own = [line for line in lines if line.startswith(f"[{rank}] ")]
+            self.assertEqual([f"[{rank}] a {rank} b", f"[{rank}] ", f"[{rank}] c d"], own)
+        self.assertTrue(done.stdout.endswith("\n"))
+
+    def test_large_output(self):
+        # Several MB on both streams into one pipe, read late: it fills, ranks and kolorun have to wait.
+        code = ("import os, sys\nrank = os.environ['KOLO_RANK']\n"
+                "for i in range(20000):\n"
+                "    line = f'{rank} {i} ' + 'x' * (i % 97) + '\\n'\n"
+                "    (sys.stderr if i % 2 else sys.stdout).write(line)\n")
+        process = self.start("-n", "4", "--tag-output", *python(code), stderr=subprocess.STDOUT)
+        time.sleep(1)
+        output, _ = process.communicate(timeout=launching.PATIENCE_S)
+        self.assertEqual(0, process.returncode)
+        self.assertTrue(output.endswith("\n"))
+        seen = {(rank, parity): -2 + parity for rank in range(4) for parity in range(2)}
+        for line in output.splitlines():
+            tag, rank, index, *rest = line.split(" ")
+            rank, index = int(rank), int(index)
+            self.assertEqual((f"[{rank}]", "x" * (index % 97)), (tag, "".join(rest)))
+            self.assertEqual(seen[rank, index % 2] + 2, index, line)
+            seen[rank, index % 2] = index
+        self.assertEqual({19998, 19999}, set(seen.values()))
+
+    def test_long_line(self):
+        code = "import sys; sys.stdout.write('a' * 700000 + '\\n' + 'b' * 300000)"
+        done = kolorun("-n", "2", "--tag-output", *python(code))
+        expected = [f"[{rank}] " + line for rank in range(2) for line in ("a" * 700000, "b" * 300000)]
+        self.assertTrue(expected == sorted(done.stdout.splitlines()), "lines differ")
+
+    def test_endless_line_is_broken(self):
+        code = "import sys; sys.stdout.write('0123456789' * 300000)"
+        done = kolorun("-n", "1", "--tag-output", *python(code))
+        pieces = done.stdout.splitlines()
+        self.assertTrue(all(piece.startswith("[0] ") for piece in pieces))
+        self.assertTrue(2 <= len(pieces) <= 4, len(pieces))
+        self.assertTrue("".join(piece[4:] for piece in pieces) == "0123456789" * 300000, "bytes are missing")
+
+    def test_any_bytes(self):
+        done = kolorun("-n", "1", "--tag-output", "printf", r"\000\377\r\n", text=False)
+        self.assertEqual(b"[0] \x00\xff\r\n", done.stdout)
+
+    def test_output_before_death(self):
+        code = "import os, signal; os.write(1, b'last words'); os.kill(os.getpid(), signal.SIGKILL)"
+        done = kolorun("-n", "1", "--tag-output", *python(code))
+        self.assertEqual((137, "[0] last words\n"), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, r"^kolorun: rank 0 \(pid \d+\) was killed by signal 9 \(SIGKILL\)\n$")
+
+    def test_pipe_held_by_a_background_process(self):
+        done = kolorun("-n", "1", "--tag-output", "sh", "-c", "sleep 1000 & echo $!")
+        sleeper = int(done.stdout.split()[1])
+        os.kill(sleeper, signal.SIGKILL)
+        self.assertEqual(0, done.returncode)
+
+
+class Sinks(launching.LaunchingTest):
+    def test_full_device(self):
+        with open("/dev/full", "wb") as full:
+            done = kolorun("-n", "2", "--tag-output", "sh", "-c", "echo x; exec sleep 1000", capture_output=False,
+                           stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(125, done.returncode)
+        self.assertEqual("kolorun: cannot write standard output: No space left on device; ending the job\n",
+                         done.stderr)
+
+    def test_reader_gone(self):
+        process = self.start("-n", "2", "--tag-output", "yes")
+        self.assertEqual("[", process.stdout.read(1))
+        process.stdout.close()
+        process.stdout = None
+        _, errors = self.assert_ends(process, 125)
+        self.assertIn("cannot write standard output: Broken pipe", errors)
+
+    def test_stalled_reader(self):
+        process = self.start("-n", "2", "--tag-output", "yes")
+        self.wait_for_ranks(process, 2)
+        time.sleep(1)
+        memory_kib = int(re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1])
+        self.assertLess(memory_kib, 32768, "what nobody reads is piling up")
+        ranks = launching.children(process.pid)
+        process.terminate()
+        self.wait_until(lambda: not any(launching.is_running(pid) for pid in ranks), "the end of the ranks")
+        self.assertIsNone(process.poll(), "the rest of the output was thrown away")
+        process.terminate()
+        self.wait_until(lambda: process.poll() is not None, "the end of kolorun")
+        self.assertEqual(143, process.returncode)
+
+
+if __name__ == "__main__":
+    launching.main()

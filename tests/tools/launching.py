@@ -1,0 +1,128 @@
+"""What the tests of launching share: running kolorun, and looking at processes."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+KOLORUN = os.environ["KOLORUN"]
+RANK_PROBE = os.environ.get("RANK_PROBE")
+KOLO_PERF = os.environ.get("KOLO_PERF")
+SKIPPED = 77
+
+# Long enough for a machine that is busy with other things; only a hang takes so long.
+PATIENCE_S = 60
+
+
+def environment(**variables):
+    """The environment without what this test may have inherited from a launcher itself."""
+    launchers = ("KOLO_", "OMPI_", "PMI", "SLURM_", "HYD")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+    return {**kept, **variables}
+
+
+def kolorun(*arguments, **options):
+    """Runs kolorun to its end; what it printed is text."""
+    options = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "env": environment(),
+               "stdin": subprocess.DEVNULL, "check": False, **options}
+    return subprocess.run([KOLORUN, *arguments], **options)
+
+
+def python(code):
+    """The command of a rank that runs Python code."""
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def children(pid):
+    try:
+        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def state(pid):
+    """The state letter of a process as /proc has it; None if there is none."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def is_running(pid):
+    return state(pid) not in (None, "Z", "X")
+
+
+def shm_names():
+    return {path.name for path in pathlib.Path("/dev/shm").glob("*kolo*")}
+
+
+class LaunchingTest(unittest.TestCase):
+    def start(self, *arguments, **options):
+        """Starts kolorun; it is ended with the test, whatever becomes of that."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "text": True,
+                   "env": environment(), **options}
+        process = subprocess.Popen([KOLORUN, *arguments], **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def end_with_test(self, pids):
+        """Kills at the end of the test what should have ended by itself."""
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in pids if is_running(pid)])
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f"waited {PATIENCE_S} s in vain: {what}")
+            time.sleep(0.01)
+
+    def wait_for_ranks(self, process, ranks):
+        """Process ids of the ranks, in the order of their start, once all have left kolorun's code."""
+        program = os.readlink(f"/proc/{process.pid}/exe")
+
+        def all_run():
+            pids = children(process.pid)
+            try:
+                return len(pids) == ranks and all(os.readlink(f"/proc/{pid}/exe") != program for pid in pids)
+            except FileNotFoundError:
+                return False
+
+        self.wait_until(all_run, f"{ranks} ranks")
+        return children(process.pid)
+
+    def read_lines(self, process, count):
+        """The next lines of the process's output, sorted."""
+        return sorted(process.stdout.readline().rstrip("\n") for _ in range(count))
+
+    def assert_nothing_named(self, before):
+        """/dev/shm holds no name of kolo's that was not there before; those of jobs elsewhere come and go."""
+        self.wait_until(lambda: shm_names() <= before, f"{shm_names() - before} to go from /dev/shm")
+
+    def assert_ends(self, process, code):
+        output, errors = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(code, process.returncode, errors)
+        return output, errors
+
+
+def signal_name(number):
+    return signal.Signals(number).name
+
+
+def main():
+    """Runs the tests of the calling script; ends with the code for skipped if each of them was."""
+    program = unittest.main(exit=False)
+    result = program.result
+    if result.wasSuccessful() and result.testsRun > 0 and len(result.skipped) == result.testsRun:
+        print("\n".join(reason for _, reason in result.skipped))
+        sys.exit(SKIPPED)
+    sys.exit(not result.wasSuccessful())

@@ -1,0 +1,489 @@
+/* The event loop: one thread, which waits in poll for ranks that end, signals, output and deadlines.
+ *
+ * Ends of ranks come through pidfds gathered in an epoll instance, which reports them in the order in which
+ * they happened. That order decides which rank is named: when one is killed, the others fail a moment later,
+ * and kolorun may see all of it at once. SIGCHLD is there for adopted processes and for kernels without pidfds.
+ *
+ * After the first failure the job passes through the phases below; each but the first has a deadline.
+ */
+#include "job.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+#include "leftovers.h"
+#include "tagged_output.h"
+
+#define TERM_TO_KILL_MS      300
+#define KILL_TO_GIVING_UP_MS 10000
+#define OUTPUT_REST_MS       10000
+#define MESSAGE_BYTES        1024
+#define NEVER_MS             INT64_MAX
+
+enum phase {
+    PHASE_RUNNING,
+    PHASE_GRACE,       /* a rank has failed; the others may end by themselves */
+    PHASE_TERMINATING, /* SIGTERM was sent */
+    PHASE_KILLING,     /* SIGKILL was sent */
+    PHASE_GIVEN_UP
+};
+
+enum { POLL_SIGNALS, POLL_ENDS, POLL_OUTPUT, POLL_FDS = POLL_OUTPUT + TAGGED_POLL_FDS };
+
+struct rank_process {
+    pid_t pid; /* 0: ended, or never started */
+    int pidfd; /* -1: none */
+};
+
+struct job {
+    const struct launch_options *options;
+    struct launch_context context;
+    struct tagged_output *output; /* NULL: the ranks write for themselves */
+    struct rank_process *ranks;
+    int running; /* ranks that have started and not ended */
+    struct epoll_event *ends;
+    int ends_fd; /* epoll over the pidfds */
+    int signal_fd;
+    enum phase phase;
+    int64_t phase_deadline_ms;
+    int64_t timeout_at_ms; /* NEVER_MS: none */
+    int exit_code;
+};
+
+static const int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void job_say(struct job *job, const char *format, ...) {
+    char text[MESSAGE_BYTES], line[MESSAGE_BYTES + 16];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "kolorun: %s\n", text);
+    if (job->output != NULL)
+        tagged_output_message(job->output, line);
+    else
+        fputs(line, stderr);
+}
+
+/* Writes the running ranks as "rank 3" or "ranks 0-2, 5"; a list that does not fit ends in "...". */
+static void running_ranks_format(const struct job *job, char *text, size_t text_bytes) {
+    size_t used = (size_t)snprintf(text, text_bytes, job->running == 1 ? "rank" : "ranks");
+    const char *separator = " ";
+    for (int first = 0; first < job->options->ranks; first++) {
+        if (job->ranks[first].pid == 0)
+            continue;
+        int last = first;
+        while (last + 1 < job->options->ranks && job->ranks[last + 1].pid != 0)
+            last++;
+        if (text_bytes - used < 32) {
+            snprintf(text + used, text_bytes - used, "%s...", separator);
+            return;
+        }
+        if (last > first)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d-%d", separator, first, last);
+        else
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, first);
+        separator = ", ";
+        first = last;
+    }
+}
+
+/* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
+static void job_signal(const struct job *job, int signal_number) {
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        if (job->ranks[rank].pid != 0)
+            (void)kill(job->ranks[rank].pid, signal_number);
+}
+
+/* Begins the end of the job; only the first reason counts. */
+static void job_end(struct job *job, int exit_code, int64_t grace_ms) {
+    if (job->phase != PHASE_RUNNING)
+        return;
+    job->phase = PHASE_GRACE;
+    job->phase_deadline_ms = now_ms() + grace_ms;
+    job->exit_code = exit_code;
+}
+
+static void phase_advance(struct job *job) {
+    char ranks[200];
+    switch (job->phase) {
+    case PHASE_GRACE:
+        job_signal(job, SIGTERM);
+        job->phase = PHASE_TERMINATING;
+        job->phase_deadline_ms = now_ms() + TERM_TO_KILL_MS;
+        break;
+    case PHASE_TERMINATING:
+        job_signal(job, SIGKILL);
+        job->phase = PHASE_KILLING;
+        job->phase_deadline_ms = now_ms() + KILL_TO_GIVING_UP_MS;
+        break;
+    case PHASE_KILLING:
+        running_ranks_format(job, ranks, sizeof ranks);
+        job_say(job, "%s did not end within %d s of SIGKILL; not waiting any longer", ranks,
+                KILL_TO_GIVING_UP_MS / 1000);
+        job->phase = PHASE_GIVEN_UP;
+        break;
+    case PHASE_RUNNING:
+    case PHASE_GIVEN_UP:
+        break;
+    }
+}
+
+/* Says why children could not become the program. All have the same reason as a rule: one is told. */
+static void launch_failures_report(struct job *job) {
+    struct launch_failure failure;
+    while (launch_failure_read(&job->context, &failure)) {
+        if (job->phase != PHASE_RUNNING)
+            continue;
+        int exit_code = EXIT_LAUNCHER;
+        if (failure.step == LAUNCH_EXEC) {
+            exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+            job_say(job, "cannot run '%s': %s", job->options->command[0], strerror(failure.error));
+        } else if (failure.step == LAUNCH_BIND) {
+            job_say(job, "cannot bind rank %d to CPU %d: %s; --bind none leaves placement to the kernel", failure.rank,
+                    failure.cpu, strerror(failure.error));
+        } else {
+            job_say(job, "cannot prepare rank %d: %s", failure.rank, strerror(failure.error));
+        }
+        job_end(job, exit_code, 0);
+    }
+}
+
+static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
+    if (job->phase != PHASE_RUNNING)
+        return;
+    if (WIFEXITED(status)) {
+        job_say(job, "rank %d (pid %d) exited with code %d", rank, (int)pid, WEXITSTATUS(status));
+        job_end(job, WEXITSTATUS(status), job->options->grace_ms);
+        return;
+    }
+    int signal_number = WTERMSIG(status);
+    const char *name = sigabbrev_np(signal_number);
+    job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)", rank, (int)pid, signal_number,
+            name != NULL ? "SIG" : "real-time", name != NULL ? name : "");
+    job_end(job, 128 + signal_number, job->options->grace_ms);
+}
+
+/* The last rank has ended. Whoever reads its output gets some time for the rest, even past the timeout. */
+static void output_finish(struct job *job) {
+    if (job->output == NULL)
+        return;
+    tagged_output_finish(job->output);
+    if (job->timeout_at_ms < now_ms() + OUTPUT_REST_MS)
+        job->timeout_at_ms = now_ms() + OUTPUT_REST_MS;
+}
+
+static void rank_ended(struct job *job, int rank, int status) {
+    struct rank_process *process = &job->ranks[rank];
+    pid_t pid = process->pid;
+    launch_failures_report(job); /* before its exit is taken for the program's */
+    if (process->pidfd >= 0) {
+        /* Closing it would not be enough: a child on its way to exec may hold it too. */
+        (void)epoll_ctl(job->ends_fd, EPOLL_CTL_DEL, process->pidfd, NULL);
+        close(process->pidfd);
+    }
+    *process = (struct rank_process){.pid = 0, .pidfd = -1};
+    job->running--;
+    if (!(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        rank_failed(job, rank, pid, status);
+    if (job->running == 0)
+        output_finish(job);
+}
+
+static void reap_by_pidfd(struct job *job) {
+    int count = epoll_wait(job->ends_fd, job->ends, job->options->ranks, 0);
+    for (int i = 0; i < count; i++) {
+        int rank = (int)job->ends[i].data.u32;
+        int status;
+        if (waitpid(job->ranks[rank].pid, &status, WNOHANG) == job->ranks[rank].pid)
+            rank_ended(job, rank, status);
+    }
+}
+
+static int rank_of_pid(const struct job *job, pid_t pid) {
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        if (job->ranks[rank].pid == pid)
+            return rank;
+    return -1;
+}
+
+/* Adopted processes, and ranks without a pidfd. At a rank that has one it stops: that comes in its turn. */
+static void reap_others(struct job *job) {
+    for (;;) { /* ends: each turn takes one of the processes that have ended */
+        siginfo_t info = {0};
+        int status;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+            return;
+        int rank = rank_of_pid(job, info.si_pid);
+        if (rank >= 0 && job->ranks[rank].pidfd >= 0)
+            return;
+        if (waitpid(info.si_pid, &status, WNOHANG) != info.si_pid)
+            return;
+        if (rank >= 0)
+            rank_ended(job, rank, status);
+    }
+}
+
+/* Stops kolorun as the ranks have been: with the default action, which the kernel withholds where nobody could
+ * continue us. The time until then does not count. */
+static void stop_until_continued(struct job *job) {
+    int64_t stopped_at_ms = now_ms();
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    int64_t stopped_ms = now_ms() - stopped_at_ms;
+    job->phase_deadline_ms += stopped_ms;
+    if (job->timeout_at_ms != NEVER_MS)
+        job->timeout_at_ms += stopped_ms;
+}
+
+/* What the terminal sends (si_code above 0: from the kernel) has reached the ranks already, because they are in
+ * the same process group; but of a hangup, only the session's leader is told. What another process sends may
+ * have come to kolorun alone. */
+static bool reached_ranks(int signal_number, int code) {
+    return code > 0 && !(signal_number == SIGHUP && getsid(0) == getpid());
+}
+
+static void signal_handle(struct job *job, int signal_number, int code) {
+    if (signal_number == SIGCHLD)
+        return;
+    bool asks_to_end =
+        signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
+    if (job->running == 0 && asks_to_end) {
+        job->exit_code = 128 + signal_number; /* nobody takes the rest of the output */
+        job->phase = PHASE_GIVEN_UP;
+        return;
+    }
+    if (!reached_ranks(signal_number, code))
+        job_signal(job, signal_number);
+    if (signal_number == SIGTSTP)
+        stop_until_continued(job);
+}
+
+static void signals_read(struct job *job) {
+    struct signalfd_siginfo infos[16];
+    ssize_t bytes = read(job->signal_fd, infos, sizeof infos);
+    for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof infos[0]; i++)
+        signal_handle(job, (int)infos[i].ssi_signo, infos[i].ssi_code);
+}
+
+static void output_service(struct job *job, const struct pollfd *fds) {
+    int stream = 0;
+    int rc = tagged_output_service(job->output, fds, &stream);
+    if (rc == 0)
+        return;
+    job_say(job, "cannot write standard %s: %s; ending the job", stream == STDOUT_FILENO ? "output" : "error",
+            strerror(-rc));
+    if (job->exit_code == 0)
+        job->exit_code = EXIT_LAUNCHER;
+    job_end(job, EXIT_LAUNCHER, 0);
+}
+
+static bool job_goes_on(const struct job *job) {
+    if (job->phase == PHASE_GIVEN_UP)
+        return false;
+    return job->running > 0 || (job->output != NULL && tagged_output_busy(job->output));
+}
+
+static int64_t next_deadline_ms(const struct job *job) {
+    if (job->running == 0 || job->phase == PHASE_RUNNING)
+        return job->timeout_at_ms;
+    if (job->phase == PHASE_GRACE && job->timeout_at_ms < job->phase_deadline_ms)
+        return job->timeout_at_ms;
+    return job->phase_deadline_ms;
+}
+
+static void deadline_handle(struct job *job) {
+    char ranks[200];
+    if (!job_goes_on(job) || now_ms() < next_deadline_ms(job))
+        return;
+    if (job->running > 0 && job->phase != PHASE_RUNNING) {
+        phase_advance(job);
+        return;
+    }
+    double seconds = (double)job->options->timeout_ms / 1000;
+    if (job->running == 0) {
+        job_say(job, "timeout after %g s: all ranks have ended, but nobody reads their output", seconds);
+        job->exit_code = job->exit_code != 0 ? job->exit_code : EXIT_TIMED_OUT;
+        job->phase = PHASE_GIVEN_UP;
+        return;
+    }
+    running_ranks_format(job, ranks, sizeof ranks);
+    job_say(job, "timeout after %g s: ending %s", seconds, ranks);
+    job_end(job, EXIT_TIMED_OUT, 0);
+}
+
+static int poll_timeout_ms(const struct job *job) {
+    int64_t deadline_ms = next_deadline_ms(job);
+    if (deadline_ms == NEVER_MS)
+        return -1;
+    int64_t left_ms = deadline_ms - now_ms();
+    if (left_ms < 0)
+        return 0;
+    return left_ms < 3600000 ? (int)left_ms : 3600000;
+}
+
+static void job_watch(struct job *job) {
+    while (job_goes_on(job)) {
+        struct pollfd fds[POLL_FDS];
+        fds[POLL_SIGNALS] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+        fds[POLL_ENDS] = (struct pollfd){.fd = job->ends_fd, .events = POLLIN};
+        for (int i = POLL_OUTPUT; i < POLL_FDS; i++)
+            fds[i].fd = -1;
+        if (job->output != NULL)
+            tagged_output_prepare(job->output, fds + POLL_OUTPUT);
+        if (poll(fds, POLL_FDS, poll_timeout_ms(job)) < 0) {
+            if (errno == EINTR) /* stopped and continued */
+                continue;
+            job_say(job, "cannot wait for the ranks: %s; ending them", strerror(errno));
+            job->exit_code = EXIT_LAUNCHER;
+            return;
+        }
+        signals_read(job);
+        reap_by_pidfd(job);
+        reap_others(job);
+        if (job->output != NULL)
+            output_service(job, fds + POLL_OUTPUT);
+        deadline_handle(job);
+    }
+}
+
+static int signals_open(struct job *job) {
+    sigset_t watched, blocked;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    for (size_t i = 0; i < sizeof forwarded_signals / sizeof forwarded_signals[0]; i++)
+        sigaddset(&watched, forwarded_signals[i]);
+    blocked = watched;
+    sigaddset(&blocked, SIGPIPE); /* a reader that goes away is an error like others */
+    if (sigprocmask(SIG_BLOCK, &blocked, &job->context.original_mask) != 0)
+        return -errno;
+    signal(SIGCHLD, SIG_DFL); /* ignored, as kolorun may have inherited it, it would hide how ranks end */
+    job->signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    return job->signal_fd >= 0 ? 0 : -errno;
+}
+
+/* Many pipes and pidfds may be needed; the ranks get the limit as it was. */
+static void files_limit_raise(const struct launch_context *context) {
+    struct rlimit limit = context->original_files;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int job_open(struct job *job) {
+    int ranks = job->options->ranks;
+    job->ranks = calloc((size_t)ranks, sizeof *job->ranks);
+    job->ends = calloc((size_t)ranks, sizeof *job->ends);
+    if (job->ranks == NULL || job->ends == NULL)
+        return -ENOMEM;
+    job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (job->ends_fd < 0)
+        return -errno;
+    int rc = signals_open(job);
+    if (rc == 0)
+        rc = launch_context_open(&job->context, job->options->command);
+    if (rc == 0)
+        files_limit_raise(&job->context);
+    if (rc == 0 && job->options->tag_output)
+        rc = tagged_output_create(&job->output, ranks);
+    return rc;
+}
+
+static void job_close(struct job *job) {
+    for (int rank = 0; job->ranks != NULL && rank < job->options->ranks; rank++)
+        if (job->ranks[rank].pidfd > 0)
+            close(job->ranks[rank].pidfd);
+    if (job->output != NULL)
+        tagged_output_destroy(job->output);
+    if (job->signal_fd > 0)
+        close(job->signal_fd);
+    if (job->ends_fd > 0)
+        close(job->ends_fd);
+    launch_context_close(&job->context);
+    free(job->ranks);
+    free(job->ends);
+}
+
+static int rank_start(struct job *job, int rank, int cpu) {
+    struct rank_process *process = &job->ranks[rank];
+    int outputs[TAGGED_STREAMS];
+    if (job->output != NULL) {
+        int rc = tagged_output_attach(job->output, rank, outputs);
+        if (rc < 0)
+            return rc;
+    }
+    pid_t pid = launch_rank(&job->context, rank, cpu, job->output != NULL ? outputs : NULL);
+    for (int i = 0; job->output != NULL && i < TAGGED_STREAMS; i++)
+        close(outputs[i]);
+    if (pid < 0)
+        return (int)pid;
+    process->pid = pid;
+    job->running++;
+    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
+    if (process->pidfd >= 0 && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, process->pidfd, &event) != 0) {
+        close(process->pidfd);
+        process->pidfd = -1;
+    }
+    return 0;
+}
+
+static void job_start(struct job *job, const int *cpus) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        int rc = rank_start(job, rank, cpus != NULL ? cpus[rank] : -1);
+        if (rc == 0)
+            continue;
+        const char *remedy = "";
+        if (rc == -EAGAIN)
+            remedy = " (limits: 'ulimit -u', the cgroup's pids.max)";
+        else if (rc == -EMFILE)
+            remedy = " (limit: 'ulimit -n'; without --tag-output fewer files are needed)";
+        job_say(job, "cannot start rank %d of %d: %s%s", rank, job->options->ranks, strerror(-rc), remedy);
+        job_end(job, EXIT_LAUNCHER, 0);
+        if (job->running == 0)
+            output_finish(job);
+        return;
+    }
+}
+
+int job_run(const struct launch_options *options, const int *cpus) {
+    struct job job = {.options = options, .timeout_at_ms = NEVER_MS};
+    int rc = job_open(&job);
+    if (rc < 0) {
+        job_say(&job, "cannot prepare the job: %s", strerror(-rc));
+        job_close(&job);
+        return EXIT_LAUNCHER;
+    }
+    if (options->timeout_ms > 0)
+        job.timeout_at_ms = now_ms() + options->timeout_ms;
+    leftovers_adopt();
+    job_start(&job, cpus);
+    job_watch(&job);
+    if (job.exit_code != 0)
+        leftovers_kill();
+    job_close(&job);
+    return job.exit_code;
+}

@@ -1,0 +1,122 @@
+/* From kolorun to the program, one rank at a time.
+ */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "binding.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
+static int set_number(const char *name, int value) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    return setenv(name, text, 1) == 0 ? 0 : -errno;
+}
+
+/* An empty file without a name, which rank 0 sizes. It can grow, but not shrink under the other ranks' feet;
+ * holes may still be punched. Kernels before 6.3 do not know MFD_NOEXEC_SEAL, later ones may insist on it. */
+static int segment_file_create(void) {
+    int fd = memfd_create("kolo", MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("kolo", MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    return -error;
+}
+
+int launch_segment_create(int ranks) {
+    int fd = segment_file_create();
+    if (fd < 0)
+        return fd;
+    int rc = set_number("KOLO_SHM_FD", fd);
+    if (rc == 0)
+        rc = set_number("KOLO_SIZE", ranks);
+    if (rc == 0)
+        rc = set_number("KOLO_LOCAL_SIZE", ranks);
+    if (rc < 0)
+        close(fd);
+    return rc;
+}
+
+int launch_context_open(struct launch_context *context, char **command) {
+    context->command = command;
+    context->launcher = getpid();
+    if (getrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
+        return -errno;
+    context->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (context->null_fd < 0)
+        return -errno;
+    return pipe2(context->failure_fds, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : -errno;
+}
+
+void launch_context_close(struct launch_context *context) {
+    const int fds[] = {context->null_fd, context->failure_fds[0], context->failure_fds[1]};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] > STDERR_FILENO)
+            close(fds[i]);
+}
+
+/* In the child. Returns 0 or a negative errno. */
+static int child_prepare(const struct launch_context *context, int rank, const int outputs[2]) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        return -errno;
+    if (getppid() != context->launcher) /* kolorun ended before it could take us along */
+        raise(SIGKILL);
+    if (setrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
+        return -errno;
+    if (rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
+        return -errno;
+    if (outputs != NULL && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
+        return -errno;
+    int rc = set_number("KOLO_RANK", rank);
+    if (rc == 0)
+        rc = set_number("KOLO_LOCAL_RANK", rank);
+    if (rc == 0 && sigprocmask(SIG_SETMASK, &context->original_mask, NULL) != 0)
+        rc = -errno;
+    return rc;
+}
+
+/* In the child: becomes the program, or tells kolorun why it could not. */
+static _Noreturn void child_run(const struct launch_context *context, int rank, int cpu, const int outputs[2]) {
+    struct launch_failure failure = {.rank = rank, .cpu = cpu, .step = LAUNCH_PREPARE};
+    int rc = child_prepare(context, rank, outputs);
+    if (rc == 0 && cpu >= 0) {
+        failure.step = LAUNCH_BIND;
+        rc = binding_apply(cpu);
+    }
+    if (rc == 0) {
+        failure.step = LAUNCH_EXEC;
+        execvp(context->command[0], context->command);
+        rc = -errno;
+    }
+    failure.error = -rc;
+    ssize_t ignored = write(context->failure_fds[1], &failure, sizeof failure);
+    (void)ignored; /* kolorun has ended, or the pipe is full of the same news */
+    _exit(127);
+}
+
+pid_t launch_rank(const struct launch_context *context, int rank, int cpu, const int outputs[2]) {
+    pid_t pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        child_run(context, rank, cpu, outputs);
+    return pid;
+}
+
+bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure) {
+    return read(context->failure_fds[0], failure, sizeof *failure) == (ssize_t)sizeof *failure;
+}

@@ -1,0 +1,48 @@
+/* Starting one rank: fork, environment, binding, exec, and the way in which a child says that it cannot.
+ */
+#ifndef KOLORUN_LAUNCH_H
+#define KOLORUN_LAUNCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* What all children share. */
+struct launch_context {
+    char **command;
+    pid_t launcher;
+    sigset_t original_mask;       /* signal mask and limit as kolorun found them, for the children */
+    struct rlimit original_files; /* RLIMIT_NOFILE likewise */
+    int null_fd;                  /* /dev/null, the standard input of all ranks but 0 */
+    int failure_fds[2];           /* pipe on which children that cannot run the program say so */
+};
+
+/* What a child was doing when it failed. */
+enum launch_step { LAUNCH_BIND, LAUNCH_PREPARE, LAUNCH_EXEC };
+
+struct launch_failure {
+    int rank;
+    int cpu;
+    enum launch_step step;
+    int error; /* errno */
+};
+
+/* Makes the shared file of the job and puts what is the same for all ranks into the environment. The file
+ * stays open and is inherited. Returns 0 or a negative errno. */
+int launch_segment_create(int ranks);
+
+/* Fills *context but for original_mask. Returns 0 or a negative errno. */
+int launch_context_open(struct launch_context *context, char **command);
+
+/* Closes what launch_context_open has opened; a zeroed context is fine. */
+void launch_context_close(struct launch_context *context);
+
+/* Forks the process of a rank, which becomes `command`. `cpu`: -1: not bound. `outputs`: descriptors for its
+ * standard output and error, or NULL to leave them. Returns the process id or a negative errno. */
+pid_t launch_rank(const struct launch_context *context, int rank, int cpu, const int outputs[2]);
+
+/* Reads the next failure that a child has reported; false if there is none now. */
+bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure);
+
+#endif

@@ -1,0 +1,177 @@
+/* The command line: parsing, checking, --help.
+ */
+#include "launch_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kolo.h"
+
+#define GRACE_MS_DEFAULT 500
+#define SECONDS_MAX      1e9
+
+static const char help_text[] =
+    "Usage: kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+    "Runs N copies of PROGRAM on this machine, as the ranks of one kolo job.\n"
+    "\n"
+    "  -n, --ranks N         number of ranks, 1 to %d\n"
+    "      --bind MODE       core: each rank on a CPU of its own, one per physical core as long as they last;\n"
+    "                        none: leave placement to the kernel;\n"
+    "                        auto (default): core if the ranks fit the allowed CPUs, else none\n"
+    "      --tag-output      begin each line of output with [rank]; lines are never mixed, and one longer than\n"
+    "                        1 MiB is broken\n"
+    "      --timeout S       end the job after S seconds, with exit code 124\n"
+    "      --grace S         after a rank has failed, leave the others S seconds to end by themselves (default\n"
+    "                        0.5); then comes SIGTERM, and SIGKILL 0.3 seconds later\n"
+    "  -h, --help            print this and exit\n"
+    "      --version         print the version and exit\n"
+    "\n"
+    "Each rank finds its place in KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK and KOLO_LOCAL_SIZE, and the job's shared\n"
+    "memory as an inherited descriptor whose number is in KOLO_SHM_FD; nothing gets a name in /dev/shm. Rank 0\n"
+    "reads kolorun's standard input, the others /dev/null.\n"
+    "\n"
+    "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to all ranks.\n"
+    "The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach them directly\n"
+    "and once. If kolorun is killed, the ranks are killed too.\n"
+    "\n"
+    "Jobs side by side: all would be bound to the same first CPUs. Give each job its own, as in the last example,\n"
+    "or use --bind none. Ranks with several threads also want --bind none.\n"
+    "\n"
+    "Exit code: 0 if every rank ended with 0; else that of the first rank that failed, 128 + S if signal S killed\n"
+    "it. 124: timeout. 125: kolorun itself failed. 126: PROGRAM cannot be run. 127: PROGRAM was not found.\n"
+    "\n"
+    "Examples:\n"
+    "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
+    "  kolorun -n 8 --tag-output --timeout 600 ./train --epochs 10\n"
+    "  taskset -c 4-7 kolorun -n 4 ./train\n";
+
+static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void complain(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("kolorun: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs("; see 'kolorun --help'\n", stderr);
+    va_end(arguments);
+}
+
+static bool parse_ranks(const char *text, int *ranks) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > KOLO_RANKS_MAX) {
+        complain("-n '%s' is not a number from 1 to %d", text, KOLO_RANKS_MAX);
+        return false;
+    }
+    *ranks = (int)value;
+    return true;
+}
+
+static bool parse_bind(const char *text, enum bind_mode *bind) {
+    static const char *const names[] = {[BIND_AUTO] = "auto", [BIND_CORE] = "core", [BIND_NONE] = "none"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *bind = (enum bind_mode)i;
+            return true;
+        }
+    complain("--bind '%s' is none of core, none, auto", text);
+    return false;
+}
+
+/* Seconds with an optional fraction, kept in milliseconds. */
+static bool parse_seconds(const char *option, const char *text, double seconds_min, int64_t *ms) {
+    char *end = NULL;
+    double seconds = -1;
+    if (*text != '\0' && strspn(text, "0123456789.") == strlen(text))
+        seconds = strtod(text, &end);
+    if (end == NULL || *end != '\0' || !(seconds >= seconds_min && seconds <= SECONDS_MAX)) {
+        complain("%s '%s' is not a number of seconds from %g to %.0f", option, text, seconds_min, SECONDS_MAX);
+        return false;
+    }
+    *ms = (int64_t)(seconds * 1000 + 0.5);
+    return true;
+}
+
+enum { OPTION_BIND = 256, OPTION_TAG_OUTPUT, OPTION_TIMEOUT, OPTION_GRACE, OPTION_VERSION };
+
+static const struct option long_options[] = {
+    {"ranks", required_argument, NULL, 'n'},
+    {"bind", required_argument, NULL, OPTION_BIND},
+    {"tag-output", no_argument, NULL, OPTION_TAG_OUTPUT},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"grace", required_argument, NULL, OPTION_GRACE},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static bool print_and_exit(int option, int *exit_code) {
+    if (option == 'h')
+        printf(help_text, KOLO_RANKS_MAX);
+    else
+        printf("kolorun %d.%d.%d\n", KOLO_VERSION_MAJOR, KOLO_VERSION_MINOR, KOLO_VERSION_PATCH);
+    *exit_code = fflush(stdout) == 0 ? 0 : EXIT_LAUNCHER;
+    return false;
+}
+
+/* getopt names an unknown letter, but no unknown long option: that is the last word it took. */
+static void complain_of_option(const char *word) {
+    if (strncmp(word, "--", 2) != 0 && optopt > 0 && optopt < OPTION_BIND)
+        complain("option '-%c' is unknown", optopt);
+    else
+        complain("option '%s' is unknown or ambiguous, or takes no value", word);
+}
+
+bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code) {
+    *options = (struct launch_options){.bind = BIND_AUTO, .grace_ms = GRACE_MS_DEFAULT};
+    *exit_code = EXIT_LAUNCHER;
+    bool good = true;
+    int option;
+    opterr = 0;
+    /* '+': the first word that is no option is the program, and what follows is its own. */
+    while (good && (option = getopt_long(argc, argv, "+:n:h", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'n':
+            good = parse_ranks(optarg, &options->ranks);
+            break;
+        case OPTION_BIND:
+            good = parse_bind(optarg, &options->bind);
+            break;
+        case OPTION_TAG_OUTPUT:
+            options->tag_output = true;
+            break;
+        case OPTION_TIMEOUT:
+            good = parse_seconds("--timeout", optarg, 0.001, &options->timeout_ms);
+            break;
+        case OPTION_GRACE:
+            good = parse_seconds("--grace", optarg, 0, &options->grace_ms);
+            break;
+        case 'h':
+        case OPTION_VERSION:
+            return print_and_exit(option, exit_code);
+        case ':':
+            complain("option '%s' needs a value", argv[optind - 1]);
+            return false;
+        default:
+            complain_of_option(argv[optind - 1]);
+            return false;
+        }
+    }
+    if (!good)
+        return false;
+    if (options->ranks == 0) {
+        complain("the number of ranks is missing: -n N");
+        return false;
+    }
+    if (optind >= argc) {
+        complain("the program to run is missing");
+        return false;
+    }
+    options->command = argv + optind;
+    return true;
+}

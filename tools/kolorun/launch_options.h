@@ -1,0 +1,36 @@
+/* What the command line of kolorun asks for.
+ */
+#ifndef KOLORUN_LAUNCH_OPTIONS_H
+#define KOLORUN_LAUNCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* kolorun's own exit codes, as timeout(1) and env(1) have them. */
+enum {
+    EXIT_TIMED_OUT = 124,
+    EXIT_LAUNCHER = 125,   /* kolorun itself failed, or was called wrongly */
+    EXIT_CANNOT_RUN = 126, /* the program exists but could not be run */
+    EXIT_NOT_FOUND = 127
+};
+
+enum bind_mode {
+    BIND_AUTO, /* core if the ranks fit the allowed CPUs, else none */
+    BIND_CORE,
+    BIND_NONE
+};
+
+struct launch_options {
+    int ranks; /* 1 .. KOLO_RANKS_MAX */
+    enum bind_mode bind;
+    bool tag_output;
+    int64_t timeout_ms; /* 0: none */
+    int64_t grace_ms;   /* from the first failure to SIGTERM for the others */
+    char **command;     /* program and arguments, ended by NULL */
+};
+
+/* Fills *options. Returns true to go on; false when kolorun is to exit with *exit_code, because the line asked
+ * for help or version, or was wrong and the error is printed. */
+bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code);
+
+#endif

@@ -1,0 +1,45 @@
+/* Adoption is best effort: where the kernel cannot list children, leftovers stay, as they would without it.
+ */
+#include "leftovers.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define ROUNDS_MAX 100
+#define ROUND_NS   10000000L
+
+void leftovers_adopt(void) {
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* Returns whether there was a child that could be killed. */
+static bool kill_children(void) {
+    FILE *file = fopen("/proc/thread-self/children", "re");
+    if (file == NULL)
+        return false;
+    bool killed = false;
+    int pid;
+    while (fscanf(file, "%d", &pid) == 1)
+        if (pid > 0 && kill(pid, SIGKILL) == 0)
+            killed = true;
+    fclose(file);
+    return killed;
+}
+
+/* A killed process hands its own children on to us: go round until there is none. */
+void leftovers_kill(void) {
+    const struct timespec pause = {.tv_nsec = ROUND_NS};
+    for (int round = 0; round < ROUNDS_MAX && kill_children(); round++) {
+        pid_t pid;
+        do
+            pid = waitpid(-1, NULL, WNOHANG);
+        while (pid > 0);
+        if (pid < 0) /* no child is left */
+            return;
+        nanosleep(&pause, NULL);
+    }
+}

@@ -1,0 +1,45 @@
+/* --tag-output: the ranks write into pipes, and kolorun passes their output on, each line with its rank.
+ *
+ * Two streams, standard output and standard error, each of one pipe per rank and one sink. A line goes to the
+ * sink when it is complete, so that lines are never mixed; where both streams lead to the same file they share
+ * a sink, for the same reason. Nothing here blocks: a sink takes data only when poll says so, and while it is
+ * full the ranks' pipes are left alone, so that the ranks wait and not kolorun.
+ */
+#ifndef KOLORUN_TAGGED_OUTPUT_H
+#define KOLORUN_TAGGED_OUTPUT_H
+
+#include <poll.h>
+#include <stdbool.h>
+
+#define TAGGED_STREAMS  2
+#define TAGGED_POLL_FDS (2 * TAGGED_STREAMS)
+
+struct tagged_output;
+
+/* Makes the state for `ranks` ranks, without pipes yet. Returns 0 or a negative errno. */
+int tagged_output_create(struct tagged_output **output, int ranks);
+
+void tagged_output_destroy(struct tagged_output *output);
+
+/* Makes the pipes of one rank. write_ends[0] and [1] are to become its descriptors 1 and 2, and are the
+ * caller's to close. Returns 0 or a negative errno. */
+int tagged_output_attach(struct tagged_output *output, int rank, int write_ends[TAGGED_STREAMS]);
+
+/* Fills in what to poll for before the next tagged_output_service; unused entries get descriptor -1. */
+void tagged_output_prepare(const struct tagged_output *output, struct pollfd fds[TAGGED_POLL_FDS]);
+
+/* Reads and writes what poll found ready. Returns 0, or a negative errno if a sink could not be written: then
+ * *stream is 1 or 2, and what is still to come for it is thrown away. */
+int tagged_output_service(struct tagged_output *output, const struct pollfd fds[TAGGED_POLL_FDS], int *stream);
+
+/* To be called when all ranks have ended: from now on only what lies in the pipes is passed on, whoever else
+ * may hold them open. */
+void tagged_output_finish(struct tagged_output *output);
+
+/* Whether something is still to be read from a rank or to be written. */
+bool tagged_output_busy(const struct tagged_output *output);
+
+/* Puts a line of kolorun's own between the lines of standard error. */
+void tagged_output_message(struct tagged_output *output, const char *line);
+
+#endif
