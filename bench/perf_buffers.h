@@ -1,0 +1,31 @@
+/* The buffers that a rank calls kolo with: ordinary memory as a program gets it from posix_memalign, with room for
+ * guard bytes on both sides.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_BUFFERS_H
+#define PERF_BUFFERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct perf_buffer {
+    void *data; /* page-aligned; aligned to 2 MiB where it is as large */
+    void *allocation;
+} perf_buffer;
+
+/* Returns 0, or -1 where memory is short. Free with perf_buffer_free, which may also be given a zeroed buffer. */
+int perf_buffer_allocate(perf_buffer *buffer, size_t bytes);
+void perf_buffer_free(perf_buffer *buffer);
+
+/* Guard bytes: written around the first `bytes` bytes of a buffer; later, how many of them have changed. */
+void perf_buffer_guard(const perf_buffer *buffer, size_t bytes);
+size_t perf_buffer_guards_changed(const perf_buffer *buffer, size_t bytes);
+
+/* Writes the first `bytes` bytes back to memory and drops them from the caches of all cores. */
+void perf_buffer_flush(const perf_buffer *buffer, size_t bytes);
+
+/* Whether this machine lets a program flush. */
+bool perf_buffer_can_flush(void);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ */
+#include "perf_limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kolo.h"
+#include "perf_pieces.h"
+#include "perf_rounds.h"
+
+/* Few cores get the longest blocks; many together fill any cache with shorter ones, and should not fill the memory. */
+enum { FEW_CPUS = 16, MANY_CPUS = 32 };
+enum { BLOCK_BYTES_FEW = 4 << 20, BLOCK_BYTES_MANY = 1 << 20 };
+enum { STREAM_BYTES_FEW = 64 << 20, STREAM_BYTES_MANY = 16 << 20, STREAM_BYTES_LEAST = 1 << 20 };
+
+static const struct {
+    perf_piece piece;
+    perf_worker_function measure;
+    int cpus_min;
+} pieces[] = {
+    {PERF_PIECE_LATENCY, perf_measure_latency, 2},     {PERF_PIECE_HANDOVER, perf_measure_handover, 1},
+    {PERF_PIECE_EXCHANGES, perf_measure_exchanges, 2}, {PERF_PIECE_FETCH, perf_measure_fetch, 2},
+    {PERF_PIECE_COPY, perf_measure_copy, 1},           {PERF_PIECE_UPDATE, perf_measure_update, 1},
+    {PERF_PIECE_READ, perf_measure_read, 1},
+};
+
+int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes) {
+    *limits = (perf_limits){0};
+    limits->cpus = perf_place_cpus(ranks, launched, limits->cpu);
+    if (limits->cpus > 0)
+        return 0;
+    snprintf(reason, reason_bytes, "cannot read which CPUs may be used: %s", strerror(errno));
+    return -1;
+}
+
+/* Two blocks on every CPU, far larger than the caches, in an eighth of the machine's memory at most. */
+static int choose_stream_bytes(int cpus, size_t *bytes) {
+    kolo_machine machine = {.machine_bytes = sizeof(machine)};
+    if (kolo_machine_query(&machine) != KOLO_OK)
+        return -1;
+    *bytes = cpus <= MANY_CPUS ? STREAM_BYTES_FEW : STREAM_BYTES_MANY;
+    while (*bytes > STREAM_BYTES_LEAST && *bytes * 2 * (size_t)cpus > machine.memory_bytes / 8)
+        *bytes /= 4;
+    return 0;
+}
+
+/* The shared memory of a run, in one piece: the workshop, then its arrays. */
+static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
+    size_t workers = limits->cpus < 2 ? 2 : (size_t)limits->cpus;
+    size_t block_bytes_max = limits->cpus <= FEW_CPUS ? BLOCK_BYTES_FEW : BLOCK_BYTES_MANY;
+    size_t page_bytes = 4096; /* keeps the arrays apart and aligned */
+    size_t shop_bytes = (sizeof(perf_workshop) + page_bytes - 1) / page_bytes * page_bytes;
+    size_t flags_bytes = (workers * sizeof(perf_word) + page_bytes - 1) / page_bytes * page_bytes;
+    size_t lines_bytes = workers * 2 * PERF_LINEWISE_BYTES_MAX;
+    size_t blocks_bytes = workers * 2 * block_bytes_max;
+    *bytes = shop_bytes + flags_bytes + lines_bytes + blocks_bytes + workers * PERF_ROUNDS_MAX * sizeof(double);
+    char *memory = perf_shared_allocate(*bytes);
+    if (memory == NULL)
+        return NULL;
+    perf_workshop *shop = (perf_workshop *)memory;
+    shop->limits = *limits;
+    shop->block_bytes_max = block_bytes_max;
+    shop->flags = (perf_word *)(memory + shop_bytes);
+    shop->lines = memory + shop_bytes + flags_bytes;
+    shop->blocks = shop->lines + lines_bytes;
+    shop->rounds_us = (double(*)[PERF_ROUNDS_MAX])(shop->blocks + blocks_bytes);
+    return shop;
+}
+
+/* Each piece begins with zeroed words, so with fresh memory. */
+static int measure_piece(perf_limits *limits, const perf_limits_request *request, perf_piece piece,
+                         perf_worker_function measure, char *reason, size_t reason_bytes) {
+    size_t bytes;
+    perf_workshop *shop = open_workshop(limits, &bytes);
+    if (shop == NULL) {
+        snprintf(reason, reason_bytes, "no memory to share between %d processes", limits->cpus);
+        return -1;
+    }
+    shop->request = *request;
+    int result = choose_stream_bytes(limits->cpus, &shop->stream_bytes_max);
+    if (result != 0) {
+        snprintf(reason, reason_bytes, "%s", kolo_error_message());
+    } else if (piece == PERF_PIECE_HANDOVER) {
+        int same_cpu[2] = {limits->cpu[0], limits->cpu[0]};
+        result = perf_team_run(same_cpu, 2, measure, shop, reason, reason_bytes);
+    } else {
+        result = perf_team_run(limits->cpu, limits->cpus, measure, shop, reason, reason_bytes);
+    }
+    if (result == 0)
+        *limits = shop->limits;
+    perf_shared_free(shop, bytes);
+    return result;
+}
+
+int perf_limits_measure(perf_limits *limits, const perf_limits_request *request, char *reason, size_t reason_bytes) {
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        if (!(request->pieces & pieces[i].piece) || limits->cpus < pieces[i].cpus_min)
+            continue;
+        if (measure_piece(limits, request, pieces[i].piece, pieces[i].measure, reason, reason_bytes) != 0)
+            return -1;
+    }
+    return 0;
+}

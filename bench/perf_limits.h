@@ -1,0 +1,74 @@
+/* Measuring what the hardware allows: single pieces of work that no all-reduce can do without, each done alone and in
+ * the fastest of several ways. perf_bound.h makes of them the time below which an all-reduce cannot fall.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_LIMITS_H
+#define PERF_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "perf_place.h"
+
+enum { PERF_CURVE_POINTS_MAX = 16 };
+
+/* Time as a function of size, at growing sizes. */
+typedef struct perf_curve {
+    int points;
+    size_t bytes[PERF_CURVE_POINTS_MAX];
+    double us[PERF_CURVE_POINTS_MAX];
+    const char *way[PERF_CURVE_POINTS_MAX]; /* the fastest one's name */
+} perf_curve;
+
+typedef struct perf_latency {
+    double ns;
+    double min_ns; /* of the fastest round */
+} perf_latency;
+
+/* "All at once" means all CPUs of the job, each doing the same. What was not asked for, or needs more CPUs than there
+ * are, is 0. Every time is the lower quartile of many rounds (perf_rounds.h). */
+typedef struct perf_limits {
+    int cpus;
+    int cpu[PERF_CPUS_MAX];
+    perf_latency hop;      /* a cache line goes from one CPU to another: half of a round trip; the slowest pair tried */
+    perf_latency exchange; /* two CPUs each write a line and read the other's; the slowest pair tried */
+    perf_latency exchange_nearest; /* the fastest pair tried */
+    double handover_us;            /* one process gives its CPU to another that is ready; fastest round */
+    perf_curve exchanges;          /* all at once, in pairs: each writes a block and reads the other's */
+    perf_curve fetch;              /* all at once: each reads a block that another has just written */
+    perf_curve copy;               /* all at once: each reads a private block and writes another private block */
+    perf_curve update;             /* all at once: each reads a private block and writes it back changed */
+    perf_curve read;               /* all at once: each reads a private block */
+} perf_limits;
+
+typedef enum perf_piece {
+    PERF_PIECE_LATENCY = 1 << 0, /* hop, exchange */
+    PERF_PIECE_HANDOVER = 1 << 1,
+    PERF_PIECE_EXCHANGES = 1 << 2,
+    PERF_PIECE_FETCH = 1 << 3,
+    PERF_PIECE_COPY = 1 << 4,
+    PERF_PIECE_UPDATE = 1 << 5,
+    PERF_PIECE_READ = 1 << 6,
+    PERF_PIECES_ALL = (1 << 7) - 1
+} perf_piece;
+
+typedef struct perf_limits_request {
+    unsigned pieces;           /* of perf_piece */
+    size_t exchange_bytes_max; /* curves go to the first point at or above this, or to their end */
+    size_t stream_bytes_max;   /* likewise: copy, update, read */
+    double point_us;           /* time for each way at each point */
+} perf_limits_request;
+
+/* Time for each way at each point: a first look in about half a second, and figures to keep. */
+#define PERF_POINT_QUICK_US    2.5e3
+#define PERF_POINT_THOROUGH_US 4e4
+
+/* Fills limits->cpu as perf_place_cpus does, and zeroes the rest. Returns 0, or -1 with the reason. */
+int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes);
+
+/* Measures the pieces that *request names, into *limits; may be called again for other pieces.
+ * Returns 0, or -1 with the reason in `reason`. */
+int perf_limits_measure(perf_limits *limits, const perf_limits_request *request, char *reason, size_t reason_bytes);
+
+#endif

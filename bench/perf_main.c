@@ -1,0 +1,184 @@
+/* kolo-perf: times kolo's collectives and measures what the hardware allows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kolo.h"
+#include "perf_limits_report.h"
+#include "perf_options.h"
+#include "perf_place.h"
+#include "perf_report.h"
+#include "perf_run.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* The bound's measurements, and why there are none. */
+typedef struct bound_source {
+    perf_limits limits;
+    bool measured;
+    int ranks; /* that they are for */
+    char reason[256];
+} bound_source;
+
+/* Before the communicator exists, so that the other ranks sleep meanwhile and leave their CPUs to the measurement. */
+static void measure_limits(bound_source *source, const perf_options *options, int ranks) {
+    source->ranks = ranks;
+    if (perf_limits_begin(&source->limits, ranks, ranks > 1, source->reason, sizeof(source->reason)) != 0)
+        return;
+    perf_job job = perf_job_of(options, ranks);
+    perf_limits_request request = perf_bound_request(&job, source->limits.cpus, perf_sizes_max_bytes(options));
+    request.point_us = PERF_POINT_QUICK_US;
+    source->measured = perf_limits_measure(&source->limits, &request, source->reason, sizeof(source->reason)) == 0;
+}
+
+/* Counts the CPUs that any rank may use. Collective. */
+static int count_job_cpus(kolo_comm *comm, int *cpus) {
+    cpu_set_t set;
+    *cpus = 0;
+    if (perf_place_affinity(&set) != 0)
+        CPU_ZERO(&set); /* as if it had no CPU: the other ranks wait for this call */
+    int status = kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR);
+    if (status == KOLO_OK)
+        *cpus = CPU_COUNT(&set);
+    return status;
+}
+
+/* The limits were measured for the job as rank 0 guessed it to be. Where it is another one they say nothing about it.
+ */
+static int confirm_limits(bound_source *source, kolo_comm *comm) {
+    int cpus;
+    int ranks = kolo_comm_size(comm);
+    int status = count_job_cpus(comm, &cpus);
+    if (status != KOLO_OK || !source->measured)
+        return status;
+    int used = ranks < cpus ? ranks : cpus;
+    if (source->ranks != ranks || source->limits.cpus != used) {
+        source->measured = false;
+        snprintf(source->reason, sizeof(source->reason), "measured for %d ranks on %d CPUs, but the job has %d on %d",
+                 source->ranks, source->limits.cpus, ranks, used);
+    }
+    return KOLO_OK;
+}
+
+/* All rows. Returns 0, 1 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
+static int run_rows(perf_run *run, const perf_report *report, int64_t *wrong) {
+    perf_sizes sizes = {0};
+    int status = KOLO_OK;
+    while (status == KOLO_OK && perf_sizes_next(&sizes, run->options)) {
+        perf_row row;
+        status = perf_run_row(run, sizes.bytes, &row);
+        if (status != KOLO_OK)
+            break;
+        if (run->rank == 0)
+            perf_report_row(report, &row);
+        if (row.wrong > 0)
+            *wrong += row.wrong;
+    }
+    return status;
+}
+
+/* A hypervisor may move a virtual machine's CPUs to other cores at any time, nearer to one another or farther apart. */
+static void say_if_machine_changed(const bound_source *source) {
+    const double ratio_max = 1.5;
+    char reason[256];
+    perf_limits after = source->limits;
+    perf_limits_request request = {.pieces = PERF_PIECE_LATENCY, .point_us = PERF_POINT_QUICK_US};
+    double before_ns = source->limits.exchange.ns;
+    after.hop = after.exchange = after.exchange_nearest = (perf_latency){0};
+    if (before_ns == 0 || perf_limits_measure(&after, &request, reason, sizeof(reason)) != 0)
+        return;
+    double after_ns = after.exchange.ns;
+    if (after_ns > before_ns * ratio_max || before_ns > after_ns * ratio_max)
+        printf("# careful: an exchange of a cache line took %.0f ns before the run and %.0f ns after it, so %%bound "
+               "compares different machines; run again\n",
+               before_ns, after_ns);
+}
+
+static void say_error(int rank) {
+    char prefix[32];
+    const char *message = kolo_error_message();
+    snprintf(prefix, sizeof(prefix), "rank %d: ", rank);
+    bool names_itself = strncmp(message, prefix, strlen(prefix)) == 0;
+    fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
+}
+
+static int begin_report(perf_report *report, const perf_options *options, int ranks, const bound_source *source) {
+    if (perf_report_open(report, options, ranks, source->measured ? &source->limits : NULL) != 0)
+        return 1;
+    perf_report_head(report, options->limits ? source->reason : NULL);
+    return KOLO_OK;
+}
+
+static void say_verdict(bool checked, int64_t wrong) {
+    if (wrong > 0) {
+        printf("# FAILED: %lld wrong\n", (long long)wrong);
+        fflush(stdout);
+        fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
+                (long long)wrong);
+    } else if (checked) {
+        printf("# all results right\n");
+    }
+}
+
+/* Everything that happens within a communicator. Returns the exit status. */
+static int run_collective(const perf_options *options, kolo_comm *comm, bound_source *source) {
+    int rank = kolo_comm_rank(comm);
+    perf_run run = {0};
+    perf_report report = {0};
+    int64_t wrong = 0;
+    int status = options->limits ? confirm_limits(source, comm) : KOLO_OK;
+    if (status == KOLO_OK)
+        status = perf_run_prepare(&run, options, comm);
+    if (status == KOLO_OK && rank == 0)
+        status = begin_report(&report, options, run.ranks, source);
+    if (status == KOLO_OK)
+        status = run_rows(&run, &report, &wrong);
+    if (status < 0)
+        say_error(rank);
+    if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
+        kolo_comm_abort(comm, EXIT_FAILED);
+    perf_run_free(&run);
+    if (status == KOLO_OK && rank == 0) {
+        if (report.limits != NULL)
+            say_if_machine_changed(source);
+        say_verdict(options->check, wrong);
+    }
+    if (rank == 0 && perf_report_close(&report) != 0)
+        return EXIT_FAILED;
+    return status == KOLO_OK && wrong == 0 ? EXIT_SUCCESS : EXIT_FAILED;
+}
+
+int main(int argc, char **argv) {
+    perf_place place = perf_place_guess();
+    perf_options options;
+    switch (perf_options_parse(&options, argc, argv, place.rank == 0)) {
+    case PERF_PARSE_USAGE:
+        return EXIT_USAGE;
+    case PERF_PARSE_DONE:
+        return EXIT_SUCCESS;
+    case PERF_PARSE_RUN:
+        break;
+    }
+    if (options.collective == PERF_LIMITS)
+        return place.rank == 0 ? perf_limits_report(&options, place.size) : EXIT_SUCCESS;
+
+    static bound_source source;
+    snprintf(source.reason, sizeof(source.reason), "rank 0 learnt its rank too late to measure");
+    if (options.limits && place.rank == 0)
+        measure_limits(&source, &options, place.size);
+
+    kolo_options creation = KOLO_OPTIONS_INIT;
+    creation.algorithm = options.algorithm;
+    kolo_comm *comm = NULL;
+    if (kolo_comm_create(&comm, &creation) != KOLO_OK) {
+        say_error(place.rank);
+        return EXIT_FAILED;
+    }
+    int exit_status = run_collective(&options, comm, &source);
+    kolo_comm_destroy(comm);
+    return exit_status;
+}

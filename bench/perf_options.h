@@ -1,0 +1,64 @@
+/* What the command line asks for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_OPTIONS_H
+#define PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "kolo.h"
+
+typedef enum perf_collective { PERF_ALLREDUCE, PERF_BROADCAST, PERF_BARRIER, PERF_LIMITS } perf_collective;
+
+/* What is in the caches when a call begins; README.md tells when each is the right question. */
+typedef enum perf_buffers { PERF_WARM, PERF_DIRTY, PERF_COLD } perf_buffers;
+
+typedef struct perf_options {
+    perf_collective collective;
+    size_t min_bytes; /* first message size */
+    size_t max_bytes; /* no message is larger */
+    size_t factor;    /* from one size to the next */
+    kolo_dtype dtype;
+    kolo_op op;
+    int iters;  /* timed samples a row; 0: by the time that a call takes */
+    int warmup; /* untimed samples a row; -1: by size */
+    bool in_place;
+    kolo_algorithm algorithm;
+    bool check;
+    perf_buffers buffers;
+    const char *json_path; /* NULL: no JSON */
+    bool limits;           /* measure the hardware first, and show each row's share of its bound */
+    int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */
+} perf_options;
+
+typedef enum perf_parse {
+    PERF_PARSE_RUN,   /* go on */
+    PERF_PARSE_DONE,  /* --help or --version: printed, end with 0 */
+    PERF_PARSE_USAGE, /* bad command line: said so, end with 2 */
+} perf_parse;
+
+/* Fills *options from the command line. Only the rank that `speaks` prints, so that a job of many ranks gives
+ * its help or its complaint once. */
+perf_parse perf_options_parse(perf_options *options, int argc, char **argv, bool speaks);
+
+const char *perf_collective_name(perf_collective collective);
+const char *perf_buffers_name(perf_buffers buffers);
+
+/* A walk over the message sizes of a run: min, min * factor, ... up to max, in whole elements and each once; a
+ * size above 0 is at least one element, and 0 is followed by one element. Begins as {0}. */
+typedef struct perf_sizes {
+    size_t bytes; /* the present size; valid after perf_sizes_next returned true */
+    size_t exact_bytes;
+    bool begun;
+} perf_sizes;
+
+/* Goes to the next size; false: there is none. */
+bool perf_sizes_next(perf_sizes *sizes, const perf_options *options);
+
+/* Bytes of the largest message of a run. */
+size_t perf_sizes_max_bytes(const perf_options *options);
+
+#endif

@@ -1,0 +1,68 @@
+/* A measurement is a number of rounds. In every round all workers of a team do the same work between two barriers; a
+ * round's time is the slowest worker's, and the result is the lower quartile of the rounds: what else runs on the
+ * machine only ever adds to a round, so this is what the hardware does when it is left alone, and a lucky round alone
+ * does not decide it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_ROUNDS_H
+#define PERF_ROUNDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perf_limits.h"
+#include "perf_stream.h"
+#include "perf_team.h"
+
+enum { PERF_ROUNDS_MIN = 9, PERF_ROUNDS_MAX = 400 };
+enum { PERF_LINEWISE_BYTES_MAX = 16 << 10 };
+
+/* What the workers of one run share. */
+typedef struct perf_workshop {
+    perf_limits limits; /* written by worker 0 only */
+    perf_limits_request request;
+    size_t block_bytes_max;  /* of exchanges and fetch */
+    size_t stream_bytes_max; /* of copy, update and read */
+    bool rounds_over;        /* worker 0's decision; see perf_rounds_take */
+    perf_word *flags;        /* one for each worker */
+    char *lines;             /* two sets of PERF_LINEWISE_BYTES_MAX for each worker */
+    char *blocks;            /* two sets of block_bytes_max for each worker */
+    double (*rounds_us)[PERF_ROUNDS_MAX];
+} perf_workshop;
+
+/* One measurement, as one worker sees it. */
+typedef struct perf_task {
+    perf_workshop *shop;
+    perf_worker *worker;
+    int partner; /* whose data it reads; -1: it stands by */
+    perf_stream_way way;
+    size_t bytes;
+    int repetitions;
+    uint64_t sequence; /* grows with each repetition, over all measurements of a run */
+    char *in;          /* private memory, and the part of it that is next */
+    char *out;
+    size_t at_bytes;
+    size_t chunk_bytes;
+    void (*prepare)(struct perf_task *task); /* not timed; may be NULL */
+    void (*work)(struct perf_task *task);
+} perf_task;
+
+/* Of one repetition. */
+typedef struct perf_task_time {
+    double us;
+    double min_us;  /* of the fastest round */
+    double mean_us; /* of the rounds that were not disturbed: for work that differs from round to round */
+} perf_task_time;
+
+/* Takes rounds until the request's time is used up. Only worker 0's result is valid. */
+perf_task_time perf_rounds_take(perf_task *task);
+
+/* Enters a time into a curve, unless the point already has a faster way. */
+void perf_rounds_record(const perf_task *task, perf_curve *curve, int point, perf_task_time time, const char *way);
+
+/* The next point of a curve; false once the last one has reached `wanted_bytes`, or the curve its end. */
+bool perf_point_next(size_t *bytes, size_t wanted_bytes, size_t end_bytes);
+
+#endif

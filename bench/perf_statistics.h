@@ -1,0 +1,29 @@
+/* Order statistics of a set of samples, and the clock that takes them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_STATISTICS_H
+#define PERF_STATISTICS_H
+
+#include <stddef.h>
+#include <time.h>
+
+typedef struct perf_statistics {
+    double min;
+    double median; /* of an even number of samples: the mean of the two in the middle */
+    double p99;    /* the smallest sample that 99% of all don't exceed; below 100 samples, the largest */
+    double max;
+} perf_statistics;
+
+void perf_samples_sort(double *samples, size_t count);
+
+/* Sorts `samples`, of which there is at least one. */
+perf_statistics perf_statistics_of(double *samples, size_t count);
+
+static inline double perf_now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the pointer is good */
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+#endif

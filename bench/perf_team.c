@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ */
+#include "perf_team.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perf_statistics.h"
+
+enum { WAIT_SECONDS_MAX = 10, RUN_SECONDS_MAX = 120 };
+enum { EXIT_TIMEOUT = 3, EXIT_BIND = 4, EXIT_MEMORY = 5 };
+
+void *perf_shared_allocate(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void perf_shared_free(void *memory, size_t bytes) {
+    if (memory != NULL)
+        munmap(memory, bytes);
+}
+
+void perf_worker_yield(double *deadline_us) {
+    double now_us = perf_now_us();
+    if (*deadline_us == 0)
+        *deadline_us = now_us + WAIT_SECONDS_MAX * 1e6;
+    else if (now_us > *deadline_us)
+        _exit(EXIT_TIMEOUT);
+    sched_yield();
+}
+
+void perf_worker_out_of_memory(void) {
+    _exit(EXIT_MEMORY);
+}
+
+void perf_worker_barrier(perf_worker *worker) {
+    worker->barriers++;
+    perf_word_store(&worker->team->arrivals[worker->index].value, worker->barriers);
+    for (int i = 0; i < worker->team->workers; i++) {
+        double deadline_us = 0;
+        while (worker->team->shares_cpu && !perf_word_reached(&worker->team->arrivals[i].value, worker->barriers))
+            perf_worker_yield(&deadline_us);
+        perf_word_await(&worker->team->arrivals[i].value, worker->barriers, true);
+    }
+}
+
+/* In the forked child. */
+_Noreturn static void work(const perf_team *team, int index, int cpu, pid_t parent, perf_worker_function function,
+                           void *argument) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it ended before the line above took effect */
+        _exit(EXIT_TIMEOUT);
+    signal(SIGALRM, SIG_DFL);
+    alarm(RUN_SECONDS_MAX);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+        _exit(EXIT_BIND);
+    perf_worker worker = {.team = team, .index = index};
+    perf_worker_barrier(&worker);
+    function(&worker, argument);
+    _exit(0);
+}
+
+static void describe(char *reason, size_t reason_bytes, int wait_status, int cpu) {
+    if (WIFSIGNALED(wait_status))
+        snprintf(reason, reason_bytes, "the measuring process on CPU %d was ended by signal %d", cpu,
+                 WTERMSIG(wait_status));
+    else if (WEXITSTATUS(wait_status) == EXIT_BIND)
+        snprintf(reason, reason_bytes, "a process may not be bound to CPU %d", cpu);
+    else if (WEXITSTATUS(wait_status) == EXIT_MEMORY)
+        snprintf(reason, reason_bytes, "no memory for the measuring process on CPU %d", cpu);
+    else
+        snprintf(reason, reason_bytes,
+                 "the measuring process on CPU %d waited %d s for another: the machine is too busy", cpu,
+                 WAIT_SECONDS_MAX);
+}
+
+/* A pid is 0 once its process has been waited for, and may then be somebody else's. */
+static void end_workers(const pid_t *pids, int workers) {
+    for (int i = 0; i < workers; i++)
+        if (pids[i] > 0)
+            kill(pids[i], SIGKILL);
+}
+
+/* Waits for all; once one has failed, ends the others, which would only wait for it. */
+static int gather(pid_t *pids, const int *cpus, int workers, char *reason, size_t reason_bytes) {
+    int result = 0;
+    for (int left = workers; left > 0;) {
+        int wait_status;
+        pid_t pid = waitpid(-1, &wait_status, 0);
+        if (pid < 0 && errno == EINTR)
+            continue;
+        if (pid < 0) {
+            snprintf(reason, reason_bytes, "waitpid failed: %s", strerror(errno));
+            return -1;
+        }
+        int index = 0;
+        while (index < workers && pids[index] != pid)
+            index++;
+        if (index == workers)
+            continue; /* a child from before this program's start */
+        left--;
+        pids[index] = 0;
+        if (wait_status == 0 || result != 0)
+            continue;
+        result = -1;
+        describe(reason, reason_bytes, wait_status, cpus[index]);
+        end_workers(pids, workers);
+    }
+    return result;
+}
+
+static int fork_workers(const perf_team *team, const int *cpus, perf_worker_function function, void *argument,
+                        pid_t *pids) {
+    pid_t parent = getpid();
+    fflush(NULL);
+    for (int i = 0; i < team->workers; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            work(team, i, cpus[i], parent, function, argument);
+        if (pids[i] < 0)
+            return i;
+    }
+    return team->workers;
+}
+
+static bool has_repeated(const int *cpus, int count) {
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (cpus[i] == cpus[j])
+                return true;
+    return false;
+}
+
+int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument, char *reason,
+                  size_t reason_bytes) {
+    size_t arrivals_bytes = (size_t)workers * sizeof(perf_word);
+    perf_team team = {.workers = workers,
+                      .shares_cpu = has_repeated(cpus, workers),
+                      .arrivals = perf_shared_allocate(arrivals_bytes)};
+    pid_t *pids = calloc((size_t)workers, sizeof(*pids));
+    int result = -1;
+    if (team.arrivals == NULL || pids == NULL) {
+        snprintf(reason, reason_bytes, "no memory");
+    } else {
+        int forked = fork_workers(&team, cpus, function, argument, pids);
+        int fork_errno = errno;
+        if (forked < workers)
+            end_workers(pids, forked);
+        result = gather(pids, cpus, forked, reason, reason_bytes);
+        if (forked < workers) {
+            snprintf(reason, reason_bytes, "cannot start %d processes: %s", workers, strerror(fork_errno));
+            result = -1;
+        }
+    }
+    free(pids);
+    perf_shared_free(team.arrivals, arrivals_bytes);
+    return result;
+}

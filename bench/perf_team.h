@@ -1,0 +1,93 @@
+/* A team of worker processes, each bound to a CPU of its own, that measure the machine together.
+ *
+ * perf_team_run forks one worker a CPU, waits for all, and returns; workers share whatever memory the caller has from
+ * perf_shared_allocate. They meet at perf_worker_barrier and wait for one another's words with perf_word_await. Every
+ * wait is bounded: a worker that waits too long, or whose parent has ended, ends, and the team has failed.
+ *
+ * Memory order: a word that others await is stored with release (perf_word_store) and loaded with acquire (inside
+ * perf_word_reached), so what a worker wrote before its word is seen after the wait.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_TEAM_H
+#define PERF_TEAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perf_place.h"
+
+enum { PERF_LINE_BYTES = 128 }; /* two cache lines: some processors fetch lines in pairs */
+
+/* A word with a single writer, in cache lines of its own. */
+typedef struct perf_word {
+    _Alignas(PERF_LINE_BYTES) _Atomic uint64_t value;
+} perf_word;
+
+/* Shared by the workers of one run. */
+typedef struct perf_team {
+    int workers;
+    bool shares_cpu;     /* two of them have the same; who spins at a barrier then holds up the other's work */
+    perf_word *arrivals; /* a worker's own: how many barriers it has reached */
+} perf_team;
+
+typedef struct perf_worker {
+    const perf_team *team;
+    int index;
+    uint64_t barriers;
+} perf_worker;
+
+typedef void (*perf_worker_function)(perf_worker *worker, void *argument);
+
+/* Runs function(worker, argument) in `workers` processes, worker i on cpus[i] (which may name a CPU twice). Returns 0
+ * when all have returned from it; -1 with the reason in `reason`, a string of at most reason_bytes. */
+int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument, char *reason,
+                  size_t reason_bytes);
+
+/* Zeroed memory that forked processes share; NULL where there is none. */
+void *perf_shared_allocate(size_t bytes);
+void perf_shared_free(void *memory, size_t bytes);
+
+/* All workers have arrived when this returns. */
+void perf_worker_barrier(perf_worker *worker);
+
+/* Ends the worker, and so the run, for want of memory. */
+_Noreturn void perf_worker_out_of_memory(void);
+
+/* Gives up the CPU for a moment. *deadline_us is 0 in a wait's first call; once the time for waiting is over, the
+ * worker ends. */
+void perf_worker_yield(double *deadline_us);
+
+static inline void perf_word_store(_Atomic uint64_t *word, uint64_t value) {
+    atomic_store_explicit(word, value, memory_order_release);
+}
+
+static inline bool perf_word_reached(const _Atomic uint64_t *word, uint64_t value) {
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+/* Tells the CPU that it is spinning. Loads then don't pile up, which some processors take a line over faster for. */
+static inline void perf_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" : : : "memory"); /* `yield` does nothing on most cores */
+#endif
+}
+
+/* Returns when the word has reached `value`. Spins: between CPUs that are free this is the fastest way to see a line
+ * change. */
+static inline void perf_word_await(const _Atomic uint64_t *word, uint64_t value, bool relaxes) {
+    enum { SPINS = 4000 }; /* longer than any exchange, shorter than a scheduler's time slice */
+    double deadline_us = 0;
+    for (uint32_t spins = 1; !perf_word_reached(word, value); spins++) {
+        if (relaxes)
+            perf_cpu_relax();
+        if (spins % SPINS == 0)
+            perf_worker_yield(&deadline_us);
+    }
+}
+
+#endif

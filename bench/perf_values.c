@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ */
+#include "perf_values.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* One element while it is computed: wide enough for every dtype, and exact for all values used here. */
+typedef union wide {
+    uint64_t integer; /* the low bits count; sign-extended for signed dtypes */
+    double real;
+} wide;
+
+typedef struct dtype_traits {
+    int bits;
+    bool is_signed;
+    bool is_float;
+    double exact_max; /* every whole number up to this is exact in the dtype */
+} dtype_traits;
+
+static const dtype_traits traits[KOLO_DTYPES] = {
+    [KOLO_I8] = {8, true, false, 0},          [KOLO_U8] = {8, false, false, 0},
+    [KOLO_I16] = {16, true, false, 0},        [KOLO_U16] = {16, false, false, 0},
+    [KOLO_I32] = {32, true, false, 0},        [KOLO_U32] = {32, false, false, 0},
+    [KOLO_I64] = {64, true, false, 0},        [KOLO_U64] = {64, false, false, 0},
+    [KOLO_F16] = {16, true, true, 2048},      [KOLO_BF16] = {16, true, true, 256},
+    [KOLO_F32] = {32, true, true, 16777216.}, [KOLO_F64] = {64, true, true, 9007199254740992.},
+};
+
+/* What all elements of one table have in common. */
+typedef struct recipe {
+    kolo_dtype dtype;
+    kolo_op op;
+    int ranks;
+    uint64_t seed;
+} recipe;
+
+/* A well-mixed 64-bit number of its arguments (the finalizer of a splitmix generator). */
+static uint64_t mix(uint64_t seed, uint64_t position, uint64_t rank) {
+    uint64_t x = seed * 0x9e3779b97f4a7c15u + position * 0xd1342543de82ef95u + rank * 0xaf251af3b0f025b5u + 1;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* What all ranks draw alike at a position. */
+static uint64_t mix_shared(const recipe *of, uint64_t position) {
+    return mix(of->seed, position, UINT64_MAX);
+}
+
+/* Whether `rank` is among the at most `ranks_max` ranks that stand out at `position`. */
+static bool stands_out(const recipe *of, uint64_t position, int rank, int64_t ranks_max) {
+    uint64_t stride = ((uint64_t)of->ranks + (uint64_t)ranks_max - 1) / (uint64_t)ranks_max;
+    return ((uint64_t)rank + mix_shared(of, position) % stride) % stride == 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Whole numbers from -bound/ranks to bound/ranks, so that no partial sum passes `bound`. Where there are more ranks
+ * than that leaves values for, most ranks contribute 0 at a given position, and a few 1 or -1. */
+static int64_t summand(const recipe *of, uint64_t position, int rank, int64_t bound) {
+    uint64_t random = mix(of->seed, position, (uint64_t)rank);
+    int64_t sign = random >> 63 ? -1 : 1;
+    if (bound >= of->ranks) {
+        int64_t magnitude_max = smaller(bound / of->ranks, 100);
+        return sign * (int64_t)(random % (uint64_t)(magnitude_max + 1));
+    }
+    return stands_out(of, position, rank, bound) ? sign : 0;
+}
+
+/* A power of two or its negative. At any position at most 12 ranks contribute a half or a two, so that no partial
+ * product leaves the range of normal numbers of the narrowest dtype. */
+static double factor(const recipe *of, uint64_t position, int rank) {
+    enum { SCALING_RANKS_MAX = 12 };
+    uint64_t random = mix(of->seed, position, (uint64_t)rank);
+    double sign = random >> 63 ? -1 : 1;
+    if (!stands_out(of, position, rank, SCALING_RANKS_MAX))
+        return sign;
+    return sign * (random & 1 ? 2 : 0.5);
+}
+
+/* Numbers whose sum is `ranks` times a whole number: one that all ranks share, and differences that cancel between
+ * neighbours. With more ranks than bf16 has exact numbers (253), the shared one is always 0. */
+static double averaged(const recipe *of, uint64_t position, int rank) {
+    enum { DIFFERENCE_MAX = 3 };
+    int64_t room = (int64_t)traits[of->dtype].exact_max - DIFFERENCE_MAX;
+    int64_t common_max = smaller(room / of->ranks, 100);
+    int64_t common = (int64_t)(mix_shared(of, position) % (uint64_t)(2 * common_max + 1)) - common_max;
+    if ((rank ^ 1) >= of->ranks)
+        return (double)common; /* the last of an odd number has no neighbour */
+    int64_t difference = (int64_t)(mix(of->seed, position, (uint64_t)rank / 2) % (DIFFERENCE_MAX + 1));
+    return (double)(rank & 1 ? common - difference : common + difference);
+}
+
+static wide input_real(const recipe *of, uint64_t position, int rank) {
+    switch (of->op) {
+    case KOLO_SUM:
+        return (wide){.real = (double)summand(of, position, rank, (int64_t)traits[of->dtype].exact_max)};
+    case KOLO_PROD:
+        return (wide){.real = factor(of, position, rank)};
+    case KOLO_AVG:
+        return (wide){.real = averaged(of, position, rank)};
+    default: /* MIN, MAX: any numbers */
+        return (wide){.real = (double)(int64_t)(mix(of->seed, position, (uint64_t)rank) % 255) - 127};
+    }
+}
+
+/* Few bits of few ranks: the disjunction of many random words would be all ones. */
+static uint64_t single_bit(const recipe *of, uint64_t position, int rank) {
+    enum { RANKS_WITH_BIT_MAX = 4 };
+    uint64_t random = mix(of->seed, position, (uint64_t)rank);
+    bool has_bit = stands_out(of, position, rank, RANKS_WITH_BIT_MAX);
+    return has_bit ? (uint64_t)1 << random % (uint64_t)traits[of->dtype].bits : 0;
+}
+
+static wide input_integer(const recipe *of, uint64_t position, int rank) {
+    const dtype_traits *type = &traits[of->dtype];
+    uint64_t random = mix(of->seed, position, (uint64_t)rank);
+    if (of->op == KOLO_AVG) {
+        /* Within the range of the dtype, since the sum's width before the division is the library's own. */
+        int64_t value = summand(of, position, rank, type->bits == 8 ? 127 : 32767);
+        return (wide){.integer = (uint64_t)(type->is_signed || value >= 0 ? value : -value)};
+    }
+    if (of->op == KOLO_BOR)
+        random = single_bit(of, position, rank);
+    if (of->op == KOLO_BAND)
+        random = ~single_bit(of, position, rank);
+    if (of->op == KOLO_PROD)
+        random |= 1; /* even factors would soon make every product 0 */
+    int unused = 64 - type->bits;
+    if (type->is_signed)
+        return (wide){.integer = (uint64_t)((int64_t)(random << unused) >> unused)};
+    return (wide){.integer = random << unused >> unused};
+}
+
+static wide input(const recipe *of, uint64_t position, int rank) {
+    return traits[of->dtype].is_float ? input_real(of, position, rank) : input_integer(of, position, rank);
+}
+
+static double combine_real(kolo_op op, double a, double b) {
+    switch (op) {
+    case KOLO_PROD:
+        return a * b;
+    case KOLO_MIN:
+        return a < b ? a : b;
+    case KOLO_MAX:
+        return a > b ? a : b;
+    default: /* SUM, AVG */
+        return a + b;
+    }
+}
+
+static uint64_t combine_integer(kolo_op op, bool is_signed, uint64_t a, uint64_t b) {
+    bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+    switch (op) {
+    case KOLO_PROD:
+        return a * b;
+    case KOLO_MIN:
+        return less ? a : b;
+    case KOLO_MAX:
+        return less ? b : a;
+    case KOLO_BAND:
+        return a & b;
+    case KOLO_BOR:
+        return a | b;
+    case KOLO_BXOR:
+        return a ^ b;
+    default: /* SUM, AVG */
+        return a + b;
+    }
+}
+
+static wide expected(const recipe *of, uint64_t position) {
+    const dtype_traits *type = &traits[of->dtype];
+    wide result = input(of, position, 0);
+    for (int rank = 1; rank < of->ranks; rank++) {
+        wide next = input(of, position, rank);
+        if (type->is_float)
+            result.real = combine_real(of->op, result.real, next.real);
+        else
+            result.integer = combine_integer(of->op, type->is_signed, result.integer, next.integer);
+    }
+    if (of->op != KOLO_AVG)
+        return result;
+    if (type->is_float)
+        return (wide){.real = result.real / of->ranks};
+    if (type->is_signed)
+        return (wide){.integer = (uint64_t)((int64_t)result.integer / of->ranks)};
+    return (wide){.integer = result.integer / (uint64_t)of->ranks};
+}
+
+/* The bits of a number that binary16 or bfloat16 represents exactly as a normal number or zero. */
+static uint16_t half_bits(kolo_dtype dtype, double real) {
+    float single = (float)real;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof(bits));
+    if (dtype == KOLO_BF16)
+        return (uint16_t)(bits >> 16);
+    uint32_t sign = bits >> 16 & 0x8000;
+    uint32_t magnitude = bits & 0x7fffffff;
+    uint32_t rebias = 127 - 15;
+    return (uint16_t)(magnitude == 0 ? sign : sign | ((magnitude >> 13) - (rebias << 10)));
+}
+
+static void store(void *table, size_t index, kolo_dtype dtype, wide value) {
+    size_t element_bytes = kolo_dtype_bytes(dtype);
+    char *to = (char *)table + index * element_bytes;
+    uint8_t u8 = (uint8_t)value.integer;
+    uint16_t u16 = (uint16_t)value.integer;
+    uint32_t u32 = (uint32_t)value.integer;
+    float f32;
+    switch (dtype) {
+    case KOLO_F16:
+    case KOLO_BF16:
+        u16 = half_bits(dtype, value.real);
+        memcpy(to, &u16, sizeof(u16));
+        break;
+    case KOLO_F32:
+        f32 = (float)value.real;
+        memcpy(to, &f32, sizeof(f32));
+        break;
+    case KOLO_F64:
+        memcpy(to, &value.real, sizeof(value.real));
+        break;
+    default:
+        memcpy(to,
+               element_bytes == 1   ? (const void *)&u8
+               : element_bytes == 2 ? (const void *)&u16
+               : element_bytes == 4 ? (const void *)&u32
+                                    : (const void *)&value.integer,
+               element_bytes);
+    }
+}
+
+void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
+    recipe of = {dtype, op, ranks, seed};
+    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+        store(table, i, dtype, input(&of, i, rank));
+}
+
+void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, uint64_t seed) {
+    recipe of = {dtype, op, ranks, seed};
+    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+        store(table, i, dtype, expected(&of, i));
+}
+
+void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {
+    wide zero = traits[dtype].is_float ? (wide){.real = 0} : (wide){.integer = 0};
+    wide one = traits[dtype].is_float ? (wide){.real = 1} : (wide){.integer = 1};
+    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+        store(table, i, dtype, op == KOLO_PROD ? one : zero);
+}
+
+void perf_values_fill(void *buffer, size_t count, size_t element_bytes, const void *table) {
+    size_t bytes = count * element_bytes;
+    size_t period_bytes = PERF_VALUES_PERIOD * element_bytes;
+    for (size_t at = 0; at < bytes; at += period_bytes)
+        memcpy((char *)buffer + at, table, bytes - at < period_bytes ? bytes - at : period_bytes);
+}
+
+size_t perf_values_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first) {
+    size_t wrong = 0;
+    for (size_t at = 0; at < count; at += PERF_VALUES_PERIOD) {
+        const char *block = (const char *)buffer + at * element_bytes;
+        size_t block_count = count - at < PERF_VALUES_PERIOD ? count - at : PERF_VALUES_PERIOD;
+        if (memcmp(block, table, block_count * element_bytes) == 0)
+            continue;
+        for (size_t i = 0; i < block_count; i++) {
+            const char *want = (const char *)table + i * element_bytes;
+            if (memcmp(block + i * element_bytes, want, element_bytes) != 0 && wrong++ == 0)
+                *first = at + i;
+        }
+    }
+    return wrong;
+}
