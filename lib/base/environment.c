@@ -28,7 +28,7 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_CPU] = {"KOLO_CPU", "instruction sets to use: avx512, avx2, neon, portable, comma-separated",
                            "all that the CPU has"},
     [KOLO_VARIABLE_SLOT_BYTES] = {"KOLO_SLOT_BYTES", "bytes of one chunk slot, of 4 a rank; rank 0's counts",
-                                  "1 MiB; less from 65 ranks on"},
+                                  "256 KiB; less from 257 ranks on"},
     [KOLO_VARIABLE_TIMEOUT_MS] = {"KOLO_TIMEOUT_MS", "longest wait for a peer within a call, in ms", "300000"},
     [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS", "longest wait for all ranks at creation, in ms",
                                          "60000"},

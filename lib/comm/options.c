@@ -12,7 +12,7 @@
 #include "shm/layout.h"
 
 #define SLOT_BYTES_MAX     (UINT64_C(1) << 30)
-#define SLOT_BYTES_DEFAULT (UINT64_C(1) << 20)
+#define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
 #define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
 #define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
 #define TIMEOUT_MS_DEFAULT 300000

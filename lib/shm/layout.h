@@ -30,7 +30,7 @@
 #define KOLO_LAYOUT       1u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
-#define KOLO_LINES        64                           /* lines of one set */
+#define KOLO_LINES        8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD 56                           /* bytes of a line behind its round */
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
