@@ -173,7 +173,7 @@ typedef struct kolo_failure {
     int reporter;      /* the rank that found it */
     int code;          /* kolo_comm_abort's code; else 0 */
     uint64_t call;     /* index of the reporter's call on this communicator, from 1; 0: outside a call */
-    char message[256]; /* the same in words */
+    char message[384]; /* the same in words */
 } kolo_failure;
 
 /* Fills *failure; never blocks. KOLO_ERR_ARG: NULL argument. */

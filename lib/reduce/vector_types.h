@@ -9,7 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Kernels are made of small functions of constants, which vanish. Without optimisation nothing would, and all of them
+ * in each place where they are used would take compilers many minutes. */
+#ifdef __OPTIMIZE__
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
 
 typedef uint8_t vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t i8v __attribute__((vector_size(VECTOR_BYTES)));

@@ -1,0 +1,94 @@
+"""kolo-info: its JSON, its tables, and what it says to wrong options and variables."""
+
+import json
+import os
+import subprocess
+import unittest
+
+KOLO_INFO = os.environ["KOLO_INFO"]
+MACHINE_KEYS = {"cpu_model", "isa", "kernels", "l1d_bytes", "l2_bytes", "l3_bytes", "cpus_online", "cpus_allowed",
+                "quota_millicpus", "l3_domains", "numa_nodes", "memory_bytes", "shm_total_bytes", "shm_free_bytes",
+                "io_uring", "membarrier", "pidfd"}
+
+
+def run(*arguments, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KOLO_")}
+    return subprocess.run([KOLO_INFO, *arguments], env={**environment, **variables}, capture_output=True, text=True,
+                          timeout=30, check=False)
+
+
+class Info(unittest.TestCase):
+    def output(self, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return done.stdout
+
+    def assert_refused(self, status, pattern, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual((status, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, pattern)
+
+    def test_json(self):
+        report = json.loads(self.output("--json", "--ranks", "3"))
+        self.assertEqual({"version", "machine", "plan", "env"}, report.keys())
+        self.assertEqual(MACHINE_KEYS, report["machine"].keys())
+        self.assertEqual(len(os.sched_getaffinity(0)), report["machine"]["cpus_allowed"])
+        self.assertTrue(report["machine"]["kernels"])
+        self.assertEqual(3, report["plan"]["ranks"])
+
+    def test_plan(self):
+        rows = json.loads(self.output("--json", "--ranks", "2"))["plan"]["rows"]
+        self.assertEqual([8 * 4**i for i in range(15)], [row["bytes"] for row in rows])
+        for row in rows:
+            self.assertIn(row["algorithm"], {"oneshot", "mesh", "ring", "central"})
+            self.assertGreaterEqual(row["chunk_bytes"] * row["chunks"], row["bytes"])
+            self.assertGreater(row["segment_bytes"], 0)
+
+    def test_plan_follows_variables(self):
+        rows = json.loads(self.output("--json", "--ranks", "4", KOLO_ALGO="ring"))["plan"]["rows"]
+        self.assertEqual({"ring"}, {row["algorithm"] for row in rows})
+
+    def test_default_rank_count(self):
+        report = json.loads(self.output("--json"))
+        self.assertEqual(report["machine"]["cpus_allowed"], report["plan"]["ranks"])
+
+    def test_env(self):
+        awkward = 'a"b\\c\td\u00e9'
+        entries = json.loads(self.output("--env", "--json", KOLO_JOB=awkward))["env"]
+        values = {entry["name"]: entry["value"] for entry in entries}
+        self.assertIsNone(values["KOLO_RANK"])
+        self.assertEqual(awkward.encode(), values["KOLO_JOB"].encode("latin-1"))
+        table = self.output("--env", KOLO_TIMEOUT_MS="1234")
+        for name in values:
+            self.assertIn(name, table)
+        self.assertRegex(table, r"KOLO_TIMEOUT_MS +1234 ")
+
+    def test_table(self):
+        table = self.output()
+        for word in ("processor", "topology", "memory", "kernel", "plan", "2 GiB"):
+            self.assertIn(word, table)
+
+    def test_help_and_version(self):
+        self.assertIn("example:", self.output("--help"))
+        self.assertRegex(self.output("--version"), r"^kolo-info \d+\.\d+\.\d+\n$")
+
+    def test_refuses_wrong_options(self):
+        self.assert_refused(2, "--ranks 0: give a number from 1 to 1024", "--ranks", "0")
+        self.assert_refused(2, "--ranks 2x", "--ranks", "2x")
+        self.assert_refused(2, "--ranks 1025", "--ranks", "1025")
+        self.assert_refused(2, "unexpected argument spare", "spare")
+        self.assert_refused(2, "--help", "--nonsense")
+
+    def test_refuses_unreadable_variables(self):
+        self.assert_refused(1, "KOLO_ALGO.*fastest", KOLO_ALGO="fastest")
+        self.assert_refused(1, "KOLO_CPU.*z80", KOLO_CPU="z80")
+
+    def test_full_disk(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([KOLO_INFO], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("No space left", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,119 @@
+"""An installed kolo is found by pkg-config and CMake, works shared and static, and may be moved."""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CC = os.environ.get("CC", "cc")
+CMAKE = os.environ.get("CMAKE", "cmake")
+
+
+def version():
+    header = (ROOT / "include/kolo.h").read_text(encoding="utf-8")
+    return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="kolo-install-")
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.work = pathlib.Path(cls.temporary.name)
+        cls.prefix = cls.work / "prefix"
+        cls.environment = {name: value for name, value in os.environ.items()
+                           if not name.startswith(("KOLO_", "LD_LIBRARY_PATH", "OMPI_", "PMI_", "SLURM_"))}
+        cls.run_command([CMAKE, "--install", os.environ["KOLO_BUILD"], "--prefix", cls.prefix])
+        cls.library_dir = next(cls.prefix.rglob("libkolo.so")).parent
+        cls.environment["PKG_CONFIG_PATH"] = str(cls.library_dir / "pkgconfig")
+
+    @classmethod
+    def run_command(cls, command, **changes):
+        """Runs a command that must succeed; returns what it printed."""
+        done = subprocess.run([str(word) for word in command], env={**cls.environment, **changes}, cwd=cls.work,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+        if done.returncode:
+            raise AssertionError(f"{shlex.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}")
+        return done.stdout
+
+    def pkg_config(self, *arguments):
+        return shlex.split(self.run_command(["pkg-config", *arguments, "kolo"]))
+
+    def assert_one_rank(self, program, **changes):
+        self.assertEqual(f"consumer: kolo {version()}, 1 rank(s)\n", self.run_command([program], **changes))
+
+    def dynamic_libraries(self, program):
+        return set(re.findall(r"NEEDED.*\[(.*?)\]", self.run_command(["readelf", "-d", program])))
+
+    def test_pkg_config_version(self):
+        self.assertEqual([version()], self.pkg_config("--modversion"))
+
+    def test_pkg_config_shared(self):
+        program = self.work / "pc_shared"
+        self.run_command([CC, "-Wall", "-Werror", "-o", program, HERE / "consumer.c",
+                          *self.pkg_config("--cflags", "--libs")])
+        self.assertIn("libkolo.so.0", self.dynamic_libraries(program))
+        self.assert_one_rank(program, LD_LIBRARY_PATH=str(self.library_dir))
+
+    def test_pkg_config_static(self):
+        program = self.work / "pc_static"
+        self.run_command([CC, "-static", "-o", program, HERE / "consumer.c",
+                          *self.pkg_config("--static", "--cflags", "--libs")])
+        self.assertFalse(self.dynamic_libraries(program))
+        self.assert_one_rank(program)
+
+    def configure(self, build, wanted):
+        return [CMAKE, "-S", HERE / "project", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                f"-DCMAKE_C_COMPILER={CC}", f"-DKOLO_VERSION_WANTED={wanted}"]
+
+    def test_cmake_project(self):
+        build = self.work / "project"
+        self.run_command(self.configure(build, version()))
+        self.run_command([CMAKE, "--build", build])
+        self.assertIn("libkolo.so.0", self.dynamic_libraries(build / "with_kolo"))
+        self.assertNotIn("libkolo.so.0", self.dynamic_libraries(build / "with_kolo_static"))
+        self.assert_one_rank(build / "with_kolo")
+        self.assert_one_rank(build / "with_kolo_static")
+
+    def test_cmake_refuses_another_version(self):
+        with self.assertRaisesRegex(AssertionError, "(?s)Could not find.*kolo.*99"):
+            self.run_command(self.configure(self.work / "other_version", "99.0"))
+
+    def test_readme_example(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        (self.work / "example.c").write_text(re.search(r"```c\n(.*?)```", readme, re.S).group(1), encoding="utf-8")
+        compile_line = re.search(r"^ {4}(cc example\.c .*)$", readme, re.M).group(1)
+        start_line = re.search(r"^ {4}(kolorun -n 4 .*)$", readme, re.M).group(1)
+        self.run_command(["sh", "-c", f"{compile_line} -Wall -Wextra -Werror"])
+        printed = self.run_command(["sh", "-c", start_line], LD_LIBRARY_PATH=str(self.library_dir),
+                                   PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}")
+        self.assertEqual([f"rank {rank} of 4: 1 2 1.5" for rank in range(4)], sorted(printed.splitlines()))
+
+    def test_header_is_cxx(self):
+        compiler = shutil.which("c++") or self.skipTest("no C++ compiler")
+        source = self.work / "header.cc"
+        source.write_text("#include <kolo.h>\nint main() { kolo_options o = KOLO_OPTIONS_INIT; return o.rank + 1; }\n")
+        self.run_command([compiler, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", *self.pkg_config("--cflags"),
+                          source])
+
+    def test_moved_installation(self):
+        """Programs find the library beside them, and kolo.pc names where it lies now."""
+        moved = self.work / "moved"
+        shutil.copytree(self.prefix, moved, symlinks=True)
+        self.assertEqual(f"kolo-info {version()}\n", self.run_command([moved / "bin/kolo-info", "--version"]))
+        resolved = self.run_command(["ldd", moved / "bin/kolo-info"])
+        self.assertIn(str(moved), os.path.realpath(re.search(r"libkolo\.so\.0 => (\S+)", resolved).group(1)))
+        where = self.run_command(["pkg-config", "--variable=libdir", "kolo"],
+                                 PKG_CONFIG_PATH=str(moved / self.library_dir.relative_to(self.prefix) / "pkgconfig"))
+        self.assertEqual((moved / self.library_dir.relative_to(self.prefix)).resolve(),
+                         pathlib.Path(where.strip()).resolve())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,118 @@
+/* Arguments that are wrong are refused with KOLO_ERR_ARG and a message that names them, on the rank that gave them
+ * alone; the communicator works on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char buffer[4096];
+
+static bool still_works(const struct rank *rank) {
+    int32_t one = 1, sum = 0;
+    return expect_status(rank, kolo_allreduce(rank->comm, &one, &sum, 1, KOLO_I32, KOLO_SUM), 0,
+                         "the next all-reduce") &&
+           expect(rank, sum == rank->ranks, "the next all-reduce gave %d", sum);
+}
+
+static void refuse_allreduce(const struct rank *rank) {
+    const struct {
+        const void *send;
+        void *recv;
+        size_t count;
+        int dtype;
+        int op;
+        const char *words;
+    } wrong[] = {
+        {buffer, buffer, 1, KOLO_DTYPES, KOLO_SUM, "dtype 12"},
+        {buffer, buffer, 1, -1, KOLO_SUM, "dtype -1"},
+        {buffer, buffer, 0, 99, KOLO_SUM, "dtype 99"},
+        {buffer, buffer, 1, KOLO_F32, KOLO_OPS, "op 8"},
+        {buffer, buffer, 1, KOLO_F32, -3, "op -3"},
+        {buffer, buffer, 1, KOLO_F32, KOLO_BAND, "band is for integers, not for f32"},
+        {buffer, buffer, 1, KOLO_BF16, KOLO_BOR, "bor is for integers, not for bf16"},
+        {buffer, buffer, 0, KOLO_F64, KOLO_BXOR, "bxor is for integers, not for f64"},
+        {NULL, buffer, 1, KOLO_F32, KOLO_SUM, "send is NULL with count 1"},
+        {buffer, NULL, 5, KOLO_F32, KOLO_SUM, "recv is NULL with count 5"},
+        {buffer, buffer + 4, 2, KOLO_F32, KOLO_SUM, "overlap within 8 bytes"},
+        {buffer + 1023, buffer, 1024, KOLO_U8, KOLO_SUM, "overlap within 1024 bytes"},
+        {buffer, buffer + 2048, SIZE_MAX / 4, KOLO_F32, KOLO_SUM, "more f32 than memory can hold"},
+        {buffer, buffer, SIZE_MAX, KOLO_U8, KOLO_SUM, "more u8 than memory can hold"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (rank->rank % 2 == 0) { /* the others never know */
+            int status = kolo_allreduce(rank->comm, wrong[i].send, wrong[i].recv, wrong[i].count,
+                                        (kolo_dtype)wrong[i].dtype, (kolo_op)wrong[i].op);
+            if (expect_status(rank, status, KOLO_ERR_ARG, wrong[i].words))
+                expect_message(rank, "kolo_allreduce", "kolo_allreduce", wrong[i].words, NULL);
+        }
+        if (!still_works(rank))
+            return;
+    }
+}
+
+static void refuse_broadcast(const struct rank *rank) {
+    const struct {
+        void *data;
+        size_t count;
+        int dtype;
+        int root;
+        const char *words;
+    } wrong[] = {
+        {buffer, 1, KOLO_DTYPES, 0, "dtype 12"},     {buffer, 1, KOLO_F32, -1, "root -1"},
+        {buffer, 1, KOLO_F32, 1000, "root 1000"},    {buffer, 0, KOLO_F32, 64, "root 64"},
+        {NULL, 3, KOLO_F32, 0, "NULL with count 3"}, {buffer, SIZE_MAX / 2, KOLO_F64, 0, "more f64 than memory"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int status =
+            kolo_broadcast(rank->comm, wrong[i].data, wrong[i].count, (kolo_dtype)wrong[i].dtype, wrong[i].root);
+        if (expect_status(rank, status, KOLO_ERR_ARG, wrong[i].words))
+            expect_message(rank, "kolo_broadcast", "kolo_broadcast", wrong[i].words, NULL);
+        if (!still_works(rank))
+            return;
+    }
+}
+
+/* Nothing to reduce needs no buffers, and touching buffers do not overlap. */
+static void accept_borders(const struct rank *rank) {
+    expect_status(rank, kolo_allreduce(rank->comm, NULL, NULL, 0, KOLO_F32, KOLO_SUM), 0, "count 0 without buffers");
+    expect_status(rank, kolo_allreduce(rank->comm, buffer, buffer + 8, 0, KOLO_F32, KOLO_SUM), 0, "count 0");
+    expect_status(rank, kolo_allreduce(rank->comm, buffer, buffer + 1024, 1024, KOLO_U8, KOLO_SUM), 0, "neighbours");
+    expect_status(rank, kolo_allreduce(rank->comm, buffer + 1024, buffer, 1024, KOLO_U8, KOLO_SUM), 0, "neighbours");
+    expect_status(rank, kolo_broadcast(rank->comm, NULL, 0, KOLO_F32, 0), 0, "a broadcast of nothing");
+}
+
+static void refuse_null(const struct rank *rank) {
+    kolo_failure failure;
+    kolo_stats stats;
+    expect_status(rank, kolo_allreduce(NULL, buffer, buffer, 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_broadcast(NULL, buffer, 1, KOLO_U8, 0), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_barrier(NULL), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_comm_abort(NULL, 1), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_comm_failure(NULL, &failure), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_comm_failure(rank->comm, NULL), KOLO_ERR_ARG, "failure NULL");
+    expect_status(rank, kolo_comm_stats(NULL, &stats), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_comm_stats(rank->comm, NULL), KOLO_ERR_ARG, "stats NULL");
+    expect_status(rank, kolo_comm_destroy(NULL), 0, "kolo_comm_destroy(NULL)");
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.status == 0 && failure.message[0] == '\0', "a failure where there is none");
+}
+
+static void run_all(struct rank *rank) {
+    if (!still_works(rank))
+        return;
+    refuse_allreduce(rank);
+    refuse_broadcast(rank);
+    accept_borders(rank);
+    refuse_null(rank);
+    still_works(rank);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Makes calls with wrong arguments.");
+    for (int ranks = 1; ranks <= 3; ranks++)
+        for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
+            if (wants_ranks(ranks) && wants_algorithm((kolo_algorithm)algorithm))
+                harness_run(&(struct team){
+                    .ranks = ranks, .algorithm = (kolo_algorithm)algorithm, .slot_bytes = 4096, .run = run_all});
+    return harness_end();
+}

@@ -1,0 +1,123 @@
+/* Variables and options that cannot be read end creation at once, with KOLO_ERR_ARG and a message that quotes them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+/* Each sets a variable on top of a place that is right, and must be refused with these words. */
+static const struct {
+    const char *name;
+    const char *value;
+    const char *words[2];
+} wrong[] = {
+    {"KOLO_RANK", "x", {"KOLO_RANK=x", "whole number"}},
+    {"KOLO_RANK", "-1", {"KOLO_RANK=-1", "0 to 1"}},
+    {"KOLO_RANK", "2", {"KOLO_RANK=2", "0 to 1"}},
+    {"KOLO_RANK", "1 ", {"KOLO_RANK=1 ", "whole number"}},
+    {"KOLO_RANK", "", {"KOLO_SIZE is set but KOLO_RANK is not", "both"}},
+    {"KOLO_SIZE", "0", {"KOLO_SIZE=0", "1 to 1024"}},
+    {"KOLO_SIZE", "1025", {"KOLO_SIZE=1025", "1 to 1024"}},
+    {"KOLO_SIZE", "2.5", {"KOLO_SIZE=2.5", "whole number"}},
+    {"KOLO_SIZE", "99999999999999999999", {"KOLO_SIZE=99999999999999999999", "whole number"}},
+    {"KOLO_SIZE", "", {"KOLO_RANK is set but KOLO_SIZE is not", "both"}},
+    {"KOLO_JOB", "a/b", {"a/b", "letters, digits"}},
+    {"KOLO_JOB", "", {"KOLO_JOB", "kolorun"}},
+    {"KOLO_SHM_FD", "seven", {"KOLO_SHM_FD=seven", "whole number"}},
+    {"KOLO_SHM_FD", "1000000", {"KOLO_SHM_FD=1000000", "not an open descriptor"}},
+    {"KOLO_ALGO", "foo", {"KOLO_ALGO=foo", "oneshot, mesh, ring, central"}},
+    {"KOLO_ALGO", "Ring", {"KOLO_ALGO=Ring", "ring"}},
+    {"KOLO_TIMEOUT_MS", "-5", {"KOLO_TIMEOUT_MS=-5", "whole number"}},
+    {"KOLO_TIMEOUT_MS", "1s", {"KOLO_TIMEOUT_MS=1s", "whole number"}},
+    {"KOLO_CREATE_TIMEOUT_MS", "soon", {"KOLO_CREATE_TIMEOUT_MS=soon", "whole number"}},
+    {"KOLO_CPU", "foo", {"foo", "avx2"}},
+    {"KOLO_CPU", "avx2,,portable", {"avx2,,portable", "avx2"}},
+    {"KOLO_LOG", "loud", {"KOLO_LOG=loud", "error"}},
+    {"KOLO_WAIT", "never", {"KOLO_WAIT=never", "sleep"}},
+    {"KOLO_SLOT_BYTES", "abc", {"KOLO_SLOT_BYTES=abc", "whole number"}},
+    {"KOLO_SLOT_BYTES", "0", {"KOLO_SLOT_BYTES=0", "from 1"}},
+    {"KOLO_SLOT_BYTES", "2000000000", {"KOLO_SLOT_BYTES=2000000000", "1073741824"}},
+    {"KOLO_LOCAL_SIZE", "1", {"1 of them on this machine", "not supported"}},
+};
+
+static void clear_variables(void) {
+    kolo_variable variable;
+    for (size_t i = 0; kolo_variable_get(i, &variable) == 0; i++)
+        unsetenv(variable.name);
+}
+
+static void refuse_variables(void) {
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        kolo_comm *const untouched = (kolo_comm *)&clear_variables, *comm = untouched;
+        clear_variables();
+        setenv("KOLO_RANK", "0", 1);
+        setenv("KOLO_SIZE", "2", 1);
+        setenv("KOLO_JOB", fresh_job(), 1);
+        setenv(wrong[i].name, wrong[i].value, 1);
+        const int64_t begin_ns = now_ns();
+        const int wanted = strcmp(wrong[i].name, "KOLO_LOCAL_SIZE") == 0 ? KOLO_ERR_UNSUPPORTED : KOLO_ERR_ARG;
+        if (expect(NULL, kolo_comm_create(&comm, NULL) == wanted, "%s=%s was not refused, or wrongly: %s",
+                   wrong[i].name, wrong[i].value, kolo_error_message()))
+            expect_message(NULL, wrong[i].name, wrong[i].words[0], wrong[i].words[1], NULL);
+        expect(NULL, comm == untouched, "%s=%s: the handle was set", wrong[i].name, wrong[i].value);
+        expect(NULL, now_ns() - begin_ns < patience_ms(1000) * 1000000, "%s=%s: refused late", wrong[i].name,
+               wrong[i].value);
+    }
+    clear_variables();
+}
+
+static void refuse_options(void) {
+    const kolo_options defaults = KOLO_OPTIONS_INIT;
+    const struct {
+        kolo_options options;
+        const char *words;
+    } wrong_options[] = {
+        {{.options_bytes = 8}, "KOLO_OPTIONS_INIT"},
+        {{sizeof defaults, 5, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "rank 5"},
+        {{sizeof defaults, 4, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "rank 4"},
+        {{sizeof defaults, 0, 0, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "size 0"},
+        {{sizeof defaults, 0, 1025, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "size 1025"},
+        {{sizeof defaults, 0, 2, "", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "1 to 127"},
+        {{sizeof defaults, 0, 2, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0}, "kolorun"},
+        {{sizeof defaults, 0, 2, "job", -1, (kolo_algorithm)17, -1, -1, 0}, "algorithm 17"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -2, -1, 0}, "timeout_ms -2"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -7, 0}, "create_timeout_ms -7"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, SIZE_MAX}, "slot_bytes"},
+    };
+    for (size_t i = 0; i < sizeof wrong_options / sizeof *wrong_options; i++) {
+        kolo_comm *comm = NULL;
+        int status = kolo_comm_create(&comm, &wrong_options[i].options);
+        if (expect_status(NULL, status, KOLO_ERR_ARG, wrong_options[i].words))
+            expect_message(NULL, wrong_options[i].words, wrong_options[i].words, NULL);
+        expect(NULL, comm == NULL, "%s: the handle was set", wrong_options[i].words);
+    }
+    expect_status(NULL, kolo_comm_create(NULL, NULL), KOLO_ERR_ARG, "kolo_comm_create(NULL)");
+}
+
+/* What has no fault: nothing set at all, and every variable set to something right. */
+static void accept_variables(void) {
+    static const char *const right[][2] = {{"KOLO_RANK", "0"},        {"KOLO_SIZE", "1"},
+                                           {"KOLO_ALGO", "mesh"},     {"KOLO_WAIT", "sleep"},
+                                           {"KOLO_CPU", "portable"},  {"KOLO_SLOT_BYTES", "4096"},
+                                           {"KOLO_TIMEOUT_MS", "10"}, {"KOLO_CREATE_TIMEOUT_MS", "10"},
+                                           {"KOLO_LOG", "off"},       {"KOLO_LOCAL_RANK", "0"}};
+    for (size_t set = 0; set <= sizeof right / sizeof *right; set++) {
+        kolo_comm *comm = NULL;
+        if (expect_status(NULL, kolo_comm_create(&comm, NULL), 0, "kolo_comm_create of one rank"))
+            expect(NULL, kolo_comm_rank(comm) == 0 && kolo_comm_size(comm) == 1, "not rank 0 of 1");
+        kolo_comm_destroy(comm);
+        if (set == 0) /* the place is both or neither */
+            setenv(right[0][0], right[0][1], 1), set++;
+        if (set < sizeof right / sizeof *right)
+            setenv(right[set][0], right[set][1], 1);
+    }
+    clear_variables();
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Creates communicators with variables and options that are wrong.");
+    clear_variables();
+    accept_variables();
+    refuse_variables();
+    refuse_options();
+    return harness_end();
+}

@@ -1,0 +1,162 @@
+/* Aborts, deadlines and the use of a communicator after fork: each ends where it should, in the time it should, with
+ * the rank and the code that it should name. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10 };
+
+static const size_t counts[] = {6, 30000};
+
+static int allreduce_once(const struct rank *rank, size_t count) {
+    float *data = calloc(count, sizeof *data);
+    int status = kolo_allreduce(rank->comm, data, data, count, KOLO_F32, KOLO_SUM);
+    free(data);
+    return status;
+}
+
+static int allreduce_until_failure(const struct rank *rank, size_t count) {
+    int status = 0;
+    while (status == 0)
+        status = allreduce_once(rank, count);
+    return status;
+}
+
+static bool make_calls(const struct rank *rank, size_t count) {
+    for (int i = 0; i < CALLS; i++)
+        if (!expect_status(rank, allreduce_once(rank, count), 0, "kolo_allreduce"))
+            return false;
+    return true;
+}
+
+static void check_failure(const struct rank *rank, int status, int culprit, int code) {
+    kolo_failure failure;
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.status == status && failure.rank == culprit && failure.code == code,
+           "the failure is status %d, rank %d, code %d instead of %d, %d, %d", failure.status, failure.rank,
+           failure.code, status, culprit, code);
+    expect_status(rank, allreduce_once(rank, 1), KOLO_ERR_STATE, "the next kolo_allreduce");
+    expect_status(rank, kolo_comm_abort(rank->comm, 1), KOLO_ERR_STATE, "a later kolo_comm_abort");
+}
+
+static void run_abort(struct rank *rank) {
+    const size_t count = *(const size_t *)rank->team->argument;
+    const int culprit = rank->ranks - 1;
+    if (rank->rank == culprit) {
+        if (!make_calls(rank, count))
+            return;
+        event_set();
+        expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
+    } else if (expect_status(rank, allreduce_until_failure(rank, count), KOLO_ERR_ABORTED, "kolo_allreduce")) {
+        char named[64];
+        snprintf(named, sizeof named, "rank %d aborted", culprit);
+        expect_message(rank, "kolo_allreduce", named, "code 42", NULL);
+        expect(rank, now_ns() - event_ns() < patience_ms(1000) * 1000000, "noticed the abort late");
+    }
+    check_failure(rank, KOLO_ERR_ABORTED, culprit, CODE);
+}
+
+/* One rank does not come in time: it sleeps, or is stopped by the parent. It finds out when it comes. */
+static void run_late(struct rank *rank) {
+    const size_t count = *(const size_t *)rank->team->argument;
+    const bool stopped = rank->team->meanwhile != NULL, late = rank->rank == 0;
+    int64_t begin_ns = now_ns();
+    int status = 0;
+    if (!make_calls(rank, count))
+        return;
+    counter_add(1);
+    if (late && !stopped)
+        sleep_ms(2 * TIMEOUT_MS);
+    while (status == 0) {
+        begin_ns = now_ns();
+        status = allreduce_once(rank, count);
+    }
+    const int64_t took_ms = (now_ns() - begin_ns) / 1000000;
+    if (expect_status(rank, status, KOLO_ERR_TIMEOUT, "kolo_allreduce"))
+        expect_message(rank, "kolo_allreduce", "rank 0 (pid", "did not come", NULL);
+    expect(rank, late || took_ms <= TIMEOUT_MS * 12 / 10 + patience_ms(100),
+           "the deadline is %d ms, the call took %lld", TIMEOUT_MS, (long long)took_ms);
+    expect(rank, late || rank->ranks > 2 || took_ms >= TIMEOUT_MS, "gave up after %lld ms already", (long long)took_ms);
+    check_failure(rank, KOLO_ERR_TIMEOUT, 0, 0);
+    counter_add(1);
+}
+
+static void await_counter(uint64_t value) {
+    for (int64_t waited_ms = 0; counter_add(0) < value && waited_ms < 60000; waited_ms++)
+        sleep_ms(1);
+}
+
+static void stop_rank_0(const struct team *team, const pid_t *pids) {
+    await_counter((uint64_t)team->ranks);
+    kill(pids[0], SIGSTOP);
+    await_counter(2 * (uint64_t)team->ranks - 1);
+    kill(pids[0], SIGCONT);
+}
+
+/* A child of a rank: the communicator is not its own, and letting go of it must not disturb the parent. */
+static void run_fork(struct rank *rank) {
+    const size_t count = *(const size_t *)rank->team->argument;
+    int exit_code = -1;
+    if (!make_calls(rank, count))
+        return;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        kolo_stats stats;
+        expect_status(rank, allreduce_once(rank, count), KOLO_ERR_STATE, "kolo_allreduce in a child");
+        expect_message(rank, "kolo_allreduce in a child", "inherited through fork", NULL);
+        expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in a child");
+        expect_status(rank, kolo_broadcast(rank->comm, NULL, 0, KOLO_U8, 0), KOLO_ERR_STATE,
+                      "kolo_broadcast in a child");
+        expect_status(rank, kolo_comm_abort(rank->comm, CODE), KOLO_ERR_STATE, "kolo_comm_abort in a child");
+        expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats in a child");
+        expect_status(rank, kolo_comm_destroy(rank->comm), 0, "kolo_comm_destroy in a child");
+        _exit(0);
+    }
+    make_calls(rank, count);
+    expect(rank, pid > 0 && waitpid(pid, &exit_code, 0) == pid && exit_code == 0, "the child ended with %d", exit_code);
+    make_calls(rank, count); /* the child is gone: nobody may take it for this rank */
+}
+
+static void run_failures(struct team *team) {
+    team->timeout_ms = 0;
+    team->run = run_abort;
+    harness_run(team);
+    if (!arguments.threads) {
+        team->run = run_fork;
+        harness_run(team);
+    }
+    team->timeout_ms = TIMEOUT_MS;
+    team->run = run_late;
+    harness_run(team);
+    if (!arguments.threads) {
+        team->meanwhile = stop_rank_0;
+        harness_run(team);
+    }
+}
+
+/* A communicator of one rank has nobody to wait for, but can be aborted. */
+static void run_alone(struct rank *rank) {
+    expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
+    expect_status(rank, allreduce_once(rank, 1), KOLO_ERR_STATE, "kolo_allreduce after it");
+    expect_status(rank, kolo_comm_abort(rank->comm, CODE), KOLO_ERR_STATE, "a second kolo_comm_abort");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Aborts, delays and forks ranks in the middle of all-reduces.");
+    if (wants_ranks(1))
+        harness_run(&(struct team){.ranks = 1, .run = run_alone});
+    for (int ranks = 2; ranks <= 4; ranks++)
+        for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++) {
+            const size_t *count = &counts[(size_t)(ranks + (int)algorithm) % 2];
+            struct team team = {.ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .argument = count};
+            if (wants_ranks(ranks) && wants_algorithm(algorithm))
+                run_failures(&team);
+        }
+    return harness_end();
+}

@@ -1,0 +1,375 @@
+#include "harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WATCHDOG_S = 170, PATIENCE_MS = 60000, REPORTS_MAX = 20 };
+
+struct harness_arguments arguments;
+
+/* What all ranks and the parent see, whether the ranks are processes or threads. */
+static struct board {
+    _Atomic uint64_t failures;
+    _Atomic int64_t event_ns;
+    _Atomic uint64_t counter;
+    uint32_t recorded[HARNESS_RANKS_MAX]; /* each rank's results; it alone writes them */
+    uint64_t results[HARNESS_RANKS_MAX][HARNESS_RESULTS_MAX];
+} * board;
+
+static pid_t pids[HARNESS_RANKS_MAX]; /* of the present team; 0: none or ended */
+static char prefix[64];               /* of every job name */
+static unsigned jobs;
+static int64_t begin_ns;
+
+int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void sleep_ms(int64_t ms) {
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+uint64_t random_next(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint64_t random_below(uint64_t *state, uint64_t limit) {
+    return random_next(state) % limit;
+}
+
+uint64_t random_seed(uint64_t part, uint64_t index) {
+    uint64_t state = arguments.seed ^ part * UINT64_C(0xd1342543de82ef95);
+    state = random_next(&state) ^ index;
+    return random_next(&state);
+}
+
+int64_t patience_ms(int64_t ms) {
+    return arguments.quick ? 5 * ms : ms;
+}
+
+bool wants_ranks(int ranks) {
+    return arguments.ranks == 0 || arguments.ranks == ranks;
+}
+
+bool wants_algorithm(kolo_algorithm algorithm) {
+    return arguments.algorithm < 0 || arguments.algorithm == (int)algorithm;
+}
+
+/* Arguments. */
+
+static void print_usage(FILE *to, const char *program, const char *purpose) {
+    fprintf(to,
+            "usage: %s [--ranks N] [--algo NAME] [--seed N] [--threads] [--quick]\n\n%s\n\n"
+            "  --ranks N    only teams of N ranks\n"
+            "  --algo NAME  only this algorithm: auto, oneshot, mesh, ring, central\n"
+            "  --seed N     of everything random; without it, by the clock\n"
+            "  --threads    ranks are threads of this process instead of processes\n"
+            "  --quick      a fraction of the cases, for sanitizers and emulators\n"
+            "  --help       print this\n\n"
+            "Exit status: 0 passed, 1 failed, 2 wrong arguments, 77 skipped.\n\n"
+            "example: %s --ranks 5 --algo ring --seed 1\n",
+            program, purpose, program);
+}
+
+static void refuse(const char *program, const char *option, const char *value) {
+    fprintf(stderr, "%s: --%s %s: not understood; see --help\n", program, option, value);
+    exit(2);
+}
+
+static uint64_t parse_number(const char *program, const char *option, uint64_t limit) {
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(optarg, &end, 0);
+    if (errno || end == optarg || *end || *optarg == '-' || value > limit)
+        refuse(program, option, optarg);
+    return value;
+}
+
+static int parse_algorithm(const char *program) {
+    for (int i = 0; i < KOLO_ALGORITHMS; i++)
+        if (strcmp(optarg, kolo_algorithm_name((kolo_algorithm)i)) == 0)
+            return i;
+    refuse(program, "algo", optarg);
+    return -1;
+}
+
+static void read_arguments(int argc, char **argv, const char *purpose) {
+    static const struct option options[] = {{"ranks", required_argument, NULL, 'r'},
+                                            {"algo", required_argument, NULL, 'a'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"threads", no_argument, NULL, 't'},
+                                            {"quick", no_argument, NULL, 'q'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    const char *slash = strrchr(argv[0], '/'), *program = slash ? slash + 1 : argv[0];
+    arguments.algorithm = -1;
+    arguments.seed = (uint64_t)now_ns() % 1000000007;
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'r':
+            arguments.ranks = (int)parse_number(program, "ranks", HARNESS_RANKS_MAX);
+            break;
+        case 'a':
+            arguments.algorithm = parse_algorithm(program);
+            break;
+        case 's':
+            arguments.seed = parse_number(program, "seed", UINT64_MAX);
+            break;
+        case 't':
+            arguments.threads = true;
+            break;
+        case 'q':
+            arguments.quick = true;
+            break;
+        default:
+            print_usage(option == 'h' ? stdout : stderr, program, purpose);
+            exit(option == 'h' ? 0 : 2);
+        }
+    }
+    if (optind < argc)
+        refuse(program, "", argv[optind]);
+    snprintf(arguments.repeat, sizeof arguments.repeat, "%.40s --seed %" PRIu64 "%s%s", program, arguments.seed,
+             arguments.threads ? " --threads" : "", arguments.quick ? " --quick" : "");
+}
+
+/* Begin, end, watchdog. */
+
+static void end_hung(int signal) {
+    static const char text[] = "FAILED: no end in sight: a rank hangs\n";
+    (void)signal;
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    ignored = write(STDERR_FILENO, arguments.repeat, strlen(arguments.repeat));
+    (void)ignored;
+    for (int rank = 0; rank < HARNESS_RANKS_MAX; rank++)
+        if (pids[rank] > 0)
+            kill(pids[rank], SIGKILL);
+    _exit(1);
+}
+
+void harness_begin(int argc, char **argv, const char *purpose) {
+    begin_ns = now_ns();
+    read_arguments(argc, argv, purpose);
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    snprintf(prefix, sizeof prefix, "test-%d", (int)getpid());
+    printf("%s\n", arguments.repeat);
+    signal(SIGALRM, end_hung);
+    alarm(WATCHDOG_S);
+}
+
+static void expect_nothing_left(void) {
+    char left[128];
+    const size_t length = (size_t)snprintf(left, sizeof left, "kolo-%u-%s-", (unsigned)geteuid(), prefix);
+    DIR *shm = opendir("/dev/shm");
+    for (struct dirent *entry; shm && (entry = readdir(shm));)
+        expect(NULL, strncmp(entry->d_name, left, length) != 0, "/dev/shm/%s was left behind", entry->d_name);
+    if (shm)
+        closedir(shm);
+}
+
+int harness_end(void) {
+    expect_nothing_left();
+    const uint64_t failures = atomic_load(&board->failures);
+    printf("%s, %" PRIu64 " failures, %.1f s\n", failures ? "FAILED" : "passed", failures,
+           (double)(now_ns() - begin_ns) * 1e-9);
+    return failures ? 1 : 0;
+}
+
+void harness_skip(const char *why) {
+    printf("skipped: %s\n", why);
+    exit(HARNESS_SKIPPED);
+}
+
+const char *fresh_job(void) {
+    static char job[96];
+    snprintf(job, sizeof job, "%s-%u", prefix, ++jobs);
+    return job;
+}
+
+/* Checks. */
+
+static void report(const struct rank *rank, const char *text) {
+    if (atomic_fetch_add(&board->failures, 1) >= REPORTS_MAX)
+        return;
+    if (rank)
+        fprintf(stderr, "FAILED: rank %d of %d, %s, slots of %zu bytes: %s\n    repeat: %s --ranks %d --algo %s\n",
+                rank->rank, rank->ranks, kolo_algorithm_name(rank->team->algorithm), rank->team->slot_bytes, text,
+                arguments.repeat, rank->ranks, kolo_algorithm_name(rank->team->algorithm));
+    else
+        fprintf(stderr, "FAILED: %s\n    repeat: %s\n", text, arguments.repeat);
+}
+
+bool expect(const struct rank *rank, bool holds, const char *format, ...) {
+    if (holds)
+        return true;
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    report(rank, text);
+    return false;
+}
+
+bool expect_status(const struct rank *rank, int status, int wanted, const char *what) {
+    return expect(rank, status == wanted, "%s returned %d (%s), not %d (%s)%s%s", what, status, kolo_strerror(status),
+                  wanted, kolo_strerror(wanted), status ? ": " : "", status ? kolo_error_message() : "");
+}
+
+bool expect_message(const struct rank *rank, const char *what, ...) {
+    bool holds = true;
+    va_list words;
+    va_start(words, what);
+    for (const char *word; (word = va_arg(words, const char *));)
+        holds &= expect(rank, strstr(kolo_error_message(), word) != NULL, "%s: '%s' is missing in \"%s\"", what, word,
+                        kolo_error_message());
+    va_end(words);
+    return holds;
+}
+
+void record_result(const struct rank *rank, uint32_t index, uint64_t result) {
+    if (!expect(rank, index < HARNESS_RESULTS_MAX, "the test has more than %d results", HARNESS_RESULTS_MAX))
+        return;
+    board->results[rank->rank][index] = result;
+    if (board->recorded[rank->rank] <= index)
+        board->recorded[rank->rank] = index + 1;
+}
+
+uint64_t recorded_result(uint32_t index) {
+    return board->results[0][index];
+}
+
+static void compare_results(const struct team *team) {
+    const struct rank anyone = {.ranks = team->ranks, .team = team};
+    for (int rank = 1; rank < team->ranks; rank++) {
+        expect(&anyone, board->recorded[rank] == board->recorded[0], "rank %d has %u results, rank 0 has %u", rank,
+               board->recorded[rank], board->recorded[0]);
+        for (uint32_t i = 0; i < board->recorded[0] && i < board->recorded[rank]; i++)
+            if (!expect(&anyone, board->results[rank][i] == board->results[0][i],
+                        "rank %d has another result than rank 0 in case %u", rank, i))
+                break;
+    }
+}
+
+void event_set(void) {
+    atomic_store(&board->event_ns, now_ns());
+}
+
+int64_t event_ns(void) {
+    return atomic_load(&board->event_ns);
+}
+
+uint64_t counter_add(uint64_t addend) {
+    return atomic_fetch_add(&board->counter, addend) + addend;
+}
+
+/* Teams. */
+
+static void run_rank(struct rank *rank) {
+    if (!rank->team->creates_itself &&
+        !expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
+    rank->team->run(rank);
+    if (!rank->team->creates_itself)
+        kolo_comm_destroy(rank->comm);
+}
+
+static void *run_thread(void *rank) {
+    run_rank(rank);
+    return NULL;
+}
+
+static void run_threads(struct rank *ranks, const struct team *team) {
+    pthread_t threads[HARNESS_RANKS_MAX];
+    int started = 0;
+    while (started < team->ranks && pthread_create(&threads[started], NULL, run_thread, &ranks[started]) == 0)
+        started++;
+    expect(NULL, started == team->ranks, "only %d of %d threads could be started", started, team->ranks);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static pid_t start_process(struct rank *rank) {
+    const pid_t parent = getpid();
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    run_rank(rank);
+    exit(0);
+}
+
+static void reap(const struct rank *rank) {
+    int status = 0;
+    while (waitpid(pids[rank->rank], &status, 0) < 0 && errno == EINTR)
+        ;
+    pids[rank->rank] = 0;
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && rank->rank == rank->team->victim - 1;
+    expect(rank, status == 0 || killed, "the process ended with %s %d", WIFSIGNALED(status) ? "signal" : "exit code",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void run_processes(struct rank *ranks, const struct team *team) {
+    int started = 0;
+    while (started < team->ranks && (pids[started] = start_process(&ranks[started])) > 0)
+        started++;
+    expect(NULL, started == team->ranks, "only %d of %d processes could be started", started, team->ranks);
+    if (team->meanwhile)
+        team->meanwhile(team, pids);
+    for (int i = 0; i < started; i++)
+        reap(&ranks[i]);
+}
+
+void harness_run(const struct team *team) {
+    struct rank ranks[HARNESS_RANKS_MAX];
+    const char *job = fresh_job();
+    const int fd = team->by_descriptor ? memfd_create("test", MFD_CLOEXEC) : -1;
+    for (int i = 0; i < team->ranks; i++) {
+        ranks[i] = (struct rank){.rank = i, .ranks = team->ranks, .team = team, .options = KOLO_OPTIONS_INIT};
+        kolo_options *options = &ranks[i].options;
+        options->rank = i;
+        options->size = team->ranks;
+        options->job = team->by_descriptor ? NULL : job;
+        options->shm_fd = fd;
+        options->algorithm = team->algorithm;
+        options->slot_bytes = team->slot_bytes;
+        options->timeout_ms = team->timeout_ms ? team->timeout_ms : PATIENCE_MS;
+        options->create_timeout_ms = PATIENCE_MS;
+    }
+    memset(board->recorded, 0, sizeof board->recorded);
+    atomic_store(&board->event_ns, 0);
+    atomic_store(&board->counter, 0);
+    if (arguments.threads)
+        run_threads(ranks, team);
+    else
+        run_processes(ranks, team);
+    compare_results(team);
+    if (fd >= 0)
+        close(fd);
+}

@@ -1,0 +1,106 @@
+/* What the rank tests share: a function run as the ranks of a team, either as forked processes or as threads of this
+ * one process, and its failures collected with all that is needed to repeat them.
+ *
+ * A program is harness_begin, any number of harness_run, harness_end. Ranks check with expect() and return when it says
+ * false. A watchdog ends a program that hangs. */
+#ifndef KOLO_TESTS_HARNESS_H
+#define KOLO_TESTS_HARNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kolo.h"
+
+enum { HARNESS_SKIPPED = 77, HARNESS_RANKS_MAX = 64, HARNESS_RESULTS_MAX = 8192 };
+
+/* What the program was asked to do. */
+struct harness_arguments {
+    int ranks;       /* 0: all rank counts that the test goes through */
+    int algorithm;   /* a kolo_algorithm; -1: all */
+    uint64_t seed;   /* of all that is random */
+    bool threads;    /* ranks are threads, not processes */
+    bool quick;      /* a fraction of the cases */
+    char repeat[96]; /* the program's name and the arguments above that do not depend on the team */
+};
+
+extern struct harness_arguments arguments;
+
+struct rank;
+
+/* A team to run. */
+struct team {
+    int ranks;
+    kolo_algorithm algorithm;
+    size_t slot_bytes;   /* 0: default */
+    int64_t timeout_ms;  /* 0: long enough for any machine */
+    bool by_descriptor;  /* the ranks meet through an inherited memfd, not by name */
+    bool creates_itself; /* `run` begins without a communicator */
+    int victim;          /* 1 + the rank that may end by SIGKILL; 0: none */
+    void (*run)(struct rank *rank);
+    const void *argument;                                          /* for run */
+    void (*meanwhile)(const struct team *team, const pid_t *pids); /* in the parent of processes; may be NULL */
+};
+
+/* One rank of it. */
+struct rank {
+    int rank;
+    int ranks;
+    const struct team *team;
+    kolo_options options; /* to create the team's communicator with */
+    kolo_comm *comm;      /* NULL if the team creates itself */
+};
+
+/* Reads and prints the arguments, starts the watchdog. Exits with 2 where they cannot be read, with 0 after --help. */
+void harness_begin(int argc, char **argv, const char *purpose);
+
+/* Returns main's exit status, after a look for what was left in /dev/shm. */
+int harness_end(void);
+
+/* Exits with HARNESS_SKIPPED after saying why. */
+void harness_skip(const char *why);
+
+/* Runs a team to its end. */
+void harness_run(const struct team *team);
+
+/* Milliseconds within which something must have happened that takes `ms` at most: more where all is slow. */
+int64_t patience_ms(int64_t ms);
+
+/* Returns `holds`; if false, reports the failure. rank NULL: outside a team. */
+bool expect(const struct rank *rank, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Expects status `wanted`; `what` was called. */
+bool expect_status(const struct rank *rank, int status, int wanted, const char *what);
+
+/* Expects every one of the words in kolo_error_message(). A NULL ends them. */
+bool expect_message(const struct rank *rank, const char *what, ...) __attribute__((sentinel));
+
+/* Puts down a result of this rank; when the team has ended, result `index` must be the same on all ranks. */
+void record_result(const struct rank *rank, uint32_t index, uint64_t result);
+
+/* Rank 0's result `index` of the team that ran last. */
+uint64_t recorded_result(uint32_t index);
+
+/* A time that all ranks and the parent see, for "how long after the event"; 0 before it is set. */
+void event_set(void);
+int64_t event_ns(void);
+
+/* A counter that all ranks of a team see; 0 at the team's start. Returns the value after adding. */
+uint64_t counter_add(uint64_t addend);
+
+int64_t now_ns(void);
+void sleep_ms(int64_t ms);
+
+/* A job name that no other test uses; in a static buffer. */
+const char *fresh_job(void);
+
+/* A pseudo-random sequence, the same for the same seed everywhere, and the seed of one part of a test. */
+uint64_t random_next(uint64_t *state);
+uint64_t random_below(uint64_t *state, uint64_t limit);
+uint64_t random_seed(uint64_t part, uint64_t index);
+
+/* Whether rank count or algorithm were asked for, or all are. */
+bool wants_ranks(int ranks);
+bool wants_algorithm(kolo_algorithm algorithm);
+
+#endif

@@ -1,0 +1,295 @@
+#include "oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+
+enum { RANKS_MAX = HARNESS_RANKS_MAX };
+
+bool order_matters(kolo_dtype dtype, kolo_op op) {
+    return dtype >= KOLO_F16 && (op == KOLO_SUM || op == KOLO_PROD || op == KOLO_AVG);
+}
+
+uint64_t hash_bytes(const void *bytes, size_t length) {
+    const unsigned char *at = bytes;
+    uint64_t hash = length, word;
+    for (; length >= sizeof word; at += sizeof word, length -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    for (; length; at++, length--)
+        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+size_t first_difference(const void *a, const void *b, size_t length) {
+    const unsigned char *left = a, *right = b;
+    if (length == 0 || memcmp(a, b, length) == 0)
+        return length;
+    size_t i = 0;
+    while (left[i] == right[i])
+        i++;
+    return i;
+}
+
+static uint64_t bits_at(kolo_dtype dtype, const void *elements, size_t index) {
+    const size_t bytes = kolo_dtype_bytes(dtype);
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)elements + index * bytes, bytes); /* all supported machines are little-endian */
+    return bits;
+}
+
+static void bits_store(kolo_dtype dtype, void *elements, size_t index, uint64_t bits) {
+    const size_t bytes = kolo_dtype_bytes(dtype);
+    memcpy((char *)elements + index * bytes, &bits, bytes);
+}
+
+/* Floats of 16 bits, by arithmetic on the values that they stand for. */
+
+static float f16_value(uint64_t half) {
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const float sign = half & 0x8000 ? -1.0f : 1.0f;
+    if (exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+}
+
+static uint64_t f16_nearest(float value) {
+    const uint64_t sign = signbit(value) ? 0x8000 : 0;
+    if (isnan(value))
+        return 0x7e00;
+    if (isinf(value))
+        return sign | 0x7c00;
+    if (value == 0)
+        return sign;
+    int exponent;
+    frexpf(value, &exponent); /* of a value below 2^exponent, the last place is 2^(exponent - 11), but 2^-24 at least */
+    const int last = exponent - 11 > -24 ? exponent - 11 : -24;
+    const double places = rint(ldexp(fabs((double)value), -last));
+    const double rounded = ldexp(places, last);
+    if (rounded >= 65536)
+        return sign | 0x7c00;
+    /* Numbers of the format, counted from zero, are in the order of their bits. */
+    return sign | (uint64_t)(last == -24 ? places : places + (double)(last + 24) * 1024);
+}
+
+static float bf16_value(uint64_t half) {
+    const uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t bf16_nearest(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value))
+        return 0x7fc0;
+    const uint32_t below = bits >> 16, rest = bits & 0xffff;
+    return below + (rest > 0x8000 || (rest == 0x8000 && below % 2));
+}
+
+/* One element. Each function folds values[0 .. n-1] pairwise, level by level: neighbours first, then neighbouring
+ * pairs, with what is left over carried along. That is the tree which splits at the largest power of two below the
+ * count. */
+
+static float combine_f32(kolo_op op, float a, float b) {
+    if (op == KOLO_SUM || op == KOLO_AVG)
+        return a + b;
+    if (op == KOLO_PROD)
+        return a * b;
+    if (isnan(a) || isnan(b))
+        return NAN;
+    const bool a_first = a < b || (a == b && signbit(a));
+    return a_first == (op == KOLO_MIN) ? a : b;
+}
+
+static float fold_f32(kolo_op op, float *values, int n) {
+    const int ranks = n;
+    for (; n > 1; n = (n + 1) / 2) {
+        for (int i = 0; i < n / 2; i++)
+            values[i] = combine_f32(op, values[2 * i], values[2 * i + 1]);
+        if (n % 2)
+            values[n / 2] = values[n - 1];
+    }
+    return op == KOLO_AVG ? values[0] / (float)ranks : values[0];
+}
+
+static double combine_f64(kolo_op op, double a, double b) {
+    if (op == KOLO_SUM || op == KOLO_AVG)
+        return a + b;
+    if (op == KOLO_PROD)
+        return a * b;
+    if (isnan(a) || isnan(b))
+        return (double)NAN;
+    const bool a_first = a < b || (a == b && signbit(a));
+    return a_first == (op == KOLO_MIN) ? a : b;
+}
+
+static double fold_f64(kolo_op op, double *values, int n) {
+    const int ranks = n;
+    for (; n > 1; n = (n + 1) / 2) {
+        for (int i = 0; i < n / 2; i++)
+            values[i] = combine_f64(op, values[2 * i], values[2 * i + 1]);
+        if (n % 2)
+            values[n / 2] = values[n - 1];
+    }
+    return op == KOLO_AVG ? values[0] / ranks : values[0];
+}
+
+static bool is_signed(kolo_dtype dtype) {
+    return dtype == KOLO_I8 || dtype == KOLO_I16 || dtype == KOLO_I32 || dtype == KOLO_I64;
+}
+
+/* The number that the low bits stand for, in the 64 bits of a wider integer. */
+static uint64_t widened(kolo_dtype dtype, uint64_t bits) {
+    const unsigned unused = 64 - 8 * (unsigned)kolo_dtype_bytes(dtype);
+    return is_signed(dtype) ? (uint64_t)((int64_t)(bits << unused) >> unused) : bits << unused >> unused;
+}
+
+static uint64_t combine_integers(kolo_dtype dtype, kolo_op op, uint64_t a, uint64_t b) {
+    const bool less = is_signed(dtype) ? (int64_t)a < (int64_t)b : a < b;
+    switch (op) {
+    case KOLO_PROD:
+        return a * b;
+    case KOLO_MIN:
+        return less ? a : b;
+    case KOLO_MAX:
+        return less ? b : a;
+    case KOLO_BAND:
+        return a & b;
+    case KOLO_BOR:
+        return a | b;
+    case KOLO_BXOR:
+        return a ^ b;
+    default:
+        return a + b;
+    }
+}
+
+static uint64_t fold_integers(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+    uint64_t result = widened(dtype, bits[0]); /* any order gives the same */
+    for (int i = 1; i < n; i++)
+        result = combine_integers(dtype, op, result, widened(dtype, bits[i]));
+    result = widened(dtype, result);
+    if (op != KOLO_AVG)
+        return result;
+    return is_signed(dtype) ? (uint64_t)((int64_t)result / n) : result / (uint64_t)n;
+}
+
+static uint64_t reduce_f64(kolo_op op, const uint64_t *bits, int n) {
+    double values[RANKS_MAX];
+    for (int i = 0; i < n; i++)
+        memcpy(&values[i], &bits[i], sizeof values[i]);
+    const double result = fold_f64(op, values, n);
+    uint64_t result_bits;
+    memcpy(&result_bits, &result, sizeof result_bits);
+    return isnan(result) ? UINT64_C(0x7ff8000000000000) : result_bits;
+}
+
+static uint64_t reduce_f32(kolo_op op, const uint64_t *bits, int n) {
+    float values[RANKS_MAX];
+    for (int i = 0; i < n; i++)
+        memcpy(&values[i], &bits[i], sizeof values[i]);
+    const float result = fold_f32(op, values, n);
+    uint32_t result_bits;
+    memcpy(&result_bits, &result, sizeof result_bits);
+    return isnan(result) ? UINT32_C(0x7fc00000) : result_bits;
+}
+
+static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+    float values[RANKS_MAX];
+    for (int i = 0; i < n; i++)
+        values[i] = dtype == KOLO_F16 ? f16_value(bits[i]) : bf16_value(bits[i]);
+    const float result = fold_f32(op, values, n);
+    return dtype == KOLO_F16 ? f16_nearest(result) : bf16_nearest(result);
+}
+
+static uint64_t reduce_element(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+    switch (dtype) {
+    case KOLO_F64:
+        return reduce_f64(op, bits, n);
+    case KOLO_F32:
+        return reduce_f32(op, bits, n);
+    case KOLO_F16:
+    case KOLO_BF16:
+        return reduce_halves(dtype, op, bits, n);
+    default:
+        return fold_integers(dtype, op, bits, n);
+    }
+}
+
+void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int ranks, size_t count, void *expected) {
+    uint64_t bits[RANKS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        for (int rank = 0; rank < ranks; rank++)
+            bits[rank] = bits_at(dtype, inputs[rank], i);
+        bits_store(dtype, expected, i, ranks == 1 ? bits[0] : reduce_element(dtype, op, bits, ranks));
+    }
+}
+
+/* Inputs. */
+
+/* Bits of a float or the limits of an integer where kernels go wrong. */
+static uint64_t special_bits(kolo_dtype dtype, uint64_t draw) {
+    const unsigned width = 8 * (unsigned)kolo_dtype_bytes(dtype);
+    static const unsigned fraction_bits[KOLO_DTYPES] = {
+        [KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
+    const unsigned fraction = fraction_bits[dtype];
+    const uint64_t sign = draw >> 8 & 1 ? UINT64_C(1) << (width - 1) : 0, top = UINT64_C(1) << (width - 1);
+    if (fraction == 0) /* 0, 1, -1, least, greatest */
+        return (uint64_t[]){0, 1, UINT64_MAX, top, top - 1, 2, 0, UINT64_MAX - 1}[draw % 8];
+    const uint64_t infinity = top - (UINT64_C(1) << fraction), payload = draw >> 9 & ((UINT64_C(1) << fraction) - 1);
+    switch (draw % 8) {
+    case 0:
+        return sign; /* zero */
+    case 1:
+        return sign | infinity;
+    case 2:
+        return sign | infinity | payload | 1; /* NaN, quiet or signalling */
+    case 3:
+        return sign | payload; /* subnormal */
+    case 4:
+        return sign | (infinity - 1); /* greatest */
+    case 5:
+        return sign | UINT64_C(1) << fraction; /* least normal */
+    default:
+        return draw >> 9;
+    }
+}
+
+/* Small whole numbers for sums and averages, powers of two for products. */
+static uint64_t exact_bits(kolo_dtype dtype, kolo_op op, uint64_t draw) {
+    static const double factors[] = {1, -1, 2, 0.5, 1, -1, 1, 1};
+    const int64_t whole = (int64_t)(draw % 7) - 3;
+    const double value = op == KOLO_PROD ? factors[draw % 8] : (double)whole;
+    uint64_t bits = 0;
+    float narrow = (float)value;
+    switch (dtype) {
+    case KOLO_F64:
+        memcpy(&bits, &value, sizeof value);
+        return bits;
+    case KOLO_F32:
+        memcpy(&bits, &narrow, sizeof narrow);
+        return bits;
+    case KOLO_F16:
+        return f16_nearest(narrow);
+    case KOLO_BF16:
+        return bf16_nearest(narrow);
+    default:
+        return (uint64_t)whole;
+    }
+}
+
+void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements, size_t count, uint64_t seed) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = random_next(&seed);
+        if (style == INPUT_SPECIAL && bits >> 62)
+            bits = special_bits(dtype, random_next(&seed));
+        else if (style == INPUT_EXACT)
+            bits = exact_bits(dtype, op, bits);
+        bits_store(dtype, elements, i, bits);
+    }
+}

@@ -1,0 +1,70 @@
+"""The shared library exports exactly the functions that kolo.h declares."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import source_tree
+
+DECLARATION = re.compile(r"^KOLO_API\b[^;]*?\b(\w+)\s*\(", re.MULTILINE)
+
+
+def exported(library):
+    """Names of the defined dynamic symbols; the version's own name (type A) is none."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
+    fields = [line.split() for line in listing.stdout.splitlines()]
+    return {field[-1].split("@")[0] for field in fields if field[-2] != "A"}
+
+
+def declared(header_text):
+    return set(DECLARATION.findall(source_tree.without_comments(header_text)))
+
+
+def problems(library, header_text):
+    symbols, functions = exported(library), declared(header_text)
+    found = [f"{library}: exports {name}, which is not named kolo_*"
+             for name in sorted(symbols) if not name.startswith("kolo_")]
+    found += [f"{library}: exports {name}, which kolo.h does not declare"
+              for name in sorted(symbols - functions) if name.startswith("kolo_")]
+    found += [f"include/kolo.h: declares {name}, which {library} does not export"
+              for name in sorted(functions - symbols)]
+    return found
+
+
+@unittest.skipUnless(shutil.which("nm"), "nm (package binutils) is not installed")
+class Exports(source_tree.Rule):
+    HEADER = "#define KOLO_API\nKOLO_API const char *kolo_a(int a,\n  int b); /* kolo_c( */\n"
+
+    @unittest.skipUnless("KOLO_LIBRARY" in os.environ, "KOLO_LIBRARY does not name the built library")
+    def test_project(self):
+        header_text = source_tree.project().text("include/kolo.h")
+        self.assertIn("kolo_allreduce", declared(header_text))
+        self.assert_clean(problems(os.environ["KOLO_LIBRARY"], header_text))
+
+    def library_problems(self, code):
+        with tempfile.TemporaryDirectory(prefix="kolo-tidy-") as folder:
+            source, library = pathlib.Path(folder) / "a.c", pathlib.Path(folder) / "a.so"
+            source.write_text(code, encoding="utf-8")
+            compiler = os.environ.get("CC", "cc")
+            subprocess.run([compiler, "-shared", "-fPIC", "-nostdlib", "-o", library, source], check=True)
+            return problems(library, self.HEADER)
+
+    def test_accepts_what_is_declared(self):
+        self.assert_clean(self.library_problems("int kolo_a; static int helper; int *kolo_p(void);"))
+
+    def test_rejects_foreign_name(self):
+        self.assert_one(self.library_problems("int kolo_a, helper;"), "exports helper, which is not named")
+
+    def test_rejects_undeclared(self):
+        self.assert_one(self.library_problems("int kolo_a, kolo_b;"), "exports kolo_b, which kolo.h")
+
+    def test_rejects_missing(self):
+        self.assert_one(self.library_problems("static int a;"), "declares kolo_a, which")
+
+
+if __name__ == "__main__":
+    source_tree.main()

@@ -1,0 +1,107 @@
+"""Includes run downward only and name their layer; clients see nothing of ours but kolo.h."""
+
+import re
+
+import source_tree
+
+# api -> algo -> comm -> { shm | net | reduce } -> { sync | cpu } -> base; equals never include each other.
+HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm": 3, "algo": 4, "api": 5}
+CLIENTS = ("bindings", "tools", "bench")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def includes(tree, path):
+    text = source_tree.without_comments(tree.text(path))
+    for match in INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, match.group(1), match.group(2)
+
+
+def layer_problem(layer, name, own_headers):
+    """What is wrong with a file of `layer` that includes our header `name`, or None."""
+    if name == "kolo.h":
+        return None
+    target = name.split("/")[0]
+    if "/" not in name:
+        return "name the layer, as in \"shm/layout.h\""
+    if target not in HEIGHT or name not in own_headers:
+        return f"there is no lib/{name}"
+    if target != layer and HEIGHT[target] >= HEIGHT[layer]:
+        return f"{layer} may include only what lies below it, not {target}"
+    return None
+
+
+def library_problems(tree):
+    own_headers = {path[len("lib/"):] for path in tree.paths("lib", suffixes=(".h",))}
+    for path in tree.paths("lib", suffixes=source_tree.C_SUFFIXES):
+        layer = path.split("/")[1]
+        if layer == "bindings":
+            continue
+        if layer not in HEIGHT:
+            yield f"{path}:1: lib/{layer} is not a layer of the library"
+            continue
+        for line, bracket, name in includes(tree, path):
+            if bracket == "<":
+                if name in own_headers or name == "kolo.h":
+                    yield f"{path}:{line}: include our own header as \"{name}\""
+                continue
+            problem = layer_problem(layer, name, own_headers)
+            if problem:
+                yield f"{path}:{line}: includes \"{name}\": {problem}"
+
+
+def client_problems(tree):
+    """Clients may have headers of their own, beside them; the library's insides are not for them."""
+    places = [place if place != "bindings" else "lib/bindings" for place in CLIENTS]
+    for path in tree.paths(*places, suffixes=source_tree.C_SUFFIXES):
+        folder = path.rsplit("/", 1)[0]
+        for line, _, name in includes(tree, path):
+            is_internal = (tree.root / "lib" / name).is_file()
+            is_beside = (tree.root / folder / name).is_file()
+            if is_internal and not is_beside:
+                yield f"{path}:{line}: includes \"{name}\": of the library only kolo.h may be seen here"
+            elif ".." in name.split("/"):
+                yield f"{path}:{line}: includes \"{name}\": no path upward"
+
+
+def problems(tree):
+    return [*library_problems(tree), *client_problems(tree)]
+
+
+class Includes(source_tree.Rule):
+    def test_project(self):
+        tree = source_tree.project()
+        self.assertTrue(tree.paths("lib", suffixes=source_tree.C_SUFFIXES))
+        self.assert_clean(problems(tree))
+
+    def check(self, files, pattern):
+        with source_tree.example(files) as tree:
+            self.assert_one(problems(tree), pattern)
+
+    def test_rejects_upward(self):
+        self.check({"lib/base/log.c": '#include "comm/comm.h"\n', "lib/comm/comm.h": ""}, "base may include only")
+
+    def test_rejects_sibling(self):
+        self.check({"lib/shm/a.c": '\n#include "net/b.h"\n', "lib/net/b.h": ""}, r"lib/shm/a\.c:2: .*not net")
+
+    def test_rejects_missing_layer(self):
+        self.check({"lib/shm/a.c": '#include "layout.h"\n', "lib/shm/layout.h": ""}, "name the layer")
+
+    def test_rejects_unknown_layer(self):
+        self.check({"lib/util/a.c": "int a;\n"}, "not a layer")
+
+    def test_rejects_internal_header_in_tool(self):
+        self.check({"tools/a.c": '#include "shm/layout.h"\n', "lib/shm/layout.h": ""}, "only kolo.h")
+
+    def test_rejects_path_upward_in_bench(self):
+        self.check({"bench/a.c": '#include "../lib/shm/layout.h"\n', "lib/shm/layout.h": ""}, "kolo.h|no path upward")
+
+    def test_accepts_downward(self):
+        files = {"lib/api/a.c": '#include "kolo.h"\n#include "base/b.h"\n#include "api/c.h"\n#include <stdio.h>\n',
+                 "lib/base/b.h": "", "lib/api/c.h": "", "tools/t/t.c": '#include "u.h"\n#include "kolo.h"\n',
+                 "tools/t/u.h": ""}
+        with source_tree.example(files) as tree:
+            self.assert_clean(problems(tree))
+
+
+if __name__ == "__main__":
+    source_tree.main()

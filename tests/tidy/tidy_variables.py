@@ -1,0 +1,83 @@
+"""Every KOLO_* environment variable that the library names is one that `kolo-info --env` explains."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+import source_tree
+
+VARIABLE = re.compile(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b")
+NOT_VARIABLES = re.compile(r"KOLO_(ERR_\w+|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
+LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
+
+
+def named(tree):
+    """{variable: "path:line"} of the variables in the library's string literals, error messages included."""
+    found = {}
+    for path in tree.paths("lib", suffixes=source_tree.C_SUFFIXES):
+        code = source_tree.without_comments(tree.text(path))
+        for number, line in enumerate(code.split("\n"), start=1):
+            for literal in LITERAL.findall(line):
+                for name in VARIABLE.findall(literal):
+                    if not NOT_VARIABLES.match(name):
+                        found.setdefault(name, f"{path}:{number}")
+    return found
+
+
+def problems(tree, explained):
+    names = named(tree)
+    found = [f"{place}: kolo-info --env does not explain {name}"
+             for name, place in sorted(names.items()) if name not in explained]
+    found += [f"kolo-info --env explains {name}, which the library does not read"
+              for name in sorted(explained - names.keys())]
+    found += [f"{name}: kolo-info --env gives no {key}"
+              for name, entry in sorted(getattr(explained, "entries", {}).items())
+              for key in ("meaning", "default") if not entry.get(key)]
+    return found
+
+
+class Explained(set):
+    """The names of a list of entries as `kolo-info --env --json` prints it."""
+
+    def __init__(self, entries):
+        self.entries = {entry["name"]: entry for entry in entries}
+        super().__init__(self.entries)
+
+
+def entry(name, default="1"):
+    return {"name": name, "meaning": "what it does", "default": default, "value": None}
+
+
+class Variables(source_tree.Rule):
+    EXAMPLE = {"lib/base/a.c": '/* "KOLO_NOT" */\nget("KOLO_A");\nputs("KOLO_ERR_ARG: set KOLO_B=1");\n'}
+
+    @unittest.skipUnless("KOLO_INFO" in os.environ, "KOLO_INFO does not name the built kolo-info")
+    def test_project(self):
+        tree = source_tree.project()
+        self.assertIn("KOLO_RANK", named(tree))
+        output = subprocess.run([os.environ["KOLO_INFO"], "--env", "--json"], check=True, capture_output=True,
+                                timeout=30).stdout
+        self.assert_clean(problems(tree, Explained(json.loads(output)["env"])))
+
+    def check(self, entries, pattern):
+        with source_tree.example(self.EXAMPLE) as tree:
+            self.assert_one(problems(tree, Explained(entries)), pattern)
+
+    def test_accepts_what_is_explained(self):
+        with source_tree.example(self.EXAMPLE) as tree:
+            self.assert_clean(problems(tree, Explained([entry("KOLO_A"), entry("KOLO_B")])))
+
+    def test_rejects_unexplained(self):
+        self.check([entry("KOLO_A")], r"lib/base/a\.c:3: .* does not explain KOLO_B")
+
+    def test_rejects_unread(self):
+        self.check([entry("KOLO_A"), entry("KOLO_B"), entry("KOLO_C")], "explains KOLO_C, which")
+
+    def test_rejects_missing_default(self):
+        self.check([entry("KOLO_A"), entry("KOLO_B", default="")], "KOLO_B: .* no default")
+
+
+if __name__ == "__main__":
+    source_tree.main()

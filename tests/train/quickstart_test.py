@@ -1,0 +1,90 @@
+"""tools/quickstart: its options, and what it does where nothing is installed. The tests' own installation is left
+alone: the script runs in a folder of its own, and finds no more programs than it is given."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+QUICKSTART = os.environ["QUICKSTART"]
+ALWAYS_THERE = ("bash", "cat", "dirname", "env", "head", "id", "mkdir", "nproc", "realpath", "sed", "sort", "tail")
+PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libopenblas-serial-dev"
+APT_GET = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/../apt-get.calls"\nexit ${APT_GET_STATUS:-0}\n'
+
+
+class Quickstart(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kolo-quickstart-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in ("tools", "bin"):
+            (self.folder / name).mkdir()
+        shutil.copy(QUICKSTART, self.folder / "tools" / "quickstart")
+        for name in ALWAYS_THERE:
+            (self.folder / "bin" / name).symlink_to(shutil.which(name))
+
+    def run_script(self, *arguments, **variables):
+        return subprocess.run([self.folder / "tools" / "quickstart", *arguments], capture_output=True, text=True,
+                              timeout=60, check=False, cwd="/", env={"PATH": str(self.folder / "bin"), **variables})
+
+    def add_apt_get(self):
+        path = self.folder / "bin" / "apt-get"
+        path.write_text(APT_GET, encoding="ascii")
+        path.chmod(0o755)
+        return self.folder / "apt-get.calls"
+
+    def assert_refused(self, message, *arguments):
+        done = self.run_script(*arguments)
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn(message, done.stderr)
+        self.assertFalse((self.folder / "build").exists())
+
+    def test_help(self):
+        done = self.run_script("--help")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        for word in ("--ranks", "--data", "--help", "example:"):
+            self.assertIn(word, done.stdout)
+
+    def test_refuses_wrong_options(self):
+        self.assert_refused("--ranks '0' is not", "--ranks", "0")
+        self.assert_refused("--ranks '2x' is not", "--ranks", "2x")
+        self.assert_refused("--ranks '' is not", "--ranks")
+        self.assert_refused("--ranks 257 is more than 256", "--ranks", "257")
+        self.assert_refused("--data '/nonexistent' is not a file", "--data", "/nonexistent")
+        self.assert_refused("no option 'spare'", "spare")
+
+    def test_without_apt_says_what_to_install(self):
+        done = self.run_script()
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, f"please install what is missing .*: {PACKAGES}\n")
+
+    @unittest.skipIf(os.getuid() == 0, "root may install")
+    def test_as_user_says_how_to_install(self):
+        calls = self.add_apt_get()
+        done = self.run_script()
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"sudo apt-get update && sudo apt-get install -y --no-install-recommends {PACKAGES}\n",
+                      done.stderr)
+        self.assertFalse(calls.exists())
+
+    @unittest.skipUnless(os.getuid() == 0, "only root may install")
+    def test_as_root_installs(self):
+        calls = self.add_apt_get()
+        done = self.run_script()
+        update, install = calls.read_text(encoding="ascii").splitlines()
+        self.assertTrue(update.endswith(" update"), update)
+        self.assertTrue(install.endswith(f" install -y --no-install-recommends {PACKAGES}"), install)
+        self.assertEqual(1, done.returncode)  # for this apt-get did nothing
+        self.assertIn(f"still missing after installing: {PACKAGES}", done.stderr)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root may install")
+    def test_shows_the_log_of_a_failure(self):
+        self.add_apt_get()
+        done = self.run_script(APT_GET_STATUS="100")
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stderr, r"apt-get .* update' failed. The end of build/quickstart/quickstart.log:")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,287 @@
+/* Every instance of the kernels gives the bits of the portable one and touches nothing but its buffers: over dtypes,
+ * ops, numbers of sources, lengths, alignments and aliasing, beside inaccessible pages. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/features.h"
+#include "reducer_support.h"
+
+enum {
+    COUNT_MAX = 1100,  /* longer than any piece that a kernel works in */
+    SWEEP_BYTES = 330, /* every length up to this is tried: a block of four vectors, one more, and a rest */
+    SAMPLES = 6,       /* lengths tried beyond that, for each number of sources */
+    SPREAD = COUNT_MAX * 8
+};
+
+static test_arguments arguments;
+static const kolo_reducer *portable;
+static const kolo_reducer *instance;
+
+static unsigned char *inputs[KOLO_RANKS_MAX]; /* what the sources hold before the call */
+static guarded source_areas[KOLO_RANKS_MAX];
+static guarded result_areas[2];
+static unsigned char expected[SPREAD], expected_acc[SPREAD];
+
+/* One call, in words of the failure messages. */
+typedef struct test_case {
+    const char *kernel;
+    kolo_dtype dtype;
+    kolo_op op;
+    uint32_t n;
+    size_t count;
+    uint32_t ranks;
+    fill_style style;
+    int alias; /* index of the source that the destination is; -1: none */
+    bool has_copy;
+} test_case;
+
+static void fail_case(const test_case *test, const char *what, const void *dst) {
+    fail_msg("%s %s %s %s n=%u count=%zu ranks=%u style=%d dst=source %d copy=%d dst %% 64=%u --seed %" PRIu64 ": %s",
+             instance->name, test->kernel, dtype_name(test->dtype), op_name(test->op), test->n, test->count,
+             test->ranks, test->style, test->alias, test->has_copy, (unsigned)((uintptr_t)dst % 64), arguments.seed,
+             what);
+}
+
+/* Compares a destination with what is expected there and looks around it. */
+static void check_result(const test_case *test, kolo_dtype dtype, guarded area, const unsigned char *result,
+                         const unsigned char *wanted) {
+    size_t bytes = test->count * dtype_bytes(dtype);
+    for (size_t i = 0; i < test->count; i++) {
+        uint64_t found = bits_at(dtype, result, i), due = bits_at(dtype, wanted, i);
+        if (found == due)
+            continue;
+        char what[96];
+        snprintf(what, sizeof what, "element %zu is %" PRIx64 ", should be %" PRIx64, i, found, due);
+        fail_case(test, what, result);
+    }
+    if (!guarded_intact(area, result, bytes))
+        fail_case(test, "bytes beside the destination were written", result);
+}
+
+static void check_source(const test_case *test, guarded area, const unsigned char *place, const unsigned char *input,
+                         size_t bytes) {
+    if (memcmp(place, input, bytes) != 0 || !guarded_intact(area, place, bytes))
+        fail_case(test, "a source was written", place);
+}
+
+static unsigned char *place_input(kolo_dtype dtype, uint32_t index, size_t count, uint64_t *state) {
+    size_t bytes = count * dtype_bytes(dtype);
+    unsigned char *place = guarded_place(source_areas[index], bytes, state);
+    memcpy(place, inputs[index], bytes);
+    return place;
+}
+
+static void run_fold(const test_case *test, uint64_t *state) {
+    size_t bytes = test->count * dtype_bytes(test->dtype);
+    const void *pristine[KOLO_RANKS_MAX], *sources[KOLO_RANKS_MAX];
+    for (uint32_t i = 0; i < test->n; i++) {
+        fill(test->dtype, test->style, inputs[i], test->count, state);
+        pristine[i] = inputs[i];
+        sources[i] = place_input(test->dtype, i, test->count, state);
+    }
+    portable->kernels[test->dtype][test->op].fold(expected, NULL, pristine, test->n, test->count, test->ranks);
+
+    guarded dst_area = test->alias < 0 ? result_areas[0] : source_areas[test->alias];
+    unsigned char *dst =
+        test->alias < 0 ? guarded_place(dst_area, bytes, state) : (unsigned char *)sources[test->alias];
+    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
+    instance->kernels[test->dtype][test->op].fold(dst, copy, sources, test->n, test->count, test->ranks);
+
+    check_result(test, test->dtype, dst_area, dst, expected);
+    if (copy)
+        check_result(test, test->dtype, result_areas[1], copy, expected);
+    for (uint32_t i = 0; i < test->n; i++) {
+        if ((int)i != test->alias)
+            check_source(test, source_areas[i], sources[i], inputs[i], bytes);
+    }
+}
+
+static kolo_dtype acc_dtype(kolo_dtype dtype) {
+    return dtype == KOLO_F16 || dtype == KOLO_BF16 ? KOLO_F32 : dtype;
+}
+
+/* chain and widen; acc_in is source 0. */
+static void run_chain(test_case *test, uint64_t *state) {
+    const kolo_kernel *kernel = &instance->kernels[test->dtype][test->op];
+    const kolo_kernel *reference = &portable->kernels[test->dtype][test->op];
+    kolo_dtype acc = acc_dtype(test->dtype);
+    size_t bytes = test->count * dtype_bytes(test->dtype), acc_bytes = test->count * dtype_bytes(acc);
+    fill(acc, test->style, inputs[0], test->count, state);
+    fill(test->dtype, test->style, inputs[1], test->count, state);
+    unsigned char *acc_in = place_input(acc, 0, test->count, state);
+    unsigned char *source = place_input(test->dtype, 1, test->count, state);
+
+    test->kernel = "widen";
+    reference->widen(expected_acc, inputs[1], test->count);
+    unsigned char *widened = guarded_place(result_areas[0], acc_bytes, state);
+    kernel->widen(widened, source, test->count);
+    check_result(test, acc, result_areas[0], widened, expected_acc);
+
+    test->kernel = "chain";
+    reference->chain(expected_acc, inputs[0], inputs[1], test->count);
+    guarded out_area = test->alias < 0 ? result_areas[0] : source_areas[0];
+    unsigned char *acc_out = test->alias < 0 ? guarded_place(out_area, acc_bytes, state) : acc_in;
+    kernel->chain(acc_out, acc_in, source, test->count);
+    check_result(test, acc, out_area, acc_out, expected_acc);
+    if (acc_out != acc_in)
+        check_source(test, source_areas[0], acc_in, inputs[0], acc_bytes);
+    check_source(test, source_areas[1], source, inputs[1], bytes);
+}
+
+/* acc_in is source 0, and the destination may be source 1 or, where it is of the same type, source 0. */
+static void run_chain_end(test_case *test, uint64_t *state) {
+    kolo_dtype acc = acc_dtype(test->dtype);
+    size_t bytes = test->count * dtype_bytes(test->dtype), acc_bytes = test->count * dtype_bytes(acc);
+    if (test->alias == 0 && acc != test->dtype)
+        test->alias = 1;
+    fill(acc, test->style, inputs[0], test->count, state);
+    fill(test->dtype, test->style, inputs[1], test->count, state);
+    unsigned char *places[] = {place_input(acc, 0, test->count, state),
+                               place_input(test->dtype, 1, test->count, state)};
+    test->kernel = "chain_end";
+    portable->kernels[test->dtype][test->op].chain_end(expected, NULL, inputs[0], inputs[1], test->count, test->ranks);
+
+    guarded dst_area = test->alias < 0 ? result_areas[0] : source_areas[test->alias];
+    unsigned char *dst = test->alias < 0 ? guarded_place(dst_area, bytes, state) : places[test->alias];
+    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
+    instance->kernels[test->dtype][test->op].chain_end(dst, copy, places[0], places[1], test->count, test->ranks);
+
+    check_result(test, test->dtype, dst_area, dst, expected);
+    if (copy)
+        check_result(test, test->dtype, result_areas[1], copy, expected);
+    if (test->alias != 0)
+        check_source(test, source_areas[0], places[0], inputs[0], acc_bytes);
+    if (test->alias != 1)
+        check_source(test, source_areas[1], places[1], inputs[1], bytes);
+}
+
+/* All that is left to chance about a case follows from the seed and what else is known of it. */
+static test_case make_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count, uint64_t *state) {
+    *state = arguments.seed;
+    const uint64_t identity[] = {dtype, op, n, count};
+    for (size_t i = 0; i < sizeof identity / sizeof *identity; i++)
+        *state = random_next(state) ^ identity[i];
+    return (test_case){
+        .kernel = "fold",
+        .dtype = dtype,
+        .op = op,
+        .n = n,
+        .count = count,
+        .ranks = random_below(state, 2) ? n : 1 + (uint32_t)random_below(state, KOLO_RANKS_MAX),
+        .style = (fill_style)random_below(state, FILL_STYLES),
+        .alias = random_below(state, 2)   ? -1
+                 : random_below(state, 2) ? 0
+                                          : (int)random_below(state, n),
+        .has_copy = random_below(state, 2),
+    };
+}
+
+static void run_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count) {
+    static uint64_t cases;
+    if (cases++ % arguments.thin != 0)
+        return;
+    uint64_t state;
+    test_case test = make_case(dtype, op, n, count, &state);
+    run_fold(&test, &state);
+    if (n == 2) {
+        run_chain(&test, &state);
+        run_chain_end(&test, &state);
+    }
+}
+
+/* Few sources: every short length. Many: a sample, for they take long. */
+static void sweep_lengths(kolo_dtype dtype, kolo_op op, uint32_t n) {
+    const size_t long_counts[] = {509, 512, 521, 1021, 1024, COUNT_MAX};
+    size_t swept = SWEEP_BYTES / dtype_bytes(dtype);
+    if (n <= 9) {
+        for (size_t count = 0; count <= swept; count++)
+            run_case(dtype, op, n, count);
+        for (size_t i = 0; i < sizeof long_counts / sizeof *long_counts; i++)
+            run_case(dtype, op, n, long_counts[i]);
+        return;
+    }
+    uint64_t state = arguments.seed + n;
+    for (int i = 0; i < SAMPLES; i++)
+        run_case(dtype, op, n, random_below(&state, swept));
+}
+
+static void sweep(const kolo_reducer *reducer) {
+    const uint32_t many[] = {10, 15, 16, 17, 31, 33, 64, 100, 1023, KOLO_RANKS_MAX};
+    instance = reducer;
+    for (int dtype = 0; dtype < KOLO_DTYPES; dtype++) {
+        for (int op = 0; op < KOLO_OPS; op++) {
+            if (dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op))
+                continue;
+            for (uint32_t n = 2; n <= 9; n++)
+                sweep_lengths((kolo_dtype)dtype, (kolo_op)op, n);
+            for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+                sweep_lengths((kolo_dtype)dtype, (kolo_op)op, many[i]);
+        }
+    }
+}
+
+/* The portable instance is compared with itself too: that shows its aliasing and its bounds. */
+static void test_instances_agree(void **state) {
+    (void)state;
+    const kolo_reducer *reducer;
+    for (uint32_t index = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), index)); index++) {
+        printf("instance %s\n", reducer->name);
+        fflush(stdout);
+        sweep(reducer);
+    }
+}
+
+/* A dtype has all of its kernels, or none of an op that it lacks, and the sizes that algorithms reckon with. */
+static void test_tables_are_complete(void **state) {
+    (void)state;
+    const kolo_reducer *reducer;
+    for (uint32_t index = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), index)); index++) {
+        for (int dtype = 0; dtype < KOLO_DTYPES; dtype++) {
+            for (int op = 0; op < KOLO_OPS; op++) {
+                const kolo_kernel *kernel = &reducer->kernels[dtype][op];
+                bool lacks = dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op);
+                assert_int_equal(!kernel->fold, lacks);
+                assert_int_equal(!kernel->chain, lacks);
+                assert_int_equal(!kernel->chain_end, lacks);
+                assert_non_null(kernel->widen);
+                assert_int_equal(kernel->element_bytes, dtype_bytes((kolo_dtype)dtype));
+                assert_int_equal(kernel->acc_bytes, dtype_bytes(acc_dtype((kolo_dtype)dtype)));
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    arguments = test_arguments_read(argc, argv);
+    portable = kolo_reducer_select(0);
+    for (int i = 0; i < KOLO_RANKS_MAX; i++) {
+        inputs[i] = malloc(SPREAD);
+        if (!inputs[i]) {
+            fprintf(stderr, "malloc of %d bytes failed\n", SPREAD);
+            return 1;
+        }
+        source_areas[i] = guarded_create(SPREAD);
+    }
+    result_areas[0] = guarded_create(SPREAD);
+    result_areas[1] = guarded_create(SPREAD);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables_are_complete),
+        cmocka_unit_test(test_instances_agree),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < KOLO_RANKS_MAX; i++) {
+        guarded_destroy(source_areas[i]);
+        free(inputs[i]);
+    }
+    guarded_destroy(result_areas[0]);
+    guarded_destroy(result_areas[1]);
+    return failed;
+}

@@ -1,0 +1,356 @@
+/* kolo-info: what kolo sees of this machine, and what it would do here.
+ *
+ * Every figure is gathered once into a list of items (key, label, value); the table and the JSON are two ways of
+ * printing that list, so they cannot disagree.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "kolo.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXIT_USAGE = 2,
+    ITEMS_MAX = 32,
+    PLANS = 15 /* message sizes shown: 8 B to 2 GiB, each four times the one before */
+};
+
+typedef struct settings {
+    int ranks; /* 0: as many as there are CPUs allowed */
+    bool env_only;
+    bool json;
+} settings;
+
+typedef struct report {
+    kolo_machine machine;
+    int ranks;
+    size_t plan_bytes[PLANS]; /* message sizes */
+    kolo_plan plans[PLANS];
+} report;
+
+typedef enum item_kind {
+    ITEM_TEXT,
+    ITEM_COUNT,
+    ITEM_BYTES,      /* 0: unknown */
+    ITEM_MILLICPUS,  /* 0: no limit */
+    ITEM_KERNEL_CALL /* 0: usable, else a negative errno */
+} item_kind;
+
+typedef struct item {
+    const char *section; /* heading in the table; NULL: as the item before */
+    const char *key;     /* in JSON */
+    const char *label;   /* in the table */
+    item_kind kind;
+    const char *text; /* ITEM_TEXT */
+    int64_t number;   /* the others */
+} item;
+
+/* "512 B", "1.5 MiB": at most one decimal. */
+static const char *format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    double value = (double)bytes;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1024;
+        unit++;
+    }
+    uint64_t tenths = (uint64_t)(value * 10 + 0.5);
+    if (tenths % 10 == 0)
+        snprintf(text, text_bytes, "%" PRIu64 " %s", tenths / 10, units[unit]);
+    else
+        snprintf(text, text_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
+    return text;
+}
+
+/* A JSON string, or null for NULL; a byte outside ASCII is taken as Latin-1, so that any value gives valid JSON. */
+static void print_json_string(const char *text) {
+    if (!text) {
+        fputs("null", stdout);
+        return;
+    }
+    putchar('"');
+    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
+        if (*byte == '"' || *byte == '\\')
+            printf("\\%c", *byte);
+        else if (*byte < 0x20 || *byte >= 0x7f)
+            printf("\\u%04x", *byte);
+        else
+            putchar(*byte);
+    }
+    putchar('"');
+}
+
+static size_t list_machine(const kolo_machine *machine, item *items) {
+    const item list[ITEMS_MAX] = {
+        {"processor", "cpu_model", "model", ITEM_TEXT, machine->cpu_model, 0},
+        {NULL, "isa", "instruction sets", ITEM_TEXT, machine->isa, 0},
+        {NULL, "kernels", "kernels in use", ITEM_TEXT, machine->kernels, 0},
+        {NULL, "l1d_bytes", "L1 data, per core", ITEM_BYTES, NULL, (int64_t)machine->l1d_bytes},
+        {NULL, "l2_bytes", "L2, per core", ITEM_BYTES, NULL, (int64_t)machine->l2_bytes},
+        {NULL, "l3_bytes", "L3, per domain", ITEM_BYTES, NULL, (int64_t)machine->l3_bytes},
+        {"topology", "cpus_online", "CPUs online", ITEM_COUNT, NULL, machine->cpus_online},
+        {NULL, "cpus_allowed", "CPUs allowed", ITEM_COUNT, NULL, machine->cpus_allowed},
+        {NULL, "quota_millicpus", "CPU quota", ITEM_MILLICPUS, NULL, machine->quota_millicpus},
+        {NULL, "l3_domains", "L3 domains", ITEM_COUNT, NULL, machine->l3_domains},
+        {NULL, "numa_nodes", "NUMA nodes", ITEM_COUNT, NULL, machine->numa_nodes},
+        {"memory", "memory_bytes", "memory", ITEM_BYTES, NULL, (int64_t)machine->memory_bytes},
+        {NULL, "shm_total_bytes", "/dev/shm, size", ITEM_BYTES, NULL, (int64_t)machine->shm_total_bytes},
+        {NULL, "shm_free_bytes", "/dev/shm, free", ITEM_BYTES, NULL, (int64_t)machine->shm_free_bytes},
+        {"kernel", "io_uring", "io_uring", ITEM_KERNEL_CALL, NULL, machine->io_uring},
+        {NULL, "membarrier", "membarrier", ITEM_KERNEL_CALL, NULL, machine->membarrier},
+        {NULL, "pidfd", "pidfd", ITEM_KERNEL_CALL, NULL, machine->pidfd},
+    };
+    size_t count = 0;
+    while (list[count].key)
+        count++;
+    memcpy(items, list, count * sizeof *items);
+    return count;
+}
+
+static void print_item(const item *it, const kolo_machine *machine) {
+    char text[32];
+    printf("  %-20s", it->label);
+    switch (it->kind) {
+    case ITEM_TEXT:
+        puts(it->text[0] ? it->text : "unknown");
+        break;
+    case ITEM_COUNT:
+        printf("%" PRId64 "\n", it->number);
+        break;
+    case ITEM_BYTES:
+        /* All of /dev/shm may be in use: there, free space of 0 is a figure. */
+        if (it->number || (!strcmp(it->key, "shm_free_bytes") && machine->shm_total_bytes))
+            puts(format_bytes(text, sizeof text, (uint64_t)it->number));
+        else
+            puts("unknown");
+        break;
+    case ITEM_MILLICPUS:
+        if (it->number)
+            printf("%.2f CPUs\n", (double)it->number / 1000);
+        else
+            puts("none");
+        break;
+    case ITEM_KERNEL_CALL:
+        if (it->number)
+            printf("not usable: %s\n", strerror((int)-it->number));
+        else
+            puts("usable");
+        break;
+    }
+}
+
+static void print_machine(const kolo_machine *machine) {
+    item items[ITEMS_MAX];
+    size_t count = list_machine(machine, items);
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].section)
+            printf("\n%s\n", items[i].section);
+        print_item(&items[i], machine);
+    }
+}
+
+static void print_machine_json(const kolo_machine *machine) {
+    item items[ITEMS_MAX];
+    size_t count = list_machine(machine, items);
+    puts("  \"machine\": {");
+    for (size_t i = 0; i < count; i++) {
+        printf("    \"%s\": ", items[i].key);
+        if (items[i].kind == ITEM_TEXT)
+            print_json_string(items[i].text);
+        else
+            printf("%" PRId64, items[i].number);
+        puts(i + 1 < count ? "," : "");
+    }
+    puts("  },");
+}
+
+static void print_plans(const report *seen) {
+    char size[32], chunk[32], slot[32], segment[32];
+    printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
+    printf("  %10s  %-9s  %10s  %8s  %10s  %10s\n", "message", "algorithm", "chunk", "chunks", "slot", "segment");
+    for (int i = 0; i < PLANS; i++) {
+        const kolo_plan *plan = &seen->plans[i];
+        printf("  %10s  %-9s  %10s  %8zu  %10s  %10s\n", format_bytes(size, sizeof size, seen->plan_bytes[i]),
+               kolo_algorithm_name(plan->algorithm), format_bytes(chunk, sizeof chunk, plan->chunk_bytes), plan->chunks,
+               format_bytes(slot, sizeof slot, plan->slot_bytes),
+               format_bytes(segment, sizeof segment, plan->segment_bytes));
+    }
+}
+
+static void print_plans_json(const report *seen) {
+    printf("  \"plan\": {\n    \"ranks\": %d,\n    \"dtype\": \"f32\",\n    \"op\": \"sum\",\n    \"rows\": [\n",
+           seen->ranks);
+    for (int i = 0; i < PLANS; i++) {
+        const kolo_plan *plan = &seen->plans[i];
+        printf("      {\"bytes\": %zu, \"algorithm\": \"%s\", \"chunk_bytes\": %zu, \"chunks\": %zu, "
+               "\"slot_bytes\": %zu, \"segment_bytes\": %zu}%s\n",
+               seen->plan_bytes[i], kolo_algorithm_name(plan->algorithm), plan->chunk_bytes, plan->chunks,
+               plan->slot_bytes, plan->segment_bytes, i + 1 < PLANS ? "," : "");
+    }
+    puts("    ]\n  },");
+}
+
+static int longer(int width, const char *text) {
+    int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
+static void print_env(void) {
+    kolo_variable variable;
+    int name_width = 0, value_width = 0, default_width = 0;
+    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+        name_width = longer(name_width, variable.name);
+        value_width = longer(value_width, variable.value ? variable.value : "-");
+        default_width = longer(default_width, variable.default_value);
+    }
+    value_width = longer(value_width, "now");
+    default_width = longer(default_width, "default");
+    printf("  %-*s  %-*s  %-*s  %s\n", name_width, "variable", value_width, "now", default_width, "default", "meaning");
+    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++)
+        printf("  %-*s  %-*s  %-*s  %s\n", name_width, variable.name, value_width,
+               variable.value ? variable.value : "-", default_width, variable.default_value, variable.meaning);
+}
+
+static void print_env_json(void) {
+    kolo_variable variable;
+    fputs("  \"env\": [", stdout);
+    for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
+        printf("%s\n    {\"name\": ", i ? "," : "");
+        print_json_string(variable.name);
+        fputs(", \"value\": ", stdout);
+        print_json_string(variable.value);
+        fputs(", \"default\": ", stdout);
+        print_json_string(variable.default_value);
+        fputs(", \"meaning\": ", stdout);
+        print_json_string(variable.meaning);
+        putchar('}');
+    }
+    puts("\n  ]");
+}
+
+static void print_help(void) {
+    puts("usage: kolo-info [OPTION...]\n"
+         "\n"
+         "Prints the version, what kolo sees of this machine, and which algorithm an all-reduce would use.\n"
+         "\n"
+         "  --ranks N   show the plan for N ranks (default: as many as CPUs are allowed)\n"
+         "  --env       show every environment variable that kolo reads, and nothing else\n"
+         "  --json      print one JSON object\n"
+         "  --version   print the version\n"
+         "  --help      print this\n"
+         "\n"
+         "Exit status: 0; 1 where the machine or the plan cannot be read; 2 for a wrong option.\n"
+         "\n"
+         "example: kolo-info --ranks 8 --json | python3 -m json.tool");
+}
+
+static int parse_ranks(const char *text) {
+    char *end = NULL;
+    errno = 0;
+    long ranks = strtol(text, &end, 10);
+    if (errno || end == text || *end || ranks < 1 || ranks > KOLO_RANKS_MAX) {
+        fprintf(stderr, "kolo-info: --ranks %s: give a number from 1 to %d\n", text, KOLO_RANKS_MAX);
+        exit(EXIT_USAGE);
+    }
+    return (int)ranks;
+}
+
+static settings parse_arguments(int argc, char **argv) {
+    static const struct option options[] = {
+        {"ranks", required_argument, NULL, 'r'}, {"env", no_argument, NULL, 'e'},  {"json", no_argument, NULL, 'j'},
+        {"version", no_argument, NULL, 'v'},     {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    settings chosen = {0};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 'r':
+            chosen.ranks = parse_ranks(optarg);
+            break;
+        case 'e':
+            chosen.env_only = true;
+            break;
+        case 'j':
+            chosen.json = true;
+            break;
+        case 'v':
+            printf("kolo-info %s\n", kolo_version());
+            exit(EXIT_SUCCESS);
+        case 'h':
+            print_help();
+            exit(EXIT_SUCCESS);
+        default:
+            fputs("kolo-info: see kolo-info --help\n", stderr);
+            exit(EXIT_USAGE);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "kolo-info: unexpected argument %s; see kolo-info --help\n", argv[optind]);
+        exit(EXIT_USAGE);
+    }
+    return chosen;
+}
+
+/* Asks for everything before a line is printed, so that an error leaves no half of a report. */
+static int gather(report *seen, int ranks) {
+    *seen = (report){.machine.machine_bytes = sizeof(kolo_machine)};
+    if (kolo_machine_query(&seen->machine) < 0) {
+        fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
+        return -1;
+    }
+    seen->ranks = ranks ? ranks : (int)seen->machine.cpus_allowed;
+    if (seen->ranks > KOLO_RANKS_MAX)
+        seen->ranks = KOLO_RANKS_MAX;
+    size_t bytes = 8;
+    for (int i = 0; i < PLANS; i++, bytes *= 4) {
+        size_t count = bytes / kolo_dtype_bytes(KOLO_F32);
+        seen->plan_bytes[i] = bytes;
+        seen->plans[i].plan_bytes = sizeof(kolo_plan);
+        if (kolo_plan_query(&seen->plans[i], NULL, seen->ranks, count, KOLO_F32, KOLO_SUM) < 0) {
+            fprintf(stderr, "kolo-info: no plan for %d ranks and %zu bytes: %s\n", seen->ranks, bytes,
+                    kolo_error_message());
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void print_table(const report *seen) {
+    printf("kolo %s\n", kolo_version());
+    print_machine(&seen->machine);
+    print_plans(seen);
+}
+
+static void print_json(const report *seen) {
+    printf("{\n  \"version\": \"%s\",\n", kolo_version());
+    if (seen) {
+        print_machine_json(&seen->machine);
+        print_plans_json(seen);
+    }
+    print_env_json();
+    puts("}");
+}
+
+int main(int argc, char **argv) {
+    settings chosen = parse_arguments(argc, argv);
+    report seen;
+    if (!chosen.env_only && gather(&seen, chosen.ranks) < 0)
+        return EXIT_FAILURE;
+
+    if (chosen.json)
+        print_json(chosen.env_only ? NULL : &seen);
+    else if (chosen.env_only)
+        print_env();
+    else
+        print_table(&seen);
+
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("kolo-info: cannot write the report");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

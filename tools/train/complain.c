@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "complain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int complain(const kolo_comm *comm, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (kolo_comm_size(comm) > 1)
+        fprintf(stderr, "kolo-train: rank %d: %s\n", kolo_comm_rank(comm), text);
+    else
+        fprintf(stderr, "kolo-train: %s\n", text);
+    return -1;
+}
+
+int complain_kolo(const kolo_comm *comm, const char *what) {
+    kolo_failure failure;
+    int told_elsewhere = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK &&
+                         failure.reporter != kolo_comm_rank(comm);
+    if (!told_elsewhere)
+        fprintf(stderr, "kolo-train: %s: %s\n", what, kolo_error_message()); /* which names the rank */
+    return -1;
+}

@@ -1,0 +1,29 @@
+/* Labelled rows of numbers, and their division into what is learned from and what is tested on. */
+#ifndef KOLO_TRAIN_DATASET_H
+#define KOLO_TRAIN_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dataset {
+    size_t rows;
+    size_t features;
+    size_t classes;
+    float *inputs;   /* rows x features, row by row */
+    int32_t *labels; /* rows; 0 .. classes-1 */
+} dataset;
+
+/* Allocates room for data.rows x data.features; what it holds is undefined. Returns 0, or -1 when memory is short. */
+int dataset_allocate(dataset *data);
+void dataset_free(dataset *data);
+
+/* Reads a CSV file: a row a line, the features and then the label, an integer from 0; no header line. Returns 0, or -1
+ * with the reason in words in `reason`. */
+int dataset_read(dataset *data, const char *path, char *reason, size_t reason_bytes);
+
+/* Deals the rows out to *train and *test: one in five, chosen at random but always the same, is for testing. The
+ * inputs of both are divided by the largest magnitude found in the training rows. Returns 0, or -1 when memory is
+ * short. */
+int dataset_split(const dataset *all, dataset *train, dataset *test);
+
+#endif

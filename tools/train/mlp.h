@@ -1,0 +1,46 @@
+/* A classifier of three dense layers, with ReLU between them and softmax at the end. All parameters lie in one flat
+ * array, and so does their gradient: that is what makes averaging over ranks a single all-reduce. */
+#ifndef KOLO_TRAIN_MLP_H
+#define KOLO_TRAIN_MLP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MLP_LAYERS = 3 };
+
+typedef struct mlp_layer {
+    size_t inputs;
+    size_t outputs;
+    size_t weights;  /* where in the parameters its inputs x outputs matrix begins, row by row */
+    size_t biases;   /* and its vector of outputs */
+    float *values;   /* rows_max x outputs: what it computed last */
+    float *gradient; /* rows_max x outputs: of the loss, with respect to that */
+} mlp_layer;
+
+typedef struct mlp {
+    size_t rows_max; /* rows that one call can take */
+    size_t parameters_count;
+    float *parameters;
+    mlp_layer layers[MLP_LAYERS];
+} mlp;
+
+/* Sets up the layers features - hidden - hidden - classes, with all parameters 0. Returns 0, or -1 when memory is
+ * short. */
+int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max);
+void mlp_destroy(mlp *model);
+
+/* Draws the weights at random, scaled to their layer's inputs (He et al. 2015); biases are 0. */
+void mlp_initialize(mlp *model, uint64_t seed);
+
+/* Sum over the rows of each one's cross-entropy loss. Fills gradient[0 .. parameters_count-1] with the gradient of
+ * that sum times `scale`. 0 rows are fine: their gradient is 0. */
+double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient);
+
+/* How many of the rows are classified right. */
+size_t mlp_correct(mlp *model, const float *inputs, const int32_t *labels, size_t rows);
+
+/* Keeps the BLAS library to the calling thread: with a rank on each core, threads beside it would only get in the
+ * way of the other ranks. */
+void mlp_use_one_thread(void);
+
+#endif

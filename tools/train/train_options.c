@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: kolo-train [options]\n"
+    "       kolorun -n RANKS kolo-train [options]\n"
+    "\n"
+    "Trains a neural network to tell handwritten digits, on as many processes as it is started with. Each takes its\n"
+    "share of every batch; kolo_allreduce sums their gradients. Then it checks that all processes ended with the same\n"
+    "parameters to the last bit, and trains once more in one process to compare the losses and the time.\n"
+    "\n"
+    "  --data FILE    CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0);\n"
+    "                 no header line. One row in five is kept for testing, always the same ones.\n"
+    "                 Default: ../share/kolo/digits.csv from this program's folder. tools/quickstart puts the digits\n"
+    "                 there, tools/train/fetch-digits wherever it is told to.\n"
+    "  --epochs N     passes over the training rows (default 30)\n"
+    "  --steps N      stop after that many batches, if the epochs have more\n"
+    "  --batch N      rows of a batch, all processes together; at least one for each (default 256)\n"
+    "  --hidden N     width of the two hidden layers (default 1024)\n"
+    "  --rate X       learning rate (default 0.1)\n"
+    "  --seed N       draws the first weights and the order of the rows (default 1)\n"
+    "  --no-compare   leave out the run in one process, as is always done with one rank\n"
+    "  --json FILE    also write all figures, with each step's loss, to FILE\n"
+    "  --quiet        print the summary only\n"
+    "  -h, --help     print this\n"
+    "  --version      print kolo's version\n"
+    "\n"
+    "Rank 0 reads the file, and its options count for all. While it trains alone the others wait, for an epoch at a\n"
+    "time; should one take more than five minutes, set KOLO_TIMEOUT_MS.\n"
+    "Exit code: 0 on success; 1 when training failed, the processes' parameters differ or the losses are not those of\n"
+    "one process; 2 when the command line is wrong.\n"
+    "\n"
+    "examples:\n"
+    "  kolorun -n 4 kolo-train\n"
+    "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --epochs 10 --json result.json\n"
+    "  mpirun -n 2 kolo-train --no-compare\n";
+
+void train_options_help(FILE *to) {
+    fputs(help, to);
+}
+
+enum option_code {
+    OPTION_DATA = 256,
+    OPTION_EPOCHS,
+    OPTION_STEPS,
+    OPTION_BATCH,
+    OPTION_HIDDEN,
+    OPTION_RATE,
+    OPTION_SEED,
+    OPTION_NO_COMPARE,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_HELP,
+    OPTION_VERSION
+};
+
+static const struct option long_options[] = {
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"epochs", required_argument, NULL, OPTION_EPOCHS},
+    {"steps", required_argument, NULL, OPTION_STEPS},
+    {"batch", required_argument, NULL, OPTION_BATCH},
+    {"hidden", required_argument, NULL, OPTION_HIDDEN},
+    {"rate", required_argument, NULL, OPTION_RATE},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"no-compare", no_argument, NULL, OPTION_NO_COMPARE},
+    {"json", required_argument, NULL, OPTION_JSON},
+    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+/* Where a mistake's description goes. */
+typedef struct mistake {
+    char *reason;
+    size_t reason_bytes;
+} mistake;
+
+__attribute__((format(printf, 2, 3))) static int wrong(const mistake *to, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(to->reason, to->reason_bytes, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static int read_integer(const char *name, uint64_t min, uint64_t max, uint64_t *value, const mistake *to) {
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(optarg, &end, 10);
+    if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || errno != 0 || number < min || number > max)
+        return wrong(to, "--%s '%s' is not an integer from %llu to %llu", name, optarg, (unsigned long long)min,
+                     (unsigned long long)max);
+    *value = number;
+    return 0;
+}
+
+static int read_count(const char *name, size_t max, size_t *count, const mistake *to) {
+    uint64_t value = 0;
+    if (read_integer(name, 1, max, &value, to) < 0)
+        return -1;
+    *count = (size_t)value;
+    return 0;
+}
+
+static int read_rate(double *rate, const mistake *to) {
+    char *end;
+    *rate = strtod(optarg, &end);
+    if (end == optarg || *end != '\0' || !isfinite(*rate) || *rate <= 0 || *rate > 100)
+        return wrong(to, "--rate '%s' is not a number above 0 and up to 100", optarg);
+    return 0;
+}
+
+static int take_option(train_options *options, int code, const mistake *to) {
+    switch (code) {
+    case OPTION_DATA:
+        options->data_path = optarg;
+        return 0;
+    case OPTION_EPOCHS:
+        return read_count("epochs", 100000, &options->epochs, to);
+    case OPTION_STEPS:
+        return read_count("steps", 1000000000, &options->steps_max, to);
+    case OPTION_BATCH:
+        return read_count("batch", 1000000, &options->batch_rows, to);
+    case OPTION_HIDDEN:
+        return read_count("hidden", 16384, &options->hidden, to);
+    case OPTION_RATE:
+        return read_rate(&options->rate, to);
+    case OPTION_SEED:
+        return read_integer("seed", 0, UINT64_MAX, &options->seed, to);
+    case OPTION_NO_COMPARE:
+        options->compare = 0;
+        return 0;
+    case OPTION_JSON:
+        options->json_path = optarg;
+        return 0;
+    default:
+        options->quiet = 1;
+        return 0;
+    }
+}
+
+/* getopt's account of a mistake, in words. */
+static void explain(int code, const char *argument, const mistake *to) {
+    if (code == ':')
+        wrong(to, "'%s' needs a value", argument);
+    else if (optopt == 0)
+        wrong(to, "there is no option '%s'", argument);
+    else if (optopt < OPTION_DATA)
+        wrong(to, "there is no option '-%c'", optopt);
+    else
+        wrong(to, "'%s': that option takes no value", argument);
+}
+
+train_request train_options_parse(train_options *options, int argc, char **argv, char *reason, size_t reason_bytes) {
+    const mistake to = {reason, reason_bytes};
+    *options = (train_options){
+        .epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1, .compare = 1};
+    opterr = 0; /* the messages are ours, so that one rank can tell them for all */
+    int code;
+    while ((code = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
+        if (code == OPTION_HELP || code == 'h')
+            return TRAIN_HELP;
+        if (code == OPTION_VERSION)
+            return TRAIN_VERSION;
+        if (code == ':' || code == '?') {
+            explain(code, argv[optind - 1], &to);
+            return TRAIN_MISTAKE;
+        }
+        if (take_option(options, code, &to) < 0)
+            return TRAIN_MISTAKE;
+    }
+    if (optind < argc) {
+        wrong(&to, "'%s' is not an option", argv[optind]);
+        return TRAIN_MISTAKE;
+    }
+    return TRAIN_RUN;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train_report.h"
+
+#include <errno.h>
+
+static double accuracy(const trainer *t, const epoch_result *result) {
+    return (double)result->test_correct / (double)t->test->rows;
+}
+
+void train_report_heading(const trainer *t, const char *data_path) {
+    size_t parameters = t->model.parameters_count;
+    printf("data    %s: %zu rows to train, %zu to test\n", data_path, t->train->rows, t->test->rows);
+    printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
+           t->train->features, t->options->hidden, t->options->hidden, t->train->classes, parameters,
+           (double)(parameters + 1) * sizeof(float) / 1e6);
+    printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n\n", kolo_comm_size(t->comm),
+           t->options->batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
+    printf("%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
+    fflush(stdout);
+}
+
+void train_report_epoch(const trainer *t) {
+    const epoch_result *result = &t->results[t->epochs - 1];
+    printf("%4zu/%-4zu  %9.6f  %7.2f %%  %10.0f  %8.1f %%\n", t->epochs, t->epochs_planned, result->loss,
+           100 * accuracy(t, result), (double)result->samples / result->seconds,
+           100 * result->allreduce_seconds / result->seconds);
+    fflush(stdout);
+}
+
+/* The whole run's figures: sums over the epochs, and the last one's loss and test. */
+static epoch_result total(const trainer *t) {
+    epoch_result sum = t->results[t->epochs - 1];
+    for (size_t epoch = 0; epoch + 1 < t->epochs; epoch++) {
+        sum.samples += t->results[epoch].samples;
+        sum.seconds += t->results[epoch].seconds;
+        sum.allreduce_seconds += t->results[epoch].allreduce_seconds;
+    }
+    return sum;
+}
+
+static void print_comparison(const comparison *c, int ranks) {
+    if (!c->same)
+        printf("  one process    ANOTHER LOSS CURVE: the first %d steps' losses differ by %.1e (allowed %.0e)\n",
+               COMPARISON_STEPS, c->early_difference_max, COMPARISON_TOLERANCE);
+    else if (c->difference_max <= COMPARISON_TOLERANCE)
+        printf("  one process    same loss curve: no step's loss differs by more than %.1e (step %zu)\n",
+               c->difference_max, c->step_of_max);
+    else
+        printf("  one process    same first %d steps (%.1e); then rounding grew, as it can at a high --rate (%.1e at "
+               "step %zu)\n",
+               COMPARISON_STEPS, c->early_difference_max, c->difference_max, c->step_of_max);
+    printf("  speedup        %.2f with %d rank%s: %.2f s, one process %.2f s\n", c->seconds_alone / c->seconds_together,
+           ranks, ranks == 1 ? "" : "s", c->seconds_together, c->seconds_alone);
+}
+
+void train_report_summary(const train_report *report) {
+    const trainer *t = report->trainer;
+    epoch_result run = total(t);
+    int ranks = kolo_comm_size(t->comm);
+    printf("\ntraining summary\n");
+    printf("  loss           %.6f after %zu step%s\n", run.loss, run.steps, run.steps == 1 ? "" : "s");
+    printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * accuracy(t, &run),
+           run.test_correct, t->test->rows);
+    printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run.samples / run.seconds,
+           100 * run.allreduce_seconds / run.seconds);
+    printf("  replicas       %s: %zu parameters on %d rank%s\n",
+           report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
+           ranks == 1 ? "" : "s");
+    if (report->compared != NULL)
+        print_comparison(report->compared, ranks);
+    fflush(stdout);
+}
+
+static void json_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(file, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            fprintf(file, "\\u%04x", (unsigned)*text);
+        else
+            fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void json_epochs(FILE *file, const trainer *t) {
+    fprintf(file, "  \"epochs\": [\n");
+    for (size_t epoch = 0; epoch < t->epochs; epoch++) {
+        const epoch_result *r = &t->results[epoch];
+        fprintf(file,
+                "    {\"steps\": %zu, \"samples\": %zu, \"loss\": %.9g, \"test_accuracy\": %.9g, \"seconds\": %.9g, "
+                "\"allreduce_seconds\": %.9g}%s\n",
+                r->steps, r->samples, r->loss, accuracy(t, r), r->seconds, r->allreduce_seconds,
+                epoch + 1 < t->epochs ? "," : "");
+    }
+    fprintf(file, "  ],\n");
+}
+
+static void json_comparison(FILE *file, const comparison *c) {
+    fprintf(file,
+            "  \"one_process\": {\"same\": %s, \"early_difference_max\": %.9g, \"difference_max\": %.9g, "
+            "\"step_of_max\": %zu, \"seconds\": %.9g, \"speedup\": %.9g, \"test_accuracy\": %.9g},\n",
+            c->same ? "true" : "false", c->early_difference_max, c->difference_max, c->step_of_max, c->seconds_alone,
+            c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
+}
+
+int train_report_json(const train_report *report, FILE *file) {
+    const trainer *t = report->trainer;
+    epoch_result run = total(t);
+    fprintf(file, "{\n  \"data\": ");
+    json_string(file, report->data_path);
+    fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
+    fprintf(file, "  \"ranks\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
+            kolo_comm_size(t->comm), t->options->batch_rows, t->options->hidden, t->options->rate,
+            (unsigned long long)t->options->seed);
+    fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
+            (t->model.parameters_count + 1) * sizeof(float), t->steps);
+    fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,
+            accuracy(t, &run), (double)run.samples / run.seconds);
+    fprintf(file, "\"seconds\": %.9g, \"allreduce_seconds\": %.9g,\n", run.seconds, run.allreduce_seconds);
+    fprintf(file, "  \"replicas_identical\": %s,\n", report->identical ? "true" : "false");
+    if (report->compared != NULL)
+        json_comparison(file, report->compared);
+    json_epochs(file, t);
+    fprintf(file, "  \"losses\": [");
+    for (size_t step = 0; step < t->steps; step++)
+        fprintf(file, "%s%.9g", step == 0 ? "" : ", ", (double)t->losses[step]);
+    fprintf(file, "]\n}\n");
+    if (fflush(file) == 0 && !ferror(file))
+        return 0;
+    errno = errno != 0 ? errno : EIO;
+    return -1;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer.h"
+
+#include "complain.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const float momentum = 0.9F;
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Rank r of n takes items share(r) .. share(r + 1) - 1 of `count`: shares differ by at most one item. */
+static size_t share(size_t count, int rank, int ranks) {
+    return count * (size_t)rank / (size_t)ranks;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static int allocate(trainer *t) {
+    size_t rows = t->options->batch_rows / (size_t)kolo_comm_size(t->comm) + 1;
+    if (mlp_create(&t->model, t->train->features, t->options->hidden, t->train->classes, rows) < 0)
+        return -1;
+    t->gradient = calloc(t->model.parameters_count + 1, sizeof(*t->gradient));
+    t->velocity = calloc(t->model.parameters_count, sizeof(*t->velocity));
+    t->order = calloc(t->train->rows, sizeof(*t->order));
+    t->inputs = calloc(rows * t->train->features, sizeof(*t->inputs));
+    t->labels = calloc(rows, sizeof(*t->labels));
+    t->losses = calloc(t->steps_planned, sizeof(*t->losses));
+    t->results = calloc(t->epochs_planned, sizeof(*t->results));
+    int complete = t->gradient != NULL && t->velocity != NULL && t->order != NULL && t->inputs != NULL &&
+                   t->labels != NULL && t->losses != NULL && t->results != NULL;
+    return complete ? 0 : -1;
+}
+
+int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
+                   const dataset *test) {
+    size_t steps_of_epoch = (train->rows + options->batch_rows - 1) / options->batch_rows;
+    size_t steps = smaller(options->steps_max, steps_of_epoch * options->epochs);
+    *t = (trainer){.comm = comm,
+                   .options = options,
+                   .train = train,
+                   .test = test,
+                   .steps_planned = steps,
+                   .epochs_planned = (steps + steps_of_epoch - 1) / steps_of_epoch};
+    int rc = allocate(t);
+    if (rc < 0)
+        complain(comm, "not enough memory for a model with hidden layers of %zu", options->hidden);
+    if (rc == 0 && kolo_comm_rank(comm) == 0)
+        mlp_initialize(&t->model, options->seed);
+    if (rc == 0 && kolo_broadcast(comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0) < 0)
+        rc = complain_kolo(comm, "cannot share the first weights");
+    if (rc < 0)
+        trainer_destroy(t);
+    return rc;
+}
+
+void trainer_destroy(trainer *t) {
+    mlp_destroy(&t->model);
+    free(t->gradient);
+    free(t->velocity);
+    free(t->order);
+    free(t->inputs);
+    free(t->labels);
+    free(t->losses);
+    free(t->results);
+    *t = (trainer){0};
+}
+
+static void gather_rows(trainer *t, const size_t *rows, size_t count) {
+    size_t features = t->train->features;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(t->inputs + i * features, t->train->inputs + rows[i] * features, features * sizeof(*t->inputs));
+        t->labels[i] = t->train->labels[rows[i]];
+    }
+}
+
+static void descend(trainer *t) {
+    float *restrict parameters = t->model.parameters;
+    float *restrict velocity = t->velocity;
+    const float *restrict gradient = t->gradient;
+    const float rate = (float)t->options->rate;
+    for (size_t i = 0; i < t->model.parameters_count; i++) {
+        velocity[i] = momentum * velocity[i] + gradient[i];
+        parameters[i] -= rate * velocity[i];
+    }
+}
+
+/* One batch: rows[0 .. count-1] of the training rows, of which this rank works on its share. */
+static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *result) {
+    int rank = kolo_comm_rank(t->comm);
+    int ranks = kolo_comm_size(t->comm);
+    size_t first = share(count, rank, ranks);
+    size_t mine = share(count, rank + 1, ranks) - first;
+    gather_rows(t, rows + first, mine);
+
+    /* Each rank divides by the rows of the whole batch, so that the ranks' sum is the batch's mean, however unevenly
+     * the rows are dealt out. The loss travels with the gradient: one all-reduce a step. */
+    float *loss = t->gradient + t->model.parameters_count;
+    double loss_sum = mlp_gradient(&t->model, t->inputs, t->labels, mine, 1.0F / (float)count, t->gradient);
+    *loss = (float)(loss_sum / (double)count);
+
+    double before_s = now_s();
+    if (kolo_allreduce(t->comm, t->gradient, t->gradient, t->model.parameters_count + 1, KOLO_F32, KOLO_SUM) < 0)
+        return complain_kolo(t->comm, "cannot sum the gradients");
+    result->allreduce_seconds += now_s() - before_s;
+
+    descend(t);
+    t->losses[t->steps++] = *loss;
+    result->loss += (double)*loss * (double)count;
+    result->samples += count;
+    if (isfinite(*loss))
+        return 0;
+    if (rank == 0)
+        complain(t->comm, "the loss of step %zu is not finite: training diverged; try a smaller --rate than %g",
+                 t->steps, t->options->rate);
+    return -1;
+}
+
+/* Each rank tests its share of the testing rows. The times are averaged on the way. */
+static int finish_epoch(trainer *t, epoch_result *result) {
+    int rank = kolo_comm_rank(t->comm);
+    int ranks = kolo_comm_size(t->comm);
+    size_t first = share(t->test->rows, rank, ranks);
+    size_t mine = share(t->test->rows, rank + 1, ranks) - first;
+    size_t correct = mlp_correct(&t->model, t->test->inputs + first * t->test->features, t->test->labels + first, mine);
+
+    double sums[3] = {(double)correct, result->seconds, result->allreduce_seconds};
+    if (kolo_allreduce(t->comm, sums, sums, 3, KOLO_F64, KOLO_SUM) < 0)
+        return complain_kolo(t->comm, "cannot sum the test results");
+    result->test_correct = (size_t)sums[0];
+    result->seconds = sums[1] / ranks;
+    result->allreduce_seconds = sums[2] / ranks;
+    result->loss /= (double)result->samples;
+    result->steps = t->steps;
+    return 0;
+}
+
+int trainer_run_epoch(trainer *t) {
+    epoch_result *result = &t->results[t->epochs];
+    random_stream stream = random_begin(t->options->seed, 1 + t->epochs);
+    random_permutation(&stream, t->order, t->train->rows); /* the same on every rank */
+
+    double start_s = now_s();
+    for (size_t row = 0; row < t->train->rows && t->steps < t->steps_planned; row += t->options->batch_rows) {
+        size_t count = smaller(t->options->batch_rows, t->train->rows - row);
+        if (run_step(t, t->order + row, count, result) < 0)
+            return -1;
+    }
+    result->seconds = now_s() - start_s;
+    if (finish_epoch(t, result) < 0)
+        return -1;
+    t->epochs++;
+    return 0;
+}

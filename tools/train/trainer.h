@@ -1,0 +1,53 @@
+/* Data-parallel training, seen from one rank. Every rank holds the whole model. In each step all take their share of
+ * the same batch, kolo_allreduce sums their gradients, and each applies the sum to its own copy: since the sum has the
+ * same bits everywhere, the copies stay the same. */
+#ifndef KOLO_TRAIN_TRAINER_H
+#define KOLO_TRAIN_TRAINER_H
+
+#include "kolo.h"
+
+#include "dataset.h"
+#include "mlp.h"
+#include "train_options.h"
+
+/* What one pass over the training rows came to; the same on every rank. */
+typedef struct epoch_result {
+    size_t steps; /* done so far, in all epochs */
+    size_t samples;
+    double loss;              /* mean over the samples, each taken as its step came to it */
+    size_t test_correct;      /* of the testing rows */
+    double seconds;           /* of training, without the test; mean over the ranks, like the next */
+    double allreduce_seconds; /* of that in all-reduce, waiting for slower ranks included */
+} epoch_result;
+
+typedef struct trainer {
+    kolo_comm *comm;
+    const train_options *options;
+    const dataset *train;
+    const dataset *test;
+
+    mlp model;
+    float *gradient; /* of the parameters, and then one more number: the loss */
+    float *velocity; /* the running sum of gradients that momentum steps along */
+
+    size_t *order;   /* in which this epoch takes the training rows */
+    float *inputs;   /* this rank's share of the batch */
+    int32_t *labels; /* likewise */
+
+    size_t steps_planned;
+    size_t steps;
+    float *losses; /* of each step: the batch's mean before the step */
+    size_t epochs_planned;
+    size_t epochs;
+    epoch_result *results; /* of each epoch */
+} trainer;
+
+/* Prepares a run and gives every rank rank 0's first weights. Returns 0, or -1 having said why. */
+int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
+                   const dataset *test);
+void trainer_destroy(trainer *t);
+
+/* Trains for one epoch, or what is left of the steps planned, and tests. Returns 0, or -1 having said why. */
+int trainer_run_epoch(trainer *t);
+
+#endif
