@@ -21,8 +21,9 @@ enum {
 };
 
 int kolo_process_read(uint32_t pid, struct kolo_process *process) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    char path[64], text[1024];
+    /* By way of the main thread: under qemu-user, which makes up /proc/<own pid>/stat, that one tells the truth. */
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT && access("/proc/self/stat", F_OK) == 0 ? -ESRCH : -EIO;

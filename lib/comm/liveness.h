@@ -15,7 +15,7 @@ struct kolo_process {
     char name[32];
 };
 
-/* Reads /proc/<pid>/stat. -ESRCH: no such process; another negative errno: cannot be read. */
+/* Reads what /proc says of a process. -ESRCH: no such process; another negative errno: cannot be read. */
 int kolo_process_read(uint32_t pid, struct kolo_process *process);
 
 /* The caller's start time; 0 where /proc does not tell, which then counts as any. */
