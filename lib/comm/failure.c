@@ -45,6 +45,11 @@ static void describe_call(uint64_t call, char *text, size_t text_bytes) {
         snprintf(text, text_bytes, "%s", name);
 }
 
+/* What call number `call` of `rank` was, if it is one of its recent ones. */
+static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
+    return kolo_load_acquire(&comm->segment.signals[rank].recent[call % KOLO_RECENT_CALLS]);
+}
+
 static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *failure) {
     const struct kolo_shared_member *reporter = &comm->segment.members[reporter_of(word) % comm->size];
     const struct kolo_shared_member *culprit = &comm->segment.members[rank_of(word) % comm->size];
@@ -71,8 +76,8 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
         break;
     case KOLO_ERR_MISMATCH: {
         char their_call[80], own_call[80];
-        const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[failure->rank].call);
-        const uint64_t own = kolo_load_acquire(&comm->segment.signals[failure->reporter].call);
+        const uint64_t theirs = call_of(comm, (uint32_t)failure->rank, failure->call);
+        const uint64_t own = call_of(comm, (uint32_t)failure->reporter, failure->call);
         describe_call(theirs, their_call, sizeof their_call);
         describe_call(own, own_call, sizeof own_call);
         snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
@@ -115,14 +120,28 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     return adopt(comm);
 }
 
-/* True if `peer` is in this rank's call by number, and makes another one. */
+/* True if `peer` has begun the call of this rank's number, and it was another one. What it shows of that call cannot be
+ * of a later one, since it is never KOLO_RECENT_CALLS ahead. */
 static bool differs(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[peer];
-    if (kolo_load_acquire(&signal->calls) != comm->calls) /* pairs with kolo_call_begin */
-        return false;
-    /* If it has begun a later call since, it has published all of this one before (release), and the look at the flag
-     * that comes after this one finds that. */
-    return kolo_load_acquire(&signal->call) != comm->call && kolo_load_acquire(&signal->calls) == comm->calls;
+    return kolo_load_acquire(&signal->calls) >= comm->calls && /* pairs with kolo_call_begin */
+           call_of(comm, peer, comm->calls) != comm->call;
+}
+
+/* The rank that has got least far: fewest calls, then fewest steps; `peer` among equals. Whoever waits at the deadline
+ * may wait for one that waits itself. */
+static uint32_t furthest_behind(const kolo_comm *comm, uint32_t peer) {
+    const struct kolo_shared_signal *signals = comm->segment.signals;
+    uint32_t last = peer;
+    uint64_t last_calls = kolo_load_acquire(&signals[peer].calls);
+    uint64_t last_step = kolo_load_acquire(&signals[peer].progress);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const uint64_t calls = kolo_load_acquire(&signals[rank].calls);
+        const uint64_t step = kolo_load_acquire(&signals[rank].progress);
+        if (calls < last_calls || (calls == last_calls && step < last_step))
+            last = rank, last_calls = calls, last_step = step;
+    }
+    return last;
 }
 
 /* What keeps `wait` from ending, and which rank is to blame. */
@@ -139,7 +158,10 @@ static int find_cause(kolo_comm *comm, const struct kolo_wait *wait, uint32_t *c
             return KOLO_ERR_PEER_DEAD;
         }
     }
-    return wait->waited_ns >= comm->waiter.timeout_ns ? KOLO_ERR_TIMEOUT : 0;
+    if (wait->waited_ns < comm->waiter.timeout_ns)
+        return 0;
+    *culprit = furthest_behind(comm, wait->peer);
+    return KOLO_ERR_TIMEOUT;
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {

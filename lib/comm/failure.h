@@ -6,7 +6,7 @@
  *   a process has ended and not left      -> PEER_DEAD, that rank
  *   `peer` has left (destroyed) properly  -> PEER_DEAD, `peer`
  *   `peer` is in the call of the same number, and that is a different call -> MISMATCH, `peer`
- *   the deadline has passed               -> TIMEOUT, `peer`
+ *   the deadline has passed               -> TIMEOUT, the rank that is furthest behind
  * It looks at the flag once more before it believes any but the first: what `peer` published before it died or left
  * still counts. */
 #ifndef KOLO_COMM_FAILURE_H

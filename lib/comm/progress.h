@@ -35,7 +35,8 @@ static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, 
     comm->calls++;
     comm->call = kolo_call_word(collective, dtype, op, root, count);
     comm->stamp = (comm->stamp ^ comm->call) * UINT64_C(0x9e3779b97f4a7c15); /* odd: a difference never goes away */
-    kolo_store_release(&comm->signal->call, comm->call); /* pairs with failure.c's look, as does the next */
+    /* Pairs with failure.c's look, as does the next. */
+    kolo_store_release(&comm->signal->recent[comm->calls % KOLO_RECENT_CALLS], comm->call);
     kolo_store_release(&comm->signal->calls, comm->calls);
 }
 

@@ -9,9 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Kernels are made of small functions of constants, which vanish. Without optimisation nothing would, and all of them
- * in each place where they are used would take compilers many minutes. */
-#ifdef __OPTIMIZE__
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+
+/* Kernels are made of small functions of constants, which vanish. Unoptimised or with a sanitizer's checks they would
+ * not, and putting all of them wherever they are used would take compilers minutes. */
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define ALWAYS_INLINE inline

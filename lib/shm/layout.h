@@ -30,6 +30,7 @@
 #define KOLO_LAYOUT       1u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
+#define KOLO_RECENT_CALLS 8                            /* calls that a rank shows; a power of two above KOLO_STAMPS */
 #define KOLO_LINES        8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD 56                           /* bytes of a line behind its round */
 
@@ -123,8 +124,8 @@ struct kolo_shared_signal {
 
     /* The line that peers look at only when a wait gets long. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls; /* collectives begun; written after call */
-    kolo_atomic_u64 call;  /* what the last one is, see comm/failure.h */
+    kolo_atomic_u64 calls;                     /* collectives begun; written after recent */
+    kolo_atomic_u64 recent[KOLO_RECENT_CALLS]; /* [c % KOLO_RECENT_CALLS]: what call c is, see comm/failure.h */
 };
 
 /* A cache line that carries its own sequence number, see algo/oneshot.c. Its owner writes it; all read it. */
@@ -145,6 +146,7 @@ static_assert(offsetof(struct kolo_shared_header, failure) == KOLO_LINE_BYTES, "
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, stamps) + 8 * KOLO_STAMPS <= 64, "progress and stamps in one line");
+static_assert(KOLO_RECENT_CALLS > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no rank is further ahead of another");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
 
 /* Where the parts of a segment begin, in bytes from its start. */
