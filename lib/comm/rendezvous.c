@@ -58,21 +58,35 @@ int kolo_job_timeout(const struct kolo_job *job) {
                      job->rank, missing, ms, job->path[0] ? "; waited at " : "", job->path, job->ranks);
 }
 
+/* The published word: the negated status, the rank at fault and the reporter. */
+static void publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
+    kolo_compare_and_swap(&job->header->failure, 0, (uint64_t)-status << 32 | culprit << 16 | job->rank);
+}
+
 int kolo_job_fail(struct kolo_job *job, int status) {
     if (job->header)
-        kolo_compare_and_swap(&job->header->failure, 0, (uint64_t)-status << 32 | job->rank);
+        publish_failure(job, status, job->rank);
     return status;
 }
 
+static int fail_dead(const struct kolo_job *job, uint32_t rank) {
+    return kolo_fail(KOLO_ERR_PEER_DEAD,
+                     "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
+                     ") died while the communicator was being created",
+                     job->rank, rank, job->members[rank % job->ranks].pid);
+}
+
 static int published_failure(const struct kolo_job *job) {
-    uint64_t word = kolo_load_acquire(&job->header->failure); /* pairs with kolo_job_fail */
+    uint64_t word = kolo_load_acquire(&job->header->failure); /* pairs with publish_failure */
     if (word == 0)
         return 0;
     int status = -(int)(word >> 32 & 0xff);
     if (status == KOLO_ERR_TIMEOUT)
         return kolo_job_timeout(job);
+    if (status == KOLO_ERR_PEER_DEAD)
+        return fail_dead(job, word >> 16 & 0xffff);
     return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %u: %s; see that rank's message", job->rank,
-                     (uint32_t)word, kolo_strerror(status));
+                     (uint32_t)(word & 0xffff), kolo_strerror(status));
 }
 
 static int look_at_members(struct kolo_job *job) {
@@ -80,11 +94,10 @@ static int look_at_members(struct kolo_job *job) {
         const struct kolo_job_member *member = &job->members[rank];
         if (rank == job->rank || kolo_load_acquire(&member->epoch) < job->epoch) /* pairs with register_rank */
             continue;
-        if (!kolo_process_alive(member->pid, member->start))
-            return kolo_fail(KOLO_ERR_PEER_DEAD,
-                             "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
-                             ") died while the communicator was being created",
-                             job->rank, rank, member->pid);
+        if (!kolo_process_alive(member->pid, member->start)) {
+            publish_failure(job, KOLO_ERR_PEER_DEAD, rank);
+            return fail_dead(job, rank);
+        }
     }
     return 0;
 }

@@ -59,7 +59,7 @@ struct kolo_job_header {
     /* Rank 0 adds one when all ranks of a creation are attached. */
     KOLO_ALIGNED kolo_atomic_u64 complete;
 
-    /* Any rank, by compare-and-swap from 0: the first creation failure, as status << 32 | rank. */
+    /* Any rank, by compare-and-swap from 0: the first creation failure, see comm/rendezvous.c. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
     /* Rank 0 of a creation: end of the last segment. */
