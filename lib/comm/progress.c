@@ -18,7 +18,7 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
         int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, needed, &signal->bell, peer);
         if (rc < 0)
             return rc;
-        comm->peer_steps[peer] = kolo_load_relaxed(&signal->progress);
+        comm->peer_steps[peer] = kolo_load_acquire(&signal->progress); /* may be later than what was waited for */
     }
     return 0;
 }

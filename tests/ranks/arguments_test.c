@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-static char buffer[4096];
+static _Thread_local char buffer[4096];
 
 static bool still_works(const struct rank *rank) {
     int32_t one = 1, sum = 0;
