@@ -7,8 +7,8 @@ static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *so
     for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
         size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
         DTYPE_NAME(widen)(widened, (const char *)source + done * sizeof(ELEMENT), piece);
-        PASTE2(chain_F32, OP)
-        ((char *)acc_out + done * sizeof(float), (const char *)acc_in + done * sizeof(float), widened, piece);
+        const size_t at = done * sizeof(float);
+        F32_NAME(chain)((char *)acc_out + at, (const char *)acc_in + at, widened, piece);
     }
 #else
     const void *const sources[] = {acc_in, source};

@@ -197,7 +197,7 @@ static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, co
     for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
         size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
         DTYPE_NAME(widen)(results, (const char *)source + done * sizeof(ELEMENT), piece);
-        PASTE2(chain_end_F32, OP)(results, NULL, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
+        F32_NAME(chain_end)(results, NULL, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
         DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
         if (copy)
             DTYPE_NAME(narrow)((char *)copy + done * sizeof(ELEMENT), results, piece);

@@ -1,5 +1,5 @@
-/* Arrays of 16-bit floats widened to F32, and narrowed from it, elements in order. What is narrowed holds no NaN but
- * the canonical one. */
+/* The 16-bit floats: a vector of them read as a pair in F32 and packed again, and whole arrays widened and narrowed,
+ * elements in order. What is packed or narrowed holds no NaN but the canonical one. */
 #ifndef KOLO_REDUCE_HALVES_H
 #define KOLO_REDUCE_HALVES_H
 
@@ -13,13 +13,13 @@ static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
     return unpack_F16((const unsigned char *)&some);
 }
 
-/* Even elements first: no lane moves. */
+/* The even elements and the odd ones: so no element changes its lane, neither here nor when they are packed. */
 static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     u32v x = (u32v)load(from, bytes);
     return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};
 }
 
-/* The upper 16 bits of each lane are the nearest bfloat16, ties to even, if it is no NaN or the canonical one. */
+/* The upper 16 bits of each lane become the nearest bfloat16, ties to even; the canonical NaN stays what it is. */
 static ALWAYS_INLINE u32v round_to_bf16(vector x) {
     return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);
 }

@@ -1,6 +1,14 @@
-/* One instance of all kernels. Included once by each instruction set's file, which has defined VECTOR_BYTES, the
- * functions that vector_arithmetic.h asks for, load_partial and store_partial, and the parameters
+/* One instance of all kernels. Included once by each instruction set's file, which has defined what the compiler's
+ * vector extension has no words for,
  *
+ *   load_partial, store_partial    the first bytes of a vector, and nothing beside them
+ *   minimum_f32, maximum_f32       of IEEE 754-2019, but that any NaN may stand for another, and likewise for f64
+ *   canonical_f32                  every NaN becomes the positive quiet one without payload, and likewise for f64
+ *   unpack_F16, pack_F16           VECTOR_BYTES bytes of binary16 from and to a pair, elements in order
+ *
+ * and the parameters
+ *
+ *   VECTOR_BYTES   of one vector
  *   INSTANCE       the kolo_reducer that is defined here
  *   INSTANCE_NAME  its name, a string */
 #include "reduce/halves.h"
@@ -18,13 +26,14 @@ enum {
 
 _Static_assert(KOLO_RANKS_MAX < 1 << TREE_DEPTH_MAX, "a subtree for each bit of the number of sources");
 
-/* What the templates call the functions of a dtype and those of a kernel. */
+/* What the templates call the functions of a dtype and the kernels. */
 #define PASTE3_(a, b, c)  a##_##b##_##c
 #define PASTE3(a, b, c)   PASTE3_(a, b, c)
 #define PASTE2_(a, b)     a##_##b
 #define PASTE2(a, b)      PASTE2_(a, b)
 #define DTYPE_NAME(verb)  PASTE2(verb, DTYPE)
 #define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
+#define F32_NAME(verb)    PASTE3(verb, F32, OP) /* of the same op */
 
 /* KIND, a parameter of dtype_template.h: what a dtype has to be given kernels for. */
 #define UNSIGNED 1 /* integer: all ops */

@@ -1,6 +1,5 @@
 /* What the kernels compute on whole vectors. Each function takes the dtype or op as a constant and is inlined, so that
- * one case of it remains. The including file has defined minimum_f32, maximum_f32, minimum_f64, maximum_f64,
- * unpack_F16 and pack_F16 for its instruction set: the extension has no words for them. */
+ * one case of it remains. */
 #ifndef KOLO_REDUCE_VECTOR_ARITHMETIC_H
 #define KOLO_REDUCE_VECTOR_ARITHMETIC_H
 

@@ -33,7 +33,7 @@ typedef uint64_t u64v __attribute__((vector_size(VECTOR_BYTES)));
 typedef float f32v __attribute__((vector_size(VECTOR_BYTES)));
 typedef double f64v __attribute__((vector_size(VECTOR_BYTES)));
 
-/* A vector of 16-bit floats, widened. Which elements are in which half is the dtype's affair. */
+/* A vector of 16-bit floats, widened. Which elements are in which member is the dtype's affair. */
 typedef struct pair {
     vector first;
     vector second;

@@ -2,12 +2,14 @@
  * ops, numbers of sources, lengths, alignments and aliasing, beside inaccessible pages. */
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -43,11 +45,28 @@ typedef struct test_case {
     bool has_copy;
 } test_case;
 
-static void fail_case(const test_case *test, const char *what, const void *dst) {
-    fail_msg("%s %s %s %s n=%u count=%zu ranks=%u style=%d dst=source %d copy=%d dst %% 64=%u --seed %" PRIu64 ": %s",
+static void describe(const test_case *test, char *text, size_t text_bytes) {
+    snprintf(text, text_bytes, "%s %s %s %s n=%u count=%zu ranks=%u style=%d dst=source %d copy=%d --seed %" PRIu64,
              instance->name, test->kernel, dtype_name(test->dtype), op_name(test->op), test->n, test->count,
-             test->ranks, test->style, test->alias, test->has_copy, (unsigned)((uintptr_t)dst % 64), arguments.seed,
-             what);
+             test->ranks, test->style, test->alias, test->has_copy, arguments.seed);
+}
+
+static void fail_case(const test_case *test, const char *what, const void *buffer) {
+    char text[256];
+    describe(test, text, sizeof text);
+    fail_msg("%s: %s; the buffer's address modulo 64 is %u", text, what, (unsigned)((uintptr_t)buffer % 64));
+}
+
+/* A kernel that leaves its buffers meets an inaccessible page: says which it was. */
+static const test_case *running;
+
+static void report_fault(int signal_number, siginfo_t *info, void *context) {
+    (void)context;
+    char text[256] = "no kernel was running";
+    if (running)
+        describe(running, text, sizeof text);
+    dprintf(STDERR_FILENO, "%s: signal %d at address %p, outside of its buffers\n", text, signal_number, info->si_addr);
+    _exit(1);
 }
 
 /* Compares a destination with what is expected there and looks around it. */
@@ -190,11 +209,13 @@ static void run_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count) {
         return;
     uint64_t state;
     test_case test = make_case(dtype, op, n, count, &state);
+    running = &test;
     run_fold(&test, &state);
     if (n == 2) {
         run_chain(&test, &state);
         run_chain_end(&test, &state);
     }
+    running = NULL;
 }
 
 /* Few sources: every short length. Many: a sample, for they take long. */
@@ -231,6 +252,8 @@ static void sweep(const kolo_reducer *reducer) {
 /* The portable instance is compared with itself too: that shows its aliasing and its bounds. */
 static void test_instances_agree(void **state) {
     (void)state;
+    const struct sigaction on_fault = {.sa_sigaction = report_fault, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(SIGSEGV, &on_fault, NULL), 0);
     const kolo_reducer *reducer;
     for (uint32_t index = 0; (reducer = kolo_reducer_at(kolo_cpu_features(), index)); index++) {
         printf("instance %s\n", reducer->name);
