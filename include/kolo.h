@@ -217,7 +217,7 @@ KOLO_API int kolo_barrier(kolo_comm *comm);
 typedef struct kolo_machine {
     size_t machine_bytes;     /* sizeof(kolo_machine); set by the caller */
     char cpu_model[64];       /* as /proc/cpuinfo has it, else "" */
-    char isa[128];            /* instruction sets found that matter here, e.g. "avx2 f16c avx512f" */
+    char isa[128];            /* instruction sets found that matter here, e.g. "avx2 avx512" */
     char kernels[32];         /* the reducer instance in use, e.g. "avx512" */
     uint32_t cpus_online;     /* logical CPUs of the machine */
     uint32_t cpus_allowed;    /* CPUs in this process's affinity mask */

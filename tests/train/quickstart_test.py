@@ -83,7 +83,7 @@ class Quickstart(unittest.TestCase):
         self.add_apt_get()
         done = self.run_script(APT_GET_STATUS="100")
         self.assertEqual(1, done.returncode)
-        self.assertRegex(done.stderr, r"apt-get .* update' failed. The end of build/quickstart/quickstart.log:")
+        self.assertRegex(done.stderr, r"'apt_get update' failed. The end of build/quickstart/quickstart.log:")
 
 
 if __name__ == "__main__":
