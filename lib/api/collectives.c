@@ -79,6 +79,9 @@ static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t 
         [KOLO_RING] = kolo_ring_run,
         [KOLO_CENTRAL] = kolo_central_run,
     };
+    static uint8_t nothing;
+    if (count == 0) /* NULL is legal then, but not for memcpy */
+        send = recv = &nothing;
     struct kolo_reduction reduction = {.send = send, .recv = recv, .count = count};
     reduction.kernel = &comm->reducer->kernels[dtype][op];
     const struct kolo_question question = {
@@ -132,6 +135,9 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
     comm->stats.payload_bytes += bytes;
     if (comm->size == 1)
         return 0;
+    static uint8_t nothing;
+    if (count == 0) /* NULL is legal then, but not for memcpy */
+        buffer = &nothing;
     kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
     return kolo_broadcast_run(comm, buffer, bytes, (uint32_t)root);
 }

@@ -69,6 +69,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *
     header->segment_pid = (uint32_t)getpid();
     header->segment_fd = segment->offset ? -1 : segment->fd;
     header->mapping = (uint64_t)(uintptr_t)mapping;
+    kolo_fence_threads();
     kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
     return 0;
 }
@@ -96,6 +97,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
         if (rc < 0)
             return rc;
     }
+    kolo_fence_threads();
     /* Copies first, then checks of the copies. */
     const uint64_t offset = header->segment_offset, bytes = header->segment_bytes, slot_bytes = header->slot_bytes;
     const uint32_t pid = header->segment_pid;
@@ -140,6 +142,7 @@ static void introduce(kolo_comm *comm) {
 /* Says that this rank is ready and waits until all are. */
 static int complete(kolo_comm *comm, struct kolo_job *job) {
     int64_t pause_ns = 0;
+    kolo_fence_threads();
     kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with rank 0's loop below */
     for (uint32_t rank = 0; comm->rank == 0 && rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
@@ -150,6 +153,7 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
     }
     if (comm->rank == 0) {
         kolo_job_unlink(job);
+        kolo_fence_threads();
         kolo_store_release(&job->header->complete, job->epoch); /* pairs with the loop below */
         return 0;
     }
@@ -158,6 +162,7 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
         if (rc < 0)
             return rc;
     }
+    kolo_fence_threads();
     return 0;
 }
 

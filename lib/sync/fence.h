@@ -29,4 +29,9 @@ static inline void kolo_fence_full(void) {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+/* Orders what threads of this process do before it and after it, one after another. The job file says when to go on,
+ * but each rank maps it at an address of its own: to thread checkers, and to the C language, those are different words.
+ */
+void kolo_fence_threads(void);
+
 #endif
