@@ -3,9 +3,8 @@
  * while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
 #include "algo/algo.h"
 
-#include <string.h>
-
 #include "comm/progress.h"
+#include "reduce/copy.h"
 
 int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
     const size_t slot_bytes = comm->segment.slot_bytes;
@@ -16,12 +15,12 @@ int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t 
         if (comm->rank == root) {
             rc = kolo_slot_claim(comm, chunk);
             if (rc == 0)
-                memcpy(kolo_slot(comm, root, chunk), buffer + first, part);
+                kolo_copy(kolo_slot(comm, root, chunk), buffer + first, part);
             comm->stats.sent_bytes += part;
         } else {
             rc = kolo_step_await(comm, root, 2 * chunk + 1);
             if (rc == 0)
-                memcpy(buffer + first, kolo_slot(comm, root, chunk), part);
+                kolo_copy(buffer + first, kolo_slot(comm, root, chunk), part);
             comm->stats.received_bytes += part;
         }
         if (rc == 0)

@@ -6,9 +6,8 @@
  * pushes of chunk c when it publishes step 2c + 2. */
 #include "algo/algo.h"
 
-#include <string.h>
-
 #include "comm/progress.h"
+#include "reduce/copy.h"
 
 enum { SERVER = 0 };
 
@@ -33,12 +32,12 @@ static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t
 static int push_and_pull(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
     const size_t element_bytes = reduction->kernel->element_bytes;
     size_t first, count = kolo_chunk(reduction, chunk, &first);
-    memcpy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+    kolo_copy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
     kolo_step_publish(comm, 2 * chunk + 1);
     int rc = kolo_step_await(comm, SERVER, 2 * chunk + 2);
     if (rc < 0)
         return rc;
-    memcpy(reduction->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
+    kolo_copy(reduction->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
     comm->stats.sent_bytes += count * element_bytes;
     comm->stats.received_bytes += count * element_bytes;
     return 0;

@@ -16,9 +16,8 @@
  * out(c), for slices whose input in(c) has copied. */
 #include "algo/algo.h"
 
-#include <string.h>
-
 #include "comm/progress.h"
+#include "reduce/copy.h"
 
 static uint64_t step_in(size_t chunk) {
     return chunk == 0 ? 1 : 2 * chunk;
@@ -38,8 +37,8 @@ static int copy_in(kolo_comm *comm, const struct kolo_reduction *reduction, size
     const uint8_t *from = reduction->send + first * element_bytes;
     uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
     const size_t before_bytes = own * element_bytes, upto_bytes = (own + own_count) * element_bytes;
-    memcpy(slot, from, before_bytes);
-    memcpy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
+    kolo_copy(slot, from, before_bytes);
+    kolo_copy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
     comm->stats.sent_bytes += (count - own_count) * element_bytes;
     kolo_step_publish(comm, step_in(chunk));
     return 0;
@@ -73,8 +72,8 @@ static int copy_out(kolo_comm *comm, const struct kolo_reduction *reduction, siz
         int rc = kolo_step_await(comm, peer, step_reduced(chunk));
         if (rc < 0)
             return rc;
-        memcpy(reduction->recv + (first + slice) * element_bytes, kolo_slot(comm, peer, chunk) + slice * element_bytes,
-               slice_count * element_bytes);
+        kolo_copy(reduction->recv + (first + slice) * element_bytes,
+                  kolo_slot(comm, peer, chunk) + slice * element_bytes, slice_count * element_bytes);
         comm->stats.received_bytes += slice_count * element_bytes;
     }
     return 0;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "comm/progress.h"
+#include "reduce/copy.h"
 
 /* Writes `bytes` of `payload` into lines, the stamp first. */
 static void write_lines(struct kolo_shared_line *lines, const uint8_t *payload, size_t bytes, uint64_t stamp,
@@ -89,7 +90,7 @@ static int show_chunk(kolo_comm *comm, const struct kolo_reduction *reduction, s
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
-    memcpy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+    kolo_copy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
     kolo_step_publish(comm, chunk + 1);
     return 0;
 }

@@ -4,57 +4,67 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static kolo_algorithm choose(const struct kolo_question *question, const struct kolo_shared_settings *settings) {
-    if (settings->algorithm != KOLO_ALGORITHM_AUTO)
-        return (kolo_algorithm)settings->algorithm;
-    return question->count * question->element_bytes <= settings->oneshot_bytes_max ? KOLO_ONESHOT : KOLO_MESH;
+static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_settings *settings) {
+    uint32_t band = 0;
+    while (band + 1 < settings->bands && bytes > settings->band[band].bytes_max)
+        band++;
+    return &settings->band[band];
 }
 
 /* Bytes of a chunk, as the message has them, that one slot can take. The ring keeps partial results of the accumulation
  * type and final ones of the dtype side by side. */
-static size_t chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question,
-                          const struct kolo_shared_settings *settings, size_t slot_bytes) {
-    switch (algorithm) {
-    case KOLO_ONESHOT:
-        return smaller(slot_bytes, settings->oneshot_chunk_bytes);
-    case KOLO_MESH:
-        return smaller(slot_bytes, settings->mesh_chunk_bytes);
-    case KOLO_RING:
+static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question, size_t slot_bytes) {
+    if (algorithm == KOLO_RING)
         return slot_bytes / (question->acc_bytes + question->element_bytes) * question->element_bytes;
-    default:
-        return slot_bytes;
-    }
+    return slot_bytes;
 }
 
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes) {
-    struct kolo_answer answer = {.algorithm = choose(question, settings)};
-    if (answer.algorithm == KOLO_ONESHOT && question->count * question->element_bytes <= KOLO_LINES_BYTES_MAX) {
+    const size_t bytes = question->count * question->element_bytes;
+    const struct kolo_shared_band *band = band_of(bytes, settings);
+    const bool forced = settings->algorithm != KOLO_ALGORITHM_AUTO;
+    struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
+    if (answer.algorithm == KOLO_ONESHOT && bytes <= KOLO_LINES_BYTES_MAX) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
         return answer;
     }
-    answer.chunk_count = chunk_bytes(answer.algorithm, question, settings, slot_bytes) / question->element_bytes;
+    size_t chunk_bytes = slot_chunk_bytes(answer.algorithm, question, slot_bytes);
+    if (answer.algorithm == (kolo_algorithm)band->algorithm)
+        chunk_bytes = smaller(chunk_bytes, band->chunk_bytes);
+    answer.chunk_count = chunk_bytes / question->element_bytes;
     answer.chunks = (question->count + answer.chunk_count - 1) / answer.chunk_count;
     if (answer.chunks == 0)
         answer.chunks = 1; /* a call for nothing still meets the others */
+    answer.stream = bytes >= settings->stream_bytes_min;
     return answer;
 }
 
-void kolo_plan_settings(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
-                        size_t slot_bytes, const kolo_topology *topology) {
-    /* One shot makes every rank read N - 1 messages and fold N; mesh has each byte cross twice, with a step more
-     * between: the more ranks, the sooner mesh wins. Where two ranks meet was measured at a quarter of L2, with ranks
-     * as far apart as near; four ranks on two processors at a sixteenth. */
-    const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
-    *settings = (struct kolo_shared_settings){
-        .algorithm = (uint32_t)algorithm,
-        .oneshot_bytes_max = l2_bytes / ((uint64_t)ranks * ranks),
-        .oneshot_chunk_bytes = slot_bytes,
-        .mesh_chunk_bytes = slot_bytes,
-    };
-    if (settings->oneshot_bytes_max < KOLO_LINES_BYTES_MAX)
-        settings->oneshot_bytes_max = KOLO_LINES_BYTES_MAX;
+bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
+    if (settings->algorithm >= KOLO_ALGORITHMS || settings->bands == 0 || settings->bands > KOLO_BANDS)
+        return false;
+    for (uint32_t band = 0; band < settings->bands; band++) {
+        const struct kolo_shared_band *this = &settings->band[band];
+        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm >= KOLO_ALGORITHMS ||
+            this->chunk_bytes < KOLO_LINE_BYTES || (band > 0 && this->bytes_max <= this[-1].bytes_max))
+            return false;
+    }
+    uint32_t below = 1;
+    for (uint32_t level = 0; level < KOLO_TREE_LEVELS && settings->tree_sizes[level]; level++) {
+        const uint32_t size = settings->tree_sizes[level];
+        if (size <= below || (size & (size - 1)) != 0)
+            return false;
+        below = size;
+    }
+    return true;
+}
+
+size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings) {
+    const bool forced = settings->algorithm != KOLO_ALGORITHM_AUTO;
+    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ONESHOT)
+        return 0;
+    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));
 }
 
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first) {

@@ -18,6 +18,7 @@ struct kolo_answer {
     bool lines;               /* ONESHOT in cache lines that carry their own sequence number */
     size_t chunk_count;       /* elements of the message that one ticket covers; at least 1 */
     size_t chunks;            /* at least 1 unless lines */
+    bool stream;              /* `recv` is stored past the caches */
 };
 
 /* Message bytes that fit one set of lines, and the first line alone, behind its stamp. */
@@ -27,9 +28,11 @@ struct kolo_answer {
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes);
 
-/* Rank 0's decisions for `ranks` ranks: `algorithm` as asked, thresholds and chunks by slot size and caches. */
-void kolo_plan_settings(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
-                        size_t slot_bytes, const kolo_topology *topology);
+/* False if `settings`, which rank 0 wrote into the segment, are none that kolo_plan_make can work with. */
+bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
+
+/* Messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
+size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings);
 
 /* Elements of slice `rank` of `ranks` of a chunk: *first and the number returned. All slices but the last ones are
  * equal and begin on a KOLO_LINE_BYTES boundary of the chunk. */

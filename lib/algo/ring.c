@@ -17,9 +17,8 @@
  * slice is finished by one rank, but other bits than those of the other algorithms. */
 #include "algo/algo.h"
 
-#include <string.h>
-
 #include "comm/progress.h"
+#include "reduce/copy.h"
 
 /* Where a slice of a chunk lies: in the message, and in every rank's slot. */
 struct place {
@@ -69,8 +68,8 @@ static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, 
                           comm->size);
         comm->stats.received_bytes += place.count * kernel->acc_bytes;
     } else {
-        memcpy(to, before + place.final_offset, bytes);
-        memcpy(recv, to, bytes);
+        kolo_copy(to, before + place.final_offset, bytes);
+        kolo_copy(recv, to, bytes);
         comm->stats.received_bytes += bytes;
     }
     comm->stats.sent_bytes += bytes;
@@ -81,7 +80,7 @@ static void take_last(kolo_comm *comm, const struct kolo_reduction *reduction, s
     const struct place place = locate(comm, reduction, chunk, (uint64_t)comm->rank + 2);
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
     const size_t bytes = place.count * reduction->kernel->element_bytes;
-    memcpy(reduction->recv + place.message_offset, before + place.final_offset, bytes);
+    kolo_copy(reduction->recv + place.message_offset, before + place.final_offset, bytes);
     comm->stats.received_bytes += bytes;
 }
 

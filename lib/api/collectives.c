@@ -107,7 +107,7 @@ int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, 
     kolo_call_begin(comm, KOLO_ALLREDUCE, dtype, op, 0, count);
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     int rc;
-    if (bytes <= KOLO_LINES_BYTES_MAX && comm->settings.algorithm <= KOLO_ONESHOT) {
+    if (bytes < comm->lines_bytes_end) {
         comm->stats.calls_by_algorithm[KOLO_ONESHOT]++;
         rc = kolo_oneshot_lines(comm, send, recv, count, &comm->reducer->kernels[dtype][op]);
     } else {

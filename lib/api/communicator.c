@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "algo/plan.h"
+#include "algo/tuning.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/failure.h"
@@ -12,7 +13,19 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_create: comm is NULL");
     int rc = kolo_settings_resolve(&settings, options);
-    return rc < 0 ? rc : kolo_comm_make(comm, &settings, kolo_plan_settings);
+    kolo_comm *made;
+    if (rc == 0)
+        rc = kolo_comm_make(&made, &settings, kolo_tuning_decide);
+    if (rc < 0)
+        return rc;
+    if (made->size > 1 && !kolo_plan_settings_valid(&made->settings)) {
+        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->rank);
+        kolo_comm_destroy(made);
+        return rc;
+    }
+    made->lines_bytes_end = kolo_plan_lines_bytes_end(&made->settings);
+    *comm = made;
+    return 0;
 }
 
 int kolo_comm_destroy(kolo_comm *comm) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "algo/plan.h"
+#include "algo/tuning.h"
 #include "base/environment.h"
 #include "base/status.h"
 #include "comm/options.h"
@@ -104,7 +105,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     struct kolo_shared_settings shared;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
-    kolo_plan_settings(&shared, settings.algorithm, (uint32_t)ranks, settings.slot_bytes, &topology);
+    kolo_tuning_default(&shared, settings.algorithm, (uint32_t)ranks, settings.slot_bytes, &topology);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
     const struct kolo_question question = {
         .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};

@@ -40,6 +40,7 @@ struct kolo_comm {
     uint8_t *unpacked;    /* one set of lines' payload a rank */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */
+    size_t lines_bytes_end;               /* messages below it go straight to lines; 0: none does */
     kolo_waiter waiter;
     struct kolo_liveness liveness;
     kolo_log_level log_level;

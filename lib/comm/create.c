@@ -37,7 +37,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     return kolo_segment_allocate(segment->fd, 0, bytes);
 }
 
-static int offer_segment(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
+static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     const struct kolo_settings *settings = job->settings;
     struct kolo_segment *segment = &comm->segment;
     size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes).bytes;
@@ -50,16 +50,11 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *
     kolo_segment_view(segment, mapping, comm->size, settings->slot_bytes);
     segment->counted = true;
 
-    kolo_topology topology;
-    kolo_cpu_set allowed;
-    kolo_cpu_set_allowed(&allowed);
-    kolo_topology_read(&topology, &allowed);
     struct kolo_shared_header *shared = segment->header;
     shared->layout = KOLO_LAYOUT;
     shared->ranks = comm->size;
     shared->slot_bytes = settings->slot_bytes;
     shared->segment_bytes = bytes;
-    decide(&shared->settings, settings->algorithm, comm->size, settings->slot_bytes, &topology);
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size));
 
     struct kolo_job_header *header = job->header;
@@ -139,8 +134,8 @@ static void introduce(kolo_comm *comm) {
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
 }
 
-/* Says that this rank is ready and waits until all are. */
-static int complete(kolo_comm *comm, struct kolo_job *job) {
+/* Says that this rank is ready and waits until all are, and until rank 0 has decided what binds all. */
+static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     int64_t pause_ns = 0;
     kolo_fence_threads();
     kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with rank 0's loop below */
@@ -152,6 +147,7 @@ static int complete(kolo_comm *comm, struct kolo_job *job) {
         }
     }
     if (comm->rank == 0) {
+        decide(comm, job->settings);
         kolo_job_unlink(job);
         kolo_fence_threads();
         kolo_store_release(&job->header->complete, job->epoch); /* pairs with the loop below */
@@ -213,11 +209,11 @@ static int allocate_own(kolo_comm *comm) {
 }
 
 static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
-    int rc = comm->rank == 0 ? offer_segment(comm, job, decide) : accept_segment(comm, job);
+    int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job);
     if (rc < 0)
         return rc;
     introduce(comm);
-    rc = complete(comm, job);
+    rc = complete(comm, job, decide);
     if (rc < 0)
         return rc;
     comm->settings = comm->segment.header->settings;

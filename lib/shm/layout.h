@@ -27,12 +27,15 @@
 
 #define KOLO_LINE_BYTES   128
 #define KOLO_PAGE_BYTES   4096
-#define KOLO_LAYOUT       1u                           /* changes with every change to this file */
+#define KOLO_LAYOUT       2u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
 #define KOLO_RECENT_CALLS 8                            /* calls that a rank shows; a power of two above KOLO_STAMPS */
 #define KOLO_LINES        8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD 56                           /* bytes of a line behind its round */
+
+#define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
+#define KOLO_TREE_LEVELS 4
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
 
@@ -76,13 +79,21 @@ struct kolo_job_member {
 
 /* A segment. */
 
-/* What binds all ranks of a communicator; rank 0 decides it. */
+/* How messages are reduced that are larger than the band before this one allows. */
+struct kolo_shared_band {
+    uint64_t bytes_max;   /* of a message; UINT64_MAX in the last band */
+    uint32_t algorithm;   /* kolo_algorithm, never AUTO */
+    uint32_t chunk_bytes; /* of a message, in one slot; slots that are smaller limit it */
+};
+
+/* What binds all ranks of a communicator; rank 0 decides it, see algo/plan.h. */
 struct kolo_shared_settings {
-    uint32_t algorithm;           /* kolo_algorithm, forced; AUTO: by plan */
-    uint32_t reserved;            /* 0 */
-    uint64_t oneshot_bytes_max;   /* largest message that AUTO reduces in one shot */
-    uint64_t oneshot_chunk_bytes; /* of a message, in one slot */
-    uint64_t mesh_chunk_bytes;
+    uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
+    uint32_t bands;            /* at least 1 */
+    uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
+    /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
+    uint32_t tree_sizes[KOLO_TREE_LEVELS];
+    struct kolo_shared_band band[KOLO_BANDS];
 };
 
 struct kolo_shared_header {
@@ -141,8 +152,8 @@ struct kolo_shared_lines {
 
 static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES, "one line a writer");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
-static_assert(sizeof(struct kolo_shared_header) == 3 * KOLO_LINE_BYTES, "one line a writer");
-static_assert(offsetof(struct kolo_shared_header, failure) == KOLO_LINE_BYTES, "failure has its own line");
+static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");
+static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, stamps) + 8 * KOLO_STAMPS <= 64, "progress and stamps in one line");
