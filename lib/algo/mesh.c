@@ -44,6 +44,33 @@ static int copy_in(kolo_comm *comm, const struct kolo_reduction *reduction, size
     return 0;
 }
 
+/* Folds `count` elements of comm->sources, which it uses up, into `recv` and into the slot.
+ *
+ * The slot is written by copying, never by a kernel's stores: its lines are in the caches of those who read them last,
+ * and kolo_copy takes them over without fetching what they hold. With cores that share no cache this halves the time of
+ * the whole all-reduce. A result that goes past the caches is staged, piece by piece, in the first cache. */
+static void fold(kolo_comm *comm, const struct kolo_reduction *reduction, uint8_t *slot, uint8_t *recv, size_t count) {
+    const kolo_kernel *kernel = reduction->kernel;
+    if (count == 0)
+        return;
+    if (!reduction->plan.stream) {
+        kernel->fold(recv, NULL, comm->sources, comm->size, count, comm->size);
+        kolo_copy(slot, recv, count * kernel->element_bytes);
+        return;
+    }
+    const size_t piece_count = KOLO_STAGE_BYTES / kernel->element_bytes;
+    for (size_t done = 0; done < count; done += piece_count) {
+        const size_t left = count - done, part = left < piece_count ? left : piece_count;
+        kernel->fold(comm->stage, NULL, comm->sources, comm->size, part, comm->size);
+        kolo_copy(slot, comm->stage, part * kernel->element_bytes);
+        kolo_copy_stream(recv, comm->stage, part * kernel->element_bytes);
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            comm->sources[rank] = (const uint8_t *)comm->sources[rank] + KOLO_STAGE_BYTES;
+        slot += KOLO_STAGE_BYTES;
+        recv += KOLO_STAGE_BYTES;
+    }
+}
+
 static int reduce(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
     const size_t element_bytes = reduction->kernel->element_bytes;
     size_t first, own, count = kolo_chunk(reduction, chunk, &first);
@@ -54,10 +81,8 @@ static int reduce(kolo_comm *comm, const struct kolo_reduction *reduction, size_
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->sources[rank] = kolo_slot(comm, rank, chunk) + own * element_bytes;
     comm->sources[comm->rank] = reduction->send + (first + own) * element_bytes;
-    if (own_count)
-        reduction->kernel->fold(kolo_slot(comm, comm->rank, chunk) + own * element_bytes,
-                                reduction->recv + (first + own) * element_bytes, comm->sources, comm->size, own_count,
-                                comm->size);
+    fold(comm, reduction, kolo_slot(comm, comm->rank, chunk) + own * element_bytes,
+         reduction->recv + (first + own) * element_bytes, own_count);
     comm->stats.sent_bytes += own_count * element_bytes;
     comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
     kolo_step_publish(comm, step_reduced(chunk));

@@ -87,6 +87,8 @@ static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t 
     const struct kolo_question question = {
         .count = count, .element_bytes = reduction.kernel->element_bytes, .acc_bytes = reduction.kernel->acc_bytes};
     reduction.plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
+    if (send == recv)
+        reduction.plan.stream = false; /* what has just been read is in a cache anyway */
     comm->stats.calls_by_algorithm[reduction.plan.algorithm]++;
     return algorithms[reduction.plan.algorithm](comm, &reduction);
 }

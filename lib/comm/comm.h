@@ -18,6 +18,8 @@ struct kolo_token {
     bool ours;   /* false in a forked child only */
 };
 
+#define KOLO_STAGE_BYTES 32768
+
 struct kolo_comm {
     uint32_t rank;
     uint32_t size;
@@ -37,6 +39,7 @@ struct kolo_comm {
     uint64_t line_rounds;           /* see algo/oneshot.c */
 
     const void **sources; /* one a rank: inputs of a fold */
+    uint8_t *stage;       /* KOLO_STAGE_BYTES for a piece of a result on its way to more than one place */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */

@@ -203,7 +203,8 @@ static int allocate_own(kolo_comm *comm) {
     comm->peer_steps = calloc(comm->size, sizeof *comm->peer_steps);
     comm->sources = calloc(comm->size, sizeof *comm->sources);
     comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
-    if (!comm->peer_steps || !comm->sources || !comm->unpacked)
+    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STAGE_BYTES);
+    if (!comm->peer_steps || !comm->sources || !comm->unpacked || !comm->stage)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
     return kolo_liveness_create(&comm->liveness, comm->size);
 }
@@ -235,6 +236,7 @@ void kolo_comm_free(kolo_comm *comm) {
     free(comm->peer_steps);
     free(comm->sources);
     free(comm->unpacked);
+    free(comm->stage);
     if (comm->token)
         munmap(comm->token, KOLO_PAGE_BYTES);
     free(comm);
