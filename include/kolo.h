@@ -94,6 +94,7 @@ typedef enum kolo_algorithm {
     KOLO_MESH,           /* direct reduce-scatter, then direct all-gather */
     KOLO_RING,           /* 2(N-1) steps between neighbours; float sums associate in ring order */
     KOLO_CENTRAL,        /* parameter-server manner: rank 0 reduces for all */
+    KOLO_DIRECT,         /* in place of all others for buffers of kolo_alloc; AUTO for what is not in them */
     KOLO_ALGORITHMS      /* how many there are */
 } kolo_algorithm;
 
@@ -101,6 +102,8 @@ typedef enum kolo_collective {
     KOLO_BARRIER,
     KOLO_BROADCAST,
     KOLO_ALLREDUCE,
+    KOLO_ALLOC,
+    KOLO_FREE,
     KOLO_COLLECTIVES /* how many there are */
 } kolo_collective;
 
@@ -189,6 +192,7 @@ typedef struct kolo_stats {
     uint64_t waits_slept;           /* waits that had to sleep in the kernel */
     uint64_t waited_ns;             /* time in waits that went beyond spinning */
     uint64_t segment_bytes;         /* size of the shared segment, all ranks together */
+    uint64_t buffer_bytes;          /* of this rank's buffers of kolo_alloc, in whole pages */
 } kolo_stats;
 
 /* Fills *stats; never blocks. KOLO_ERR_ARG: NULL argument. */
@@ -210,6 +214,22 @@ KOLO_API int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dt
 
 /* Returns once every rank has called it. Errors as kolo_allreduce. */
 KOLO_API int kolo_barrier(kolo_comm *comm);
+
+/* Memory that all ranks share. */
+
+/* A buffer of `bytes` for each rank, which all ranks have mapped: an all-reduce whose send and recv lie in such buffers
+ * on every rank (anywhere in them) copies nothing. Collective: every rank calls it with the same bytes, and each gets
+ * its own buffer in *buffer, zeroed, aligned to a page, on its own NUMA node, of huge pages where the system has them.
+ * No file name, and no limit of /dev/shm, is involved. It belongs to the communicator: kolo_free or kolo_comm_destroy
+ * gives it back. KOLO_ERR_ARG: comm or buffer is NULL, bytes is 0 or too large. KOLO_ERR_NO_SPACE (the message tells
+ * need and limit), KOLO_ERR_SYSTEM: on every rank, and the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH
+ * (different bytes), ABORTED, STATE: see above. */
+KOLO_API int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer);
+
+/* Frees a buffer of kolo_alloc. Every rank frees the same buffers in the same place among its calls, in any order of
+ * allocation; waits for nobody. NULL is fine, and so is a broken communicator. KOLO_ERR_ARG: not such a buffer.
+ * KOLO_ERR_STATE: inherited through fork. */
+KOLO_API int kolo_free(kolo_comm *comm, void *buffer);
 
 /* What kolo sees, for tools. */
 

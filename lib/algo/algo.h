@@ -20,6 +20,12 @@ int kolo_mesh_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 int kolo_central_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 
+enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
+
+/* KOLO_DIRECT_IMPOSSIBLE: some rank's buffers are not of kolo_alloc; nothing was reduced, and another algorithm is to
+ * do the same call. */
+int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+
 /* The smallest messages: the whole input within this rank's lines. */
 int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel);
 

@@ -4,6 +4,11 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* KOLO_DIRECT is for buffers of kolo_alloc: what is not done in them goes by band. */
+static bool is_forced(const struct kolo_shared_settings *settings) {
+    return settings->algorithm != KOLO_ALGORITHM_AUTO && settings->algorithm != KOLO_DIRECT;
+}
+
 static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_settings *settings) {
     uint32_t band = 0;
     while (band + 1 < settings->bands && bytes > settings->band[band].bytes_max)
@@ -23,7 +28,7 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
                                   size_t slot_bytes) {
     const size_t bytes = question->count * question->element_bytes;
     const struct kolo_shared_band *band = band_of(bytes, settings);
-    const bool forced = settings->algorithm != KOLO_ALGORITHM_AUTO;
+    const bool forced = is_forced(settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
     if (answer.algorithm == KOLO_ONESHOT && bytes <= KOLO_LINES_BYTES_MAX) {
         answer.lines = true;
@@ -46,8 +51,9 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
         return false;
     for (uint32_t band = 0; band < settings->bands; band++) {
         const struct kolo_shared_band *this = &settings->band[band];
-        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm >= KOLO_ALGORITHMS ||
-            this->chunk_bytes < KOLO_LINE_BYTES || (band > 0 && this->bytes_max <= this[-1].bytes_max))
+        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm == KOLO_DIRECT ||
+            this->algorithm >= KOLO_ALGORITHMS || this->chunk_bytes < KOLO_LINE_BYTES ||
+            (band > 0 && this->bytes_max <= this[-1].bytes_max))
             return false;
     }
     uint32_t below = 1;
@@ -61,7 +67,7 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 }
 
 size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings) {
-    const bool forced = settings->algorithm != KOLO_ALGORITHM_AUTO;
+    const bool forced = is_forced(settings);
     if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));

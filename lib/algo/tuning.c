@@ -13,6 +13,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm a
     *settings = (struct kolo_shared_settings){
         .algorithm = (uint32_t)algorithm,
         .bands = 2,
+        .direct_bytes_min = 1024,
         .stream_bytes_min = topology->l3_bytes ? topology->l3_bytes / (2 * ranks) : UINT64_MAX,
         .band = {{.bytes_max = oneshot_bytes_max < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : oneshot_bytes_max,
                   .algorithm = KOLO_ONESHOT,

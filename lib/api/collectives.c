@@ -3,29 +3,11 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "api/checks.h"
 #include "base/status.h"
 #include "comm/failure.h"
 #include "comm/progress.h"
 #include "cpu/fpenv.h"
-
-/* Why a communicator cannot be used. */
-__attribute__((cold)) static int unusable(const char *function, const kolo_comm *comm) {
-    if (!comm)
-        return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", function);
-    if (!comm->token->ours)
-        return kolo_fail(KOLO_ERR_STATE,
-                         "rank %" PRIu32 ": %s: the communicator was inherited through fork; only the"
-                         " process that created it can use it",
-                         comm->rank, function);
-    kolo_failure failure;
-    kolo_failure_describe(comm, &failure);
-    return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": %s: the communicator is broken: %s", comm->rank, function,
-                     failure.status ? failure.message : "it was aborted");
-}
-
-static bool usable(const kolo_comm *comm) {
-    return __builtin_expect(comm && comm->token->usable, 1);
-}
 
 /* What is wrong with a message of `count` elements of `dtype`; 0 if nothing is. */
 static int check_message(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
@@ -72,6 +54,13 @@ static bool allreduce_is_legal(const void *send, const void *recv, size_t count,
            (count <= SIZE_MAX / 2 / element_bytes && send && recv && !overlaps(send, recv, count * element_bytes));
 }
 
+/* True if the call may be done on buffers of kolo_alloc: the same on all ranks, as they have made the same calls. */
+static bool may_be_direct(const kolo_comm *comm, size_t bytes) {
+    const uint32_t algorithm = comm->settings.algorithm;
+    return comm->heap.live &&
+           (algorithm == KOLO_DIRECT || (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
+}
+
 static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
     static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
         [KOLO_ONESHOT] = kolo_oneshot_run,
@@ -89,13 +78,20 @@ static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t 
     reduction.plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
     if (send == recv)
         reduction.plan.stream = false; /* what has just been read is in a cache anyway */
+    if (may_be_direct(comm, count * question.element_bytes)) {
+        const int rc = kolo_direct_run(comm, &reduction);
+        if (rc != KOLO_DIRECT_IMPOSSIBLE) {
+            comm->stats.calls_by_algorithm[KOLO_DIRECT]++;
+            return rc;
+        }
+    }
     comm->stats.calls_by_algorithm[reduction.plan.algorithm]++;
     return algorithms[reduction.plan.algorithm](comm, &reduction);
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    if (!usable(comm))
-        return unusable("kolo_allreduce", comm);
+    if (!kolo_usable(comm))
+        return kolo_unusable("kolo_allreduce", comm);
     if (__builtin_expect(!allreduce_is_legal(send, recv, count, dtype, op), 0))
         return explain_allreduce(comm, send, recv, count, dtype, op);
     const size_t bytes = count * kolo_dtype_bytes(dtype);
@@ -121,8 +117,8 @@ int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, 
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
     static const char *const function = "kolo_broadcast";
-    if (!usable(comm))
-        return unusable(function, comm);
+    if (!kolo_usable(comm))
+        return kolo_unusable(function, comm);
     int rc = check_message(function, comm, count, dtype);
     if (rc < 0)
         return rc;
@@ -145,8 +141,8 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    if (!usable(comm))
-        return unusable("kolo_barrier", comm);
+    if (!kolo_usable(comm))
+        return kolo_unusable("kolo_barrier", comm);
     comm->stats.calls++;
     if (comm->size == 1)
         return 0;

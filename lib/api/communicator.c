@@ -86,6 +86,7 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     if (!comm || !stats)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: %s is NULL", comm ? "stats" : "comm");
     *stats = comm->stats;
+    stats->buffer_bytes = comm->heap.bytes;
     stats->waits_slept = comm->waiter.slept;
     stats->waited_ns = comm->waiter.waited_ns;
     return 0;

@@ -23,13 +23,12 @@ static const struct {
 
 static const char *const algorithms[KOLO_ALGORITHMS] = {
     [KOLO_ALGORITHM_AUTO] = "auto", [KOLO_ONESHOT] = "oneshot", [KOLO_MESH] = "mesh",
-    [KOLO_RING] = "ring",           [KOLO_CENTRAL] = "central",
+    [KOLO_RING] = "ring",           [KOLO_CENTRAL] = "central", [KOLO_DIRECT] = "direct",
 };
 
 static const char *const collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = "barrier",
-    [KOLO_BROADCAST] = "broadcast",
-    [KOLO_ALLREDUCE] = "allreduce",
+    [KOLO_BARRIER] = "barrier", [KOLO_BROADCAST] = "broadcast", [KOLO_ALLREDUCE] = "allreduce",
+    [KOLO_ALLOC] = "alloc",     [KOLO_FREE] = "free",
 };
 
 static const char *const statuses[] = {

@@ -7,6 +7,7 @@
 
 #include "kolo.h"
 #include "base/log.h"
+#include "comm/heap.h"
 #include "comm/liveness.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
@@ -39,8 +40,11 @@ struct kolo_comm {
     uint64_t line_rounds;           /* see algo/oneshot.c */
 
     const void **sources; /* one a rank: inputs of a fold */
+    uint8_t **targets;    /* one a rank: where a result goes that all have mapped */
     uint8_t *stage;       /* KOLO_STAGE_BYTES for a piece of a result on its way to more than one place */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
+
+    struct kolo_heap heap; /* buffers of kolo_alloc */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */
     size_t lines_bytes_end;               /* messages below it go straight to lines; 0: none does */

@@ -202,9 +202,10 @@ static int allocate_own(kolo_comm *comm) {
     *comm->token = (struct kolo_token){.usable = true, .ours = true};
     comm->peer_steps = calloc(comm->size, sizeof *comm->peer_steps);
     comm->sources = calloc(comm->size, sizeof *comm->sources);
+    comm->targets = calloc(comm->size, sizeof *comm->targets);
     comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
     comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STAGE_BYTES);
-    if (!comm->peer_steps || !comm->sources || !comm->unpacked || !comm->stage)
+    if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
     return kolo_liveness_create(&comm->liveness, comm->size);
 }
@@ -226,6 +227,7 @@ static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
 
 void kolo_comm_free(kolo_comm *comm) {
     const bool forked = comm->token && !comm->token->ours;
+    kolo_heap_destroy(&comm->heap, comm->rank, forked);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
     else if (comm->segment.header)
@@ -235,6 +237,7 @@ void kolo_comm_free(kolo_comm *comm) {
     kolo_liveness_destroy(&comm->liveness);
     free(comm->peer_steps);
     free(comm->sources);
+    free(comm->targets);
     free(comm->unpacked);
     free(comm->stage);
     if (comm->token)

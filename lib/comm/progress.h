@@ -29,15 +29,23 @@
 #include "comm/comm.h"
 #include "comm/failure.h"
 
+#define KOLO_STAMP_MIX UINT64_C(0x9e3779b97f4a7c15) /* odd: a difference never goes away */
+
 /* Begins a call: numbers it and shows what it is to whoever waits for this rank for long. */
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
     comm->calls++;
     comm->call = kolo_call_word(collective, dtype, op, root, count);
-    comm->stamp = (comm->stamp ^ comm->call) * UINT64_C(0x9e3779b97f4a7c15); /* odd: a difference never goes away */
+    comm->stamp = (comm->stamp ^ comm->call) * KOLO_STAMP_MIX;
     /* Pairs with failure.c's look, as does the next. */
     kolo_store_release(&comm->signal->recent[comm->calls % KOLO_RECENT_CALLS], comm->call);
     kolo_store_release(&comm->signal->calls, comm->calls);
+}
+
+/* Notes an act that all ranks make in the same order but that none waits for: ranks that differ in it find out in their
+ * next call. */
+static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
+    comm->stamp = (comm->stamp ^ kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index)) * KOLO_STAMP_MIX;
 }
 
 /* Publishes step `step` of the present call, from 1. */

@@ -90,6 +90,7 @@ struct kolo_shared_band {
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
     uint32_t bands;            /* at least 1 */
+    uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
     uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
     /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
@@ -132,6 +133,7 @@ struct kolo_shared_signal {
      * are and is written before the first progress of that call. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
+    kolo_atomic_u64 places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/direct.c; before progress */
 
     /* The line that peers look at only when a wait gets long. */
     KOLO_ALIGNED kolo_bell bell;
@@ -156,7 +158,7 @@ static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole l
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
-static_assert(offsetof(struct kolo_shared_signal, stamps) + 8 * KOLO_STAMPS <= 64, "progress and stamps in one line");
+static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(KOLO_RECENT_CALLS > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no rank is further ahead of another");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
 

@@ -1,0 +1,86 @@
+/* Direct: an all-reduce of buffers that kolo_alloc made, which every rank has mapped. Nothing is copied: the owner of a
+ * slice of the message reads it from all ranks' `send` and writes it to all ranks' `recv`.
+ *
+ * Steps. 1: the rank has come, its `send` is complete and its `recv` may be written; with it goes where the two lie, on
+ * the same cache line. 2: the rank's slice is in everybody's `recv`, and it has read all that it needed of everybody's
+ * `send`. A rank returns when all have published step 2.
+ *
+ * Whether all ranks passed such buffers only shows when all have come. If one did not, all ranks see that in its
+ * places, and go on with another algorithm behind step 1. A rank's places stay until its next call, and it cannot end
+ * this one before all others have read them: no algorithm lets it go before they have published a step beyond 1.
+ *
+ * In place works: an owner alone reads and writes its slice, and reads a piece of it in all buffers before it writes
+ * that piece in any. */
+#include "algo/algo.h"
+
+#include "comm/progress.h"
+#include "reduce/copy.h"
+
+/* Bytes of a slice that are reduced and handed out at once: they stay in the second cache meanwhile. */
+#define PIECE_BYTES ((size_t)128 << 10)
+
+static void show_places(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const size_t bytes = reduction->count * reduction->kernel->element_bytes;
+    struct kolo_shared_signal *signal = comm->signal;
+    /* Read after the acquire of step 1. */
+    kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, reduction->send, bytes, comm->rank));
+    kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, reduction->recv, bytes, comm->rank));
+    kolo_step_publish(comm, 1);
+}
+
+/* Fills comm->sources and comm->targets with where the slice lies in all ranks' buffers; false if a buffer is not one
+ * of kolo_alloc's. */
+static bool find_buffers(kolo_comm *comm, const struct kolo_reduction *reduction, size_t first) {
+    const size_t element_bytes = reduction->kernel->element_bytes, bytes = reduction->count * element_bytes;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        struct kolo_shared_signal *signal = &comm->segment.signals[rank];
+        uint8_t *send = kolo_heap_address(&comm->heap, kolo_load_relaxed(&signal->places[0]), bytes, rank);
+        uint8_t *recv = kolo_heap_address(&comm->heap, kolo_load_relaxed(&signal->places[1]), bytes, rank);
+        if (!send || !recv)
+            return false;
+        comm->sources[rank] = send + first * element_bytes;
+        comm->targets[rank] = recv + first * element_bytes;
+    }
+    return true;
+}
+
+/* Reduces `count` elements of comm->sources into comm->targets, and moves both on. */
+static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction, size_t count) {
+    const size_t bytes = count * reduction->kernel->element_bytes;
+    const bool stream = reduction->plan.stream;
+    uint8_t *result = stream ? comm->stage : comm->targets[comm->rank];
+    reduction->kernel->fold(result, NULL, comm->sources, comm->size, count, comm->size);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (stream)
+            kolo_copy_stream(comm->targets[rank], result, bytes);
+        else if (rank != comm->rank)
+            kolo_copy(comm->targets[rank], result, bytes);
+        comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
+        comm->targets[rank] += bytes;
+    }
+}
+
+int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const size_t element_bytes = reduction->kernel->element_bytes;
+    size_t first, count = kolo_plan_slice(reduction->count, (uint32_t)element_bytes, comm->size, comm->rank, &first);
+    show_places(comm, reduction);
+    int rc = kolo_step_await_all(comm, 1);
+    if (rc < 0)
+        return rc;
+    if (!find_buffers(comm, reduction, first)) {
+        kolo_call_end(comm, 1, 0);
+        return KOLO_DIRECT_IMPOSSIBLE;
+    }
+    comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
+    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    const size_t piece_count = (reduction->plan.stream ? KOLO_STAGE_BYTES : PIECE_BYTES) / element_bytes;
+    while (count > 0) {
+        const size_t part = count < piece_count ? count : piece_count;
+        reduce_piece(comm, reduction, part);
+        count -= part;
+    }
+    kolo_step_publish(comm, 2);
+    rc = kolo_step_await_all(comm, 2);
+    kolo_call_end(comm, 2, 0);
+    return rc;
+}

@@ -1,0 +1,107 @@
+/* kolo_alloc and kolo_free. */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algo/algo.h"
+#include "api/checks.h"
+#include "base/status.h"
+#include "comm/failure.h"
+#include "comm/heap.h"
+#include "comm/progress.h"
+
+/* All ranks' sum of `words`. */
+static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+    if (comm->size == 1) {
+        memcpy(sums, words, count * sizeof *words);
+        return 0;
+    }
+    return kolo_oneshot_lines(comm, words, sums, count, &comm->reducer->kernels[KOLO_U64][KOLO_SUM]);
+}
+
+/* Rank 0 makes the file, and every rank gets a descriptor of it, or all fail. */
+static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
+    uint64_t words[3] = {0}, rank0[3]; /* a status, a pid, a descriptor */
+    int rc = 0;
+    *fd = -1;
+    if (comm->rank == 0) {
+        *fd = rc = kolo_region_create(part_bytes, comm->size);
+        words[0] = rc < 0 ? (uint64_t)-rc : 0;
+        words[1] = (uint64_t)getpid();
+        words[2] = rc < 0 ? 0 : (uint64_t)rc;
+    }
+    const int exchanged = exchange(comm, words, rank0, 3);
+    if (exchanged < 0 || rc < 0)
+        return exchanged < 0 ? exchanged : rc;
+    if (rank0[0])
+        return kolo_fail(-(int)rank0[0], "rank %" PRIu32 ": kolo_alloc failed on rank 0: %s; see that rank's message",
+                         comm->rank, kolo_strerror(-(int)rank0[0]));
+    if (comm->rank != 0)
+        *fd = kolo_region_open((uint32_t)rank0[1], (int)rank0[2]);
+    return 0;
+}
+
+/* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
+static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_region *region) {
+    int rc = fd < 0 ? fd : kolo_region_map(region, fd, part_bytes, comm->size, comm->rank);
+    if (rc == 0)
+        rc = kolo_heap_reserve(&comm->heap);
+    const uint64_t words[2] = {rc < 0, rc == KOLO_ERR_NO_SPACE};
+    uint64_t failed[2];
+    const int exchanged = exchange(comm, words, failed, 2);
+    if (exchanged == 0 && failed[0] == 0)
+        return 0;
+    if (region->base)
+        kolo_region_leave(region, comm->rank);
+    if (exchanged < 0 || rc < 0)
+        return exchanged < 0 ? exchanged : rc;
+    return kolo_fail(failed[1] ? KOLO_ERR_NO_SPACE : KOLO_ERR_SYSTEM,
+                     "rank %" PRIu32 ": kolo_alloc failed on %" PRIu64 " other ranks; see their messages", comm->rank,
+                     failed[0]);
+}
+
+static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
+    const size_t part_bytes = kolo_region_part_bytes(bytes, comm->size);
+    struct kolo_region region = {0};
+    int fd;
+    if (comm->size > 1)
+        kolo_call_begin(comm, KOLO_ALLOC, KOLO_U8, KOLO_SUM, 0, bytes);
+    int rc = open_file(comm, part_bytes, &fd);
+    if (rc < 0)
+        return rc;
+    rc = map_file(comm, fd, part_bytes, &region);
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        return rc;
+    kolo_heap_add(&comm->heap, &region);
+    *buffer = region.base + comm->rank * part_bytes;
+    return 0;
+}
+
+int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
+    if (!kolo_usable(comm))
+        return kolo_unusable("kolo_alloc", comm);
+    if (!buffer || bytes == 0 || kolo_region_part_bytes(bytes, comm->size) == 0 || bytes > KOLO_CALL_COUNT)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_alloc: %s", comm->rank,
+                         !buffer      ? "buffer is NULL"
+                         : bytes == 0 ? "bytes is 0"
+                                      : "more bytes than memory can hold");
+    comm->stats.calls++;
+    return allocate(comm, bytes, buffer);
+}
+
+int kolo_free(kolo_comm *comm, void *buffer) {
+    if (!comm || !comm->token->ours) /* a broken communicator's buffers can still be freed */
+        return kolo_unusable("kolo_free", comm);
+    const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
+    if (buffer && index < 0)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %" PRIu32 ": kolo_free: %p is no buffer of kolo_alloc on this communicator", comm->rank,
+                         buffer);
+    if (!buffer)
+        return 0;
+    kolo_call_note(comm, KOLO_FREE, (uint32_t)index);
+    kolo_heap_remove(&comm->heap, (uint32_t)index, comm->rank);
+    return 0;
+}
