@@ -9,12 +9,14 @@
 #include "comm/progress.h"
 #include "cpu/fpenv.h"
 
+#define COUNT_MAX (SIZE_MAX / 16) /* more elements than memory can hold, of any dtype; no product overflows */
+
 /* What is wrong with a message of `count` elements of `dtype`; 0 if nothing is. */
 static int check_message(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
     if ((unsigned)dtype >= KOLO_DTYPES)
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", comm->rank, function,
                          (int)dtype);
-    if (count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
+    if (count > COUNT_MAX)
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", comm->rank,
                          function, count, kolo_dtype_name(dtype));
     return 0;
@@ -46,12 +48,16 @@ __attribute__((cold)) static int explain_allreduce(const kolo_comm *comm, const 
                      comm->rank, function, send, recv, count * kolo_dtype_bytes(dtype));
 }
 
-static bool allreduce_is_legal(const void *send, const void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS || !kolo_op_supports(op, dtype))
-        return false;
-    const size_t element_bytes = kolo_dtype_bytes(dtype);
-    return count == 0 ||
-           (count <= SIZE_MAX / 2 / element_bytes && send && recv && !overlaps(send, recv, count * element_bytes));
+/* The kernel, or NULL if there is no such dtype or op, or the dtype lacks the op. */
+static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
+    if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS)
+        return NULL;
+    const kolo_kernel *kernel = &comm->reducer->kernels[dtype][op];
+    return kernel->fold ? kernel : NULL;
+}
+
+static inline bool buffers_are_legal(const void *send, const void *recv, size_t count, size_t element_bytes) {
+    return count == 0 || (count <= COUNT_MAX && send && recv && !overlaps(send, recv, count * element_bytes));
 }
 
 /* True if the call may be done on buffers of kolo_alloc: the same on all ranks, as they have made the same calls. */
@@ -61,40 +67,43 @@ static bool may_be_direct(const kolo_comm *comm, size_t bytes) {
            (algorithm == KOLO_DIRECT || (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
 }
 
-static int reduce_planned(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+/* A buffer that may be handed to memcpy: with a count of 0 the caller's may be NULL. */
+static void *or_nothing(const void *buffer, size_t count) {
+    static uint8_t nothing;
+    return count ? (void *)buffer : &nothing;
+}
+
+static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
         [KOLO_ONESHOT] = kolo_oneshot_run,
         [KOLO_MESH] = kolo_mesh_run,
         [KOLO_RING] = kolo_ring_run,
         [KOLO_CENTRAL] = kolo_central_run,
     };
-    static uint8_t nothing;
-    if (count == 0) /* NULL is legal then, but not for memcpy */
-        send = recv = &nothing;
-    struct kolo_reduction reduction = {.send = send, .recv = recv, .count = count};
-    reduction.kernel = &comm->reducer->kernels[dtype][op];
-    const struct kolo_question question = {
-        .count = count, .element_bytes = reduction.kernel->element_bytes, .acc_bytes = reduction.kernel->acc_bytes};
-    reduction.plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
-    if (send == recv)
-        reduction.plan.stream = false; /* what has just been read is in a cache anyway */
-    if (may_be_direct(comm, count * question.element_bytes)) {
-        const int rc = kolo_direct_run(comm, &reduction);
+    const struct kolo_question question = {.count = reduction->count,
+                                           .element_bytes = reduction->kernel->element_bytes,
+                                           .acc_bytes = reduction->kernel->acc_bytes};
+    reduction->plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
+    if (reduction->send == reduction->recv)
+        reduction->plan.stream = false; /* what has just been read is in a cache anyway */
+    if (may_be_direct(comm, question.count * question.element_bytes)) {
+        const int rc = kolo_direct_run(comm, reduction);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
             comm->stats.calls_by_algorithm[KOLO_DIRECT]++;
             return rc;
         }
     }
-    comm->stats.calls_by_algorithm[reduction.plan.algorithm]++;
-    return algorithms[reduction.plan.algorithm](comm, &reduction);
+    comm->stats.calls_by_algorithm[reduction->plan.algorithm]++;
+    return algorithms[reduction->plan.algorithm](comm, reduction);
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_allreduce", comm);
-    if (__builtin_expect(!allreduce_is_legal(send, recv, count, dtype, op), 0))
+    const kolo_kernel *kernel = find_kernel(comm, dtype, op);
+    if (__builtin_expect(!kernel || !buffers_are_legal(send, recv, count, kernel->element_bytes), 0))
         return explain_allreduce(comm, send, recv, count, dtype, op);
-    const size_t bytes = count * kolo_dtype_bytes(dtype);
+    const size_t bytes = count * kernel->element_bytes;
     comm->stats.calls++;
     comm->stats.payload_bytes += bytes;
     if (comm->size == 1) {
@@ -107,9 +116,12 @@ int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, 
     int rc;
     if (bytes < comm->lines_bytes_end) {
         comm->stats.calls_by_algorithm[KOLO_ONESHOT]++;
-        rc = kolo_oneshot_lines(comm, send, recv, count, &comm->reducer->kernels[dtype][op]);
+        rc = kolo_oneshot_lines(comm, send, recv, count, kernel);
     } else {
-        rc = reduce_planned(comm, send, recv, count, dtype, op);
+        rc = reduce_planned(comm, &(struct kolo_reduction){.send = or_nothing(send, count),
+                                                           .recv = or_nothing(recv, count),
+                                                           .count = count,
+                                                           .kernel = kernel});
     }
     kolo_fpenv_leave(callers_fpenv);
     return rc;
@@ -133,11 +145,8 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
     comm->stats.payload_bytes += bytes;
     if (comm->size == 1)
         return 0;
-    static uint8_t nothing;
-    if (count == 0) /* NULL is legal then, but not for memcpy */
-        buffer = &nothing;
     kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
-    return kolo_broadcast_run(comm, buffer, bytes, (uint32_t)root);
+    return kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
 }
 
 int kolo_barrier(kolo_comm *comm) {
