@@ -132,6 +132,7 @@ static void introduce(kolo_comm *comm) {
     self->membarrier = kolo_fence_register() == 0;
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
+    kolo_segment_settle(&comm->segment, comm->rank);
 }
 
 /* Says that this rank is ready and waits until all are, and until rank 0 has decided what binds all. */

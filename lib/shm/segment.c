@@ -2,11 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/status.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum { INTERRUPTIONS_MAX = 1000 };
 
@@ -44,6 +50,14 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
     segment->slots = start + layout.slots;
     segment->slot_bytes = slot_bytes;
     segment->bytes = layout.bytes;
+}
+
+void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
+    const size_t bytes = KOLO_SLOTS * segment->slot_bytes;
+    uint8_t *own = segment->slots + rank * bytes;
+    madvise(own, bytes, MADV_POPULATE_WRITE);
+    /* No node named: the calling thread's. Pages that another process has touched by now stay where they are. */
+    syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);
 }
 
 #define OCCUPANCY_RANK (UINT64_C(1) << 32)

@@ -28,6 +28,10 @@ int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 /* Fills the view over a mapping. */
 void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes);
 
+/* Maps the slots of `rank`, the caller, at once rather than in its first calls, and moves them to its NUMA node, since
+ * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
+void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
+
 /* The header's first occupancy: of `ranks` ranks, with rank 0 using its own mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks);
 
