@@ -36,7 +36,7 @@ struct kolo_comm {
     uint64_t step;                  /* steps of all calls before the present one */
     uint64_t ticket;                /* slot uses of all calls before the present one */
     uint64_t slot_free[KOLO_SLOTS]; /* the step at which all peers are done with what a slot held */
-    uint64_t *peer_steps;           /* one a rank: progress last seen of it */
+    uint64_t *peer_steps;           /* one a rank: how far it is known to have got */
     uint64_t line_rounds;           /* see algo/oneshot.c */
 
     const void **sources; /* one a rank: inputs of a fold */
