@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 perf_job perf_job_of(const perf_options *options, int ranks) {
-    return (perf_job){.ranks = ranks, .in_place = options->in_place, .cold = options->buffers == PERF_COLD};
+    return (perf_job){
+        .ranks = ranks, .in_place = options->in_place, .alloc = options->alloc, .cold = options->buffers == PERF_COLD};
 }
 
 double perf_curve_gbps(const perf_curve *curve, int point) {
@@ -96,7 +97,7 @@ perf_bound perf_bound_of(const perf_limits *limits, const perf_job *job, size_t 
     perf_bound bound = {0};
     bound.exchange_us = job->ranks > 1 ? limits->exchange.ns * 1e-3 : 0;
     bound.handover_us = (ranks_per_cpu_max(job, limits->cpus) - 1) * limits->handover_us;
-    bound.transfer_us = transfer_us(limits, bytes);
+    bound.transfer_us = job->alloc ? 0 : transfer_us(limits, bytes);
     bound.memory_us = memory_us(limits, job, bytes);
     const struct {
         const char *name;

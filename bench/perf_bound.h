@@ -16,7 +16,8 @@
 typedef struct perf_job {
     int ranks;
     bool in_place;
-    bool cold; /* inputs and outputs are in no cache */
+    bool alloc; /* every rank has mapped all buffers */
+    bool cold;  /* inputs and outputs are in no cache */
 } perf_job;
 
 perf_job perf_job_of(const perf_options *options, int ranks);

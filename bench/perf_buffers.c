@@ -13,22 +13,28 @@
 
 enum { GUARD_BYTES = 256, GUARD_VALUE = 0xa5, LARGE_BYTES = 2 << 20 };
 
-int perf_buffer_allocate(perf_buffer *buffer, size_t bytes) {
+int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, kolo_comm *comm) {
     /* One whole alignment unit in front keeps `data` aligned; of it, only the guard bytes' page is ever touched. */
     size_t alignment = bytes >= LARGE_BYTES ? LARGE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
     *buffer = (perf_buffer){0};
     if (bytes > PTRDIFF_MAX - alignment - GUARD_BYTES)
         return -1;
-    if (posix_memalign(&buffer->allocation, alignment, alignment + bytes + GUARD_BYTES) != 0) {
-        buffer->allocation = NULL;
+    size_t whole_bytes = alignment + bytes + GUARD_BYTES;
+    void *allocation;
+    if (comm != NULL ? kolo_alloc(comm, whole_bytes, &allocation) < 0
+                     : posix_memalign(&allocation, alignment, whole_bytes) != 0)
         return -1;
-    }
+    buffer->allocation = allocation;
+    buffer->comm = comm;
     buffer->data = (char *)buffer->allocation + alignment;
     return 0;
 }
 
 void perf_buffer_free(perf_buffer *buffer) {
-    free(buffer->allocation);
+    if (buffer->comm != NULL)
+        kolo_free(buffer->comm, buffer->allocation);
+    else
+        free(buffer->allocation);
     *buffer = (perf_buffer){0};
 }
 

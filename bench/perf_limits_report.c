@@ -114,18 +114,18 @@ static void show_bound(const session *session, size_t bytes) {
     if (session->json != NULL)
         fprintf(session->json,
                 "{\"collective\": \"limits\", \"limit\": \"bound\", \"ranks\": %d, \"cpus\": %d, \"bytes\": %zu, "
-                "\"in_place\": %s, \"buffers\": \"%s\", \"exchange_us\": %.4f, \"handover_us\": %.4f, "
+                "\"in_place\": %s, \"alloc\": %s, \"buffers\": \"%s\", \"exchange_us\": %.4f, \"handover_us\": %.4f, "
                 "\"transfer_us\": %.4f, \"memory_us\": %.4f, \"bound_us\": %.4f, \"term\": \"%s\"}\n",
                 session->job.ranks, session->limits.cpus, bytes, session->job.in_place ? "true" : "false",
-                perf_buffers_name(session->options->buffers), bound.exchange_us, bound.handover_us, bound.transfer_us,
-                bound.memory_us, bound.bound_us, term);
+                session->job.alloc ? "true" : "false", perf_buffers_name(session->options->buffers), bound.exchange_us,
+                bound.handover_us, bound.transfer_us, bound.memory_us, bound.bound_us, term);
 }
 
 static void show_bounds(const session *session) {
     const perf_options *options = session->options;
-    printf("#\n# No all-reduce of %d rank%s (%s, %s buffers) can be faster than\n", session->job.ranks,
+    printf("#\n# No all-reduce of %d rank%s (%s, %s buffers%s) can be faster than\n", session->job.ranks,
            session->job.ranks == 1 ? "" : "s", session->job.in_place ? "in place" : "out of place",
-           perf_buffers_name(options->buffers));
+           perf_buffers_name(options->buffers), options->alloc ? " of kolo_alloc" : "");
     printf("#%12s %11s %11s %11s %11s %11s %9s  %s\n", "bytes", "exchange", "handover", "transfer", "memory", "bound",
            "algbw", "bound by");
     printf("#%12s %11s %11s %11s %11s %11s %9s\n", "", "us", "us", "us", "us", "us", "GB/s");

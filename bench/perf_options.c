@@ -45,6 +45,7 @@ typedef enum option_id {
     OPTION_ALGO,
     OPTION_CHECK,
     OPTION_BUFFERS,
+    OPTION_ALLOC,
     OPTION_JSON,
     OPTION_NO_LIMITS,
     OPTION_RANKS,
@@ -74,6 +75,7 @@ static const option_row option_rows[] = {
     {"algo", required_argument, OPTION_ALGO, A},
     {"check", no_argument, OPTION_CHECK, A | B},
     {"buffers", required_argument, OPTION_BUFFERS, A | B | L},
+    {"alloc", no_argument, OPTION_ALLOC, A | L},
     {"json", required_argument, OPTION_JSON, A | B | R | L},
     {"no-limits", no_argument, OPTION_NO_LIMITS, A},
     {"ranks", required_argument, OPTION_RANKS, L},
@@ -105,10 +107,11 @@ static const char help_text[] =
     "  --dtype NAME      i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32)\n"
     "  --op NAME         sum prod min max avg band bor bxor (default sum); band, bor, bxor: integers only\n"
     "  --in-place        recv is send\n"
-    "  --algo NAME       auto oneshot mesh ring central (default: KOLO_ALGO, else auto)\n"
+    "  --algo NAME       auto oneshot mesh ring central direct (default: KOLO_ALGO, else auto)\n"
     "  --buffers STATE   warm: the same buffers in every call (default)\n"
     "                    dirty: send is rewritten before every call\n"
     "                    cold: send and recv are flushed from all caches before every call\n"
+    "  --alloc           buffers of kolo_alloc, in which an all-reduce copies nothing, not private ones\n"
     "\n"
     "How it is measured\n"
     "  --iters N         timed samples a row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call;\n"
@@ -248,7 +251,7 @@ static const char *set_option(perf_options *options, option_id id, const char *t
     case OPTION_WARMUP:
         return parse_int(text, 0, ITERS_MAX, &options->warmup) ? NULL : "a whole number from 0 to 1000000";
     case OPTION_ALGO:
-        return parse_algorithm(text, &options->algorithm) ? NULL : "auto oneshot mesh ring or central";
+        return parse_algorithm(text, &options->algorithm) ? NULL : "auto oneshot mesh ring central or direct";
     case OPTION_BUFFERS:
         return parse_buffers(text, &options->buffers) ? NULL : "warm dirty or cold";
     case OPTION_RANKS:
@@ -258,6 +261,9 @@ static const char *set_option(perf_options *options, option_id id, const char *t
         return *text != '\0' ? NULL : "the name of a file to write";
     case OPTION_IN_PLACE:
         options->in_place = true;
+        return NULL;
+    case OPTION_ALLOC:
+        options->alloc = true;
         return NULL;
     case OPTION_CHECK:
         options->check = true;

@@ -29,6 +29,7 @@ typedef struct perf_options {
     kolo_algorithm algorithm;
     bool check;
     perf_buffers buffers;
+    bool alloc;            /* buffers of kolo_alloc */
     const char *json_path; /* NULL: no JSON */
     bool limits;           /* measure the hardware first, and show each row's share of its bound */
     int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */

@@ -85,8 +85,9 @@ void perf_report_head(const perf_report *report, const char *note) {
            report->ranks == 1 ? "" : "s");
     perf_print_machine();
     if (has_data(options))
-        printf("# buffers %s, %s; %s\n", perf_buffers_name(options->buffers),
-               options->in_place ? "in place" : "out of place", options->check ? "checked" : "not checked");
+        printf("# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
+               perf_buffers_name(options->buffers), options->in_place ? "in place" : "out of place",
+               options->check ? "checked" : "not checked");
     printf("# time: of one call, the slowest rank's; GB = 10^9 bytes");
     if (options->buffers == PERF_WARM)
         printf("; up to %d bytes: the mean of %d calls", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
@@ -107,9 +108,10 @@ static void write_json(const perf_report *report, const perf_row *row, double bo
     FILE *json = report->json;
     fprintf(json,
             "{\"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": \"%s\", "
-            "\"in_place\": %s, \"algo\": \"%s\", \"buffers\": \"%s\", ",
+            "\"in_place\": %s, \"alloc\": %s, \"algo\": \"%s\", \"buffers\": \"%s\", ",
             perf_collective_name(options->collective), report->ranks, row->bytes, dtype_text(options), op_text(options),
-            options->in_place ? "true" : "false", algorithm_text(row), perf_buffers_name(options->buffers));
+            options->in_place ? "true" : "false", options->alloc ? "true" : "false", algorithm_text(row),
+            perf_buffers_name(options->buffers));
     fprintf(json,
             "\"time_us\": {\"min\": %.4f, \"median\": %.4f, \"p99\": %.4f, \"max\": %.4f}, \"algbw_gbps\": %.5f, "
             "\"busbw_gbps\": %.5f, \"wrong\": %lld, \"iters\": %d, \"calls_per_iter\": %d, ",

@@ -233,9 +233,10 @@ static bool exceeds_memory(const perf_run *run, size_t bytes) {
 static int allocate(perf_run *run, size_t bytes) {
     if (exceeds_memory(run, bytes))
         return 1;
+    kolo_comm *comm = run->options->alloc ? run->comm : NULL;
     run->tables = malloc(sizeof(*run->tables));
-    if (run->tables == NULL || perf_buffer_allocate(&run->send, bytes) != 0 ||
-        (!run->options->in_place && perf_buffer_allocate(&run->recv, bytes) != 0)) {
+    if (run->tables == NULL || perf_buffer_allocate(&run->send, bytes, comm) != 0 ||
+        (!run->options->in_place && perf_buffer_allocate(&run->recv, bytes, comm) != 0)) {
         fprintf(stderr, "kolo-perf: rank %d: no memory for buffers of %zu bytes; use a smaller --max\n", run->rank,
                 bytes);
         return 1;
