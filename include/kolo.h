@@ -266,6 +266,9 @@ typedef struct kolo_plan {
     size_t chunks;            /* how many such steps */
     size_t slot_bytes;        /* bytes of one slot */
     size_t segment_bytes;     /* size of the segment for that many ranks */
+    int stream;               /* 1: results are stored past the caches */
+    int tuned;                /* 1: by a profile that kolo-tune measured; 0: by the defaults */
+    char tuning[512];         /* which profile, or why none, in words */
 } kolo_plan;
 
 /* The plan for an all-reduce of `count` elements between `ranks` ranks of this machine under `options` (NULL:

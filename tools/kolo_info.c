@@ -173,6 +173,7 @@ static void print_machine_json(const kolo_machine *machine) {
 static void print_plans(const report *seen) {
     char size[32], chunk[32], slot[32], segment[32];
     printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
+    printf("  by: %s\n", seen->plans[0].tuning);
     printf("  %10s  %-9s  %10s  %8s  %10s  %10s\n", "message", "algorithm", "chunk", "chunks", "slot", "segment");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
@@ -184,14 +185,17 @@ static void print_plans(const report *seen) {
 }
 
 static void print_plans_json(const report *seen) {
-    printf("  \"plan\": {\n    \"ranks\": %d,\n    \"dtype\": \"f32\",\n    \"op\": \"sum\",\n    \"rows\": [\n",
-           seen->ranks);
+    printf("  \"plan\": {\n    \"ranks\": %d,\n    \"dtype\": \"f32\",\n    \"op\": \"sum\",\n    \"tuned\": %s,\n"
+           "    \"tuning\": ",
+           seen->ranks, seen->plans[0].tuned ? "true" : "false");
+    print_json_string(seen->plans[0].tuning);
+    puts(",\n    \"rows\": [");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
         printf("      {\"bytes\": %zu, \"algorithm\": \"%s\", \"chunk_bytes\": %zu, \"chunks\": %zu, "
-               "\"slot_bytes\": %zu, \"segment_bytes\": %zu}%s\n",
+               "\"stream\": %s, \"slot_bytes\": %zu, \"segment_bytes\": %zu}%s\n",
                seen->plan_bytes[i], kolo_algorithm_name(plan->algorithm), plan->chunk_bytes, plan->chunks,
-               plan->slot_bytes, plan->segment_bytes, i + 1 < PLANS ? "," : "");
+               plan->stream ? "true" : "false", plan->slot_bytes, plan->segment_bytes, i + 1 < PLANS ? "," : "");
     }
     puts("    ]\n  },");
 }

@@ -30,7 +30,7 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     const struct kolo_shared_band *band = band_of(bytes, settings);
     const bool forced = is_forced(settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if (answer.algorithm == KOLO_ONESHOT && bytes <= KOLO_LINES_BYTES_MAX) {
+    if (bytes < kolo_plan_lines_bytes_end(settings)) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
         return answer;

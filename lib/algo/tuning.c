@@ -1,7 +1,20 @@
 #include "algo/tuning.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "algo/plan.h"
+#include "algo/profile.h"
+#include "base/environment.h"
 #include "cpu/topology.h"
+
+enum { PATH_BYTES = 4096 };
 
 void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
                          size_t slot_bytes, const kolo_topology *topology) {
@@ -22,11 +35,100 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm a
     };
 }
 
+/* Which file to read: false if none. *asked: the user names it, so that it should be there. */
+static bool find_file(char path[PATH_BYTES], bool *asked) {
+    /* secure_getenv: what a program with borrowed rights says about a file could tell what is in it. */
+    const char *named = secure_getenv(kolo_environment_name(KOLO_VARIABLE_TUNE_FILE));
+    const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+    int length = 0;
+    *asked = named != NULL;
+    if (named)
+        length = strcmp(named, "none") == 0 ? 0 : snprintf(path, PATH_BYTES, "%s", named);
+    else if (config && config[0] == '/')
+        length = snprintf(path, PATH_BYTES, "%s/kolo/tune", config);
+    else if (home && home[0] == '/')
+        length = snprintf(path, PATH_BYTES, "%s/.config/kolo/tune", home);
+    return length > 0;
+}
+
+/* Reads up to `room` bytes of the file. Returns how many, or a negative errno. */
+static ssize_t read_file(const char *path, char *text, size_t room) {
+    if (strlen(path) + 1 == PATH_BYTES)
+        return -ENAMETOOLONG;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe must not hold up creation */
+    if (fd < 0)
+        return -errno;
+    struct stat found;
+    ssize_t status = fstat(fd, &found) < 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EINVAL;
+    size_t used = 0;
+    while (status == 0 && used < room) {
+        const ssize_t more = read(fd, text + used, room - used);
+        if (more == 0)
+            break;
+        if (more > 0)
+            used += (size_t)more;
+        else if (errno != EINTR)
+            status = -errno;
+    }
+    close(fd);
+    return status < 0 ? status : (ssize_t)used;
+}
+
+/* Reads and checks the profile: false, with the reason in `why`, where it is of no use here. */
+static bool load_profile(const char *path, struct kolo_profile *profile, const kolo_topology *topology,
+                         char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
+    const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one more tells that it is too long */
+    char *text = malloc(room);
+    const ssize_t bytes = text ? read_file(path, text, room) : -ENOMEM;
+    *absent = bytes == -ENOENT || bytes == -ENOTDIR;
+    bool fits = false;
+    if (bytes < 0) {
+        char reason[128];
+        snprintf(why, KOLO_PROFILE_WHY_BYTES, "%s",
+                 bytes == -EINVAL ? "not a regular file" : strerror_r((int)-bytes, reason, sizeof reason));
+    } else if (kolo_profile_parse(text, (size_t)bytes, profile, why)) {
+        struct kolo_profile_machine here;
+        kolo_profile_machine_read(&here, topology);
+        fits = kolo_profile_fits(profile, &here, why);
+    }
+    free(text);
+    return fits;
+}
+
+void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,
+                         struct kolo_tuning_source *source) {
+    char path[PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
+    bool asked, absent;
+    struct kolo_profile profile;
+    *source = (struct kolo_tuning_source){.text = "defaults: no profile"};
+    if (!find_file(path, &asked))
+        return;
+    if (!load_profile(path, &profile, topology, why, &absent)) {
+        source->refused = asked || !absent;
+        if (source->refused)
+            snprintf(source->text, sizeof source->text, "defaults: profile %.100s ignored: %s", path, why);
+        return;
+    }
+    const struct kolo_profile_section *section = kolo_profile_find(&profile, ranks);
+    source->tuned = section != NULL;
+    if (section) {
+        kolo_profile_apply(section, settings);
+        snprintf(source->text, sizeof source->text, "profile %.400s", path);
+    } else {
+        snprintf(source->text, sizeof source->text,
+                 "defaults: profile %.300s has no section for %" PRIu32 " ranks: run kolo-tune --ranks %" PRIu32, path,
+                 ranks, ranks);
+    }
+}
+
 void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     kolo_topology topology;
     kolo_cpu_set allowed;
+    struct kolo_tuning_source source;
+    struct kolo_shared_settings *shared = &comm->segment.header->settings;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
-    kolo_tuning_default(&comm->segment.header->settings, settings->algorithm, comm->size, settings->slot_bytes,
-                        &topology);
+    kolo_tuning_default(shared, settings->algorithm, comm->size, settings->slot_bytes, &topology);
+    kolo_tuning_profile(shared, comm->size, &topology, &source);
+    kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->rank, "%s", source.text);
 }

@@ -12,28 +12,12 @@
 #include "base/status.h"
 #include "comm/options.h"
 #include "cpu/features.h"
+#include "cpu/model.h"
 #include "cpu/quota.h"
 #include "cpu/topology.h"
 #include "net/uring.h"
 #include "reduce/reducer.h"
 #include "sync/fence.h"
-
-static void read_cpu_model(char *model, size_t model_bytes) {
-    model[0] = '\0';
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    if (!file)
-        return;
-    char line[512];
-    while (!model[0] && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        colon += strspn(colon, ": \t");
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(model, model_bytes, "%s", colon);
-    }
-    fclose(file);
-}
 
 static void read_shm(kolo_machine *machine) {
     struct statvfs mount;
@@ -76,7 +60,7 @@ int kolo_machine_query(kolo_machine *machine) {
                               .membarrier = kolo_fence_register(),
                               .pidfd = probe_pidfd()};
     const uint32_t features = kolo_cpu_features();
-    read_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
+    kolo_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
     kolo_cpu_features_format(features, machine->isa, sizeof machine->isa);
     snprintf(machine->kernels, sizeof machine->kernels, "%s", kolo_reducer_select(features & mask)->name);
     read_shm(machine);
@@ -103,9 +87,11 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     kolo_cpu_set allowed;
     kolo_topology topology;
     struct kolo_shared_settings shared;
+    struct kolo_tuning_source source;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
     kolo_tuning_default(&shared, settings.algorithm, (uint32_t)ranks, settings.slot_bytes, &topology);
+    kolo_tuning_profile(&shared, (uint32_t)ranks, &topology, &source);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
     const struct kolo_question question = {
         .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};
@@ -116,6 +102,9 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
                     .chunk_bytes = answer.chunk_count * kernel->element_bytes,
                     .chunks = answer.lines ? 1 : answer.chunks,
                     .slot_bytes = settings.slot_bytes,
-                    .segment_bytes = ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes).bytes : 0};
+                    .segment_bytes = ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes).bytes : 0,
+                    .stream = answer.stream,
+                    .tuned = source.tuned};
+    snprintf(plan->tuning, sizeof plan->tuning, "%s", source.text);
     return 0;
 }

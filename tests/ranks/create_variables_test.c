@@ -95,11 +95,17 @@ static void refuse_options(void) {
 
 /* What has no fault: nothing set at all, and every variable set to something right. */
 static void accept_variables(void) {
-    static const char *const right[][2] = {{"KOLO_RANK", "0"},        {"KOLO_SIZE", "1"},
-                                           {"KOLO_ALGO", "mesh"},     {"KOLO_WAIT", "sleep"},
-                                           {"KOLO_CPU", "portable"},  {"KOLO_SLOT_BYTES", "4096"},
-                                           {"KOLO_TIMEOUT_MS", "10"}, {"KOLO_CREATE_TIMEOUT_MS", "10"},
-                                           {"KOLO_LOG", "off"},       {"KOLO_LOCAL_RANK", "0"}};
+    static const char *const right[][2] = {{"KOLO_RANK", "0"},
+                                           {"KOLO_SIZE", "1"},
+                                           {"KOLO_ALGO", "mesh"},
+                                           {"KOLO_WAIT", "sleep"},
+                                           {"KOLO_CPU", "portable"},
+                                           {"KOLO_SLOT_BYTES", "4096"},
+                                           {"KOLO_TIMEOUT_MS", "10"},
+                                           {"KOLO_CREATE_TIMEOUT_MS", "10"},
+                                           {"KOLO_LOG", "off"},
+                                           {"KOLO_LOCAL_RANK", "0"},
+                                           {"KOLO_TUNE_FILE", "/nonexistent"}};
     for (size_t set = 0; set <= sizeof right / sizeof *right; set++) {
         kolo_comm *comm = NULL;
         if (expect_status(NULL, kolo_comm_create(&comm, NULL), 0, "kolo_comm_create of one rank"))

@@ -1,0 +1,10 @@
+/* What the processor calls itself. */
+#ifndef KOLO_CPU_MODEL_H
+#define KOLO_CPU_MODEL_H
+
+#include <stddef.h>
+
+/* The model's name as /proc/cpuinfo has it, without blanks at its end, cut to fit; "" where there is none. */
+void kolo_cpu_model(char *model, size_t model_bytes);
+
+#endif

@@ -1,0 +1,172 @@
+#include "tune_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kolo.h"
+
+#define MAX_BYTES_DEFAULT ((size_t)64 << 20)
+#define MAX_BYTES_LOW     ((size_t)1 << 10)
+#define MAX_BYTES_HIGH    ((size_t)4 << 30)
+#define SECONDS_MAX       3600.0
+
+enum {
+    OPTION_RANKS = 256,
+    OPTION_OUTPUT,
+    OPTION_CHECK,
+    OPTION_MAX,
+    OPTION_SECONDS,
+    OPTION_QUICK,
+    OPTION_UNBOUND,
+    OPTION_VERSION
+};
+
+static const struct option long_options[] = {
+    {"ranks", required_argument, NULL, OPTION_RANKS},     {"output", required_argument, NULL, OPTION_OUTPUT},
+    {"check", required_argument, NULL, OPTION_CHECK},     {"max", required_argument, NULL, OPTION_MAX},
+    {"seconds", required_argument, NULL, OPTION_SECONDS}, {"quick", no_argument, NULL, OPTION_QUICK},
+    {"unbound", no_argument, NULL, OPTION_UNBOUND},       {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, OPTION_VERSION},       {NULL, 0, NULL, 0},
+};
+
+static const char help_text[] =
+    "usage: kolo-tune [OPTION...]\n"
+    "       kolo-tune --check FILE\n"
+    "\n"
+    "Measures which all-reduce algorithm and chunk is fastest on this machine, for messages of each size, and writes "
+    "a\n"
+    "profile by which kolo goes from then on. Let nothing else run meanwhile.\n"
+    "\n"
+    "  --ranks LIST    rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and\n"
+    "                  twice that number). A profile counts for exactly the rank counts in it; where the file is a\n"
+    "                  profile of this machine already, its sections for other rank counts are kept\n"
+    "  --output FILE   where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)\n"
+    "  --max SIZE      largest message: bytes, or with K, M or G (default 64M). Larger ones are taken to be\n"
+    "                  like it if it is 16M or more; else kolo's defaults stay in force for them\n"
+    "  --seconds S     about how long to measure each rank count (default 40)\n"
+    "  --quick         fewer sizes, chunks and repetitions: a few seconds, and a coarser result\n"
+    "  --unbound       leave it to the kernel where ranks run. Otherwise, as with kolorun, each is bound to a core of\n"
+    "                  its own where they fit the CPUs allowed\n"
+    "  --check FILE    only say whether kolo uses that profile on this machine, and if not, why\n"
+    "  --version       print the version\n"
+    "  --help          print this\n"
+    "\n"
+    "The table that it prints compares, for each size, kolo's defaults with what was chosen: f32 sums, the mean of in\n"
+    "place and out of place, medians of the slowest rank's time over rounds in which all candidates take turns. A\n"
+    "change of algorithm or chunk from one size to the next must gain 3 %. KOLO_ variables do not count, except\n"
+    "KOLO_LOG.\n"
+    "\n"
+    "kolo finds the default file by itself, others through KOLO_TUNE_FILE; rank 0's profile binds all ranks. One that\n"
+    "is damaged, or of another machine or version, is ignored, and KOLO_LOG=warn says so. KOLO_TUNE_FILE=none "
+    "switches\n"
+    "profiles off. A profile never changes a result, not by a bit.\n"
+    "\n"
+    "Exit status: 0; 1 where measuring or writing failed or the profile is not used; 2 for a wrong option; 128 + S\n"
+    "when ended by signal S.\n"
+    "\n"
+    "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4\n";
+
+static bool complain(const char *option, const char *text, const char *wanted) {
+    fprintf(stderr, "kolo-tune: %s '%s': %s; see kolo-tune --help\n", option, text, wanted);
+    return false;
+}
+
+static bool parse_ranks(tune_options *options, const char *text) {
+    const char *at = text;
+    options->rank_counts = 0;
+    do {
+        char *end;
+        errno = 0;
+        const long ranks = strtol(at, &end, 10);
+        if (errno || *at < '0' || *at > '9' || (*end && *end != ',') || ranks < 2 || ranks > KOLO_RANKS_MAX)
+            return complain("--ranks", text, "give numbers from 2 to 1024 with commas between");
+        for (int i = 0; i < options->rank_counts; i++)
+            if (options->ranks[i] == ranks)
+                return complain("--ranks", text, "a number stands there twice");
+        if (options->rank_counts == TUNE_RANK_COUNTS_MAX)
+            return complain("--ranks", text, "give at most 24 numbers");
+        options->ranks[options->rank_counts++] = (int)ranks;
+        at = *end ? end + 1 : NULL;
+    } while (at);
+    return true;
+}
+
+static bool parse_max(tune_options *options, const char *text) {
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long bytes = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    bool good = !errno && *text >= '0' && *text <= '9' && bytes <= MAX_BYTES_HIGH && (!*end || (unit && !end[1]));
+    if (good && unit)
+        bytes <<= 10 * (unit - units + 1);
+    if (!good || bytes < MAX_BYTES_LOW || bytes > MAX_BYTES_HIGH)
+        return complain("--max", text, "give a size from 1K to 4G, as in 65536, 64K or 16M");
+    options->max_bytes = (size_t)bytes;
+    return true;
+}
+
+static bool parse_seconds(tune_options *options, const char *text) {
+    char *end;
+    options->seconds = strtod(text, &end);
+    if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(options->seconds > 0) ||
+        options->seconds > SECONDS_MAX)
+        return complain("--seconds", text, "give a number above 0, up to 3600");
+    return true;
+}
+
+static bool parse_text(const char *option, const char **value) {
+    *value = optarg;
+    return *optarg ? true : complain(option, optarg, "give the name of a file");
+}
+
+static bool parse_option(tune_options *options, int option, const char *word) {
+    switch (option) {
+    case OPTION_RANKS:
+        return parse_ranks(options, optarg);
+    case OPTION_OUTPUT:
+        return parse_text("--output", &options->output);
+    case OPTION_CHECK:
+        return parse_text("--check", &options->check);
+    case OPTION_MAX:
+        return parse_max(options, optarg);
+    case OPTION_SECONDS:
+        return parse_seconds(options, optarg);
+    case OPTION_QUICK:
+        options->quick = true;
+        return true;
+    case OPTION_UNBOUND:
+        options->unbound = true;
+        return true;
+    case ':':
+        return complain("option", word, "needs a value");
+    default:
+        return complain("option", word, "is unknown or ambiguous, or takes no value");
+    }
+}
+
+bool tune_options_parse(tune_options *options, int argc, char **argv, int *exit_code) {
+    *options = (tune_options){.max_bytes = MAX_BYTES_DEFAULT};
+    *exit_code = TUNE_EXIT_USAGE;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
+        if (option == 'h' || option == OPTION_VERSION) {
+            if (option == 'h')
+                fputs(help_text, stdout);
+            else
+                printf("kolo-tune %s\n", kolo_version());
+            *exit_code = fflush(stdout) == 0 ? 0 : 1;
+            return false;
+        }
+        if (!parse_option(options, option, argv[optind - 1]))
+            return false;
+    }
+    if (optind < argc)
+        return complain("argument", argv[optind], "is not expected");
+    if (options->seconds == 0)
+        options->seconds = options->quick ? 4 : 40;
+    return true;
+}

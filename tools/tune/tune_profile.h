@@ -1,0 +1,36 @@
+/* Profiles: writing them, and asking the library about them. */
+#ifndef KOLO_TUNE_PROFILE_H
+#define KOLO_TUNE_PROFILE_H
+
+#include <stdio.h>
+
+#include "tune_choice.h"
+
+enum { TUNE_PATH_BYTES = 4096 };
+
+/* Where kolo looks for a profile if nothing else is said. Returns 0, or -1 after a complaint where there is no home. */
+int tune_profile_default_path(char path[TUNE_PATH_BYTES]);
+
+/* Makes sure that a file can be written there, with the directories above it on request. Returns 0 or -1 after a
+ * complaint. */
+int tune_profile_prepare(const char *path, bool make_directories);
+
+/* Begins a profile for the machine. */
+void tune_profile_write_head(FILE *file, const kolo_machine *machine);
+
+void tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice);
+
+/* Copies the sections of `path`, if kolo uses that profile, for rank counts other than these. */
+void tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count);
+
+/* Puts `text` in place of the file `path`, whole or not at all. Returns 0 or -1 after a complaint. */
+int tune_profile_replace(const char *path, const char *text, size_t bytes);
+
+/* From now on communicators of `ranks` ranks that this process creates as rank 0 go by one candidate; TUNE_DEFAULT:
+ * by the defaults. Returns 0 or -1 after a complaint. */
+int tune_profile_try(const kolo_machine *machine, const tune_space *space, int candidate);
+
+/* kolo-tune --check: says whether kolo uses the profile here. Returns an exit status. */
+int tune_profile_check(const char *path);
+
+#endif

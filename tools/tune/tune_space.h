@@ -1,0 +1,66 @@
+/* What is tried: ways (an algorithm with a chunk) for messages of a number of sizes, each with results stored through
+ * the caches or past them. */
+#ifndef KOLO_TUNE_SPACE_H
+#define KOLO_TUNE_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kolo.h"
+
+enum {
+    TUNE_ALGORITHMS_MAX = 3,
+    TUNE_CHUNKS_MAX = 6,
+    TUNE_WAYS_MAX = TUNE_ALGORITHMS_MAX * TUNE_CHUNKS_MAX,
+    TUNE_CANDIDATES_MAX = 1 + 2 * TUNE_WAYS_MAX,
+    TUNE_SIZES_MAX = 32,
+    TUNE_DEFAULT = 0 /* the candidate that is no way: what kolo does without a profile */
+};
+
+typedef struct tune_space {
+    int ranks;
+    int algorithms;
+    int chunks;
+    int sizes;
+    kolo_algorithm algorithm[TUNE_ALGORITHMS_MAX];
+    size_t chunk_bytes[TUNE_CHUNKS_MAX]; /* ascending; the last is a whole slot */
+    size_t size_bytes[TUNE_SIZES_MAX];   /* of messages, ascending */
+    kolo_plan default_plan[TUNE_SIZES_MAX];
+    int default_candidate[TUNE_SIZES_MAX]; /* that does the same as the default; TUNE_DEFAULT: there is none */
+} tune_space;
+
+/* Microseconds a call of each candidate at each size, as medians over the rounds; 0: not measured. */
+typedef struct tune_times {
+    double default_low_us[TUNE_SIZES_MAX]; /* the lower quartile of TUNE_DEFAULT */
+    double us[TUNE_SIZES_MAX][TUNE_CANDIDATES_MAX];
+} tune_times;
+
+/* Fills *space for messages of up to max_bytes; no profile must be in use. Returns 0, or a KOLO_ERR_* with
+ * kolo_error_message. */
+int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick);
+
+int tune_space_ways(const tune_space *space);
+kolo_algorithm tune_space_algorithm(const tune_space *space, int way);
+size_t tune_space_chunk_bytes(const tune_space *space, int way);
+
+/* Candidates other than TUNE_DEFAULT. */
+int tune_space_candidates(const tune_space *space);
+int tune_candidate_of(int way, bool stream);
+int tune_candidate_way(int candidate);
+bool tune_candidate_streams(int candidate);
+
+/* Whether a candidate is worth measuring at a size: it differs there from others that are measured, and was not
+ * hopeless at the size before, of which `times` tells. */
+bool tune_space_tries(const tune_space *space, const tune_times *times, int candidate, int size);
+
+/* Results of messages of fewer bytes are always stored through the caches. */
+bool tune_space_may_stream(const tune_space *space, int size);
+
+/* The candidate that was measured for a way at a size. */
+int tune_space_measured(const tune_space *space, int way, bool stream, int size);
+
+/* The time by which a way is judged at a size; HUGE_VAL: not known. What the default does, too, is judged by the lower
+ * quartile: a profile is to depart from the defaults only for what is beyond the noise. */
+double tune_space_us(const tune_space *space, const tune_times *times, int way, bool stream, int size);
+
+#endif

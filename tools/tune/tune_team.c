@@ -1,0 +1,140 @@
+#include "tune_team.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "binding.h"
+
+static sigset_t awaited, original;
+
+/* A signal that is ignored, as nohup makes it, stays so. */
+static bool is_ignored(int signal) {
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+int tune_team_block_signals(void) {
+    const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take away what waitpid is to tell */
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (!is_ignored(ending[i]))
+            sigaddset(&awaited, ending[i]);
+    if (sigprocmask(SIG_BLOCK, &awaited, &original) == 0)
+        return 0;
+    perror("kolo-tune: cannot block signals");
+    return -1;
+}
+
+/* The CPUs in the order in which ranks take them; *count 0 where the kernel does not tell. */
+static int *list_cpus(size_t *count) {
+    int *cpus = NULL;
+    if (binding_allowed_cpus(&cpus, count) == 0 && binding_order_by_core(cpus, *count, SYSFS_CPUS) == 0)
+        return cpus;
+    free(cpus);
+    *count = 0;
+    return NULL;
+}
+
+bool tune_team_binds(int ranks, bool unbound) {
+    size_t count;
+    free(list_cpus(&count));
+    return !unbound && (size_t)ranks <= count;
+}
+
+/* In the child. cpu -1: wherever the kernel likes. */
+static _Noreturn void be_rank(const tune_job *job, int rank, int cpu, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it ended before the line above took effect */
+        _exit(EXIT_FAILURE);
+    signal(SIGINT, SIG_IGN); /* the terminal's go to all of us: the parent ends its ranks */
+    signal(SIGQUIT, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &original, NULL);
+    const int rc = cpu >= 0 ? binding_apply(cpu) : 0;
+    if (rc < 0) {
+        fprintf(stderr, "kolo-tune: rank %d cannot be bound to CPU %d: %s: use --unbound\n", rank, cpu, strerror(-rc));
+        _exit(EXIT_FAILURE);
+    }
+    _exit(tune_measure(job, rank));
+}
+
+static int start_ranks(const tune_job *job, const int *cpus, pid_t *pids) {
+    const pid_t parent = getpid();
+    fflush(NULL);
+    for (int rank = 0; rank < job->space->ranks; rank++) {
+        pids[rank] = fork();
+        if (pids[rank] == 0)
+            be_rank(job, rank, cpus ? cpus[rank] : -1, parent);
+        if (pids[rank] < 0) {
+            fprintf(stderr, "kolo-tune: cannot start %d ranks: %s\n", job->space->ranks, strerror(errno));
+            pids[rank] = 0;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Tells what became of a rank; true if it did its part. */
+static bool judge(const tune_job *job, int rank, int wait_status) {
+    if (WIFSIGNALED(wait_status))
+        fprintf(stderr, "kolo-tune: rank %d of %d was ended by signal %d (%s)\n", rank, job->space->ranks,
+                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    return wait_status == 0;
+}
+
+/* Waits for those that have ended. Returns how many that are, or -1 if one of them failed. */
+static int collect(const tune_job *job, pid_t *pids) {
+    int ended = 0;
+    for (int rank = 0; rank < job->space->ranks; rank++) {
+        int wait_status;
+        if (pids[rank] <= 0 || waitpid(pids[rank], &wait_status, WNOHANG) != pids[rank])
+            continue;
+        pids[rank] = 0;
+        ended++;
+        if (!judge(job, rank, wait_status))
+            return -1;
+    }
+    return ended;
+}
+
+static int await_ranks(const tune_job *job, pid_t *pids) {
+    for (int left = job->space->ranks; left > 0;) {
+        const int ended = collect(job, pids);
+        if (ended < 0)
+            return -1;
+        left -= ended;
+        const int signal = left > 0 ? sigwaitinfo(&awaited, NULL) : SIGCHLD;
+        if (signal > 0 && signal != SIGCHLD)
+            return signal;
+    }
+    return 0;
+}
+
+static void end_ranks(const tune_job *job, const pid_t *pids) {
+    for (int rank = 0; rank < job->space->ranks; rank++)
+        if (pids[rank] > 0)
+            kill(pids[rank], SIGKILL);
+    for (int rank = 0; rank < job->space->ranks; rank++)
+        while (pids[rank] > 0 && waitpid(pids[rank], NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+int tune_team_run(const tune_job *job, bool unbound) {
+    size_t cpu_count;
+    int *cpus = list_cpus(&cpu_count);
+    const bool binds = !unbound && (size_t)job->space->ranks <= cpu_count;
+    pid_t pids[KOLO_RANKS_MAX] = {0};
+    int result = start_ranks(job, binds ? cpus : NULL, pids);
+    if (result == 0)
+        result = await_ranks(job, pids);
+    end_ranks(job, pids);
+    free(cpus);
+    return result;
+}
