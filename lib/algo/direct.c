@@ -79,6 +79,8 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
         reduce_piece(comm, reduction, part);
         count -= part;
     }
+    if (reduction->plan.stream)
+        kolo_fence_stream();
     kolo_step_publish(comm, 2);
     rc = kolo_step_await_all(comm, 2);
     kolo_call_end(comm, 2, 0);

@@ -97,8 +97,12 @@ static int copy_out(kolo_comm *comm, const struct kolo_reduction *reduction, siz
         int rc = kolo_step_await(comm, peer, step_reduced(chunk));
         if (rc < 0)
             return rc;
-        kolo_copy(reduction->recv + (first + slice) * element_bytes,
-                  kolo_slot(comm, peer, chunk) + slice * element_bytes, slice_count * element_bytes);
+        uint8_t *to = reduction->recv + (first + slice) * element_bytes;
+        const uint8_t *from = kolo_slot(comm, peer, chunk) + slice * element_bytes;
+        if (reduction->plan.stream)
+            kolo_copy_stream(to, from, slice_count * element_bytes);
+        else
+            kolo_copy(to, from, slice_count * element_bytes);
         comm->stats.received_bytes += slice_count * element_bytes;
     }
     return 0;
@@ -118,6 +122,8 @@ int kolo_mesh_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
             kolo_slot_retire(comm, chunk - 1, chunk + 2 < chunks ? step_in(chunk + 2) : steps + 1);
         }
     }
+    if (reduction->plan.stream)
+        kolo_fence_stream();
     kolo_call_end(comm, steps, chunks);
     return rc;
 }

@@ -27,18 +27,17 @@ static ALWAYS_INLINE vector minimum_f64(vector a, vector b) {
     return (vector)_mm256_or_pd(_mm256_min_pd(x, y), _mm256_min_pd(y, x));
 }
 
-/* ORed, the two orders are -0 if either zero is, though +0 is due if either is; subtracting their difference, which is
- * a zero with the sign bit set in that case only, makes that right and changes no other number, nor a NaN. */
+/* ANDed, the two orders are +0 if either zero is; a NaN, which that may lose, comes from the comparison's ones. */
 static ALWAYS_INLINE vector maximum_f32(vector a, vector b) {
     __m256 x = (__m256)a, y = (__m256)b;
-    __m256 one = _mm256_max_ps(x, y), other = _mm256_max_ps(y, x);
-    return (vector)_mm256_sub_ps(_mm256_or_ps(one, other), _mm256_xor_ps(one, other));
+    __m256 both = _mm256_and_ps(_mm256_max_ps(x, y), _mm256_max_ps(y, x));
+    return (vector)_mm256_or_ps(both, _mm256_cmp_ps(x, y, _CMP_UNORD_Q));
 }
 
 static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     __m256d x = (__m256d)a, y = (__m256d)b;
-    __m256d one = _mm256_max_pd(x, y), other = _mm256_max_pd(y, x);
-    return (vector)_mm256_sub_pd(_mm256_or_pd(one, other), _mm256_xor_pd(one, other));
+    __m256d both = _mm256_and_pd(_mm256_max_pd(x, y), _mm256_max_pd(y, x));
+    return (vector)_mm256_or_pd(both, _mm256_cmp_pd(x, y, _CMP_UNORD_Q));
 }
 
 /* The lower half of the elements first. */
@@ -54,6 +53,14 @@ static ALWAYS_INLINE vector pack_F16(pair x) {
     return (vector)_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-#define INSTANCE      kolo_reducer_avx2
-#define INSTANCE_NAME "avx2"
+static ALWAYS_INLINE pair interleave_f32(pair x) {
+    __m256i outer = _mm256_unpacklo_epi32((__m256i)x.first, (__m256i)x.second); /* lanes 0, 1, 4 and 5 of each */
+    __m256i inner = _mm256_unpackhi_epi32((__m256i)x.first, (__m256i)x.second);
+    return (pair){(vector)_mm256_permute2x128_si256(outer, inner, 0x20),
+                  (vector)_mm256_permute2x128_si256(outer, inner, 0x31)};
+}
+
+#define INSTANCE         kolo_reducer_avx2
+#define INSTANCE_NAME    "avx2"
+#define CANONICAL_IN_F32 0
 #include "reduce/instance_template.h"

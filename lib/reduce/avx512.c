@@ -73,6 +73,14 @@ static ALWAYS_INLINE vector pack_F16(pair x) {
     return (vector)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-#define INSTANCE      kolo_reducer_avx512
-#define INSTANCE_NAME "avx512"
+static ALWAYS_INLINE pair interleave_f32(pair x) {
+    const __m512i lower = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
+    return (pair){(vector)_mm512_permutex2var_epi32((__m512i)x.first, lower, (__m512i)x.second),
+                  (vector)_mm512_permutex2var_epi32((__m512i)x.first, upper, (__m512i)x.second)};
+}
+
+#define INSTANCE         kolo_reducer_avx512
+#define INSTANCE_NAME    "avx512"
+#define CANONICAL_IN_F32 1
 #include "reduce/instance_template.h"

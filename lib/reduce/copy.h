@@ -1,15 +1,19 @@
-/* Copies of whole buffers, by what the next reader will want of the destination. Neither buffer needs alignment; they
- * must not overlap. */
+/* Copies between buffers, by what becomes of the destination. Neither buffer needs alignment; they must not overlap. */
 #ifndef KOLO_REDUCE_COPY_H
 #define KOLO_REDUCE_COPY_H
 
 #include <stddef.h>
 
-/* The destination is read soon, by this core or by another. */
+/* The destination is read soon, by this core or by another: it stays in the caches. */
 void kolo_copy(void *dst, const void *src, size_t bytes);
 
-/* The destination is not read soon: it goes to memory around the caches where that is worth while. A release store that
- * follows orders the copy as it would any other. */
+/* The destination is not read soon: it goes past the caches, which keep what they hold. This thread finds what it
+ * wrote; for others nothing orders it before kolo_fence_stream (sync/fence.h), which comes once, after the last of many
+ * pieces: with pieces of 16 KiB, waiting for each to reach memory would take a third of the time. */
 void kolo_copy_stream(void *dst, const void *src, size_t bytes);
+
+/* Finds out what this CPU is good at. Until it has been called, kolo_copy is memcpy; kolo_reducer_select calls it. Any
+ * number of threads may call it, at any time. */
+void kolo_copy_select(void);
 
 #endif

@@ -3,9 +3,13 @@
  *   DTYPE     the enumerator without KOLO_, as in U8; functions end in it
  *   KIND      UNSIGNED, SIGNED, FLOAT or HALF
  *   ELEMENT   C type of an element in memory
- *   QUOTIENT  integers only: function or macro of an element and a divisor, C's x / ranks */
+ *   QUOTIENT  integers of up to 32 bits only: macro of an element and a divisor, C's x / ranks
+ *
+ * and for the templates of an op:
+ *
+ *   WIDENED   1: a vector of elements is combined as a pair of vectors of F32; 0: as it is */
 
-#if KIND == UNSIGNED || KIND == SIGNED
+#ifdef QUOTIENT
 static ALWAYS_INLINE vector DTYPE_NAME(divide)(vector x, divisor by) {
     ELEMENT lanes[VECTOR_BYTES / sizeof(ELEMENT)];
     memcpy(lanes, &x, sizeof lanes);
@@ -22,42 +26,53 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
 }
 #endif
 
-#define OP MIN
+#define WIDENED 0 /* no 16-bit float either, which needs no arithmetic here */
+#define OP      MIN
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #define OP MAX
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
-#define OP AVG
+#undef WIDENED
+#define WIDENED (KIND == HALF)
+#define OP      AVG
 #include "reduce/fold_template.h"
 #undef OP
 #if KIND != SIGNED
 #define OP SUM
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #define OP PROD
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #endif
 #if KIND == UNSIGNED
 #define OP BAND
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #define OP BOR
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #define OP BXOR
 #include "reduce/fold_template.h"
 #include "reduce/chain_template.h"
+#include "reduce/partial_template.h"
 #undef OP
 #endif
 
+#undef WIDENED
 #undef DTYPE
 #undef KIND
 #undef ELEMENT

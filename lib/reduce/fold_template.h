@@ -10,7 +10,7 @@
 
 /* ACC is what holds a vector of elements while they are combined; the three functions that follow are all that the rest
  * knows of it. */
-#if KIND == HALF
+#if WIDENED
 
 #define ACC pair
 
@@ -25,7 +25,26 @@ static ALWAYS_INLINE pair KERNEL_NAME(combine)(pair a, pair b) {
 static ALWAYS_INLINE vector KERNEL_NAME(finish)(pair acc, divisor by) {
     if (KOLO_OP == KOLO_AVG)
         acc = (pair){divide_F32(acc.first, by), divide_F32(acc.second, by)};
-    return DTYPE_NAME(pack)((pair){canonical(KOLO_F32, acc.first), canonical(KOLO_F32, acc.second)});
+    if (CANONICAL_IN_F32)
+        return DTYPE_NAME(pack)((pair){canonical(KOLO_F32, acc.first), canonical(KOLO_F32, acc.second)});
+    return canonical(KOLO_DTYPE, DTYPE_NAME(pack)(acc));
+}
+
+#elif KIND == HALF
+
+#define ACC vector
+
+static ALWAYS_INLINE vector KERNEL_NAME(read)(const void *source, size_t at, size_t bytes) {
+    return order_key(KOLO_DTYPE, KOLO_OP, load((const unsigned char *)source + at, bytes));
+}
+
+static ALWAYS_INLINE vector KERNEL_NAME(combine)(vector a, vector b) {
+    return combine(KOLO_DTYPE, KOLO_OP, a, b);
+}
+
+static ALWAYS_INLINE vector KERNEL_NAME(finish)(vector acc, divisor by) {
+    (void)by;
+    return from_order_key(KOLO_DTYPE, KOLO_OP, acc);
 }
 
 #else
@@ -169,8 +188,8 @@ static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst,
         KERNEL_NAME(fold_any)(dst, copy, sources, n, bytes, by);
 }
 
-static void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
-                              uint32_t ranks) {
+static ONE_COPY void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
+                                       uint32_t ranks) {
     divisor by = divisor_of(KOLO_OP, ranks);
     size_t bytes = count * sizeof(ELEMENT);
     switch (n) {
@@ -207,6 +226,24 @@ static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, co
     KERNEL_NAME(fold)(dst, copy, sources, 2, count, ranks);
 #endif
 }
+
+#if KIND == HALF
+/* In F32, and then narrowed, a piece at a time. */
+static void KERNEL_NAME(finish_partials)(void *dst, void *copy, const void *const *acc_sources, uint32_t n,
+                                         size_t count, uint32_t ranks) {
+    float results[PIECE_ELEMENTS];
+    const void *pieces[KOLO_RANKS_MAX];
+    for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
+        size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        for (uint32_t i = 0; i < n; i++)
+            pieces[i] = (const char *)acc_sources[i] + done * sizeof(float);
+        F32_NAME(fold)(results, NULL, pieces, n, piece, ranks);
+        DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
+        if (copy)
+            DTYPE_NAME(narrow)((char *)copy + done * sizeof(ELEMENT), results, piece);
+    }
+}
+#endif
 
 #undef ACC
 #undef KOLO_DTYPE

@@ -1,5 +1,6 @@
 /* The 16-bit floats: a vector of them read as a pair in F32 and packed again, and whole arrays widened and narrowed,
- * elements in order. What is packed or narrowed holds no NaN but the canonical one. */
+ * elements in order. A quiet NaN stays one when it is packed; what is narrowed holds no NaN but the canonical one.
+ * Whole arrays are gone through by functions of their own, which keeps the kernels that call them small. */
 #ifndef KOLO_REDUCE_HALVES_H
 #define KOLO_REDUCE_HALVES_H
 
@@ -19,16 +20,27 @@ static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};
 }
 
-/* The upper 16 bits of each lane become the nearest bfloat16, ties to even; the canonical NaN stays what it is. */
+/* The upper 16 bits of each lane become the nearest bfloat16, ties to even. Adding half a unit rounds ties up, and
+ * adding less does not: where the two differ in the unit, it has to be even. */
 static ALWAYS_INLINE u32v round_to_bf16(vector x) {
-    return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);
+    u32v tie_up = (u32v)x + 0x8000, tie_down = (u32v)x + 0x7fff;
+    return tie_up & (tie_down | 0xfffeffff);
 }
 
 static ALWAYS_INLINE vector pack_BF16(pair x) {
     return (vector)(round_to_bf16(x.first) >> 16 | (round_to_bf16(x.second) & 0xffff0000));
 }
 
-static void widen_F16(void *acc_out, const void *source, size_t count) {
+/* A pair as read, with its elements in order. */
+static ALWAYS_INLINE pair in_order_F16(pair x) {
+    return x;
+}
+
+static ALWAYS_INLINE pair in_order_BF16(pair x) {
+    return interleave_f32(x);
+}
+
+static __attribute__((noinline)) void widen_F16(void *acc_out, const void *source, size_t count) {
     const size_t bytes = count * sizeof(uint16_t);
     for (size_t at = 0; at < bytes; at += VECTOR_BYTES) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
@@ -37,7 +49,7 @@ static void widen_F16(void *acc_out, const void *source, size_t count) {
     }
 }
 
-static void narrow_F16(void *dst, const void *source, size_t count) {
+static __attribute__((noinline)) void narrow_F16(void *dst, const void *source, size_t count) {
     const size_t bytes = count * sizeof(uint16_t);
     for (size_t at = 0; at < bytes; at += VECTOR_BYTES) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
@@ -47,7 +59,7 @@ static void narrow_F16(void *dst, const void *source, size_t count) {
 }
 
 /* Here compilers find the vectors by themselves. */
-static void widen_BF16(void *acc_out, const void *source, size_t count) {
+static __attribute__((noinline)) void widen_BF16(void *acc_out, const void *source, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint16_t element;
         memcpy(&element, (const char *)source + i * sizeof element, sizeof element);
@@ -56,7 +68,7 @@ static void widen_BF16(void *acc_out, const void *source, size_t count) {
     }
 }
 
-static void narrow_BF16(void *dst, const void *source, size_t count) {
+static __attribute__((noinline)) void narrow_BF16(void *dst, const void *source, size_t count) {
     for (size_t i = 0; i < count; i++) {
         float value;
         memcpy(&value, (const char *)source + i * sizeof value, sizeof value);

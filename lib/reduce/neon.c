@@ -41,6 +41,12 @@ static ALWAYS_INLINE vector pack_F16(pair x) {
     return (vector)vcvt_high_f16_f32(vcvt_f16_f32((float32x4_t)x.first), (float32x4_t)x.second);
 }
 
-#define INSTANCE      kolo_reducer_neon
-#define INSTANCE_NAME "neon"
+static ALWAYS_INLINE pair interleave_f32(pair x) {
+    return (pair){(vector)vzip1q_u32((uint32x4_t)x.first, (uint32x4_t)x.second),
+                  (vector)vzip2q_u32((uint32x4_t)x.first, (uint32x4_t)x.second)};
+}
+
+#define INSTANCE         kolo_reducer_neon
+#define INSTANCE_NAME    "neon"
+#define CANONICAL_IN_F32 0
 #include "reduce/instance_template.h"

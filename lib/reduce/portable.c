@@ -122,6 +122,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define PASTE2(a, b)      PASTE2_(a, b)
 #define DTYPE_NAME(verb)  PASTE2(verb, DTYPE)
 #define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
+#define F32_NAME(verb)    PASTE3(verb, F32, OP) /* of the same op */
 #define WIDE_NAME(verb)   PASTE2(verb, WIDE)
 
 #define DTYPE     I8
@@ -129,6 +130,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       int8_t
 #define WIDE      i64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -138,6 +140,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       uint8_t
 #define WIDE      u64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -147,6 +150,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       int16_t
 #define WIDE      i64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -156,6 +160,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       uint16_t
 #define WIDE      u64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -165,6 +170,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       int32_t
 #define WIDE      i64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -174,6 +180,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       uint32_t
 #define WIDE      u64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -183,6 +190,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       int64_t
 #define WIDE      i64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -192,26 +200,9 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       uint64_t
 #define WIDE      u64
 #define BITWISE   1
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
-#include "reduce/portable_dtype.h"
-
-#define DTYPE     F16
-#define ELEMENT   uint16_t
-#define ACC       float
-#define WIDE      f32
-#define BITWISE   0
-#define WIDEN(x)  f32_from_f16(x)
-#define NARROW(x) f16_from_f32(x)
-#include "reduce/portable_dtype.h"
-
-#define DTYPE     BF16
-#define ELEMENT   uint16_t
-#define ACC       float
-#define WIDE      f32
-#define BITWISE   0
-#define WIDEN(x)  f32_from_bf16(x)
-#define NARROW(x) bf16_from_f32(x)
 #include "reduce/portable_dtype.h"
 
 #define DTYPE     F32
@@ -219,6 +210,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       float
 #define WIDE      f32
 #define BITWISE   0
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
@@ -228,28 +220,62 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define ACC       double
 #define WIDE      f64
 #define BITWISE   0
+#define WIDENED   0
 #define WIDEN(x)  (x)
 #define NARROW(x) (x)
 #include "reduce/portable_dtype.h"
 
-#define KERNEL(dtype, op, element, acc)                                                                                \
-    [KOLO_##op] = {fold_##dtype##_##op, chain_##dtype##_##op, chain_end_##dtype##_##op,                                \
-                   widen_##dtype,       sizeof(element),      sizeof(acc)}
-#define NO_KERNEL(dtype, op, element, acc) [KOLO_##op] = {NULL, NULL, NULL, widen_##dtype, sizeof(element), sizeof(acc)}
-#define ARITHMETIC_KERNELS(dtype, element, acc)                                                                        \
-    KERNEL(dtype, SUM, element, acc), KERNEL(dtype, PROD, element, acc), KERNEL(dtype, MIN, element, acc),             \
-        KERNEL(dtype, MAX, element, acc), KERNEL(dtype, AVG, element, acc)
+#define DTYPE     F16
+#define ELEMENT   uint16_t
+#define ACC       float
+#define WIDE      f32
+#define BITWISE   0
+#define WIDENED   1
+#define WIDEN(x)  f32_from_f16(x)
+#define NARROW(x) f16_from_f32(x)
+#include "reduce/portable_dtype.h"
+
+#define DTYPE     BF16
+#define ELEMENT   uint16_t
+#define ACC       float
+#define WIDE      f32
+#define BITWISE   0
+#define WIDENED   1
+#define WIDEN(x)  f32_from_bf16(x)
+#define NARROW(x) bf16_from_f32(x)
+#include "reduce/portable_dtype.h"
+
+/* The table; `acc` is the accumulation type, and `finish` what folds partial results of it to the dtype. */
+#define KERNEL(dtype, op, finish, element, acc, acc_type)                                                              \
+    [KOLO_##op] = {fold_##dtype##_##op,                                                                                \
+                   chain_##dtype##_##op,                                                                               \
+                   chain_end_##dtype##_##op,                                                                           \
+                   widen_##dtype,                                                                                      \
+                   fold_partial_##dtype##_##op,                                                                        \
+                   fold_partial_##acc##_##op,                                                                          \
+                   finish##_##dtype##_##op,                                                                            \
+                   sizeof(element),                                                                                    \
+                   sizeof(acc_type)}
+#define NO_KERNEL(dtype, op, element, acc_type)                                                                        \
+    [KOLO_##op] = {.widen = widen_##dtype, .element_bytes = sizeof(element), .acc_bytes = sizeof(acc_type)}
+#define ARITHMETIC_KERNELS(dtype, finish, element, acc, acc_type)                                                      \
+    KERNEL(dtype, SUM, finish, element, acc, acc_type), KERNEL(dtype, PROD, finish, element, acc, acc_type),           \
+        KERNEL(dtype, MIN, finish, element, acc, acc_type), KERNEL(dtype, MAX, finish, element, acc, acc_type),        \
+        KERNEL(dtype, AVG, finish, element, acc, acc_type)
 #define INTEGER_ROW(dtype, element)                                                                                    \
-    [KOLO_##dtype] = {ARITHMETIC_KERNELS(dtype, element, element), KERNEL(dtype, BAND, element, element),              \
-                      KERNEL(dtype, BOR, element, element), KERNEL(dtype, BXOR, element, element)}
-#define FLOAT_ROW(dtype, element, acc)                                                                                 \
-    [KOLO_##dtype] = {ARITHMETIC_KERNELS(dtype, element, acc), NO_KERNEL(dtype, BAND, element, acc),                   \
-                      NO_KERNEL(dtype, BOR, element, acc), NO_KERNEL(dtype, BXOR, element, acc)}
+    [KOLO_##dtype] = {                                                                                                 \
+        ARITHMETIC_KERNELS(dtype, fold, element, dtype, element), KERNEL(dtype, BAND, fold, element, dtype, element),  \
+        KERNEL(dtype, BOR, fold, element, dtype, element), KERNEL(dtype, BXOR, fold, element, dtype, element)}
+#define FLOAT_ROW(dtype, finish, element, acc, acc_type)                                                               \
+    [KOLO_##dtype] = {ARITHMETIC_KERNELS(dtype, finish, element, acc, acc_type),                                       \
+                      NO_KERNEL(dtype, BAND, element, acc_type), NO_KERNEL(dtype, BOR, element, acc_type),             \
+                      NO_KERNEL(dtype, BXOR, element, acc_type)}
 
 const kolo_reducer kolo_reducer_portable = {
     .name = "portable",
     .kernels = {INTEGER_ROW(I8, int8_t), INTEGER_ROW(U8, uint8_t), INTEGER_ROW(I16, int16_t),
                 INTEGER_ROW(U16, uint16_t), INTEGER_ROW(I32, int32_t), INTEGER_ROW(U32, uint32_t),
-                INTEGER_ROW(I64, int64_t), INTEGER_ROW(U64, uint64_t), FLOAT_ROW(F16, uint16_t, float),
-                FLOAT_ROW(BF16, uint16_t, float), FLOAT_ROW(F32, float, float), FLOAT_ROW(F64, double, double)},
+                INTEGER_ROW(I64, int64_t), INTEGER_ROW(U64, uint64_t), FLOAT_ROW(F16, finish, uint16_t, F32, float),
+                FLOAT_ROW(BF16, finish, uint16_t, F32, float), FLOAT_ROW(F32, fold, float, F32, float),
+                FLOAT_ROW(F64, fold, double, F64, double)},
 };

@@ -5,6 +5,7 @@
  *   ACC        C type of accumulation
  *   WIDE       which functions compute: combine_<WIDE>, average_<WIDE>, canonical_<WIDE>
  *   BITWISE    1: the dtype has BAND, BOR and BXOR
+ *   WIDENED    1: ACC is float and ELEMENT is not; those of F32 have been included before
  *   WIDEN(x)   ELEMENT to ACC
  *   NARROW(x)  ACC to ELEMENT */
 
@@ -58,5 +59,6 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
 #undef ACC
 #undef WIDE
 #undef BITWISE
+#undef WIDENED
 #undef WIDEN
 #undef NARROW

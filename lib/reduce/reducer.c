@@ -1,6 +1,7 @@
 #include "reduce/reducer.h"
 
 #include "cpu/features.h"
+#include "reduce/copy.h"
 #include "reduce/instances.h"
 
 /* Each instance with the feature that it needs, the best one last. */
@@ -29,6 +30,7 @@ const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index) {
 
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     const kolo_reducer *best = &kolo_reducer_portable;
+    kolo_copy_select();
     for (int i = 0; i < INSTANCES; i++) {
         if ((features & instances[i].feature) == instances[i].feature)
             best = instances[i].reducer;

@@ -17,7 +17,7 @@
 
 #include "kolo.h"
 
-/* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 2 to KOLO_RANKS_MAX.
+/* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 1 to KOLO_RANKS_MAX.
  * copy, if not NULL, receives the same result. `ranks` is AVG's divisor and is otherwise unused. */
 typedef void kolo_fold_fn(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
 
@@ -32,11 +32,20 @@ typedef void kolo_chain_end_fn(void *dst, void *copy, const void *acc_in, const 
 /* The first hop: acc_out[i] = source[i] in the accumulation type. */
 typedef void kolo_widen_fn(void *acc_out, const void *source, size_t count);
 
+/* Folds in parts: acc_dst[i] = tree(sources[0][i] .. sources[n-1][i]) in the accumulation type, without AVG's division;
+ * n from 1 to KOLO_RANKS_MAX. The sources are of the dtype (fold_partial; a 16-bit float's must not overlap acc_dst) or
+ * partial results themselves (fold_partials). Where groups of ranks in their order are all of the same power of two but
+ * for the last, which may be smaller, the tree over their results is the tree over the ranks, and so are the bits. */
+typedef void kolo_fold_partial_fn(void *acc_dst, const void *const *sources, uint32_t n, size_t count);
+
 typedef struct kolo_kernel {
-    kolo_fold_fn *fold; /* NULL where the dtype lacks the op, as are the next two */
+    kolo_fold_fn *fold; /* NULL where the dtype lacks the op, as are all other functions but widen */
     kolo_chain_fn *chain;
     kolo_chain_end_fn *chain_end;
     kolo_widen_fn *widen;
+    kolo_fold_partial_fn *fold_partial;
+    kolo_fold_partial_fn *fold_partials;
+    kolo_fold_fn *finish; /* fold, but of partial results; a 16-bit float's must not overlap dst or copy */
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type */
 } kolo_kernel;
@@ -46,7 +55,8 @@ typedef struct kolo_reducer {
     kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
 } kolo_reducer;
 
-/* The best instance that `features` (bits of cpu/features.h, already masked) allow; never NULL. */
+/* The best instance that `features` (bits of cpu/features.h, already masked) allow; never NULL. Selects the copies
+ * of reduce/copy.h too. */
 const kolo_reducer *kolo_reducer_select(uint32_t features);
 
 /* All instances that this build has and `features` allow, portable first, for tests: the one at `index`, or

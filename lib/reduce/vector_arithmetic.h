@@ -3,6 +3,7 @@
 #ifndef KOLO_REDUCE_VECTOR_ARITHMETIC_H
 #define KOLO_REDUCE_VECTOR_ARITHMETIC_H
 
+#include "reduce/float16.h"
 #include "reduce/reducer.h"
 #include "reduce/vector_types.h"
 
@@ -24,7 +25,7 @@ static ALWAYS_INLINE vector select_64(i64v mask, vector yes, vector no) {
     return (vector)(((i64v)yes & mask) | ((i64v)no & ~mask));
 }
 
-/* Lane by lane, a < b ? yes : no; for integers. */
+/* Lane by lane, a < b ? yes : no; for integers and keys. */
 static ALWAYS_INLINE vector select_less(kolo_dtype dtype, vector a, vector b, vector yes, vector no) {
     switch (dtype) {
     case KOLO_I8:
@@ -32,6 +33,8 @@ static ALWAYS_INLINE vector select_less(kolo_dtype dtype, vector a, vector b, ve
     case KOLO_U8:
         return select_8((i8v)((u8v)a < (u8v)b), yes, no);
     case KOLO_I16:
+    case KOLO_F16: /* keys, as order_key makes them */
+    case KOLO_BF16:
         return select_16((i16v)((i16v)a < (i16v)b), yes, no);
     case KOLO_U16:
         return select_16((i16v)((u16v)a < (u16v)b), yes, no);
@@ -44,6 +47,41 @@ static ALWAYS_INLINE vector select_less(kolo_dtype dtype, vector a, vector b, ve
     default: /* U64 */
         return select_64((i64v)((u64v)a < (u64v)b), yes, no);
     }
+}
+
+/* Of a 16-bit float. */
+static ALWAYS_INLINE uint16_t infinity_bits(kolo_dtype dtype) {
+    return dtype == KOLO_F16 ? 0x7c00 : 0x7f80;
+}
+
+static ALWAYS_INLINE vector nans_replaced(kolo_dtype dtype, i16v is_nan, vector x) {
+    const uint16_t infinity = infinity_bits(dtype);
+    return select_16(is_nan, (vector)((u16v){0} + (uint16_t)(infinity + (0x8000 - infinity) / 2)), x);
+}
+
+/* MIN and MAX of 16-bit floats are found among integers, keys, that are in the order of the numbers: those with the
+ * sign bit set are turned round. The NaNs would be the outermost keys at both ends; rotated by as many as one sign has
+ * of them, all of them are at the end that wins. */
+static ALWAYS_INLINE uint16_t key_rotation(kolo_dtype dtype, kolo_op op) {
+    uint16_t nans = 0x7fff - infinity_bits(dtype);
+    return op == KOLO_MIN ? nans : (uint16_t)-nans;
+}
+
+static ALWAYS_INLINE u16v turn_negative(u16v x) {
+    return x ^ ((u16v)((i16v)x >> 15) & 0x7fff);
+}
+
+static ALWAYS_INLINE vector order_key(kolo_dtype dtype, kolo_op op, vector x) {
+    return (vector)(turn_negative((u16v)x) + key_rotation(dtype, op));
+}
+
+/* The number with this key, or the canonical NaN. */
+static ALWAYS_INLINE vector from_order_key(kolo_dtype dtype, kolo_op op, vector key) {
+    const uint16_t infinity = infinity_bits(dtype);
+    const int16_t largest = (int16_t)(infinity + key_rotation(dtype, KOLO_MAX)); /* MAX's key of infinity */
+    const int16_t least = (int16_t)-largest - 1;                                 /* MIN's, of minus infinity */
+    i16v is_nan = op == KOLO_MIN ? (i16v)((i16v)key < least) : (i16v)((i16v)key > largest);
+    return nans_replaced(dtype, is_nan, (vector)turn_negative((u16v)key - key_rotation(dtype, op)));
 }
 
 static ALWAYS_INLINE vector minimum(kolo_dtype dtype, vector a, vector b) {
@@ -130,37 +168,63 @@ static ALWAYS_INLINE vector canonical(kolo_dtype dtype, vector x) {
         return canonical_f32(x);
     if (dtype == KOLO_F64)
         return canonical_f64(x);
+    if (dtype == KOLO_F16 || dtype == KOLO_BF16)
+        return nans_replaced(dtype, (i16v)(((i16v)x & 0x7fff) > (int16_t)infinity_bits(dtype)), x);
     return x;
 }
 
 /* The divisor of an average. */
 typedef struct divisor {
     uint32_t ranks;
-    uint64_t reciprocal; /* floor((2^64 - 1) / ranks) */
+    double reciprocal;
 } divisor;
 
 static ALWAYS_INLINE divisor divisor_of(kolo_op op, uint32_t ranks) {
-    return op == KOLO_AVG ? (divisor){ranks, UINT64_MAX / ranks} : (divisor){0, 0};
+    return op == KOLO_AVG ? (divisor){ranks, 1.0 / ranks} : (divisor){0, 0};
+}
+
+/* A power of two's reciprocal is exact, so a product with it is the quotient. */
+static ALWAYS_INLINE bool is_power_of_two(uint32_t ranks) {
+    return (ranks & (ranks - 1)) == 0;
 }
 
 static ALWAYS_INLINE vector divide_F32(vector x, divisor by) {
-    return (vector)((f32v)x / (float)by.ranks);
+    float reciprocal = f32_from_bits(f32_bits(1.0f) - ((uint32_t)__builtin_ctz(by.ranks) << 23));
+    return is_power_of_two(by.ranks) ? (vector)((f32v)x * reciprocal) : (vector)((f32v)x / (float)by.ranks);
 }
 
 static ALWAYS_INLINE vector divide_F64(vector x, divisor by) {
-    return (vector)((f64v)x / (double)by.ranks);
+    return is_power_of_two(by.ranks) ? (vector)((f64v)x * by.reciprocal) : (vector)((f64v)x / (double)by.ranks);
 }
 
-/* The upper half of the product with the reciprocal is the quotient or one less. */
-static ALWAYS_INLINE uint64_t quotient_u64(uint64_t x, divisor by) {
-    uint64_t quotient = (uint64_t)((unsigned __int128)x * by.reciprocal >> 64);
-    return quotient + (x - quotient * by.ranks >= by.ranks);
+/* 64-bit integers are divided in two steps of 32 bits, as by hand, in doubles. An integer below 2^52 becomes a double
+ * as the fraction of one with the exponent of 2^52. A dividend is below 2^42; less half of ranks - 1, its quotient lies
+ * within 1/2 - 1/(2 ranks) of the integer that is due, which is farther from a tie than all rounding can move it, so
+ * that adding 1.5 * 2^52 rounds to that integer and leaves it in the lower bits of the fraction. */
+#define TWO_52      0x1p52
+#define TWO_52_BITS UINT64_C(0x4330000000000000)
+#define ROUNDER     0x1.8p52
+
+static ALWAYS_INLINE f64v double_of_integer(u64v x) {
+    return (f64v)(x | TWO_52_BITS) - TWO_52;
 }
 
-static ALWAYS_INLINE int64_t quotient_i64(int64_t x, divisor by) {
-    uint64_t sign = x < 0 ? UINT64_MAX : 0;
-    uint64_t magnitude = ((uint64_t)x ^ sign) - sign;
-    return (int64_t)((quotient_u64(magnitude, by) ^ sign) - sign);
+static ALWAYS_INLINE f64v rounder_plus_quotient(f64v dividend, divisor by) {
+    return (dividend - (by.ranks - 1) / 2.0) * by.reciprocal + ROUNDER;
+}
+
+static ALWAYS_INLINE vector divide_U64(vector x, divisor by) {
+    f64v upper = double_of_integer((u64v)x >> 32), lower = double_of_integer((u64v)x & UINT32_MAX);
+    f64v upper_quotient = rounder_plus_quotient(upper, by);
+    f64v remainder = upper - (upper_quotient - ROUNDER) * (double)by.ranks;
+    f64v lower_quotient = rounder_plus_quotient(remainder * 0x1p32 + lower, by);
+    return (vector)((u64v)upper_quotient << 32 | ((u64v)lower_quotient & UINT32_MAX));
+}
+
+static ALWAYS_INLINE vector divide_I64(vector x, divisor by) {
+    u64v sign = (u64v)((i64v)x < 0);
+    u64v magnitude = ((u64v)x ^ sign) - sign;
+    return (vector)(((u64v)divide_U64((vector)magnitude, by) ^ sign) - sign);
 }
 
 #endif

@@ -29,6 +29,14 @@ static inline void kolo_fence_full(void) {
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+/* After stores that went past the caches (reduce/copy.h), before the release store by which others learn of them: on
+ * x86-64 such stores keep no order with those that follow. */
+static inline void kolo_fence_stream(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+}
+
 /* Orders what threads of this process do before it and after it, one after another. The job file says when to go on,
  * but each rank maps it at an address of its own: to thread checkers, and to the C language, those are different words.
  */

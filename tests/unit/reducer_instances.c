@@ -20,6 +20,7 @@ enum {
     COUNT_MAX = 1100,  /* longer than any piece that a kernel works in */
     SWEEP_BYTES = 330, /* every length up to this is tried: a block of four vectors, one more, and a rest */
     SAMPLES = 6,       /* lengths tried beyond that, for each number of sources */
+    PARTIALS_MAX = 17, /* sources of a fold in parts; more are its kernels' loops once more, and take long */
     SPREAD = COUNT_MAX * 8
 };
 
@@ -182,6 +183,53 @@ static void run_chain_end(test_case *test, uint64_t *state) {
         check_source(test, source_areas[1], places[1], inputs[1], bytes);
 }
 
+/* fold_partial, from elements, and fold_partials and finish, from partial results. */
+static void run_partials(test_case *test, uint64_t *state) {
+    const kolo_kernel *kernel = &instance->kernels[test->dtype][test->op];
+    const kolo_kernel *reference = &portable->kernels[test->dtype][test->op];
+    const kolo_dtype acc = acc_dtype(test->dtype);
+    const void *pristine[KOLO_RANKS_MAX], *sources[KOLO_RANKS_MAX];
+    size_t bytes = test->count * dtype_bytes(test->dtype), acc_bytes = test->count * dtype_bytes(acc);
+
+    test->kernel = "fold_partial";
+    test->alias = -1;
+    for (uint32_t i = 0; i < test->n; i++) {
+        fill(test->dtype, test->style, inputs[i], test->count, state);
+        pristine[i] = inputs[i];
+        sources[i] = place_input(test->dtype, i, test->count, state);
+    }
+    reference->fold_partial(expected_acc, pristine, test->n, test->count);
+    unsigned char *acc_dst = guarded_place(result_areas[0], acc_bytes, state);
+    kernel->fold_partial(acc_dst, sources, test->n, test->count);
+    check_result(test, acc, result_areas[0], acc_dst, expected_acc);
+    for (uint32_t i = 0; i < test->n; i++)
+        check_source(test, source_areas[i], sources[i], inputs[i], bytes);
+
+    test->kernel = "finish";
+    for (uint32_t i = 0; i < test->n; i++) {
+        fill(acc, test->style, inputs[i], test->count, state);
+        sources[i] = place_input(acc, i, test->count, state);
+    }
+    reference->finish(expected, NULL, pristine, test->n, test->count, test->ranks);
+    unsigned char *dst = guarded_place(result_areas[0], bytes, state);
+    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
+    kernel->finish(dst, copy, sources, test->n, test->count, test->ranks);
+    check_result(test, test->dtype, result_areas[0], dst, expected);
+    if (copy)
+        check_result(test, test->dtype, result_areas[1], copy, expected);
+
+    test->kernel = "fold_partials";
+    test->alias = (int)random_below(state, test->n);
+    reference->fold_partials(expected_acc, pristine, test->n, test->count);
+    acc_dst = (unsigned char *)sources[test->alias];
+    kernel->fold_partials(acc_dst, sources, test->n, test->count);
+    check_result(test, acc, source_areas[test->alias], acc_dst, expected_acc);
+    for (uint32_t i = 0; i < test->n; i++) {
+        if ((int)i != test->alias)
+            check_source(test, source_areas[i], sources[i], inputs[i], acc_bytes);
+    }
+}
+
 /* All that is left to chance about a case follows from the seed and what else is known of it. */
 static test_case make_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count, uint64_t *state) {
     *state = arguments.seed;
@@ -215,6 +263,8 @@ static void run_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count) {
         run_chain(&test, &state);
         run_chain_end(&test, &state);
     }
+    if (n <= PARTIALS_MAX)
+        run_partials(&test, &state);
     running = NULL;
 }
 
@@ -241,7 +291,7 @@ static void sweep(const kolo_reducer *reducer) {
         for (int op = 0; op < KOLO_OPS; op++) {
             if (dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op))
                 continue;
-            for (uint32_t n = 2; n <= 9; n++)
+            for (uint32_t n = 1; n <= 9; n++)
                 sweep_lengths((kolo_dtype)dtype, (kolo_op)op, n);
             for (size_t i = 0; i < sizeof many / sizeof *many; i++)
                 sweep_lengths((kolo_dtype)dtype, (kolo_op)op, many[i]);
@@ -274,6 +324,9 @@ static void test_tables_are_complete(void **state) {
                 assert_int_equal(!kernel->fold, lacks);
                 assert_int_equal(!kernel->chain, lacks);
                 assert_int_equal(!kernel->chain_end, lacks);
+                assert_int_equal(!kernel->fold_partial, lacks);
+                assert_int_equal(!kernel->fold_partials, lacks);
+                assert_int_equal(!kernel->finish, lacks);
                 assert_non_null(kernel->widen);
                 assert_int_equal(kernel->element_bytes, dtype_bytes((kolo_dtype)dtype));
                 assert_int_equal(kernel->acc_bytes, dtype_bytes(acc_dtype((kolo_dtype)dtype)));

@@ -1,0 +1,85 @@
+/* Lines: small messages in cache lines that each end up with the number of the round, so that a reader who sees the
+ * round in a line has the line's payload, and nothing else has to cross.
+ *
+ * A rank's lines are two sets, used in turn, a round each; the first line of a message also carries the call's stamp.
+ * Writer: payload, then round (release). Reader: round (acquire), then payload. When a set may be written again is for
+ * the algorithm to say. */
+#ifndef KOLO_ALGO_LINES_H
+#define KOLO_ALGO_LINES_H
+
+#include <string.h>
+
+#include "algo/plan.h"
+#include "comm/comm.h"
+#include "comm/failure.h"
+
+/* At most one line's payload, in line: a call of memcpy would take longer than the copy. */
+static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {
+    if (bytes >= 16) {
+        for (size_t at = 0; at + 16 < bytes; at += 16)
+            memcpy(to + at, from + at, 16);
+        memcpy(to + bytes - 16, from + bytes - 16, 16);
+    } else if (bytes >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + bytes - 8, from + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + bytes - 4, from + bytes - 4, 4);
+    } else if (bytes > 0) {
+        to[0] = from[0];
+        to[bytes / 2] = from[bytes / 2];
+        to[bytes - 1] = from[bytes - 1];
+    }
+}
+
+/* Writes `bytes` of `payload` into this rank's lines from `first` on, the stamp first. The bell is the caller's to
+ * ring. */
+static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8_t *payload, size_t bytes,
+                                    uint64_t round) {
+    struct kolo_shared_line *line = &comm->segment.lines[comm->rank].sets[round & 1][first];
+    size_t done = bytes < KOLO_LINE_BYTES_MAX ? bytes : KOLO_LINE_BYTES_MAX;
+    memcpy(line->payload, &comm->stamp, sizeof comm->stamp);
+    kolo_copy_short(line->payload + sizeof comm->stamp, payload, done);
+    kolo_store_release(&line->round, round); /* pairs with kolo_lines_read, as does the next */
+    for (; done < bytes; done += KOLO_LINE_PAYLOAD) {
+        const size_t left = bytes - done;
+        line++;
+        kolo_copy_short(line->payload, payload + done, left < KOLO_LINE_PAYLOAD ? left : KOLO_LINE_PAYLOAD);
+        kolo_store_release(&line->round, round);
+    }
+}
+
+/* Waits for the rest of a peer's lines; returns its payload from all of them in one piece, or NULL with the status in
+ * *rc. */
+static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
+                                               size_t bytes, uint64_t round, int *rc) {
+    kolo_bell *bell = &comm->segment.signals[peer].bell;
+    uint8_t *unpacked = comm->unpacked + peer * sizeof(struct kolo_shared_lines) / 2;
+    memcpy(unpacked, line->payload + sizeof comm->stamp, KOLO_LINE_BYTES_MAX);
+    for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
+        line++;
+        *rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer);
+        if (*rc < 0)
+            return NULL;
+        memcpy(unpacked + done, line->payload, KOLO_LINE_PAYLOAD); /* unpacked has room for whole lines */
+    }
+    return unpacked;
+}
+
+/* Waits for a peer's lines from `first` on, checks the stamp, and sets *source to its payload: within the line if there
+ * is one line. */
+static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first, size_t bytes, uint64_t round,
+                                  const void **source) {
+    struct kolo_shared_line *line = &comm->segment.lines[peer].sets[round & 1][first];
+    kolo_bell *bell = &comm->segment.signals[peer].bell;
+    int rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer); /* pairs with kolo_lines_write */
+    if (rc < 0)
+        return rc;
+    if (__builtin_expect(memcmp(line->payload, &comm->stamp, sizeof comm->stamp) != 0, 0))
+        return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
+    *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->stamp
+                                           : kolo_lines_unpack(comm, peer, line, bytes, round, &rc);
+    return rc;
+}
+
+#endif

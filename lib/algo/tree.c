@@ -1,0 +1,369 @@
+/* Tree: all-reduce level by level, so that most of what crosses does so within a cache domain, and no rank reads from
+ * all others.
+ *
+ * Shape. Level l joins units of sizes[l] ranks into blocks of sizes[l + 1]: sizes[0] is 1, then come the sizes of the
+ * communicator's levels (cpu/levels.h), then one block of all ranks. Units are aligned and their sizes powers of two,
+ * so that the canonical order over a block's ranks is the canonical order over its units' results: kernels give partial
+ * results in the accumulation type from level to level, and the last one rounds. The last unit of the last block may
+ * have fewer ranks. Without levels this is oneshot in lines, and mesh in slots.
+ *
+ * Lines, for messages of which every level fits lines of its own in one set. At each level a rank shows its unit's
+ * result and reads those of the other units of its block from the ranks in its own place there; then all ranks of the
+ * block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block, where
+ * gathering to one rank a unit and handing back would take twice as many. The set is free again two rounds later as in
+ * oneshot.c: who has finished a round has a result made of what every rank wrote in it, and each rank wrote that after
+ * it had finished the round before.
+ *
+ * Slots, for more. A chunk is cut by digits: a slice of level l, of which there are sizes[l + 1], is the
+ * (slice / sizes[l] % fan)th of the fan = sizes[l + 1] / sizes[l] parts of slice (slice % sizes[l]) of the level below.
+ * Within each block every slice has one owner (owner_in): in a whole block rank i of it owns slice i; a partial block
+ * has fewer ranks than slices, and the digits wrap round. Who owns a slice owns, within its unit, the slice of the
+ * level below that it is part of. show         each rank copies its input, but for its own slices of level 0, into its
+ * slot reduce(l)    the owner of each slice of level l folds it from the slots of those ranks of the block's units that
+ *                  own the slice of the level below: at level 0 inputs, then partial results; at the top into results
+ *     collect(l)   from the top down: for each slice that it owns of the level below, a rank copies the parts that
+ *                  others in its block own, from their slots into its own and `recv`; at level 0 into `recv` alone
+ * A slot holds inputs and, at the places of the owner's slices of level 0, which nobody reads as inputs, results;
+ * behind that partial results. A partial result of level l takes the place of the one of level l - 1: of that part only
+ * the owner itself was a reader. Who reads from a rank is read by it, at each level.
+ *
+ * Stages are numbered show, reduce(0) .. reduce(top), collect(top) .. collect(0), and all but the last are published; a
+ * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
+ * period + s, the period such that CHUNKS_AT_ONCE chunks are under way, and in one tick the later chunk comes first.
+ * Steps number all of that in this order (step_of), and nothing waits but for a smaller step: no deadlock. The slot of
+ * chunk c is free at show(c + 3), which comes after collect(0) of c and before show(c + 4) claims it.
+ *
+ * In place works: chunk c of `recv` is written after show(c) has copied what others reduce and reduce(0) has read what
+ * this rank does. */
+#include "algo/algo.h"
+
+#include "algo/lines.h"
+#include "comm/progress.h"
+#include "reduce/copy.h"
+
+enum { CHUNKS_AT_ONCE = 3, LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
+
+static_assert(CHUNKS_AT_ONCE < KOLO_SLOTS, "one slot is being given back");
+
+struct level {
+    uint32_t size;  /* ranks of a unit */
+    uint32_t fan;   /* units of a whole block */
+    uint32_t first; /* first rank of this rank's block */
+    uint32_t units; /* of this rank's block, the partial one included */
+    uint32_t unit;  /* this rank's */
+};
+
+struct tree {
+    kolo_comm *comm;
+    const struct kolo_reduction *reduction;
+    uint32_t top;                        /* levels are 0 .. top */
+    struct level levels[LEVELS_MAX + 1]; /* levels[top + 1].size: of the block of all, rounded up to whole units */
+    uint32_t period;                     /* ticks between the shows of two chunks */
+};
+
+/* A part of a chunk, in elements from its start. */
+struct span {
+    size_t first;
+    size_t count;
+};
+
+/* Shape. */
+
+static struct tree make_tree(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    struct tree tree = {.comm = comm, .reduction = reduction, .levels[0].size = 1};
+    const uint32_t *sizes = comm->settings.tree_sizes;
+    while (tree.top < KOLO_TREE_LEVELS && sizes[tree.top] && sizes[tree.top] < comm->size) {
+        tree.levels[tree.top + 1].size = sizes[tree.top];
+        tree.top++;
+    }
+    const uint32_t last = tree.levels[tree.top].size;
+    tree.levels[tree.top + 1].size = (comm->size + last - 1) / last * last;
+    for (uint32_t l = 0; l <= tree.top; l++) {
+        struct level *level = &tree.levels[l];
+        const uint32_t block = level[1].size, first = comm->rank / block * block;
+        const uint32_t ranks = comm->size - first < block ? comm->size - first : block;
+        level->fan = block / level->size;
+        level->first = first;
+        level->units = (ranks + level->size - 1) / level->size;
+        level->unit = (comm->rank - first) / level->size;
+    }
+    tree.period = (2 * tree.top + 3 + CHUNKS_AT_ONCE - 1) / CHUNKS_AT_ONCE;
+    return tree;
+}
+
+/* Which part `slice` is of the slice that it belongs to of the level below `level`. */
+static uint32_t digit_of(const struct level *level, uint32_t slice) {
+    return slice / level->size % level->fan;
+}
+
+/* The rank that owns `slice` among those of the unit of `level` that begins with rank `first`. */
+static uint32_t owner_in(const struct tree *tree, uint32_t level, uint32_t first, uint32_t slice) {
+    while (level-- > 0) {
+        const struct level *below = &tree->levels[level];
+        const uint32_t left = tree->comm->size - first, units = (left + below->size - 1) / below->size;
+        first += digit_of(below, slice) % (units < below->fan ? units : below->fan) * below->size;
+    }
+    return first;
+}
+
+/* The first slice from `slice` on that this rank owns in its unit of `level`; the unit's size past the last. */
+static uint32_t own_slice(const struct tree *tree, uint32_t level, uint32_t slice) {
+    for (; slice < tree->levels[level].size; slice++) {
+        uint32_t below = 0;
+        while (below < level &&
+               digit_of(&tree->levels[below], slice) % tree->levels[below].units == tree->levels[below].unit)
+            below++;
+        if (below == level)
+            break;
+    }
+    return slice;
+}
+
+/* Where `slice` of a unit of `level` is in a chunk of `count` elements. */
+static struct span locate(const struct tree *tree, uint32_t level, uint32_t slice, size_t count) {
+    struct span span = {0, count};
+    for (uint32_t below = 0; below < level; below++) {
+        size_t within;
+        span.count = kolo_plan_slice(span.count, tree->reduction->kernel->element_bytes, tree->levels[below].fan,
+                                     digit_of(&tree->levels[below], slice), &within);
+        span.first += within;
+    }
+    return span;
+}
+
+/* Lines. */
+
+/* Reads the results of the units of `level` into comm->sources; this rank's own is `own`. */
+static int read_units(const struct tree *tree, uint32_t level, uint32_t first_line, const uint8_t *own, size_t bytes,
+                      uint64_t round) {
+    kolo_comm *comm = tree->comm;
+    const struct level *this = &tree->levels[level];
+    for (uint32_t unit = 0; unit < this->units; unit++) {
+        comm->sources[unit] = own;
+        if (unit == this->unit)
+            continue;
+        const uint32_t peer = owner_in(tree, level, this->first + unit * this->size, comm->rank % this->size);
+        int rc = kolo_lines_read(comm, peer, first_line, bytes, round, &comm->sources[unit]);
+        if (rc < 0)
+            return rc;
+        comm->stats.received_bytes += bytes;
+    }
+    return 0;
+}
+
+/* Folds comm->sources, the `units` results of one level, into `partial` or, at the top, into `recv`. */
+static void fold_units(const struct tree *tree, uint32_t level, void *partial, void *recv, void *copy, size_t count) {
+    kolo_comm *comm = tree->comm;
+    const kolo_kernel *kernel = tree->reduction->kernel;
+    const uint32_t units = tree->levels[level].units;
+    if (count == 0)
+        return;
+    if (tree->top == 0)
+        kernel->fold(recv, copy, comm->sources, units, count, comm->size);
+    else if (level == tree->top)
+        kernel->finish(recv, copy, comm->sources, units, count, comm->size);
+    else if (level == 0)
+        kernel->fold_partial(partial, comm->sources, units, count);
+    else if (units > 1) /* else it is there already */
+        kernel->fold_partials(partial, comm->sources, units, count);
+}
+
+static int run_lines(const struct tree *tree) {
+    kolo_comm *comm = tree->comm;
+    const struct kolo_reduction *reduction = tree->reduction;
+    const uint64_t round = ++comm->line_rounds;
+    const uint32_t lines = KOLO_LINES / (tree->top + 1);
+    _Alignas(KOLO_LINE_BYTES) uint8_t partial[KOLO_LINES * KOLO_LINE_PAYLOAD];
+    const uint8_t *own = reduction->send;
+    size_t bytes = reduction->count * reduction->kernel->element_bytes;
+    for (uint32_t level = 0; level <= tree->top; level++) {
+        if (tree->levels[level].units > 1) { /* else nobody reads it */
+            kolo_lines_write(comm, level * lines, own, bytes, round);
+            kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+            comm->stats.sent_bytes += bytes;
+        }
+        int rc = read_units(tree, level, level * lines, own, bytes, round);
+        if (rc < 0)
+            return rc;
+        fold_units(tree, level, partial, reduction->recv, NULL, reduction->count);
+        own = partial;
+        bytes = reduction->count * reduction->kernel->acc_bytes;
+    }
+    return 0;
+}
+
+/* Slots. */
+
+static uint64_t step_of(const struct tree *tree, uint64_t chunk, uint32_t stage) {
+    return CHUNKS_AT_ONCE * (chunk * tree->period + stage) + stage / tree->period + 1;
+}
+
+static int await_stage(const struct tree *tree, uint32_t peer, size_t chunk, uint32_t stage) {
+    return peer == tree->comm->rank ? 0 : kolo_step_await(tree->comm, peer, step_of(tree, chunk, stage));
+}
+
+/* Input or result at `span` in the slot of `rank`. */
+static uint8_t *element_at(const struct tree *tree, uint32_t rank, size_t chunk, struct span span) {
+    return kolo_slot(tree->comm, rank, chunk) + span.first * tree->reduction->kernel->element_bytes;
+}
+
+static uint8_t *partial_at(const struct tree *tree, uint32_t rank, size_t chunk, struct span span) {
+    const kolo_kernel *kernel = tree->reduction->kernel;
+    return kolo_slot(tree->comm, rank, chunk) + tree->reduction->plan.chunk_count * kernel->element_bytes +
+           span.first * kernel->acc_bytes;
+}
+
+static int show(const struct tree *tree, size_t chunk) {
+    kolo_comm *comm = tree->comm;
+    const struct kolo_reduction *reduction = tree->reduction;
+    const size_t element_bytes = reduction->kernel->element_bytes;
+    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    for (uint32_t slice = 0, own = own_slice(tree, 1, 0); slice < tree->levels[1].size; slice++) {
+        const struct span span = locate(tree, 1, slice, count);
+        if (slice == own) {
+            own = own_slice(tree, 1, slice + 1);
+            continue;
+        }
+        kolo_copy(element_at(tree, comm->rank, chunk, span), reduction->send + (first + span.first) * element_bytes,
+                  span.count * element_bytes);
+        comm->stats.sent_bytes += span.count * element_bytes;
+    }
+    kolo_step_publish(comm, step_of(tree, chunk, 0));
+    return 0;
+}
+
+/* Waits for the units' results at `span`, part of `slice` of the level below, and sets comm->sources to them; `own`,
+ * unless NULL, is this rank's. */
+static int await_units(const struct tree *tree, size_t chunk, uint32_t level, uint32_t slice, struct span span,
+                       const uint8_t *own) {
+    kolo_comm *comm = tree->comm;
+    const struct level *this = &tree->levels[level];
+    for (uint32_t unit = 0; unit < this->units; unit++) {
+        const uint32_t rank = owner_in(tree, level, this->first + unit * this->size, slice);
+        int rc = await_stage(tree, rank, chunk, level);
+        if (rc < 0)
+            return rc;
+        comm->sources[unit] = level == 0 ? element_at(tree, rank, chunk, span) : partial_at(tree, rank, chunk, span);
+        if (rank == comm->rank && own)
+            comm->sources[unit] = own;
+    }
+    return 0;
+}
+
+static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
+    kolo_comm *comm = tree->comm;
+    const struct kolo_reduction *reduction = tree->reduction;
+    const kolo_kernel *kernel = reduction->kernel;
+    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    const uint32_t slices = tree->levels[level + 1].size;
+    for (uint32_t slice = own_slice(tree, level + 1, 0); slice < slices;
+         slice = own_slice(tree, level + 1, slice + 1)) {
+        const struct span span = locate(tree, level + 1, slice, count);
+        const size_t offset = (first + span.first) * kernel->element_bytes;
+        int rc = await_units(tree, chunk, level, slice, span, level == 0 ? reduction->send + offset : NULL);
+        if (rc < 0)
+            return rc;
+        fold_units(tree, level, partial_at(tree, comm->rank, chunk, span), element_at(tree, comm->rank, chunk, span),
+                   reduction->recv + offset, span.count);
+        comm->stats.sent_bytes += span.count * (level == tree->top ? kernel->element_bytes : kernel->acc_bytes);
+        comm->stats.received_bytes +=
+            span.count * (level == 0 ? kernel->element_bytes : kernel->acc_bytes) * (tree->levels[level].units - 1);
+    }
+    kolo_step_publish(comm, step_of(tree, chunk, level + 1));
+    return 0;
+}
+
+/* Copies the results at `span` from the slot of `from` to where this rank and, above level 0, others look for them. */
+static void take(const struct tree *tree, size_t chunk, uint32_t level, uint32_t from, struct span span) {
+    kolo_comm *comm = tree->comm;
+    const struct kolo_reduction *reduction = tree->reduction;
+    const size_t bytes = span.count * reduction->kernel->element_bytes;
+    const uint8_t *source = element_at(tree, from, chunk, span);
+    size_t first;
+    kolo_chunk(reduction, chunk, &first);
+    if (level > 0) {
+        uint8_t *slot = element_at(tree, comm->rank, chunk, span);
+        kolo_copy(slot, source, bytes);
+        comm->stats.sent_bytes += bytes;
+        source = slot;
+    }
+    uint8_t *recv = reduction->recv + (first + span.first) * reduction->kernel->element_bytes;
+    if (reduction->plan.stream)
+        kolo_copy_stream(recv, source, bytes);
+    else
+        kolo_copy(recv, source, bytes);
+    comm->stats.received_bytes += bytes;
+}
+
+static int collect(const struct tree *tree, size_t chunk, uint32_t level) {
+    const struct level *this = &tree->levels[level];
+    const uint32_t stage = 2 * tree->top + 2 - level;
+    size_t first, count = kolo_chunk(tree->reduction, chunk, &first);
+    for (uint32_t slice = own_slice(tree, level, 0); slice < this->size; slice = own_slice(tree, level, slice + 1)) {
+        for (uint32_t i = 1; i <= this->fan; i++) { /* begins after itself, so that not all read one slot at once */
+            const uint32_t part = slice + (this->unit + i) % this->fan * this->size;
+            const uint32_t rank = owner_in(tree, level + 1, this->first, part);
+            int rc = await_stage(tree, rank, chunk, stage - 1);
+            if (rc < 0)
+                return rc;
+            if (rank != tree->comm->rank)
+                take(tree, chunk, level, rank, locate(tree, level + 1, part, count));
+        }
+    }
+    if (level > 0)
+        kolo_step_publish(tree->comm, step_of(tree, chunk, stage));
+    return 0;
+}
+
+static int run_stage(const struct tree *tree, size_t chunk, uint32_t stage) {
+    if (stage == 0)
+        return show(tree, chunk);
+    if (stage <= tree->top + 1)
+        return reduce(tree, chunk, stage - 1);
+    return collect(tree, chunk, 2 * tree->top + 2 - stage);
+}
+
+/* The ranks that read this rank's slot: the owners, in the other units of each block, of the slices that it owns. */
+static const uint64_t *find_readers(const struct tree *tree) {
+    kolo_comm *comm = tree->comm;
+    uint64_t *readers = comm->tree_readers;
+    if (readers[comm->rank / 64] >> (comm->rank % 64) & 1) /* found in an earlier call */
+        return readers;
+    for (uint32_t l = 0; l <= tree->top; l++) {
+        const struct level *level = &tree->levels[l];
+        for (uint32_t slice = own_slice(tree, l, 0); slice < level->size; slice = own_slice(tree, l, slice + 1))
+            for (uint32_t unit = 0; unit < level->units; unit++) {
+                const uint32_t rank = owner_in(tree, l, level->first + unit * level->size, slice);
+                readers[rank / 64] |= UINT64_C(1) << (rank % 64);
+            }
+    }
+    return readers;
+}
+
+static int run_slots(const struct tree *tree) {
+    const size_t chunks = tree->reduction->plan.chunks;
+    const uint32_t stages = 2 * tree->top + 3;
+    const uint64_t ticks = (uint64_t)(chunks - 1) * tree->period + stages;
+    const uint64_t steps = step_of(tree, chunks - 1, stages - 1), *readers = find_readers(tree);
+    int rc = 0;
+    for (uint64_t tick = 0; rc == 0 && tick < ticks; tick++)
+        for (uint32_t age = 0; rc == 0 && age < CHUNKS_AT_ONCE && age <= tick / tree->period; age++) {
+            const uint64_t chunk = tick / tree->period - age, stage = tick - chunk * tree->period;
+            if (chunk >= chunks || stage >= stages)
+                continue;
+            rc = run_stage(tree, chunk, (uint32_t)stage);
+            if (stage == stages - 1)
+                kolo_slot_retire_to(tree->comm, chunk, chunk + 3 < chunks ? step_of(tree, chunk + 3, 0) : steps + 1,
+                                    readers);
+        }
+    kolo_call_end(tree->comm, steps, chunks);
+    return rc;
+}
+
+int kolo_tree_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const struct tree tree = make_tree(comm, reduction);
+    return reduction->plan.lines ? run_lines(&tree) : run_slots(&tree);
+}

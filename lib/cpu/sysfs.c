@@ -1,0 +1,104 @@
+#include "cpu/sysfs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 1024, LIST_BYTES = 8192, LIST_VALUE_MAX = 65535 };
+
+/* Reads up to `bytes` of a regular file; -1 where it cannot be read. */
+static ssize_t read_regular(const char *path, char *text, size_t bytes) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the place of a file must not block */
+    if (fd < 0)
+        return -1;
+    struct stat found;
+    size_t length = 0;
+    ssize_t part = fstat(fd, &found) == 0 && S_ISREG(found.st_mode) ? 1 : -1;
+    while (part > 0 && length < bytes) {
+        part = read(fd, text + length, bytes - length);
+        if (part < 0 && errno == EINTR)
+            part = 1;
+        else if (part > 0)
+            length += (size_t)part;
+    }
+    close(fd);
+    return part < 0 ? -1 : (ssize_t)length;
+}
+
+bool kolo_sysfs_line(const char *root, const char *path, char *text, size_t text_bytes) {
+    char whole[PATH_BYTES];
+    if (snprintf(whole, sizeof whole, "%s/%s", root, path) >= (int)sizeof whole)
+        return false;
+    const ssize_t length = read_regular(whole, text, text_bytes);
+    if (length <= 0 || (size_t)length == text_bytes) /* one more might be cut off */
+        return false;
+    text[length] = '\0';
+    size_t end = strcspn(text, "\n");
+    while (end > 0 && isspace((unsigned char)text[end - 1]))
+        end--;
+    text[end] = '\0';
+    return end > 0;
+}
+
+/* Reads a decimal number; false unless it is one, at most LIST_VALUE_MAX. */
+static bool take_number(const char **text, uint32_t *number) {
+    uint32_t value = 0;
+    const char *at = *text;
+    while (isdigit((unsigned char)*at) && value <= LIST_VALUE_MAX)
+        value = value * 10 + (uint32_t)(*at++ - '0');
+    const bool ok = at > *text && value <= LIST_VALUE_MAX;
+    *text = at;
+    *number = value;
+    return ok;
+}
+
+static bool parse_list(const char *text, kolo_cpu_set *set, uint32_t *count) {
+    for (;;) {
+        uint32_t first, last;
+        if (!take_number(&text, &first))
+            return false;
+        last = first;
+        if (*text == '-') {
+            text++;
+            if (!take_number(&text, &last) || last < first)
+                return false;
+        }
+        *count += last - first + 1;
+        for (uint32_t cpu = first; cpu <= last && cpu < KOLO_CPUS_MAX; cpu++)
+            kolo_cpu_set_add(set, cpu);
+        if (*text == '\0')
+            return true;
+        if (*text++ != ',')
+            return false;
+    }
+}
+
+bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint32_t *count) {
+    char text[LIST_BYTES];
+    uint32_t named = 0;
+    memset(set, 0, sizeof *set);
+    const bool ok = kolo_sysfs_line(root, path, text, sizeof text) && parse_list(text, set, &named);
+    if (!ok)
+        memset(set, 0, sizeof *set);
+    if (count)
+        *count = ok ? named : 0;
+    return ok;
+}
+
+bool kolo_sysfs_number(const char *root, const char *path, uint64_t *number) {
+    char text[32], *end;
+    if (!kolo_sysfs_line(root, path, text, sizeof text) || !isdigit((unsigned char)*text))
+        return false;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    const unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if (errno || end[shift != 0] != '\0' || value > UINT64_MAX >> shift)
+        return false;
+    *number = (uint64_t)value << shift;
+    return true;
+}
