@@ -154,17 +154,18 @@ static void run_bad_arguments(struct rank *rank) {
     expect_status(rank, kolo_free(rank->comm, buffer), KOLO_ERR_ARG, "kolo_free twice");
 }
 
-/* One rank asks for other bytes, or frees another buffer, than the rest. */
+/* One rank asks for other bytes, or frees another buffer, than the rest. A slow rank may hear of it while it is still
+ * in a call before. */
 static void run_mismatch(struct rank *rank) {
     const bool frees = rank->team->argument != NULL, odd = rank->rank == 1;
     void *first, *second;
     int status = kolo_alloc(rank->comm, odd && !frees ? 5000 : 4000, &first);
-    if (frees) {
-        expect_status(rank, status, 0, "kolo_alloc");
-        expect_status(rank, kolo_alloc(rank->comm, 4000, &second), 0, "kolo_alloc");
-        expect_status(rank, kolo_free(rank->comm, odd ? second : first), 0, "kolo_free");
+    if (frees && status == 0)
+        status = kolo_alloc(rank->comm, 4000, &second);
+    if (frees && status == 0)
+        status = kolo_free(rank->comm, odd ? second : first);
+    if (frees && status == 0)
         status = kolo_barrier(rank->comm);
-    }
     expect_status(rank, status, KOLO_ERR_MISMATCH, frees ? "freeing different buffers" : "allocating different bytes");
     expect_message(rank, "mismatch", "disagree", NULL);
 }
