@@ -1,0 +1,83 @@
+"""Builds kolo, and the drivers: one program a library, of the same loop and that library's shim."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+COMMON = [HERE / "driver.c", HERE / "driver_buffers.c", HERE / "driver_gate.c", HERE / "driver_values.c",
+          HERE.parent / "perf_statistics.c"]
+FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}"]
+PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")
+
+
+def relative(path):
+    """A path as a report shows it: within the source tree, without the way there."""
+    path = pathlib.Path(path)
+    return path.relative_to(SOURCE) if path.is_relative_to(SOURCE) else path
+
+
+class BuildError(Exception):
+    """Something could not be built; carries the end of what the compiler said."""
+
+
+def run(command, log, environment=None, timeout_s=1800):
+    """Runs a step of a build; all that it says goes to the log."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write("$ " + " ".join(str(word) for word in command) + "\n")
+        file.flush()
+        try:
+            done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, **(environment or {})}, timeout=timeout_s, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BuildError(f"{command[0]}: {error}") from error
+    if done.returncode != 0:
+        tail = pathlib.Path(log).read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
+        raise BuildError("\n  ".join([f"{' '.join(map(str, command[:3]))} ... failed ({relative(log)} has all of it):",
+                                      *tail]))
+
+
+class Drivers:
+    """What is built lies in the cache folder. `kolo_build` is a build of kolo to use instead of an own one."""
+
+    def __init__(self, cache, kolo_build=None):
+        self.cache = pathlib.Path(cache)
+        self.kolo_build = pathlib.Path(kolo_build) if kolo_build else self.cache / "kolo"
+        self.is_own_build = kolo_build is None
+        self.folder = self.cache / "drivers"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.log = self.cache / "build.log"
+        self.log.write_text("", encoding="utf-8")
+
+    def build_kolo(self):
+        if self.is_own_build:
+            generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+            run(["cmake", "-S", SOURCE, "-B", self.kolo_build, *generator, "-DCMAKE_BUILD_TYPE=Release",
+                 "-DKOLO_TESTS=OFF"], self.log)
+            run(["cmake", "--build", self.kolo_build, "--parallel", str(len(os.sched_getaffinity(0)))], self.log)
+        for name in PROGRAMS:
+            if not (self.kolo_build / "bin" / name).is_file():
+                raise BuildError(f"{self.kolo_build} has no bin/{name}; build kolo there with its tools and its bench")
+
+    def kolo_program(self, name):
+        return self.kolo_build / "bin" / name
+
+    def kolo_driver(self):
+        libraries = self.kolo_build / "lib"
+        return self.compile("driver-kolo", [os.environ.get("CC", "cc")], HERE / "shim_kolo.c",
+                            [f"-I{SOURCE / 'include'}"], [f"-L{libraries}", "-lkolo", f"-Wl,-rpath,{libraries}"])
+
+    def mpi_driver(self, key, mpicc, environment):
+        return self.compile(f"driver-{key}", [mpicc], HERE / "shim_mpi.c", environment=environment)
+
+    def driver_library(self):
+        """The driver without a shim, for one in another language."""
+        return self.compile("libdriver.so", [os.environ.get("CC", "cc")], None, ["-shared", "-fPIC"])
+
+    def compile(self, name, compiler, shim, flags=(), libraries=(), environment=None):
+        target = self.folder / name
+        sources = [*COMMON, *([shim] if shim else [])]
+        run([*compiler, *FLAGS, *flags, *sources, "-o", target, *libraries], self.log, environment)
+        return target

@@ -1,0 +1,69 @@
+"""The machine, as a report has to name it."""
+
+import os
+import pathlib
+import platform
+
+
+def read(path, default=""):
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return default
+
+
+def cpu_model():
+    for line in read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model"):
+            return value.strip()
+    return platform.machine()
+
+
+def caches():
+    """The caches of the first CPU, as "L1d 48K, L2 1024K, L3 32768K"."""
+    found = []
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind = read(index / "type")
+        if kind in ("Data", "Unified"):
+            found.append(f"L{read(index / 'level')}{'d' if kind == 'Data' else ''} {read(index / 'size')}")
+    return ", ".join(found)
+
+
+def memory_bytes(field="MemTotal"):
+    for line in read("/proc/meminfo").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def distribution():
+    for line in read("/etc/os-release").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return "unknown"
+
+
+def describe():
+    return {"cpu": cpu_model(), "cpus_online": os.cpu_count(), "cpus_allowed": len(os.sched_getaffinity(0)),
+            "caches": caches(), "memory_bytes": memory_bytes(), "kernel": ".".join(platform.release().split(".")[:2]),
+            "system": distribution(),
+            "is_virtual": " hypervisor" in read("/proc/cpuinfo"),
+            "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled", "unknown")}
+
+
+def in_a_line(machine):
+    kind = "virtual machine" if machine["is_virtual"] else "machine"
+    return (f"{machine['cpu']}, {machine['cpus_allowed']} CPUs of a {kind} ({machine['caches']}), "
+            f"{machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, {machine['system']}")
+
+
+def cpus_in_order():
+    """The CPUs that we may use, one of each core before any second thread of one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    firsts, seconds, cores = [], [], set()
+    for cpu in allowed:
+        core = read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", str(cpu))
+        (seconds if core in cores else firsts).append(cpu)
+        cores.add(core)
+    return firsts + seconds

