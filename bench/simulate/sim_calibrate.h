@@ -1,0 +1,14 @@
+/* A machine file from what kolo-perf limits has measured.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_CALIBRATE_H
+#define SIM_CALIBRATE_H
+
+#include <stdio.h>
+
+/* Reads kolo-perf's rows from `path`, and this machine's caches, and writes a machine file. 0, or 2 with the reason on
+ * stderr. */
+int sim_calibrate(const char *path, FILE *machine_file);
+
+#endif

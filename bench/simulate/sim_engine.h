@@ -1,0 +1,53 @@
+/* Discrete events: every rank is a coroutine with a clock of its own, and the one whose clock is earliest runs.
+ *
+ * A rank spends time (sim_spend) and then, before it touches what others touch too, takes its turn (sim_turn): it goes
+ * on once no other rank that can run has an earlier clock; equal clocks go by rank. So accesses happen in the order of
+ * their times, and the same input gives the same output. Nothing here knows of machines or messages. One simulation at
+ * a time, in one thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum sim_state { SIM_READY, SIM_BLOCKED, SIM_MEETING, SIM_DONE } sim_state;
+
+typedef enum sim_end {
+    SIM_END_ALL,      /* all ranks have returned */
+    SIM_END_DEADLOCK, /* none can run, and not all have returned */
+    SIM_END_ENDLESS   /* events_max turns were not enough */
+} sim_end;
+
+/* Makes `ranks` coroutines that will run body(rank). 0, or -1 if there is no memory. */
+int sim_engine_create(uint32_t ranks, void (*body)(uint32_t rank));
+
+/* Runs them to the end, or to events_max turns. */
+sim_end sim_engine_run(uint64_t events_max);
+
+void sim_engine_destroy(void);
+
+uint64_t sim_engine_events(void);
+sim_state sim_engine_state(uint32_t rank);
+double sim_engine_clock_ns(uint32_t rank);
+
+/* In a coroutine: the running rank. */
+
+uint32_t sim_self(void);
+double sim_now_ns(void);
+void sim_spend(double ns);
+void sim_spend_until(double at_ns);
+void sim_turn(void);
+
+/* Stops the rank until another one wakes it. */
+void sim_block(void);
+
+/* Makes a blocked rank go on at `at_ns`, or at its own clock if that is later. */
+void sim_wake(uint32_t rank, double at_ns);
+
+/* All ranks meet here at no cost and go on at the latest one's clock. Those that have returned are not waited for. */
+void sim_meet(void);
+
+#endif

@@ -1,0 +1,50 @@
+/* The cache lines of flags: who has a copy, what it takes to get one, and who polls which word.
+ *
+ * A store takes the line away from all others. A load that finds no copy in its core's cache asks the nearest holder:
+ * a core of its own L3 domain if one has a copy, else the line's last writer. A holder serves one request after
+ * another, turn_ns apart, and the answer takes hop_ns of the distance. A rank that polls keeps a copy, so each store
+ * makes it ask again, whether or not the value is what it waits for. Loads of flags that turn out to be set already
+ * overlap, as processors speculate past them: loads_in_flight at a time.
+ *
+ * The flags themselves are real memory, which the library reads and writes; this is only about time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_LINES_H
+#define SIM_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim_machine.h"
+
+/* Lines from `memory` on. 0, or -1 if there is no memory. */
+int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes, uint32_t ranks);
+void sim_lines_destroy(void);
+
+bool sim_lines_holds(const void *address);
+
+/* The running rank loads, or has just stored, a word. */
+void sim_line_load(const void *word);
+void sim_line_stored(const void *word);
+
+/* The running rank looks at a word: as sim_line_load, but later loads may overlap with this one if `reached`. */
+void sim_line_look(const void *word, bool reached);
+
+/* The running rank polls `word` until it is at least `target`; `peer` owns it and is named in reports. */
+void sim_line_poll(const uint64_t *word, uint64_t target, uint32_t peer);
+
+/* Loads that overlapped are over before anything else begins. */
+void sim_line_settle(void);
+
+/* What a blocked rank polls. */
+typedef struct sim_poll {
+    const uint64_t *word;
+    uint64_t target;
+    uint32_t peer;
+} sim_poll;
+
+sim_poll sim_line_polled(uint32_t rank);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ */
+#include "sim_machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES_MAX = 512, LINES_MAX = 1000 };
+
+typedef enum unit { UNIT_COUNT, UNIT_BYTES, UNIT_NS, UNIT_GBPS } unit;
+
+static const struct {
+    const char *key;
+    size_t offset;
+    unit unit;
+} fields[] = {
+    {"sockets", offsetof(sim_machine, sockets), UNIT_COUNT},
+    {"nodes_per_socket", offsetof(sim_machine, nodes), UNIT_COUNT},
+    {"domains_per_node", offsetof(sim_machine, domains), UNIT_COUNT},
+    {"cores_per_domain", offsetof(sim_machine, cores), UNIT_COUNT},
+    {"l2_bytes", offsetof(sim_machine, l2_bytes), UNIT_BYTES},
+    {"l3_bytes", offsetof(sim_machine, l3_bytes), UNIT_BYTES},
+    {"call_ns", offsetof(sim_machine, call_ns), UNIT_NS},
+    {"load_ns", offsetof(sim_machine, load_ns), UNIT_NS},
+    {"store_ns", offsetof(sim_machine, store_ns), UNIT_NS},
+    {"hop_domain_ns", offsetof(sim_machine, hop_ns[SIM_DOMAIN]), UNIT_NS},
+    {"hop_node_ns", offsetof(sim_machine, hop_ns[SIM_NODE]), UNIT_NS},
+    {"hop_socket_ns", offsetof(sim_machine, hop_ns[SIM_SOCKET]), UNIT_NS},
+    {"hop_machine_ns", offsetof(sim_machine, hop_ns[SIM_MACHINE]), UNIT_NS},
+    {"turn_ns", offsetof(sim_machine, turn_ns), UNIT_NS},
+    {"loads_in_flight", offsetof(sim_machine, loads_in_flight), UNIT_COUNT},
+    {"fold_gbps", offsetof(sim_machine, fold_gbps), UNIT_GBPS},
+    {"l2_gbps", offsetof(sim_machine, l2_gbps), UNIT_GBPS},
+    {"l3_gbps", offsetof(sim_machine, l3_gbps), UNIT_GBPS},
+    {"share_domain_gbps", offsetof(sim_machine, share_gbps[SIM_DOMAIN]), UNIT_GBPS},
+    {"share_node_gbps", offsetof(sim_machine, share_gbps[SIM_NODE]), UNIT_GBPS},
+    {"share_socket_gbps", offsetof(sim_machine, share_gbps[SIM_SOCKET]), UNIT_GBPS},
+    {"share_machine_gbps", offsetof(sim_machine, share_gbps[SIM_MACHINE]), UNIT_GBPS},
+    {"read_gbps", offsetof(sim_machine, read_gbps), UNIT_GBPS},
+    {"write_back_gbps", offsetof(sim_machine, write_back_gbps), UNIT_GBPS},
+    {"stream_gbps", offsetof(sim_machine, stream_gbps), UNIT_GBPS},
+    {"domain_gbps", offsetof(sim_machine, domain_gbps), UNIT_GBPS},
+    {"node_gbps", offsetof(sim_machine, node_gbps), UNIT_GBPS},
+    {"link_gbps", offsetof(sim_machine, link_gbps), UNIT_GBPS},
+};
+
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+static const struct {
+    double min, max;
+    const char *range;
+} ranges[] = {
+    [UNIT_COUNT] = {1, SIM_CORES_MAX, "a whole number from 1 to 1024"},
+    [UNIT_BYTES] = {65536, 17179869184.0, "a size from 64K to 16G, as in 512K or 32M"},
+    [UNIT_NS] = {0.01, 1e6, "nanoseconds from 0.01 to 1000000"},
+    [UNIT_GBPS] = {0.01, 1e6, "GB/s from 0.01 to 1000000"},
+};
+
+static double *field_of(sim_machine *machine, int field) {
+    return (double *)(void *)((char *)machine + fields[field].offset);
+}
+
+static bool parse_value(const char *text, unit unit, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    if (end == text || !(*value >= 0))
+        return false;
+    if (unit == UNIT_BYTES && *end != '\0') {
+        const char *suffix = strchr("KMG", *end);
+        if (suffix == NULL)
+            return false;
+        *value *= *suffix == 'K' ? 1024.0 : *suffix == 'M' ? 1048576.0 : 1073741824.0;
+        end++;
+    }
+    return *end == '\0' && *value >= ranges[unit].min && *value <= ranges[unit].max &&
+           (unit > UNIT_BYTES || *value == floor(*value));
+}
+
+/* One line without its comment: "key value", or nothing. Returns 0 or -1 with the reason. */
+static int read_field(sim_machine *machine, bool *seen, char *line, char *reason, size_t reason_bytes) {
+    char *rest = NULL;
+    const char *key = strtok_r(line, " \t\r\n", &rest);
+    if (key == NULL)
+        return 0;
+    const char *text = strtok_r(NULL, "\r\n", &rest);
+    text = text != NULL ? text + strspn(text, " \t") : "";
+    if (strcmp(key, "name") == 0) {
+        snprintf(machine->name, sizeof machine->name, "%s", text);
+        return 0;
+    }
+    int field = 0;
+    while (field < FIELDS && strcmp(key, fields[field].key) != 0)
+        field++;
+    if (field == FIELDS) {
+        snprintf(reason, reason_bytes, "'%s' is not a key of a machine file", key);
+        return -1;
+    }
+    if (seen[field]) {
+        snprintf(reason, reason_bytes, "'%s' is there twice", key);
+        return -1;
+    }
+    seen[field] = true;
+    if (parse_value(text, fields[field].unit, field_of(machine, field)))
+        return 0;
+    snprintf(reason, reason_bytes, "%s '%s': must be %s", key, text, ranges[fields[field].unit].range);
+    return -1;
+}
+
+static void end_text(char *line) {
+    size_t length = strcspn(line, "#\n");
+    while (length > 0 && strchr(" \t\r", line[length - 1]) != NULL)
+        length--;
+    line[length] = '\0';
+}
+
+static int read_lines(sim_machine *machine, bool *seen, FILE *file, const char *path, char *reason,
+                      size_t reason_bytes) {
+    char line[LINE_BYTES_MAX], problem[256];
+    for (int number = 1; fgets(line, sizeof line, file) != NULL; number++) {
+        if (number > LINES_MAX || (strchr(line, '\n') == NULL && strlen(line) == sizeof line - 1)) {
+            snprintf(reason, reason_bytes, "%s:%d: more than %d bytes a line or %d lines: not a machine file", path,
+                     number, LINE_BYTES_MAX - 2, LINES_MAX);
+            return -1;
+        }
+        end_text(line);
+        if (read_field(machine, seen, line, problem, sizeof problem) != 0) {
+            snprintf(reason, reason_bytes, "%s:%d: %s", path, number, problem);
+            return -1;
+        }
+    }
+    if (!ferror(file))
+        return 0;
+    snprintf(reason, reason_bytes, "%s: cannot be read: %s", path, strerror(errno));
+    return -1;
+}
+
+static int check_whole(const sim_machine *machine, const bool *seen, const char *path, char *reason,
+                       size_t reason_bytes) {
+    for (int field = 0; field < FIELDS; field++) {
+        if (!seen[field]) {
+            snprintf(reason, reason_bytes, "%s: '%s' is missing: add it, %s", path, fields[field].key,
+                     ranges[fields[field].unit].range);
+            return -1;
+        }
+    }
+    const double domains = machine->sockets * machine->nodes * machine->domains;
+    if (domains <= SIM_DOMAINS_MAX && domains * machine->cores <= SIM_CORES_MAX)
+        return 0;
+    snprintf(reason, reason_bytes, "%s: %.0f L3 domains of %.0f cores: at most %d domains and %d cores can be modelled",
+             path, domains, machine->cores, SIM_DOMAINS_MAX, SIM_CORES_MAX);
+    return -1;
+}
+
+int sim_machine_read(sim_machine *machine, const char *path, char *reason, size_t reason_bytes) {
+    bool seen[FIELDS] = {false};
+    *machine = (sim_machine){.name = ""};
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        snprintf(reason, reason_bytes, "%s: cannot be opened: %s", path, strerror(errno));
+        return -1;
+    }
+    int rc = read_lines(machine, seen, file, path, reason, reason_bytes);
+    fclose(file);
+    if (rc == 0)
+        rc = check_whole(machine, seen, path, reason, reason_bytes);
+    if (machine->name[0] == '\0')
+        snprintf(machine->name, sizeof machine->name, "%.*s", (int)sizeof machine->name - 1, path);
+    return rc;
+}
+
+void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment) {
+    for (const char *line = comment; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        fprintf(file, "# %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    fprintf(file, "%-20s%s\n", "name", machine->name);
+    for (int field = 0; field < FIELDS; field++) {
+        const double value = *field_of((sim_machine *)machine, field);
+        fprintf(file, "%-20s%.*f\n", fields[field].key, fields[field].unit > UNIT_BYTES ? 2 : 0, value);
+    }
+}
+
+uint32_t sim_machine_domains(const sim_machine *machine) {
+    return (uint32_t)(machine->sockets * machine->nodes * machine->domains);
+}
+
+uint32_t sim_machine_cores(const sim_machine *machine) {
+    return sim_machine_domains(machine) * (uint32_t)machine->cores;
+}
+
+uint32_t sim_machine_domain(const sim_machine *machine, uint32_t core) {
+    return core / (uint32_t)machine->cores;
+}
+
+uint32_t sim_machine_node(const sim_machine *machine, uint32_t core) {
+    return sim_machine_domain(machine, core) / (uint32_t)machine->domains;
+}
+
+uint32_t sim_machine_socket(const sim_machine *machine, uint32_t core) {
+    return sim_machine_node(machine, core) / (uint32_t)machine->nodes;
+}
+
+sim_distance sim_machine_distance(const sim_machine *machine, uint32_t a, uint32_t b) {
+    if (sim_machine_domain(machine, a) == sim_machine_domain(machine, b))
+        return SIM_DOMAIN;
+    if (sim_machine_node(machine, a) == sim_machine_node(machine, b))
+        return SIM_NODE;
+    return sim_machine_socket(machine, a) == sim_machine_socket(machine, b) ? SIM_SOCKET : SIM_MACHINE;
+}

@@ -1,0 +1,39 @@
+/* The command line of kolo-simulate.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kolo.h"
+
+enum { SIM_LIST_MAX = 32 };
+
+typedef struct sim_options {
+    const char *machine_path;
+    const char *json_path;      /* NULL: none */
+    const char *validate_path;  /* NULL: no comparison */
+    const char *calibrate_path; /* NULL: no machine file is made */
+    uint32_t ranks[SIM_LIST_MAX];
+    int ranks_count; /* 0: all cores of the machine */
+    kolo_algorithm algorithms[SIM_LIST_MAX];
+    int algorithms_count; /* 0: AUTO and every one */
+    size_t min_bytes, max_bytes, factor;
+    size_t slot_bytes; /* 0: default */
+    kolo_dtype dtype;
+    bool in_place;
+    bool check;
+    uint64_t noise_seed;
+    uint64_t skipped_wait; /* 0: none */
+} sim_options;
+
+typedef enum sim_action { SIM_ACTION_RUN, SIM_ACTION_EXIT, SIM_ACTION_REFUSE } sim_action;
+
+/* Reads the command line. EXIT: help or version has been printed. REFUSE: stderr says what is wrong. */
+sim_action sim_options_read(sim_options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,15 @@
+/* Predictions as a table and as JSON rows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_REPORT_H
+#define SIM_REPORT_H
+
+#include "sim_machine.h"
+#include "sim_options.h"
+
+/* The whole matrix of ranks, sizes and algorithms. 0; 1 if a prediction failed; 2 if a file cannot be written or the
+ * machine has too few cores. */
+int sim_report_predictions(const sim_options *options, const sim_machine *machine);
+
+#endif

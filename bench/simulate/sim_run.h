@@ -1,0 +1,54 @@
+/* One prediction: a communicator of the real library on the modelled machine, and the real kolo_allreduce on it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kolo.h"
+#include "sim_machine.h"
+
+/* What is asked. Rank r runs on core r. */
+typedef struct sim_case {
+    const sim_machine *machine;
+    uint32_t ranks; /* 2 to the machine's cores */
+    kolo_algorithm algorithm;
+    kolo_dtype dtype;
+    size_t count;
+    bool in_place;
+    size_t slot_bytes; /* 0: the library's default */
+    bool check;        /* the protocol, too: sim_check.h */
+    uint64_t noise_seed;
+    uint64_t skipped_wait; /* which of the waits that have to wait does not, from 1; 0: all do */
+} sim_case;
+
+typedef struct sim_outcome {
+    double time_us; /* of one call, the slowest rank's; buffers warm */
+    kolo_algorithm algorithm;
+    size_t chunks; /* 0: in lines */
+    bool extrapolated;
+    uint64_t events;
+    char problem[512]; /* why there is no time; "" if there is one */
+} sim_outcome;
+
+/* 0, or -1 with outcome->problem. */
+int sim_run(const sim_case *asked, sim_outcome *outcome);
+
+/* For what stands in for the library's lower layers: the machine, the ranks, the bytes of each call's message, and the
+ * running rank's call, from 1. */
+const sim_machine *sim_run_machine(void);
+uint32_t sim_run_ranks(void);
+size_t sim_run_bytes(void);
+uint64_t sim_run_call(void);
+
+/* True if the running rank's wait, which would have to wait, is the one to be skipped. */
+bool sim_run_skips_wait(void);
+
+/* The running rank's call asked for what cannot be done; the prediction fails with `what`. */
+void sim_run_fault(const char *what);
+
+#endif

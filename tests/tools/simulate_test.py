@@ -1,0 +1,231 @@
+"""kolo-simulate: predictions on every machine file, the protocol of every algorithm, and what it says to bad input."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+SIMULATE = os.environ["KOLO_SIMULATE"]
+MACHINES = pathlib.Path(os.environ["KOLO_SIMULATE_MACHINES"])
+PATIENCE_S = 60
+
+SMALL = MACHINES / "desktop-8"
+
+
+# What the address sanitizer says to every program that has coroutines.
+SANITIZER_NOTE = re.compile(r"^==\d+==WARNING: ASan doesn't fully support makecontext/swapcontext .*\n", re.MULTILINE)
+
+
+def simulate(*arguments):
+    done = subprocess.run([SIMULATE, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S,
+                          stdin=subprocess.DEVNULL, check=False)
+    done.stderr = SANITIZER_NOTE.sub("", done.stderr)
+    return done
+
+
+def limit_rows():
+    """What kolo-perf limits --json writes, with figures that are easy to follow."""
+    rows = [{"collective": "limits", "limit": "exchange", "cpus": 2, "time_ns": 40.0, "min_ns": 39.0}]
+    for limit, gbps in (("exchanges", 30), ("fetch", 60), ("copy", 10), ("update", 16), ("read", 20)):
+        rows += [{"collective": "limits", "limit": limit, "cpus": 2, "bytes_per_cpu": size, "time_us": 1.0,
+                  "gbps_per_cpu": gbps, "way": "plain"} for size in (4096, 65536, 1 << 26)]
+    return rows
+
+
+def measured_row(**changes):
+    return {"collective": "allreduce", "ranks": 2, "bytes": 4096, "dtype": "f32", "op": "sum", "in_place": False,
+            "algo": "oneshot", "buffers": "warm", "time_us": {"min": 1.0, "median": 2.0, "p99": 3.0, "max": 4.0},
+            **changes}
+
+
+class SimulateTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kolo-simulate-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def write_rows(self, name, rows):
+        return self.write(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def predict(self, *arguments):
+        """The rows of a run that must succeed."""
+        path = self.folder / "rows.json"
+        done = simulate(*arguments, "--json", path)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertIn("predicted, not measured", done.stdout)
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def assert_refused(self, pattern, *arguments):
+        done = simulate(*arguments)
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, pattern)
+        self.assertRegex(done.stderr, r"^kolo-simulate: ")
+
+
+class Predictions(SimulateTest):
+    def test_every_machine(self):
+        machines = sorted(MACHINES.iterdir())
+        self.assertGreaterEqual(len(machines), 6)
+        for machine in machines:
+            rows = self.predict("--machine", machine, "--ranks", "2,8" if machine.name != "vm-2" else "2", "--max",
+                                "1M", "--factor", "64")
+            with self.subTest(machine.name):
+                self.assertTrue(rows)
+                for row in rows:
+                    self.assertTrue(row["predicted"])
+                    self.assertGreater(row["time_us"], 0, row)
+
+    def test_auto_is_one_of_the_others(self):
+        rows = self.predict("--machine", SMALL, "--ranks", "4", "--max", "64K", "--factor", "32")
+        times = {(row["bytes"], row["asked"]): row["time_us"] for row in rows}
+        for row in rows:
+            if row["asked"] == "auto":
+                self.assertEqual(row["time_us"], times[row["bytes"], row["algo"]])
+
+    def test_larger_and_farther_take_longer(self):
+        milan = MACHINES / "epyc-milan-2x64"
+        sizes = self.predict("--machine", milan, "--ranks", "8", "--min", "64K", "--max", "16M", "--algorithm", "mesh")
+        times = [row["time_us"] for row in sizes]
+        self.assertEqual(sorted(times), times)
+        ranks = self.predict("--machine", milan, "--ranks", "8,9,64,65", "--max", "8", "--algorithm", "auto")
+        near, across, socket, machine = (row["time_us"] for row in ranks)
+        self.assertGreater(across, near * 1.3)
+        self.assertGreater(machine, socket)
+
+    def test_two_ranks_take_one_hop(self):
+        text = SMALL.read_text(encoding="utf-8")
+        times = []
+        for hop_ns in (20, 220):
+            machine = self.write("machine", text.replace("hop_domain_ns       18", f"hop_domain_ns {hop_ns}"))
+            times.append(self.predict("--machine", machine, "--ranks", "2", "--max", "8", "--algorithm", "auto")[0])
+        self.assertAlmostEqual(0.2, times[1]["time_us"] - times[0]["time_us"], delta=0.02)
+
+    def test_any_name_makes_json(self):
+        machine = self.write("machine", SMALL.read_text(encoding="utf-8").replace("desktop,", 'a "\\ \t b'))
+        rows = self.predict("--machine", machine, "--ranks", "2", "--max", "8", "--algorithm", "auto")
+        self.assertEqual('a "\\   b 8 cores', rows[0]["machine"])
+
+    def test_same_input_same_output(self):
+        arguments = ("--machine", SMALL, "--max", "256K", "--factor", "32", "--jitter", "7", "--check")
+        self.assertEqual(simulate(*arguments).stdout, simulate(*arguments).stdout)
+
+    def test_long_messages_are_cut_alike(self):
+        whole, cut = (self.predict("--machine", SMALL, "--ranks", "2", "--min", size, "--max", size, "--algorithm",
+                                   "mesh", "--slot-bytes", "64K")[0] for size in ("4M", "32M"))
+        self.assertEqual((False, True), (whole["extrapolated"], cut["extrapolated"]))
+        self.assertGreater(cut["time_us"], 7 * whole["time_us"])
+        self.assertLess(cut["time_us"], 40 * whole["time_us"])
+
+
+class Protocol(SimulateTest):
+    def check(self, *arguments):
+        done = simulate("--check", *arguments)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_odd_numbers_of_ranks(self):
+        for seed in (1, 2):
+            self.check("--machine", MACHINES / "epyc-milan-2x64", "--jitter", seed, "--ranks", "2,3,5,7,8,13,17",
+                       "--min", "1", "--max", "100K", "--factor", "9")
+
+    def test_small_slots(self):
+        self.check("--machine", MACHINES / "epyc-milan-2x64", "--jitter", "3", "--slot-bytes", "4K", "--ranks",
+                   "2,3,6,9", "--min", "100", "--max", "100K", "--factor", "11", "--dtype", "bf16", "--in-place")
+
+    def test_many_ranks(self):
+        self.check("--machine", MACHINES / "epyc-milan-2x64", "--jitter", "4", "--ranks", "64,128", "--max", "4K",
+                   "--factor", "512", "--algorithm", "auto,mesh,direct")
+
+    def test_broken_protocols_are_noticed(self):
+        problems = ""
+        for wait in range(1, 60, 4):
+            done = simulate("--check", "--machine", SMALL, "--ranks", "5", "--min", "40K", "--max", "40K",
+                            "--slot-bytes", "4K", "--algorithm", "oneshot,mesh,ring,central", "--jitter", "1",
+                            "--skip-wait", wait)
+            problems += done.stderr
+            self.assertEqual(1 if done.stderr else 0, done.returncode)
+        for algorithm in ("oneshot", "mesh", "ring", "central"):
+            self.assertRegex(problems, rf"{algorithm}, 5 ranks, 40960 bytes: protocol: rank \d .* cannot know that rank")
+
+
+class Measurements(SimulateTest):
+    def test_calibrate_then_validate(self):
+        done = simulate("--calibrate", self.write_rows("limits.json", limit_rows()))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, r"(?m)^hop_domain_ns +40\.00$")
+        self.assertRegex(done.stdout, r"(?m)^read_gbps +20\.00$")
+        self.assertRegex(done.stdout, r"(?m)^write_back_gbps +80\.00$")
+        self.assertRegex(done.stdout, r"(?m)^share_domain_gbps +60\.00$")
+        machine = self.write("machine", done.stdout)
+        rows = self.write_rows("measured.json", [measured_row(), measured_row(buffers="cold"),
+                                                 measured_row(ranks=1000), measured_row(bytes=8, in_place=True)])
+        done = simulate("--machine", machine, "--validate", rows)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, r"(?m)^ +4096 +2 +f32 out of +oneshot +\d+\.\d+ +2\.000 +[-+]\d+%$")
+        self.assertIn("# 2 rows: off by a factor", done.stdout)
+        self.assertIn("# 2 rows left out", done.stdout)
+
+    def test_bad_measurements(self):
+        refused = lambda option, path, pattern: self.assert_refused(pattern, "--machine", SMALL, option, path)
+        refused("--calibrate", self.folder / "none", "cannot be opened")
+        refused("--validate", self.folder / "none", "cannot be opened")
+        refused("--calibrate", self.write("a", "{\n"), r"a:1: not a row")
+        refused("--validate", self.write("b", '{"collective": "barrier"}\nx\n'), r"b:2: not a row")
+        refused("--validate", self.write("c", ""), "no row can be compared")
+        refused("--calibrate", self.write_rows("d", limit_rows()[:4]), "are needed")
+        refused("--validate", self.write_rows("e", [measured_row(algo="none"), measured_row(bytes=-1)]), "no row can")
+
+
+class BadInput(SimulateTest):
+    def test_help_and_version(self):
+        done = simulate("--help")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        for word in ("Usage", "Example", "--machine", "--ranks", "--algorithm", "--json", "--validate", "--calibrate",
+                     "--check", "--jitter", "not measured"):
+            self.assertIn(word, done.stdout)
+        self.assertRegex(simulate("--version").stdout, r"^kolo-simulate \d+\.\d+\.\d+\n$")
+
+    def test_options(self):
+        self.assert_refused("--machine FILE is missing")
+        self.assert_refused("there are no arguments", "--machine", SMALL, "x")
+        for option, values in {"ranks": ("1", "1025", "2,,3", "x", ""), "algorithm": ("fast", "auto,", ""),
+                               "min": ("0", "5G", "1T", "-1", "", "1 K"), "factor": ("1", "x"), "jitter": ("0", "-1"), "skip-wait": ("0",),
+                               "dtype": ("f128", ""), "slot-bytes": ("1", "64K2", "2G")}.items():
+            for value in values:
+                with self.subTest(f"{option} {value}"):
+                    self.assert_refused(f"--{option} '{value}': ", "--machine", SMALL, f"--{option}", value)
+        self.assert_refused("whole pages", "--machine", SMALL, "--slot-bytes", "5000")
+        self.assert_refused("above --max", "--machine", SMALL, "--min", "1M", "--max", "1K")
+        self.assert_refused("give one of them", "--machine", SMALL, "--calibrate", "a", "--validate", "b")
+        self.assert_refused("has 8 cores", "--machine", SMALL, "--ranks", "9")
+        self.assert_refused("cannot write --json", "--machine", SMALL, "--json", self.folder / "no" / "rows")
+
+    def test_machine_files(self):
+        text = SMALL.read_text(encoding="utf-8")
+        refused = lambda broken, pattern: self.assert_refused(pattern, "--machine", self.write("m", broken))
+        self.assert_refused("cannot be opened", "--machine", self.folder / "none")
+        self.assert_refused("cannot be read", "--machine", self.folder)
+        refused("", "'sockets' is missing")
+        refused(text.replace("turn_ns", "turns_ns"), r"m:\d+: 'turns_ns' is not a key")
+        refused(text + "turn_ns 4\n", r"m:\d+: 'turn_ns' is there twice")
+        refused(text.replace("turn_ns             4", ""), "'turn_ns' is missing")
+        for value in ("-4", "0", "x", "4x", "nan", "inf", "1e99", ""):
+            refused(text.replace("turn_ns             4", f"turn_ns {value}"), r"m:\d+: turn_ns '.*': must be")
+        for value in ("7.5", "0", "2000"):
+            refused(text.replace("cores_per_domain    8", f"cores_per_domain {value}"), "must be a whole number")
+        refused(text.replace("cores_per_domain    8", "cores_per_domain 600")
+                .replace("sockets             1", "sockets 2"), "at most 64 domains and 1024 cores")
+        refused("x" * 5000, "not a machine file")
+        refused("\n" * 2000, "not a machine file")
+        refused("\0\1\2\n" * 10, "m")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
