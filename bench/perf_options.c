@@ -107,7 +107,7 @@ static const char help_text[] =
     "  --dtype NAME      i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32)\n"
     "  --op NAME         sum prod min max avg band bor bxor (default sum); band, bor, bxor: integers only\n"
     "  --in-place        recv is send\n"
-    "  --algo NAME       auto oneshot mesh ring central direct (default: KOLO_ALGO, else auto)\n"
+    "  --algo NAME       auto oneshot mesh ring central tree direct (default: KOLO_ALGO, else auto)\n"
     "  --buffers STATE   warm: the same buffers in every call (default)\n"
     "                    dirty: send is rewritten before every call\n"
     "                    cold: send and recv are flushed from all caches before every call\n"
@@ -251,7 +251,7 @@ static const char *set_option(perf_options *options, option_id id, const char *t
     case OPTION_WARMUP:
         return parse_int(text, 0, ITERS_MAX, &options->warmup) ? NULL : "a whole number from 0 to 1000000";
     case OPTION_ALGO:
-        return parse_algorithm(text, &options->algorithm) ? NULL : "auto oneshot mesh ring central or direct";
+        return parse_algorithm(text, &options->algorithm) ? NULL : "auto oneshot mesh ring central tree or direct";
     case OPTION_BUFFERS:
         return parse_buffers(text, &options->buffers) ? NULL : "warm dirty or cold";
     case OPTION_RANKS:

@@ -95,6 +95,7 @@ typedef enum kolo_algorithm {
     KOLO_RING,           /* 2(N-1) steps between neighbours; float sums associate in ring order */
     KOLO_CENTRAL,        /* parameter-server manner: rank 0 reduces for all */
     KOLO_DIRECT,         /* in place of all others for buffers of kolo_alloc; AUTO for what is not in them */
+    KOLO_TREE,           /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
     KOLO_ALGORITHMS      /* how many there are */
 } kolo_algorithm;
 

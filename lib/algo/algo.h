@@ -19,6 +19,7 @@ int kolo_oneshot_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 int kolo_mesh_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 int kolo_central_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+int kolo_tree_run(kolo_comm *comm, const struct kolo_reduction *reduction);
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 

@@ -14,86 +14,20 @@
  * fold. When it publishes step c + 3 it has folded chunk c. */
 #include "algo/algo.h"
 
-#include <string.h>
-
+#include "algo/lines.h"
 #include "comm/progress.h"
 #include "reduce/copy.h"
-
-/* At most one line's payload, in line: a call of memcpy would take longer than the copy. */
-static inline void copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {
-    if (bytes >= 16) {
-        for (size_t at = 0; at + 16 < bytes; at += 16)
-            memcpy(to + at, from + at, 16);
-        memcpy(to + bytes - 16, from + bytes - 16, 16);
-    } else if (bytes >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + bytes - 8, from + bytes - 8, 8);
-    } else if (bytes >= 4) {
-        memcpy(to, from, 4);
-        memcpy(to + bytes - 4, from + bytes - 4, 4);
-    } else if (bytes > 0) {
-        to[0] = from[0];
-        to[bytes / 2] = from[bytes / 2];
-        to[bytes - 1] = from[bytes - 1];
-    }
-}
-
-/* Writes `bytes` of `payload` into lines, the stamp first. */
-static inline void write_lines(struct kolo_shared_line *line, const uint8_t *payload, size_t bytes, uint64_t stamp,
-                               uint64_t round) {
-    size_t done = bytes < KOLO_LINE_BYTES_MAX ? bytes : KOLO_LINE_BYTES_MAX;
-    memcpy(line->payload, &stamp, sizeof stamp);
-    copy_short(line->payload + sizeof stamp, payload, done);
-    kolo_store_release(&line->round, round); /* pairs with read_lines, as does the next */
-    for (; done < bytes; done += KOLO_LINE_PAYLOAD) {
-        const size_t left = bytes - done;
-        line++;
-        copy_short(line->payload, payload + done, left < KOLO_LINE_PAYLOAD ? left : KOLO_LINE_PAYLOAD);
-        kolo_store_release(&line->round, round);
-    }
-}
-
-/* Waits for the rest of a peer's lines; returns its input from all of them in one piece, or NULL with the status in
- * *rc. */
-static const uint8_t *unpack_lines(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line, size_t bytes,
-                                   uint64_t round, int *rc) {
-    kolo_bell *bell = &comm->segment.signals[peer].bell;
-    uint8_t *unpacked = comm->unpacked + peer * sizeof(struct kolo_shared_lines) / 2;
-    memcpy(unpacked, line->payload + sizeof comm->stamp, KOLO_LINE_BYTES_MAX);
-    for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
-        line++;
-        *rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer);
-        if (*rc < 0)
-            return NULL;
-        memcpy(unpacked + done, line->payload, KOLO_LINE_PAYLOAD); /* unpacked has room for whole lines */
-    }
-    return unpacked;
-}
-
-/* Waits for a peer's lines, checks the stamp, and sets *source to its input: within the line if there is one line. */
-static inline int read_lines(kolo_comm *comm, uint32_t peer, size_t bytes, uint64_t round, const void **source) {
-    struct kolo_shared_line *line = comm->segment.lines[peer].sets[round & 1];
-    kolo_bell *bell = &comm->segment.signals[peer].bell;
-    int rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer); /* pairs with write_lines */
-    if (rc < 0)
-        return rc;
-    if (__builtin_expect(memcmp(line->payload, &comm->stamp, sizeof comm->stamp) != 0, 0))
-        return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
-    *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->stamp
-                                           : unpack_lines(comm, peer, line, bytes, round, &rc);
-    return rc;
-}
 
 int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel) {
     const size_t bytes = count * kernel->element_bytes;
     const uint64_t round = ++comm->line_rounds;
-    write_lines(comm->segment.lines[comm->rank].sets[round & 1], send, bytes, comm->stamp, round);
+    kolo_lines_write(comm, 0, send, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
     comm->sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank)
             continue;
-        int rc = read_lines(comm, peer, bytes, round, &comm->sources[peer]);
+        int rc = kolo_lines_read(comm, peer, 0, bytes, round, &comm->sources[peer]);
         if (rc < 0)
             return rc;
     }

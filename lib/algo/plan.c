@@ -16,12 +16,23 @@ static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_sh
     return &settings->band[band];
 }
 
-/* Bytes of a chunk, as the message has them, that one slot can take. The ring keeps partial results of the accumulation
- * type and final ones of the dtype side by side. */
+/* Bytes of a chunk, as the message has them, that one slot can take. Ring and tree keep partial results of the
+ * accumulation type and elements of the dtype side by side. */
 static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question, size_t slot_bytes) {
+    const size_t both_bytes = question->acc_bytes + question->element_bytes;
     if (algorithm == KOLO_RING)
-        return slot_bytes / (question->acc_bytes + question->element_bytes) * question->element_bytes;
+        return slot_bytes / both_bytes * question->element_bytes;
+    if (algorithm == KOLO_TREE) /* each kind begins on a line */
+        return slot_bytes / both_bytes / KOLO_LINE_BYTES * KOLO_LINE_BYTES * question->element_bytes;
     return slot_bytes;
+}
+
+/* True if the message, in the accumulation type, fits the lines that each level of a tree has for itself. */
+static bool fits_tree_lines(const struct kolo_question *question, const struct kolo_shared_settings *settings) {
+    uint32_t levels = 1;
+    while (levels <= KOLO_TREE_LEVELS && settings->tree_sizes[levels - 1])
+        levels++;
+    return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
@@ -30,7 +41,8 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     const struct kolo_shared_band *band = band_of(bytes, settings);
     const bool forced = is_forced(settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if (bytes < kolo_plan_lines_bytes_end(settings)) {
+    if (bytes < kolo_plan_lines_bytes_end(settings) ||
+        (answer.algorithm == KOLO_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
         return answer;

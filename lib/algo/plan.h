@@ -15,7 +15,7 @@ struct kolo_question {
 
 struct kolo_answer {
     kolo_algorithm algorithm; /* never AUTO */
-    bool lines;               /* ONESHOT in cache lines that carry their own sequence number */
+    bool lines;               /* ONESHOT or TREE in cache lines that carry their own sequence number */
     size_t chunk_count;       /* elements of the message that one ticket covers; at least 1 */
     size_t chunks;            /* at least 1 unless lines */
     bool stream;              /* `recv` is stored past the caches */

@@ -18,11 +18,14 @@
  * (slice / sizes[l] % fan)th of the fan = sizes[l + 1] / sizes[l] parts of slice (slice % sizes[l]) of the level below.
  * Within each block every slice has one owner (owner_in): in a whole block rank i of it owns slice i; a partial block
  * has fewer ranks than slices, and the digits wrap round. Who owns a slice owns, within its unit, the slice of the
- * level below that it is part of. show         each rank copies its input, but for its own slices of level 0, into its
- * slot reduce(l)    the owner of each slice of level l folds it from the slots of those ranks of the block's units that
- *                  own the slice of the level below: at level 0 inputs, then partial results; at the top into results
- *     collect(l)   from the top down: for each slice that it owns of the level below, a rank copies the parts that
- *                  others in its block own, from their slots into its own and `recv`; at level 0 into `recv` alone
+ * level below that it is part of.
+ *
+ *   show:       each rank copies its input, but for its own slices of level 0, into its slot;
+ *   reduce(l):  the owner of each slice of level l folds it from the slots of those ranks of the block's units that own
+ *               the slice of the level below: at level 0 inputs, then partial results; at the top into results;
+ *   collect(l): from the top down, for each slice that it owns of the level below, a rank copies the parts that others
+ *               in its block own from their slots into its own and into `recv`; at level 0 into `recv` alone.
+ *
  * A slot holds inputs and, at the places of the owner's slices of level 0, which nobody reads as inputs, results;
  * behind that partial results. A partial result of level l takes the place of the one of level l - 1: of that part only
  * the owner itself was a reader. Who reads from a rank is read by it, at each level.
@@ -101,7 +104,7 @@ static uint32_t owner_in(const struct tree *tree, uint32_t level, uint32_t first
     while (level-- > 0) {
         const struct level *below = &tree->levels[level];
         const uint32_t left = tree->comm->size - first, units = (left + below->size - 1) / below->size;
-        first += digit_of(below, slice) % (units < below->fan ? units : below->fan) * below->size;
+        first += digit_of(below, slice) % units * below->size; /* no digit reaches a whole block's units */
     }
     return first;
 }
@@ -359,6 +362,8 @@ static int run_slots(const struct tree *tree) {
                 kolo_slot_retire_to(tree->comm, chunk, chunk + 3 < chunks ? step_of(tree, chunk + 3, 0) : steps + 1,
                                     readers);
         }
+    if (tree->reduction->plan.stream)
+        kolo_fence_stream();
     kolo_call_end(tree->comm, steps, chunks);
     return rc;
 }

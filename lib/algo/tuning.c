@@ -12,9 +12,11 @@
 #include "algo/plan.h"
 #include "algo/profile.h"
 #include "base/environment.h"
-#include "cpu/topology.h"
+#include "cpu/levels.h"
 
 enum { PATH_BYTES = 4096 };
+
+static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
 
 void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
                          size_t slot_bytes, const kolo_topology *topology) {
@@ -121,14 +123,26 @@ void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, 
     }
 }
 
+/* Where the ranks run: all their CPUs, and the levels for a tree between them. */
+static void read_machine(const kolo_comm *comm, kolo_topology *topology, uint32_t levels[KOLO_LEVELS_MAX]) {
+    const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
+    kolo_cpu_set all = {{0}};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        rank_cpus[rank] = &comm->segment.members[rank].cpus;
+        kolo_cpu_set_merge(&all, rank_cpus[rank]);
+    }
+    kolo_topology_read(topology, &all);
+    kolo_levels_choose(levels, topology, rank_cpus, comm->size);
+}
+
 void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     kolo_topology topology;
-    kolo_cpu_set allowed;
+    uint32_t levels[KOLO_LEVELS_MAX];
     struct kolo_tuning_source source;
     struct kolo_shared_settings *shared = &comm->segment.header->settings;
-    kolo_cpu_set_allowed(&allowed);
-    kolo_topology_read(&topology, &allowed);
+    read_machine(comm, &topology, levels);
     kolo_tuning_default(shared, settings->algorithm, comm->size, settings->slot_bytes, &topology);
+    memcpy(shared->tree_sizes, settings->tree_levels_given ? settings->tree_levels : levels, sizeof shared->tree_sizes);
     kolo_tuning_profile(shared, comm->size, &topology, &source);
     kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->rank, "%s", source.text);
 }

@@ -75,10 +75,8 @@ static void *or_nothing(const void *buffer, size_t count) {
 
 static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
-        [KOLO_ONESHOT] = kolo_oneshot_run,
-        [KOLO_MESH] = kolo_mesh_run,
-        [KOLO_RING] = kolo_ring_run,
-        [KOLO_CENTRAL] = kolo_central_run,
+        [KOLO_ONESHOT] = kolo_oneshot_run, [KOLO_MESH] = kolo_mesh_run, [KOLO_RING] = kolo_ring_run,
+        [KOLO_CENTRAL] = kolo_central_run, [KOLO_TREE] = kolo_tree_run,
     };
     const struct kolo_question question = {.count = reduction->count,
                                            .element_bytes = reduction->kernel->element_bytes,

@@ -22,8 +22,8 @@ static const struct {
 };
 
 static const char *const algorithms[KOLO_ALGORITHMS] = {
-    [KOLO_ALGORITHM_AUTO] = "auto", [KOLO_ONESHOT] = "oneshot", [KOLO_MESH] = "mesh",
-    [KOLO_RING] = "ring",           [KOLO_CENTRAL] = "central", [KOLO_DIRECT] = "direct",
+    [KOLO_ALGORITHM_AUTO] = "auto", [KOLO_ONESHOT] = "oneshot", [KOLO_MESH] = "mesh", [KOLO_RING] = "ring",
+    [KOLO_CENTRAL] = "central",     [KOLO_DIRECT] = "direct",   [KOLO_TREE] = "tree",
 };
 
 static const char *const collectives[KOLO_COLLECTIVES] = {

@@ -30,14 +30,16 @@ struct kolo_comm {
     struct kolo_shared_signal *signal; /* this rank's */
 
     /* See comm/progress.h. */
-    uint64_t calls;                 /* collectives begun */
-    uint64_t call;                  /* what the present one is: kolo_call_word */
-    uint64_t stamp;                 /* what all of them were, mixed */
-    uint64_t step;                  /* steps of all calls before the present one */
-    uint64_t ticket;                /* slot uses of all calls before the present one */
-    uint64_t slot_free[KOLO_SLOTS]; /* the step at which all peers are done with what a slot held */
-    uint64_t *peer_steps;           /* one a rank: how far it is known to have got */
-    uint64_t line_rounds;           /* see algo/oneshot.c */
+    uint64_t calls;                             /* collectives begun */
+    uint64_t call;                              /* what the present one is: kolo_call_word */
+    uint64_t stamp;                             /* what all of them were, mixed */
+    uint64_t step;                              /* steps of all calls before the present one */
+    uint64_t ticket;                            /* slot uses of all calls before the present one */
+    uint64_t slot_free[KOLO_SLOTS];             /* the step at which all its readers are done with what a slot held */
+    const uint64_t *slot_readers[KOLO_SLOTS];   /* a bit a rank; NULL: all */
+    uint64_t *peer_steps;                       /* one a rank: how far it is known to have got */
+    uint64_t line_rounds;                       /* see algo/oneshot.c */
+    uint64_t tree_readers[KOLO_RANKS_MAX / 64]; /* see algo/tree.c */
 
     const void **sources; /* one a rank: inputs of a fold */
     uint8_t **targets;    /* one a rank: where a result goes that all have mapped */

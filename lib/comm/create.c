@@ -148,6 +148,7 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
         }
     }
     if (comm->rank == 0) {
+        kolo_fence_threads(); /* decide looks at what the others wrote */
         decide(comm, job->settings);
         kolo_job_unlink(job);
         kolo_fence_threads();

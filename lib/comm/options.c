@@ -118,6 +118,21 @@ static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
+static int resolve_tree_levels(struct kolo_settings *settings) {
+    const char *text = kolo_environment_text(KOLO_VARIABLE_TREE_LEVELS);
+    settings->tree_levels_given = text != NULL;
+    return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
+}
+
+/* A root that somebody asks for must be one. */
+static int check_sysfs_root(void) {
+    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
+    if (!root || kolo_topology_root_exists(root))
+        return 0;
+    return kolo_fail(KOLO_ERR_ARG, "%s=%.256s: has no folder devices/system/cpu",
+                     kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
+}
+
 static int resolve_time(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
                         int64_t *ns) {
     int64_t ms = option_ms;
@@ -155,6 +170,10 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *op
         rc = resolve_algorithm(settings, options);
     if (rc == 0)
         rc = resolve_slot_bytes(settings, options);
+    if (rc == 0)
+        rc = resolve_tree_levels(settings);
+    if (rc == 0)
+        rc = check_sysfs_root();
     if (rc == 0)
         rc = resolve_time("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
                           &settings->timeout_ns);

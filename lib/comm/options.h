@@ -5,6 +5,7 @@
 #include "kolo.h"
 #include "base/log.h"
 #include "comm/launcher.h"
+#include "cpu/levels.h"
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 
@@ -16,6 +17,8 @@ struct kolo_settings {
     kolo_log_level log_level;
     uint32_t features; /* instruction sets that the reducer may use */
     size_t slot_bytes; /* whole pages */
+    bool tree_levels_given;
+    uint32_t tree_levels[KOLO_LEVELS_MAX]; /* see cpu/levels.h */
     int64_t timeout_ns;
     int64_t create_timeout_ns;
 };

@@ -10,9 +10,12 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
 }
 
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t needed = comm->slot_free[(comm->ticket + ticket) % KOLO_SLOTS];
+    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS, needed = comm->slot_free[slot];
+    const uint64_t *readers = comm->slot_readers[slot];
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank || comm->peer_steps[peer] >= needed)
+            continue;
+        if (readers && !(readers[peer / 64] >> (peer % 64) & 1))
             continue;
         struct kolo_shared_signal *signal = &comm->segment.signals[peer];
         int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, needed, &signal->bell, peer);

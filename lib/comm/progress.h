@@ -10,10 +10,10 @@
  * go on.
  *
  * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
- * Whoever wants to write into its slot for ticket t first waits until all peers have reached the step at which they are
- * done reading ticket t - KOLO_SLOTS: the algorithm that used it recorded that step (kolo_slot_retire), and any step
- * that a rank publishes after its last read will do, the first one of the next ticket for instance. Since each rank
- * publishes at least once a ticket, the step comes.
+ * Whoever wants to write into its slot for ticket t first waits until all peers, or those that the algorithm names,
+ * have reached the step at which they are done reading ticket t - KOLO_SLOTS: the algorithm that used it recorded that
+ * step (kolo_slot_retire), and any step that a rank publishes after its last read will do, the first one of the next
+ * ticket for instance. Since each rank publishes at least once a ticket, the step comes.
  *
  * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
  * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
@@ -73,10 +73,17 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* Records that all ranks are done reading the slots of `ticket` once they have published `step` of this call, or the
- * first step of the next call where that is step `steps + 1`. */
+/* Records that this rank's slot of `ticket` has been read by all its readers once those have published `step` of this
+ * call, or the first step of the next call where that is step `steps + 1`. `readers` has a bit a rank, in words of 64,
+ * and stays the caller's; NULL: all ranks. */
+static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers) {
+    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS;
+    comm->slot_free[slot] = comm->step + step;
+    comm->slot_readers[slot] = readers;
+}
+
 static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t step) {
-    comm->slot_free[(comm->ticket + ticket) % KOLO_SLOTS] = comm->step + step;
+    kolo_slot_retire_to(comm, ticket, step, NULL);
 }
 
 /* Slot of `rank` for the call's ticket `ticket`. */

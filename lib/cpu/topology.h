@@ -1,34 +1,81 @@
-/* The CPUs that this process may use and the caches and memory nodes behind them, read from sysfs. */
+/* The CPUs that ranks may use, and the caches and memory nodes behind them, read from sysfs.
+ *
+ * What sysfs says is not trusted: a file that is missing, damaged or contradicts another costs the distinction that it
+ * would have made, so that the worst that comes out is a machine of one domain. */
 #ifndef KOLO_CPU_TOPOLOGY_H
 #define KOLO_CPU_TOPOLOGY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define KOLO_CPUS_MAX 1024
+#define KOLO_CPUS_MAX       1024
+#define KOLO_CORE_KINDS_MAX 4
+#define KOLO_CPU_NOWHERE    UINT16_MAX /* no group, see kolo_topology */
 
 /* A set of logical CPUs, fit to be kept in a shared segment. CPUs from KOLO_CPUS_MAX on are left out. */
 typedef struct kolo_cpu_set {
     uint64_t words[KOLO_CPUS_MAX / 64];
 } kolo_cpu_set;
 
+static inline bool kolo_cpu_set_has(const kolo_cpu_set *set, uint32_t cpu) {
+    return set->words[cpu / 64] >> (cpu % 64) & 1;
+}
+
+static inline void kolo_cpu_set_add(kolo_cpu_set *set, uint32_t cpu) {
+    set->words[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+}
+
 uint32_t kolo_cpu_set_count(const kolo_cpu_set *set);
 
 /* Adds the CPUs of `more` to `set`. */
 void kolo_cpu_set_merge(kolo_cpu_set *set, const kolo_cpu_set *more);
 
-/* The calling thread's affinity mask; empty where the kernel does not tell. */
+/* The calling thread's affinity mask, which a control group's cpuset limits; empty where the kernel does not tell. */
 void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
+/* Cores of one kind on a hybrid machine. */
+typedef struct kolo_core_kind {
+    uint32_t cpus;      /* allowed ones */
+    uint32_t l2_cpus;   /* that share one L2; 0: unknown, here and below */
+    uint64_t l1d_bytes; /* of one core */
+    uint64_t l2_bytes;  /* of one L2 */
+} kolo_core_kind;
+
 typedef struct kolo_topology {
-    uint32_t cpus_online;
-    uint32_t numa_nodes; /* at least 1 */
-    uint32_t l3_domains; /* of the allowed CPUs; at least 1 */
-    uint64_t l1d_bytes;  /* of the first allowed CPU; 0: unknown, here and below */
+    uint32_t cpus_online; /* of the machine */
+    uint32_t numa_nodes;  /* of the machine; at least 1 */
+
+    /* Of the allowed CPUs; at least 1 each unless there are none. */
+    uint32_t l3_domains;
+    uint32_t nodes;
+    uint32_t packages;
+    uint32_t cores;
+    uint32_t kinds; /* most capable first */
+    kolo_core_kind kind[KOLO_CORE_KINDS_MAX];
+
+    /* Of the smallest one; 0: unknown. */
+    uint64_t l1d_bytes;
     uint64_t l2_bytes;
-    uint64_t l3_bytes; /* of one domain */
+    uint64_t l3_bytes;
+
+    /* Where each allowed CPU is, counted from 0; KOLO_CPU_NOWHERE for the others. CPUs without an L3 are one domain
+     * where they share package and node. */
+    kolo_cpu_set allowed;
+    uint16_t l3_of[KOLO_CPUS_MAX];
+    uint16_t node_of[KOLO_CPUS_MAX];
+    uint16_t package_of[KOLO_CPUS_MAX];
+    uint16_t core_of[KOLO_CPUS_MAX]; /* SMT siblings share one */
+    uint16_t kind_of[KOLO_CPUS_MAX];
 } kolo_topology;
 
-/* Fills *topology for the CPUs in `allowed`. What cannot be read is 0, or 1 where at least 1. */
+/* Fills *topology for the CPUs in `allowed` from the sysfs at `root`. Reads about 20 files for each L3 domain and one
+ * for each core with SMT: some milliseconds on the largest machines, so one rank does it for all. */
+void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed, const char *root);
+
+/* The same at KOLO_SYSFS_ROOT, else /sys. */
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed);
+
+/* True if `root` has a folder of CPUs. */
+bool kolo_topology_root_exists(const char *root);
 
 #endif

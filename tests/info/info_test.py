@@ -40,7 +40,7 @@ class Info(unittest.TestCase):
         rows = json.loads(self.output("--json", "--ranks", "2"))["plan"]["rows"]
         self.assertEqual([8 * 4**i for i in range(15)], [row["bytes"] for row in rows])
         for row in rows:
-            self.assertIn(row["algorithm"], {"oneshot", "mesh", "ring", "central"})
+            self.assertIn(row["algorithm"], {"oneshot", "mesh", "ring", "central", "tree"})
             self.assertGreaterEqual(row["chunk_bytes"] * row["chunks"], row["bytes"])
             self.assertGreater(row["segment_bytes"], 0)
 

@@ -24,7 +24,7 @@ static const struct {
     {"KOLO_JOB", "", {"KOLO_JOB", "kolorun"}},
     {"KOLO_SHM_FD", "seven", {"KOLO_SHM_FD=seven", "whole number"}},
     {"KOLO_SHM_FD", "1000000", {"KOLO_SHM_FD=1000000", "not an open descriptor"}},
-    {"KOLO_ALGO", "foo", {"KOLO_ALGO=foo", "oneshot, mesh, ring, central"}},
+    {"KOLO_ALGO", "foo", {"KOLO_ALGO=foo", "oneshot, mesh, ring, central, direct, tree"}},
     {"KOLO_ALGO", "Ring", {"KOLO_ALGO=Ring", "ring"}},
     {"KOLO_TIMEOUT_MS", "-5", {"KOLO_TIMEOUT_MS=-5", "whole number"}},
     {"KOLO_TIMEOUT_MS", "1s", {"KOLO_TIMEOUT_MS=1s", "whole number"}},

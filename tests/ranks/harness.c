@@ -81,7 +81,7 @@ static void print_usage(FILE *to, const char *program, const char *purpose) {
     fprintf(to,
             "usage: %s [--ranks N] [--algo NAME] [--seed N] [--threads] [--quick]\n\n%s\n\n"
             "  --ranks N    only teams of N ranks\n"
-            "  --algo NAME  only this algorithm: auto, oneshot, mesh, ring, central, direct\n"
+            "  --algo NAME  only this algorithm: auto, oneshot, mesh, ring, central, direct, tree\n"
             "  --seed N     of everything random; without it, by the clock\n"
             "  --threads    ranks are threads of this process instead of processes\n"
             "  --quick      a fraction of the cases, for sanitizers and emulators\n"
