@@ -19,32 +19,38 @@ static struct {
     size_t flags_bytes;
 } team;
 
-/* Groups of a tree are powers of two of consecutive ranks: the largest ones that fit a domain, a node, a socket. */
-static void set_tree_sizes(struct kolo_shared_settings *settings, const sim_machine *machine, uint32_t ranks) {
-    const double cores[] = {machine->cores, machine->cores * machine->domains,
-                            machine->cores * machine->domains * machine->nodes};
-    uint32_t level = 0, below = 1;
-    for (size_t i = 0; i < sizeof cores / sizeof *cores && level < KOLO_TREE_LEVELS; i++) {
-        uint32_t size = 1;
-        while (size * 2 <= cores[i])
-            size *= 2;
-        if (size <= below || size >= ranks)
-            continue;
-        settings->tree_sizes[level++] = below = size;
+/* What the library would read of the machine, with rank r on core r. */
+static void fill_topology(kolo_topology *topology, const sim_machine *machine, uint32_t ranks) {
+    *topology = (kolo_topology){.cpus_online = sim_machine_cores(machine),
+                                .numa_nodes = sim_machine_node(machine, sim_machine_cores(machine) - 1) + 1,
+                                .l3_domains = sim_machine_domain(machine, ranks - 1) + 1,
+                                .nodes = sim_machine_node(machine, ranks - 1) + 1,
+                                .packages = sim_machine_socket(machine, ranks - 1) + 1,
+                                .cores = ranks,
+                                .l2_bytes = (uint64_t)machine->l2_bytes,
+                                .l3_bytes = (uint64_t)machine->l3_bytes};
+    for (uint32_t core = 0; core < KOLO_CPUS_MAX; core++) {
+        const bool used = core < ranks;
+        if (used)
+            kolo_cpu_set_add(&topology->allowed, core);
+        topology->l3_of[core] = used ? (uint16_t)sim_machine_domain(machine, core) : KOLO_CPU_NOWHERE;
+        topology->node_of[core] = used ? (uint16_t)sim_machine_node(machine, core) : KOLO_CPU_NOWHERE;
+        topology->package_of[core] = used ? (uint16_t)sim_machine_socket(machine, core) : KOLO_CPU_NOWHERE;
+        topology->core_of[core] = used ? (uint16_t)core : KOLO_CPU_NOWHERE;
     }
 }
 
 void sim_team_settings(struct kolo_shared_settings *settings, const sim_case *asked, size_t slot_bytes) {
-    const sim_machine *machine = asked->machine;
-    const uint32_t domains = (asked->ranks + (uint32_t)machine->cores - 1) / (uint32_t)machine->cores;
-    const kolo_topology topology = {.cpus_online = sim_machine_cores(machine),
-                                    .numa_nodes = sim_machine_node(machine, asked->ranks - 1) + 1,
-                                    .l3_domains = domains,
-                                    .l2_bytes = (uint64_t)machine->l2_bytes,
-                                    .l3_bytes = (uint64_t)machine->l3_bytes};
-    kolo_tuning_default(settings, asked->algorithm, asked->ranks, slot_bytes, &topology);
-    if (settings->tree_sizes[0] == 0)
-        set_tree_sizes(settings, machine, asked->ranks);
+    static kolo_cpu_set sets[KOLO_CPUS_MAX];
+    static const kolo_cpu_set *rank_cpus[KOLO_CPUS_MAX];
+    kolo_topology topology;
+    fill_topology(&topology, asked->machine, asked->ranks);
+    for (uint32_t rank = 0; rank < asked->ranks; rank++) {
+        sets[rank] = (kolo_cpu_set){{0}};
+        kolo_cpu_set_add(&sets[rank], rank);
+        rank_cpus[rank] = &sets[rank];
+    }
+    kolo_tuning_default(settings, asked->algorithm, slot_bytes, asked->ranks, &topology, rank_cpus);
 }
 
 static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_settings *settings, size_t slot_bytes) {

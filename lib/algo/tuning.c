@@ -16,25 +16,44 @@
 
 enum { PATH_BYTES = 4096 };
 
+/* Times the ranks: direct has all of them meet twice. */
+#define DIRECT_BYTES_MIN UINT64_C(512)
+
+/* Up to here a tree beats mesh where ranks run in several cache domains: predicted by bench/simulate for two-socket
+ * machines, not measured. Beyond, both move what they must at the caches' and the memory's speed. */
+#define TREE_BYTES_MAX (UINT64_C(4) << 20)
+
 static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
 
-void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
-                         size_t slot_bytes, const kolo_topology *topology) {
-    /* One shot makes every rank read N - 1 messages and fold N; mesh has each byte cross twice, with a step more
-     * between: the more ranks, the sooner mesh wins. With two ranks they meet at about an eighth of L2, with ranks that
-     * share an L3 cache and with ranks that do not. */
+/* Largest message for one shot. It makes every rank read N - 1 messages and fold N; mesh has each byte cross twice,
+ * with a step more between. With two ranks they meet at about an eighth of L2, with ranks that share an L3 cache and
+ * with ranks that do not; from there it falls with the square of N. Where ranks share cores, a step costs each core as
+ * many switches as it has ranks, and one shot stays ahead for longer: measured with 4, 8 and 16 ranks on two cores. */
+static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
-    const uint64_t oneshot_bytes_max = l2_bytes / (2 * (uint64_t)ranks * ranks);
+    const bool fits = ranks <= kolo_cpu_set_count(&topology->allowed);
+    const uint64_t bytes = fits ? l2_bytes / (2 * (uint64_t)ranks * ranks) : l2_bytes / (4 * (uint64_t)ranks);
+    return bytes < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : bytes;
+}
+
+/* From where on results go past the caches: where send and recv of the ranks no longer fit the L3 caches. */
+static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) {
+    return topology->l3_bytes ? topology->l3_bytes * topology->l3_domains / (2 * (uint64_t)ranks) : UINT64_MAX;
+}
+
+void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, size_t slot_bytes,
+                         uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus) {
     *settings = (struct kolo_shared_settings){
         .algorithm = (uint32_t)algorithm,
         .bands = 2,
-        .direct_bytes_min = 1024,
-        .stream_bytes_min = topology->l3_bytes ? topology->l3_bytes / (2 * ranks) : UINT64_MAX,
-        .band = {{.bytes_max = oneshot_bytes_max < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : oneshot_bytes_max,
-                  .algorithm = KOLO_ONESHOT,
-                  .chunk_bytes = (uint32_t)slot_bytes},
-                 {.bytes_max = UINT64_MAX, .algorithm = KOLO_MESH, .chunk_bytes = (uint32_t)slot_bytes}},
+        .direct_bytes_min = DIRECT_BYTES_MIN * ranks,
+        .stream_bytes_min = stream_bytes_min(ranks, topology),
+        .band = {{oneshot_bytes_max(ranks, topology), KOLO_ONESHOT, (uint32_t)slot_bytes},
+                 {UINT64_MAX, KOLO_MESH, (uint32_t)slot_bytes}},
     };
+    kolo_levels_choose(settings->tree_sizes, topology, rank_cpus, ranks);
+    if (settings->tree_sizes[0])
+        settings->band[0] = (struct kolo_shared_band){TREE_BYTES_MAX, KOLO_TREE, (uint32_t)slot_bytes};
 }
 
 /* Which file to read: false if none. *asked: the user names it, so that it should be there. */
@@ -123,26 +142,20 @@ void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, 
     }
 }
 
-/* Where the ranks run: all their CPUs, and the levels for a tree between them. */
-static void read_machine(const kolo_comm *comm, kolo_topology *topology, uint32_t levels[KOLO_LEVELS_MAX]) {
+void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
     kolo_cpu_set all = {{0}};
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         rank_cpus[rank] = &comm->segment.members[rank].cpus;
         kolo_cpu_set_merge(&all, rank_cpus[rank]);
     }
-    kolo_topology_read(topology, &all);
-    kolo_levels_choose(levels, topology, rank_cpus, comm->size);
-}
-
-void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     kolo_topology topology;
-    uint32_t levels[KOLO_LEVELS_MAX];
-    struct kolo_tuning_source source;
+    kolo_topology_read(&topology, &all);
     struct kolo_shared_settings *shared = &comm->segment.header->settings;
-    read_machine(comm, &topology, levels);
-    kolo_tuning_default(shared, settings->algorithm, comm->size, settings->slot_bytes, &topology);
-    memcpy(shared->tree_sizes, settings->tree_levels_given ? settings->tree_levels : levels, sizeof shared->tree_sizes);
+    struct kolo_tuning_source source;
+    kolo_tuning_default(shared, settings->algorithm, settings->slot_bytes, comm->size, &topology, rank_cpus);
+    if (settings->tree_levels_given)
+        memcpy(shared->tree_sizes, settings->tree_levels, sizeof shared->tree_sizes);
     kolo_tuning_profile(shared, comm->size, &topology, &source);
     kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->rank, "%s", source.text);
 }

@@ -18,8 +18,10 @@ struct kolo_tuning_source {
     char text[512]; /* the same in words, with the file's path */
 };
 
-void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, uint32_t ranks,
-                         size_t slot_bytes, const kolo_topology *topology);
+/* The settings for `ranks` ranks on the CPUs that `topology` was read for, rank r on those of *rank_cpus[r]; rank_cpus
+ * NULL: any rank may be anywhere. */
+void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, size_t slot_bytes,
+                         uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus);
 
 /* Replaces what a profile knows better than the defaults in `settings`, if there is one; fills *source. */
 void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,

@@ -84,7 +84,7 @@ static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     reduction->plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
     if (reduction->send == reduction->recv)
         reduction->plan.stream = false; /* what has just been read is in a cache anyway */
-    if (may_be_direct(comm, question.count * question.element_bytes)) {
+    if (!reduction->plan.lines && may_be_direct(comm, question.count * question.element_bytes)) {
         const int rc = kolo_direct_run(comm, reduction);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
             comm->stats.calls_by_algorithm[KOLO_DIRECT]++;
