@@ -43,6 +43,8 @@ class Info(unittest.TestCase):
             self.assertIn(row["algorithm"], {"oneshot", "mesh", "ring", "central", "tree"})
             self.assertGreaterEqual(row["chunk_bytes"] * row["chunks"], row["bytes"])
             self.assertGreater(row["segment_bytes"], 0)
+            self.assertLessEqual(row["segment_bytes"], 2 * 8 << 20)
+        self.assertEqual(1, len({row["segment_bytes"] for row in rows}))
 
     def test_plan_follows_variables(self):
         rows = json.loads(self.output("--json", "--ranks", "4", KOLO_ALGO="ring"))["plan"]["rows"]
