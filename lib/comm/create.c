@@ -172,9 +172,9 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     static const struct {
         uint32_t spins, yields;
     } budgets[] = {
-        [KOLO_WAIT_AUTO] = {20000, 20}, /* with a processor for each rank */
+        [KOLO_WAIT_AUTO] = {20000, 200}, /* with a processor for each rank */
         [KOLO_WAIT_SPIN] = {200000, 0},
-        [KOLO_WAIT_YIELD] = {4, 200},
+        [KOLO_WAIT_YIELD] = {KOLO_SPINS_MIN, 200},
         [KOLO_WAIT_SLEEP] = {50, 0},
     };
     kolo_cpu_set all = {{0}};
@@ -186,7 +186,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     const bool fits = comm->size <= cpus && (quota == 0 || quota >= comm->size * UINT32_C(1000));
     if (mode == KOLO_WAIT_AUTO && !fits)
         mode = KOLO_WAIT_YIELD;
-    comm->waiter.spins = budgets[mode].spins;
+    comm->waiter.spins = comm->waiter.spins_max = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
     comm->waiter.check = kolo_failure_check;
     comm->waiter.owner = comm;

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "sync/futex.h"
 
+enum { GIVEN_WAY_NS = 1000 }; /* a sched_yield that takes longer has let another run */
+
 static inline void pause_briefly(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -47,6 +49,29 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t star
     }
 }
 
+/* Whether ranks share a processor is not for their affinity to say: two that may run on two can still find themselves
+ * on one, where spinning keeps away whom one waits for. The first yield of a wait tells. If it took as long as it takes
+ * another to run, and the flag was there after it, that other was probably the peer: next time spin for a shorter
+ * while. If it came back at once, nobody else wants the processor: spin for longer again. */
+static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
+    if (gave_way && reached)
+        waiter->spins = waiter->spins / 4 > KOLO_SPINS_MIN ? waiter->spins / 4 : KOLO_SPINS_MIN;
+    else if (!gave_way)
+        waiter->spins = waiter->spins < waiter->spins_max / 2 ? waiter->spins * 2 : waiter->spins_max;
+}
+
+static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int64_t start_ns) {
+    for (uint32_t i = 0; i < waiter->yields; i++) {
+        sched_yield();
+        const bool reached = kolo_wait_reached(wait);
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN)
+            learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
+        if (reached)
+            return true;
+    }
+    return false;
+}
+
 int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
                      uint32_t peer) {
     struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
@@ -55,15 +80,8 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
             return 0;
         pause_briefly();
     }
-    int64_t start_ns = kolo_clock_ns();
-    int rc = 0;
-    uint32_t i = 0;
-    while (i < waiter->yields && !kolo_wait_reached(&wait)) {
-        sched_yield();
-        i++;
-    }
-    if (i == waiter->yields)
-        rc = wait_asleep(waiter, &wait, start_ns);
+    const int64_t start_ns = kolo_clock_ns();
+    const int rc = wait_yielding(waiter, &wait, start_ns) ? 0 : wait_asleep(waiter, &wait, start_ns);
     waiter->waited_ns += (uint64_t)(kolo_clock_ns() - start_ns);
     return rc;
 }

@@ -18,7 +18,8 @@
 #include "sync/atomic.h"
 #include "sync/fence.h"
 
-#define KOLO_SLICE_NS INT64_C(10000000) /* longest sleep before the check is made again */
+#define KOLO_SPINS_MIN 4
+#define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
 
 typedef struct kolo_bell {
     kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
@@ -41,7 +42,8 @@ static inline bool kolo_wait_reached(const struct kolo_wait *wait) {
 }
 
 struct kolo_waiter {
-    uint32_t spins;        /* looks at the flag, a pause between two, before yielding */
+    uint32_t spins;        /* looks at the flag, a pause between two, before yielding: KOLO_SPINS_MIN .. spins_max */
+    uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     int64_t timeout_ns;    /* longest time in one wait */
