@@ -38,7 +38,7 @@ static void begin(void) {
 
 /* A size that is wrong would keep the model busy for very long. */
 static bool fits(const void *address, size_t bytes) {
-    if (address == NULL || sim_memory_fits(address, bytes))
+    if (sim_memory_fits(address, bytes))
         return true;
     sim_run_fault("leaves its slot or buffer");
     return false;
@@ -77,13 +77,10 @@ void kolo_copy_stream(void *dst, const void *src, size_t bytes) {
     copy(dst, src, bytes, true);
 }
 
-static void check_sources(const void *const *sources, uint32_t n, size_t bytes, void *dst, void *second,
-                          size_t dst_bytes) {
+static void check_sources(const void *const *sources, uint32_t n, size_t bytes, void *dst, size_t dst_bytes) {
     for (uint32_t i = 0; i < n; i++)
         sim_check_read(sources[i], bytes);
     sim_check_write(dst, dst_bytes);
-    if (second != NULL)
-        sim_check_write(second, dst_bytes);
 }
 
 /* A fold of the whole message from as many sources as there are ranks has all their inputs as its sources. */
@@ -103,16 +100,16 @@ static double latency_ns(const void *const *sources, uint32_t n) {
     return latency_ns;
 }
 
-/* n inputs of `bytes` each become `dst_bytes`, in one or two places. Arithmetic and memory overlap. */
-static void fold(void *dst, void *second, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
+/* n inputs of `bytes` each become `dst_bytes`. Arithmetic and memory overlap. */
+static void fold(void *dst, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
     const sim_machine *machine = sim_run_machine();
-    bool possible = fits(dst, dst_bytes) && fits(second, dst_bytes);
+    bool possible = bytes > 0 && fits(dst, dst_bytes);
     for (uint32_t i = 0; i < n && possible; i++)
         possible = fits(sources[i], bytes);
-    if (bytes == 0 || !possible)
+    if (!possible)
         return;
     begin();
-    check_sources(sources, n, bytes, dst, second, dst_bytes);
+    check_sources(sources, n, bytes, dst, dst_bytes);
     sim_turn();
     sim_spend(latency_ns(sources, n));
     for (size_t done = 0, part; done < bytes; done += part) {
@@ -123,8 +120,6 @@ static void fold(void *dst, void *second, const void *const *sources, uint32_t n
         for (uint32_t i = 0; i < n; i++)
             work.core_ns += sim_memory_read((const uint8_t *)sources[i] + done, part, &work.shared_end_ns);
         work.core_ns += sim_memory_write((uint8_t *)dst + dst_done, dst_part, &work.shared_end_ns);
-        if (second != NULL)
-            work.core_ns += sim_memory_write((uint8_t *)second + dst_done, dst_part, &work.shared_end_ns);
         const double fold_ns = n * machine->load_ns + (double)n * (double)part / machine->fold_gbps;
         work.core_ns = work.core_ns > fold_ns ? work.core_ns : fold_ns;
         do_work(&work);
@@ -132,27 +127,24 @@ static void fold(void *dst, void *second, const void *const *sources, uint32_t n
 }
 
 /* An accumulation type's partial result and a source of the dtype become another partial result, or a final one. */
-static void chain(void *dst, void *second, const void *partial, size_t partial_bytes, const void *source,
-                  size_t source_bytes, size_t dst_bytes) {
+static void chain(void *dst, const void *partial, size_t partial_bytes, const void *source, size_t source_bytes,
+                  size_t dst_bytes) {
     const void *sources[] = {partial, source};
     if (partial_bytes == source_bytes) {
-        fold(dst, second, sources, 2, source_bytes, dst_bytes);
+        fold(dst, sources, 2, source_bytes, dst_bytes);
         return;
     }
-    if (!fits(dst, dst_bytes) || !fits(second, dst_bytes) || !fits(partial, partial_bytes) ||
-        !fits(source, source_bytes))
+    if (dst_bytes == 0 || !fits(dst, dst_bytes) || !fits(partial, partial_bytes) || !fits(source, source_bytes))
         return;
     begin();
     sim_check_read(partial, partial_bytes);
-    check_sources(&sources[1], 1, source_bytes, dst, second, dst_bytes);
+    check_sources(&sources[1], 1, source_bytes, dst, dst_bytes);
     sim_turn();
     sim_spend(latency_ns(sources, 2));
     work work = {0};
     work.core_ns = sim_memory_read(partial, partial_bytes, &work.shared_end_ns) +
                    sim_memory_read(source, source_bytes, &work.shared_end_ns) +
                    sim_memory_write(dst, dst_bytes, &work.shared_end_ns);
-    if (second != NULL)
-        work.core_ns += sim_memory_write(second, dst_bytes, &work.shared_end_ns);
     do_work(&work);
 }
 

@@ -5,40 +5,37 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 
-static void SIM_NAME(fold)(void *dst, void *second, const void *const *sources, uint32_t n, size_t count,
-                           uint32_t ranks) {
+static void SIM_NAME(fold)(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks) {
     (void)ranks;
     check_inputs(sources, n, count * SIM_ELEMENT_BYTES);
-    fold(dst, second, sources, n, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
+    fold(dst, sources, n, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
 }
 
 static void SIM_NAME(chain)(void *acc_out, const void *acc_in, const void *source, size_t count) {
-    chain(acc_out, NULL, acc_in, count * SIM_ACC_BYTES, source, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
+    chain(acc_out, acc_in, count * SIM_ACC_BYTES, source, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
 }
 
-static void SIM_NAME(chain_end)(void *dst, void *second, const void *acc_in, const void *source, size_t count,
-                                uint32_t ranks) {
+static void SIM_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
     (void)ranks;
-    chain(dst, second, acc_in, count * SIM_ACC_BYTES, source, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
+    chain(dst, acc_in, count * SIM_ACC_BYTES, source, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
 }
 
 static void SIM_NAME(widen)(void *acc_out, const void *source, size_t count) {
-    fold(acc_out, NULL, &source, 1, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
+    fold(acc_out, &source, 1, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
 }
 
 static void SIM_NAME(fold_partial)(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {
     check_inputs(sources, n, count * SIM_ELEMENT_BYTES);
-    fold(acc_dst, NULL, sources, n, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
+    fold(acc_dst, sources, n, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
 }
 
 static void SIM_NAME(fold_partials)(void *acc_dst, const void *const *acc_sources, uint32_t n, size_t count) {
-    fold(acc_dst, NULL, acc_sources, n, count * SIM_ACC_BYTES, count * SIM_ACC_BYTES);
+    fold(acc_dst, acc_sources, n, count * SIM_ACC_BYTES, count * SIM_ACC_BYTES);
 }
 
-static void SIM_NAME(finish)(void *dst, void *second, const void *const *acc_sources, uint32_t n, size_t count,
-                             uint32_t ranks) {
+static void SIM_NAME(finish)(void *dst, const void *const *acc_sources, uint32_t n, size_t count, uint32_t ranks) {
     (void)ranks;
-    fold(dst, second, acc_sources, n, count * SIM_ACC_BYTES, count * SIM_ELEMENT_BYTES);
+    fold(dst, acc_sources, n, count * SIM_ACC_BYTES, count * SIM_ELEMENT_BYTES);
 }
 
 static const kolo_kernel SIM_NAME(kernel) = {.fold = SIM_NAME(fold),

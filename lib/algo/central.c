@@ -20,9 +20,11 @@ static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->sources[rank] = kolo_slot(comm, rank, chunk);
     comm->sources[SERVER] = reduction->send + first * element_bytes;
-    if (count)
-        reduction->kernel->fold(kolo_slot(comm, SERVER, chunk), reduction->recv + first * element_bytes, comm->sources,
-                                comm->size, count, comm->size);
+    uint8_t *recv = reduction->recv + first * element_bytes;
+    if (count) {
+        reduction->kernel->fold(recv, comm->sources, comm->size, count, comm->size);
+        kolo_copy(kolo_slot(comm, SERVER, chunk), recv, count * element_bytes);
+    }
     comm->stats.sent_bytes += count * element_bytes;
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     kolo_step_publish(comm, 2 * chunk + 2);

@@ -49,7 +49,7 @@ static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction
     const size_t bytes = count * reduction->kernel->element_bytes;
     const bool stream = reduction->plan.stream;
     uint8_t *result = stream ? comm->stage : comm->targets[comm->rank];
-    reduction->kernel->fold(result, NULL, comm->sources, comm->size, count, comm->size);
+    reduction->kernel->fold(result, comm->sources, comm->size, count, comm->size);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         if (stream)
             kolo_copy_stream(comm->targets[rank], result, bytes);

@@ -54,14 +54,14 @@ static void fold(kolo_comm *comm, const struct kolo_reduction *reduction, uint8_
     if (count == 0)
         return;
     if (!reduction->plan.stream) {
-        kernel->fold(recv, NULL, comm->sources, comm->size, count, comm->size);
+        kernel->fold(recv, comm->sources, comm->size, count, comm->size);
         kolo_copy(slot, recv, count * kernel->element_bytes);
         return;
     }
     const size_t piece_count = KOLO_STAGE_BYTES / kernel->element_bytes;
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
-        kernel->fold(comm->stage, NULL, comm->sources, comm->size, part, comm->size);
+        kernel->fold(comm->stage, comm->sources, comm->size, part, comm->size);
         kolo_copy(slot, comm->stage, part * kernel->element_bytes);
         kolo_copy_stream(recv, comm->stage, part * kernel->element_bytes);
         for (uint32_t rank = 0; rank < comm->size; rank++)

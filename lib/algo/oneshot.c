@@ -32,7 +32,7 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
             return rc;
     }
     if (count)
-        kernel->fold(recv, NULL, comm->sources, comm->size, count, comm->size);
+        kernel->fold(recv, comm->sources, comm->size, count, comm->size);
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return 0;
@@ -63,8 +63,7 @@ int kolo_oneshot_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
         for (uint32_t rank = 0; rank < comm->size; rank++)
             comm->sources[rank] = kolo_slot(comm, rank, chunk);
         comm->sources[comm->rank] = reduction->send + first * element_bytes;
-        reduction->kernel->fold(reduction->recv + first * element_bytes, NULL, comm->sources, comm->size, count,
-                                comm->size);
+        reduction->kernel->fold(reduction->recv + first * element_bytes, comm->sources, comm->size, count, comm->size);
         kolo_slot_retire(comm, chunk, chunk + 3 < chunks + 1 ? chunk + 3 : chunks + 1);
     }
     comm->stats.sent_bytes += reduction->count * element_bytes;

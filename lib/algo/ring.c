@@ -40,17 +40,26 @@ static struct place locate(const kolo_comm *comm, const struct kolo_reduction *r
     return place;
 }
 
-/* Hops 0 .. N-2: one partial slice into this rank's slot. */
+/* Hops 0 .. N-2: one partial slice into this rank's slot, which is written by copying, for the reason in mesh.c. */
 static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
     const kolo_kernel *kernel = reduction->kernel;
     const struct place place = locate(comm, reduction, chunk, comm->rank + comm->size - hop);
     uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.partial_offset;
     const uint8_t *own = reduction->send + place.message_offset;
     const uint8_t *from = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk) + place.partial_offset;
-    if (hop == 0)
-        kernel->widen(to, own, place.count);
-    else
-        kernel->chain(to, from, own, place.count);
+    const size_t piece_count = KOLO_STAGE_BYTES / kernel->acc_bytes;
+    for (size_t done = 0; done < place.count; done += piece_count) {
+        const size_t left = place.count - done, part = left < piece_count ? left : piece_count;
+        const size_t at = done * kernel->acc_bytes;
+        const uint8_t *input = own + done * kernel->element_bytes, *partial = comm->stage;
+        if (hop > 0)
+            kernel->chain(comm->stage, from + at, input, part);
+        else if (kernel->acc_bytes > kernel->element_bytes)
+            kernel->widen(comm->stage, input, part);
+        else
+            partial = input;
+        kolo_copy(to + at, partial, part * kernel->acc_bytes);
+    }
     comm->stats.sent_bytes += place.count * kernel->acc_bytes;
     comm->stats.received_bytes += hop == 0 ? 0 : place.count * kernel->acc_bytes;
 }
@@ -64,8 +73,9 @@ static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, 
     uint8_t *recv = reduction->recv + place.message_offset;
     const size_t bytes = place.count * kernel->element_bytes;
     if (hop == comm->size - 1) {
-        kernel->chain_end(to, recv, before + place.partial_offset, reduction->send + place.message_offset, place.count,
+        kernel->chain_end(recv, before + place.partial_offset, reduction->send + place.message_offset, place.count,
                           comm->size);
+        kolo_copy(to, recv, bytes);
         comm->stats.received_bytes += place.count * kernel->acc_bytes;
     } else {
         kolo_copy(to, before + place.final_offset, bytes);

@@ -154,21 +154,24 @@ static int read_units(const struct tree *tree, uint32_t level, uint32_t first_li
     return 0;
 }
 
-/* Folds comm->sources, the `units` results of one level, into `partial` or, at the top, into `recv`. */
-static void fold_units(const struct tree *tree, uint32_t level, void *partial, void *recv, void *copy, size_t count) {
+/* True where a partial block has one unit at `level`, whose partial result is the block's as it stands. */
+static bool is_folded(const struct tree *tree, uint32_t level) {
+    return level > 0 && tree->levels[level].units == 1;
+}
+
+/* Folds comm->sources, the results of the units of `level`, into a partial result or, at the top, into the result. */
+static void fold_units(const struct tree *tree, uint32_t level, void *dst, size_t count) {
     kolo_comm *comm = tree->comm;
     const kolo_kernel *kernel = tree->reduction->kernel;
     const uint32_t units = tree->levels[level].units;
-    if (count == 0)
-        return;
     if (tree->top == 0)
-        kernel->fold(recv, copy, comm->sources, units, count, comm->size);
+        kernel->fold(dst, comm->sources, units, count, comm->size);
     else if (level == tree->top)
-        kernel->finish(recv, copy, comm->sources, units, count, comm->size);
+        kernel->finish(dst, comm->sources, units, count, comm->size);
     else if (level == 0)
-        kernel->fold_partial(partial, comm->sources, units, count);
-    else if (units > 1) /* else it is there already */
-        kernel->fold_partials(partial, comm->sources, units, count);
+        kernel->fold_partial(dst, comm->sources, units, count);
+    else
+        kernel->fold_partials(dst, comm->sources, units, count);
 }
 
 static int run_lines(const struct tree *tree) {
@@ -188,7 +191,8 @@ static int run_lines(const struct tree *tree) {
         int rc = read_units(tree, level, level * lines, own, bytes, round);
         if (rc < 0)
             return rc;
-        fold_units(tree, level, partial, reduction->recv, NULL, reduction->count);
+        if (reduction->count > 0 && !is_folded(tree, level))
+            fold_units(tree, level, level == tree->top ? reduction->recv : partial, reduction->count);
         own = partial;
         bytes = reduction->count * reduction->kernel->acc_bytes;
     }
@@ -256,6 +260,29 @@ static int await_units(const struct tree *tree, size_t chunk, uint32_t level, ui
     return 0;
 }
 
+/* Folds `count` elements of comm->sources, which it uses up, into `slot` and, at the top, into `recv`: piece by piece,
+ * since a slot is written by copying, for the reason in mesh.c. */
+static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, uint8_t *recv, size_t count) {
+    kolo_comm *comm = tree->comm;
+    const kolo_kernel *kernel = tree->reduction->kernel;
+    const bool is_top = level == tree->top, is_streamed = is_top && tree->reduction->plan.stream;
+    const size_t source_bytes = level == 0 ? kernel->element_bytes : kernel->acc_bytes;
+    const size_t result_bytes = is_top ? kernel->element_bytes : kernel->acc_bytes;
+    const size_t piece_count = KOLO_STAGE_BYTES / result_bytes;
+    for (size_t done = 0; done < count; done += piece_count) {
+        const size_t left = count - done, part = left < piece_count ? left : piece_count;
+        uint8_t *result = is_top && !is_streamed ? recv : comm->stage;
+        fold_units(tree, level, result, part);
+        kolo_copy(slot, result, part * result_bytes);
+        if (is_streamed)
+            kolo_copy_stream(recv, result, part * result_bytes);
+        for (uint32_t unit = 0; unit < tree->levels[level].units; unit++)
+            comm->sources[unit] = (const uint8_t *)comm->sources[unit] + part * source_bytes;
+        slot += part * result_bytes;
+        recv += part * result_bytes;
+    }
+}
+
 static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
     kolo_comm *comm = tree->comm;
     const struct kolo_reduction *reduction = tree->reduction;
@@ -269,8 +296,10 @@ static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
         int rc = await_units(tree, chunk, level, slice, span, level == 0 ? reduction->send + offset : NULL);
         if (rc < 0)
             return rc;
-        fold_units(tree, level, partial_at(tree, comm->rank, chunk, span), element_at(tree, comm->rank, chunk, span),
-                   reduction->recv + offset, span.count);
+        uint8_t *slot =
+            level == tree->top ? element_at(tree, comm->rank, chunk, span) : partial_at(tree, comm->rank, chunk, span);
+        if (!is_folded(tree, level))
+            fold_slots(tree, level, slot, reduction->recv + offset, span.count);
         comm->stats.sent_bytes += span.count * (level == tree->top ? kernel->element_bytes : kernel->acc_bytes);
         comm->stats.received_bytes +=
             span.count * (level == 0 ? kernel->element_bytes : kernel->acc_bytes) * (tree->levels[level].units - 1);

@@ -12,6 +12,6 @@ static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *so
     }
 #else
     const void *const sources[] = {acc_in, source};
-    KERNEL_NAME(fold)(acc_out, NULL, sources, 2, count, 1);
+    KERNEL_NAME(fold)(acc_out, sources, 2, count, 1);
 #endif
 }

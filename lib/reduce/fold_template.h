@@ -94,8 +94,8 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
     }
 }
 
-static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, unsigned char *copy, const void *const *sources,
-                                                  uint32_t n, size_t bytes, divisor by) {
+static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, const void *const *sources, uint32_t n,
+                                                  size_t bytes, divisor by) {
     const void *own[FIXED_MAX]; /* pointers that the compiler knows no store can change */
     for (uint32_t i = 0; i < n; i++)
         own[i] = sources[i];
@@ -106,15 +106,11 @@ static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, unsigned c
         vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
         vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
         store_four(dst + at, a, b, c, d);
-        if (copy)
-            store_four(copy + at, a, b, c, d);
     }
     while (at < bytes) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
         vector result = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, step), by);
         store(dst + at, result, step);
-        if (copy)
-            store(copy + at, result, step);
         at += step;
     }
 }
@@ -155,8 +151,8 @@ static ALWAYS_INLINE void KERNEL_NAME(tree_any)(ACC (*rows)[BLOCK_VECTORS], uint
         KERNEL_NAME(combine_rows)(rows[depth - 2], rows[depth - 1], vectors);
 }
 
-static void KERNEL_NAME(fold_any)(unsigned char *dst, unsigned char *copy, const void *const *sources, uint32_t n,
-                                  size_t bytes, divisor by) {
+static void KERNEL_NAME(fold_any)(unsigned char *dst, const void *const *sources, uint32_t n, size_t bytes,
+                                  divisor by) {
     ACC rows[TREE_DEPTH_MAX][BLOCK_VECTORS];
     size_t at = 0;
     for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
@@ -164,83 +160,73 @@ static void KERNEL_NAME(fold_any)(unsigned char *dst, unsigned char *copy, const
         vector a = KERNEL_NAME(finish)(rows[0][0], by), b = KERNEL_NAME(finish)(rows[0][1], by);
         vector c = KERNEL_NAME(finish)(rows[0][2], by), d = KERNEL_NAME(finish)(rows[0][3], by);
         store_four(dst + at, a, b, c, d);
-        if (copy)
-            store_four(copy + at, a, b, c, d);
     }
     while (at < bytes) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
         KERNEL_NAME(tree_any)(rows, 1, sources, n, at, step);
         vector result = KERNEL_NAME(finish)(rows[0][0], by);
         store(dst + at, result, step);
-        if (copy)
-            store(copy + at, result, step);
         at += step;
     }
 }
 
 /* What needs a stack is kept out of fold, or the smallest messages would pay for it. */
-static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, unsigned char *copy,
-                                                             const void *const *sources, uint32_t n, size_t bytes,
-                                                             divisor by) {
+static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, const void *const *sources, uint32_t n,
+                                                             size_t bytes, divisor by) {
     if (n == 8)
-        KERNEL_NAME(fold_fixed)(dst, copy, sources, 8, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, sources, 8, bytes, by);
     else
-        KERNEL_NAME(fold_any)(dst, copy, sources, n, bytes, by);
+        KERNEL_NAME(fold_any)(dst, sources, n, bytes, by);
 }
 
-static ONE_COPY void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
+static ONE_COPY void KERNEL_NAME(fold)(void *dst, const void *const *sources, uint32_t n, size_t count,
                                        uint32_t ranks) {
     divisor by = divisor_of(KOLO_OP, ranks);
     size_t bytes = count * sizeof(ELEMENT);
     switch (n) {
     case 2:
-        KERNEL_NAME(fold_fixed)(dst, copy, sources, 2, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, sources, 2, bytes, by);
         break;
     case 3:
-        KERNEL_NAME(fold_fixed)(dst, copy, sources, 3, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, sources, 3, bytes, by);
         break;
     case 4:
-        KERNEL_NAME(fold_fixed)(dst, copy, sources, 4, bytes, by);
+        KERNEL_NAME(fold_fixed)(dst, sources, 4, bytes, by);
         break;
     default:
-        KERNEL_NAME(fold_many)(dst, copy, sources, n, bytes, by);
+        KERNEL_NAME(fold_many)(dst, sources, n, bytes, by);
         break;
     }
 }
 
 /* A half is widened and then the second operand of the F32 kernel, a piece at a time. */
-static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
-                                   uint32_t ranks) {
+static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
 #if KIND == HALF
     float results[PIECE_ELEMENTS];
     for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
         size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
         DTYPE_NAME(widen)(results, (const char *)source + done * sizeof(ELEMENT), piece);
-        F32_NAME(chain_end)(results, NULL, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
+        F32_NAME(chain_end)(results, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
         DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
-        if (copy)
-            DTYPE_NAME(narrow)((char *)copy + done * sizeof(ELEMENT), results, piece);
     }
 #else
     const void *const sources[] = {acc_in, source};
-    KERNEL_NAME(fold)(dst, copy, sources, 2, count, ranks);
+    KERNEL_NAME(fold)(dst, sources, 2, count, ranks);
 #endif
 }
 
 #if KIND == HALF
 /* In F32, and then narrowed, a piece at a time. */
-static void KERNEL_NAME(finish_partials)(void *dst, void *copy, const void *const *acc_sources, uint32_t n,
-                                         size_t count, uint32_t ranks) {
+static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
+                                         uint32_t ranks) {
     float results[PIECE_ELEMENTS];
     const void *pieces[KOLO_RANKS_MAX];
     for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
         size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
         for (uint32_t i = 0; i < n; i++)
             pieces[i] = (const char *)acc_sources[i] + done * sizeof(float);
-        F32_NAME(fold)(results, NULL, pieces, n, piece, ranks);
+        F32_NAME(fold)(results, pieces, n, piece, ranks);
         DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
-        if (copy)
-            DTYPE_NAME(narrow)((char *)copy + done * sizeof(ELEMENT), results, piece);
     }
 }
 #endif

@@ -30,7 +30,7 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
         size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
         for (uint32_t i = 0; i < n; i++)
             pieces[i] = (const char *)sources[i] + done * sizeof(ELEMENT);
-        KERNEL_NAME(fold)(results, NULL, pieces, n, piece, 1);
+        KERNEL_NAME(fold)(results, pieces, n, piece, 1);
         DTYPE_NAME(widen)((char *)acc_dst + done * sizeof(float), results, piece);
     }
 }
@@ -38,7 +38,7 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
 #else
 
 static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {
-    KERNEL_NAME(fold)(acc_dst, NULL, sources, n, count, 1);
+    KERNEL_NAME(fold)(acc_dst, sources, n, count, 1);
 }
 
 #endif

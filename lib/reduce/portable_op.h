@@ -26,23 +26,19 @@ static inline ACC KERNEL_NAME(finish_one)(ACC acc, uint32_t ranks) {
 }
 
 /* Elements first .. first+count-1 of the result, whose tree is in acc. */
-static void KERNEL_NAME(finish_block)(void *dst, void *copy, const ACC *acc, size_t first, size_t count,
-                                      uint32_t ranks) {
+static void KERNEL_NAME(finish_block)(void *dst, const ACC *acc, size_t first, size_t count, uint32_t ranks) {
     for (size_t i = 0; i < count; i++) {
         ACC result = KERNEL_NAME(finish_one)(acc[i], ranks);
         DTYPE_NAME(store)(dst, first + i, result);
-        if (copy)
-            DTYPE_NAME(store)(copy, first + i, result);
     }
 }
 
-static void KERNEL_NAME(fold)(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count,
-                              uint32_t ranks) {
+static void KERNEL_NAME(fold)(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks) {
     ACC acc[BLOCK_ELEMENTS];
     for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
         size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
         KERNEL_NAME(tree)(acc, sources, n, first, block_count);
-        KERNEL_NAME(finish_block)(dst, copy, acc, first, block_count, ranks);
+        KERNEL_NAME(finish_block)(dst, acc, first, block_count, ranks);
     }
 }
 
@@ -57,13 +53,12 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
 }
 
 #if WIDENED /* for the others it is fold */
-static void KERNEL_NAME(finish)(void *dst, void *copy, const void *const *acc_sources, uint32_t n, size_t count,
-                                uint32_t ranks) {
+static void KERNEL_NAME(finish)(void *dst, const void *const *acc_sources, uint32_t n, size_t count, uint32_t ranks) {
     ACC acc[BLOCK_ELEMENTS];
     for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
         size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
         F32_NAME(tree)(acc, acc_sources, n, first, block_count);
-        KERNEL_NAME(finish_block)(dst, copy, acc, first, block_count, ranks);
+        KERNEL_NAME(finish_block)(dst, acc, first, block_count, ranks);
     }
 }
 #endif
@@ -76,15 +71,12 @@ static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *so
     }
 }
 
-static void KERNEL_NAME(chain_end)(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
-                                   uint32_t ranks) {
+static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
     for (size_t i = 0; i < count; i++) {
         ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
         acc = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc, DTYPE_NAME(load)(source, i));
         ACC result = KERNEL_NAME(finish_one)(acc, ranks);
         DTYPE_NAME(store)(dst, i, result);
-        if (copy)
-            DTYPE_NAME(store)(copy, i, result);
     }
 }
 

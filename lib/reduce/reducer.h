@@ -18,16 +18,15 @@
 #include "kolo.h"
 
 /* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 1 to KOLO_RANKS_MAX.
- * copy, if not NULL, receives the same result. `ranks` is AVG's divisor and is otherwise unused. */
-typedef void kolo_fold_fn(void *dst, void *copy, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
+ * `ranks` is AVG's divisor and is otherwise unused. */
+typedef void kolo_fold_fn(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
 
 /* One hop of a chain (a ring): acc_out[i] = acc_in[i] op source[i], with acc_* in the accumulation type.
  * acc_in may equal acc_out. */
 typedef void kolo_chain_fn(void *acc_out, const void *acc_in, const void *source, size_t count);
 
-/* The last hop: dst[i] = finish(acc_in[i] op source[i]), with dst in the dtype; and to copy, if not NULL. */
-typedef void kolo_chain_end_fn(void *dst, void *copy, const void *acc_in, const void *source, size_t count,
-                               uint32_t ranks);
+/* The last hop: dst[i] = finish(acc_in[i] op source[i]), with dst in the dtype. */
+typedef void kolo_chain_end_fn(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks);
 
 /* The first hop: acc_out[i] = source[i] in the accumulation type. */
 typedef void kolo_widen_fn(void *acc_out, const void *source, size_t count);
@@ -45,7 +44,7 @@ typedef struct kolo_kernel {
     kolo_widen_fn *widen;
     kolo_fold_partial_fn *fold_partial;
     kolo_fold_partial_fn *fold_partials;
-    kolo_fold_fn *finish; /* fold, but of partial results; a 16-bit float's must not overlap dst or copy */
+    kolo_fold_fn *finish; /* fold, but of partial results; a 16-bit float's must not overlap dst */
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type */
 } kolo_kernel;

@@ -21,8 +21,8 @@
 #define ALWAYS_INLINE inline
 #endif
 
-/* A kernel that other kernels call. Left to itself, gcc makes a copy of it for each constant that they pass: an eighth
- * of all code, for no gain. */
+/* A kernel that other kernels call. Left to itself, gcc makes a copy of it for each constant that they pass: a
+ * sixteenth of all code, for no gain. */
 #if defined(__clang__)
 #define ONE_COPY __attribute__((noinline))
 #else

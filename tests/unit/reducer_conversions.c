@@ -86,7 +86,7 @@ static void test_widening(void **state) {
 
 /* The maximum of a number and minus infinity is the number: what is left of the last hop of a chain is the rounding. */
 static void check_narrowing(const kolo_reducer *reducer, kolo_dtype dtype) {
-    reducer->kernels[dtype][KOLO_MAX].chain_end(narrowed, NULL, batch, least, BATCH, 1);
+    reducer->kernels[dtype][KOLO_MAX].chain_end(narrowed, batch, least, BATCH, 1);
     for (size_t i = 0; i < BATCH; i++) {
         uint16_t due = nearest_of(dtype, batch[i]);
         if (narrowed[i] != due)

@@ -30,7 +30,7 @@ static const kolo_reducer *instance;
 
 static unsigned char *inputs[KOLO_RANKS_MAX]; /* what the sources hold before the call */
 static guarded source_areas[KOLO_RANKS_MAX];
-static guarded result_areas[2];
+static guarded result_area;
 static unsigned char expected[SPREAD], expected_acc[SPREAD];
 
 /* One call, in words of the failure messages. */
@@ -43,13 +43,12 @@ typedef struct test_case {
     uint32_t ranks;
     fill_style style;
     int alias; /* index of the source that the destination is; -1: none */
-    bool has_copy;
 } test_case;
 
 static void describe(const test_case *test, char *text, size_t text_bytes) {
-    snprintf(text, text_bytes, "%s %s %s %s n=%u count=%zu ranks=%u style=%d dst=source %d copy=%d --seed %" PRIu64,
+    snprintf(text, text_bytes, "%s %s %s %s n=%u count=%zu ranks=%u style=%d dst=source %d --seed %" PRIu64,
              instance->name, test->kernel, dtype_name(test->dtype), op_name(test->op), test->n, test->count,
-             test->ranks, test->style, test->alias, test->has_copy, arguments.seed);
+             test->ranks, test->style, test->alias, arguments.seed);
 }
 
 static void fail_case(const test_case *test, const char *what, const void *buffer) {
@@ -107,17 +106,14 @@ static void run_fold(const test_case *test, uint64_t *state) {
         pristine[i] = inputs[i];
         sources[i] = place_input(test->dtype, i, test->count, state);
     }
-    portable->kernels[test->dtype][test->op].fold(expected, NULL, pristine, test->n, test->count, test->ranks);
+    portable->kernels[test->dtype][test->op].fold(expected, pristine, test->n, test->count, test->ranks);
 
-    guarded dst_area = test->alias < 0 ? result_areas[0] : source_areas[test->alias];
+    guarded dst_area = test->alias < 0 ? result_area : source_areas[test->alias];
     unsigned char *dst =
         test->alias < 0 ? guarded_place(dst_area, bytes, state) : (unsigned char *)sources[test->alias];
-    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
-    instance->kernels[test->dtype][test->op].fold(dst, copy, sources, test->n, test->count, test->ranks);
+    instance->kernels[test->dtype][test->op].fold(dst, sources, test->n, test->count, test->ranks);
 
     check_result(test, test->dtype, dst_area, dst, expected);
-    if (copy)
-        check_result(test, test->dtype, result_areas[1], copy, expected);
     for (uint32_t i = 0; i < test->n; i++) {
         if ((int)i != test->alias)
             check_source(test, source_areas[i], sources[i], inputs[i], bytes);
@@ -141,13 +137,13 @@ static void run_chain(test_case *test, uint64_t *state) {
 
     test->kernel = "widen";
     reference->widen(expected_acc, inputs[1], test->count);
-    unsigned char *widened = guarded_place(result_areas[0], acc_bytes, state);
+    unsigned char *widened = guarded_place(result_area, acc_bytes, state);
     kernel->widen(widened, source, test->count);
-    check_result(test, acc, result_areas[0], widened, expected_acc);
+    check_result(test, acc, result_area, widened, expected_acc);
 
     test->kernel = "chain";
     reference->chain(expected_acc, inputs[0], inputs[1], test->count);
-    guarded out_area = test->alias < 0 ? result_areas[0] : source_areas[0];
+    guarded out_area = test->alias < 0 ? result_area : source_areas[0];
     unsigned char *acc_out = test->alias < 0 ? guarded_place(out_area, acc_bytes, state) : acc_in;
     kernel->chain(acc_out, acc_in, source, test->count);
     check_result(test, acc, out_area, acc_out, expected_acc);
@@ -167,16 +163,13 @@ static void run_chain_end(test_case *test, uint64_t *state) {
     unsigned char *places[] = {place_input(acc, 0, test->count, state),
                                place_input(test->dtype, 1, test->count, state)};
     test->kernel = "chain_end";
-    portable->kernels[test->dtype][test->op].chain_end(expected, NULL, inputs[0], inputs[1], test->count, test->ranks);
+    portable->kernels[test->dtype][test->op].chain_end(expected, inputs[0], inputs[1], test->count, test->ranks);
 
-    guarded dst_area = test->alias < 0 ? result_areas[0] : source_areas[test->alias];
+    guarded dst_area = test->alias < 0 ? result_area : source_areas[test->alias];
     unsigned char *dst = test->alias < 0 ? guarded_place(dst_area, bytes, state) : places[test->alias];
-    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
-    instance->kernels[test->dtype][test->op].chain_end(dst, copy, places[0], places[1], test->count, test->ranks);
+    instance->kernels[test->dtype][test->op].chain_end(dst, places[0], places[1], test->count, test->ranks);
 
     check_result(test, test->dtype, dst_area, dst, expected);
-    if (copy)
-        check_result(test, test->dtype, result_areas[1], copy, expected);
     if (test->alias != 0)
         check_source(test, source_areas[0], places[0], inputs[0], acc_bytes);
     if (test->alias != 1)
@@ -199,9 +192,9 @@ static void run_partials(test_case *test, uint64_t *state) {
         sources[i] = place_input(test->dtype, i, test->count, state);
     }
     reference->fold_partial(expected_acc, pristine, test->n, test->count);
-    unsigned char *acc_dst = guarded_place(result_areas[0], acc_bytes, state);
+    unsigned char *acc_dst = guarded_place(result_area, acc_bytes, state);
     kernel->fold_partial(acc_dst, sources, test->n, test->count);
-    check_result(test, acc, result_areas[0], acc_dst, expected_acc);
+    check_result(test, acc, result_area, acc_dst, expected_acc);
     for (uint32_t i = 0; i < test->n; i++)
         check_source(test, source_areas[i], sources[i], inputs[i], bytes);
 
@@ -210,13 +203,10 @@ static void run_partials(test_case *test, uint64_t *state) {
         fill(acc, test->style, inputs[i], test->count, state);
         sources[i] = place_input(acc, i, test->count, state);
     }
-    reference->finish(expected, NULL, pristine, test->n, test->count, test->ranks);
-    unsigned char *dst = guarded_place(result_areas[0], bytes, state);
-    unsigned char *copy = test->has_copy ? guarded_place(result_areas[1], bytes, state) : NULL;
-    kernel->finish(dst, copy, sources, test->n, test->count, test->ranks);
-    check_result(test, test->dtype, result_areas[0], dst, expected);
-    if (copy)
-        check_result(test, test->dtype, result_areas[1], copy, expected);
+    reference->finish(expected, pristine, test->n, test->count, test->ranks);
+    unsigned char *dst = guarded_place(result_area, bytes, state);
+    kernel->finish(dst, sources, test->n, test->count, test->ranks);
+    check_result(test, test->dtype, result_area, dst, expected);
 
     test->kernel = "fold_partials";
     test->alias = (int)random_below(state, test->n);
@@ -247,7 +237,6 @@ static test_case make_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t coun
         .alias = random_below(state, 2)   ? -1
                  : random_below(state, 2) ? 0
                                           : (int)random_below(state, n),
-        .has_copy = random_below(state, 2),
     };
 }
 
@@ -346,8 +335,7 @@ int main(int argc, char **argv) {
         }
         source_areas[i] = guarded_create(SPREAD);
     }
-    result_areas[0] = guarded_create(SPREAD);
-    result_areas[1] = guarded_create(SPREAD);
+    result_area = guarded_create(SPREAD);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables_are_complete),
         cmocka_unit_test(test_instances_agree),
@@ -357,7 +345,6 @@ int main(int argc, char **argv) {
         guarded_destroy(source_areas[i]);
         free(inputs[i]);
     }
-    guarded_destroy(result_areas[0]);
-    guarded_destroy(result_areas[1]);
+    guarded_destroy(result_area);
     return failed;
 }

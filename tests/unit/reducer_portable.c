@@ -34,7 +34,7 @@ static void check_fold(kolo_dtype dtype, kolo_op op, uint32_t n, uint64_t *state
         for (uint32_t i = 0; i < n; i++)
             fill(dtype, (fill_style)style, inputs[i], COUNT, state);
         uint64_t results[COUNT];
-        portable->kernels[dtype][op].fold(results, NULL, sources, n, COUNT, ranks);
+        portable->kernels[dtype][op].fold(results, sources, n, COUNT, ranks);
         for (size_t index = 0; index < COUNT; index++) {
             uint64_t found = bits_at(dtype, results, index), wanted = due(dtype, op, n, index, ranks);
             if (found != wanted)
@@ -244,7 +244,7 @@ static void test_known_results(void **state) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const void *const pair[] = {&known[i].a, &known[i].b};
         uint64_t result = 0;
-        portable->kernels[known[i].dtype][known[i].op].fold(&result, NULL, pair, 2, 1, 2);
+        portable->kernels[known[i].dtype][known[i].op].fold(&result, pair, 2, 1, 2);
         if (result != known[i].due)
             fail_element(known[i].dtype, known[i].op, 2, 2, i, result, known[i].due);
     }
