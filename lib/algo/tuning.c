@@ -19,10 +19,6 @@ enum { PATH_BYTES = 4096 };
 /* Times the ranks: direct has all of them meet twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
 
-/* Up to here a tree beats mesh where ranks run in several cache domains: predicted by bench/simulate for two-socket
- * machines, not measured. Beyond, both move what they must at the caches' and the memory's speed. */
-#define TREE_BYTES_MAX (UINT64_C(4) << 20)
-
 static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
 
 /* Largest message for one shot. It makes every rank read N - 1 messages and fold N; mesh has each byte cross twice,
@@ -52,8 +48,12 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm a
                  {UINT64_MAX, KOLO_MESH, (uint32_t)slot_bytes}},
     };
     kolo_levels_choose(settings->tree_sizes, topology, rank_cpus, ranks);
-    if (settings->tree_sizes[0])
-        settings->band[0] = (struct kolo_shared_band){TREE_BYTES_MAX, KOLO_TREE, (uint32_t)slot_bytes};
+    if (settings->tree_sizes[0]) {
+        /* Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
+         * large messages, not behind; not measured. */
+        settings->bands = 1;
+        settings->band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_TREE, (uint32_t)slot_bytes};
+    }
 }
 
 /* Which file to read: false if none. *asked: the user names it, so that it should be there. */
