@@ -95,6 +95,8 @@ static int look_at_members(struct kolo_job *job) {
         if (rank == job->rank || kolo_load_acquire(&member->epoch) < job->epoch) /* pairs with register_rank */
             continue;
         if (!kolo_process_alive(member->pid, member->start)) {
+            if (kolo_load_acquire(&job->header->complete) >= job->epoch) /* it ended after the creation had */
+                return 0;
             publish_failure(job, KOLO_ERR_PEER_DEAD, rank);
             return fail_dead(job, rank);
         }
