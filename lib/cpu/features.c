@@ -19,9 +19,7 @@ static const struct {
     const char *name;
     uint32_t feature;
 } names[] = {
-    {"avx2", KOLO_CPU_AVX2},
-    {"avx512", KOLO_CPU_AVX512},
-    {"neon", KOLO_CPU_NEON},
+    {"avx2", KOLO_CPU_AVX2}, {"avx512", KOLO_CPU_AVX512}, {"avx512bf16", KOLO_CPU_AVX512BF16}, {"neon", KOLO_CPU_NEON},
     {"portable", 0},
 };
 
@@ -54,7 +52,9 @@ uint32_t kolo_cpu_features(void) {
         return 0;
     if ((ebx & avx512_needed) != avx512_needed || (saved & XCR0_AVX512) != XCR0_AVX512)
         return KOLO_CPU_AVX2;
-    return KOLO_CPU_AVX2 | KOLO_CPU_AVX512;
+    if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !(eax & bit_AVX512BF16))
+        return KOLO_CPU_AVX2 | KOLO_CPU_AVX512;
+    return KOLO_CPU_AVX2 | KOLO_CPU_AVX512 | KOLO_CPU_AVX512BF16;
 }
 
 #elif defined(__aarch64__)
@@ -92,7 +92,7 @@ int kolo_cpu_mask_parse(const char *text, uint32_t *mask) {
         if (index == NAMES)
             return kolo_fail(KOLO_ERR_ARG,
                              "KOLO_CPU=\"%s\": \"%.*s\" is no instruction set that kolo knows; "
-                             "use a comma-separated list of avx2, avx512, neon, portable",
+                             "use a comma-separated list of avx2, avx512, avx512bf16, neon, portable",
                              text, (int)length, item);
         allowed |= names[index].feature;
         if (!item[length])

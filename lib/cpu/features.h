@@ -9,7 +9,8 @@
 enum {
     KOLO_CPU_AVX2 = 1u << 0,   /* with F16C, and a kernel that saves the registers */
     KOLO_CPU_AVX512 = 1u << 1, /* F, BW, DQ and VL, and a kernel that saves the registers; implies AVX2 */
-    KOLO_CPU_NEON = 1u << 2
+    KOLO_CPU_NEON = 1u << 2,
+    KOLO_CPU_AVX512BF16 = 1u << 3 /* implies AVX512 */
 };
 
 /* What the CPU and the kernel offer. */

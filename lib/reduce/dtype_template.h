@@ -29,11 +29,13 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
 #define WIDENED 0 /* no 16-bit float either, which needs no arithmetic here */
 #define OP      MIN
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
 #define OP MAX
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
@@ -41,15 +43,18 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
 #define WIDENED (KIND == HALF)
 #define OP      AVG
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #undef OP
 #if KIND != SIGNED
 #define OP SUM
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
 #define OP PROD
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
@@ -57,16 +62,19 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
 #if KIND == UNSIGNED
 #define OP BAND
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
 #define OP BOR
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP
 #define OP BXOR
 #include "reduce/fold_template.h"
+#include "reduce/finish_template.h"
 #include "reduce/chain_template.h"
 #include "reduce/partial_template.h"
 #undef OP

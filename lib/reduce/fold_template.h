@@ -1,4 +1,4 @@
-/* The kernels of one dtype and op whose result is in the dtype. Included by dtype_template.h, with its parameters, once
+/* The fold of one dtype and op. Included by dtype_template.h, with its parameters, once
  * per op; further parameter:
  *
  *   OP   the enumerator without KOLO_, as in SUM
@@ -25,9 +25,7 @@ static ALWAYS_INLINE pair KERNEL_NAME(combine)(pair a, pair b) {
 static ALWAYS_INLINE vector KERNEL_NAME(finish)(pair acc, divisor by) {
     if (KOLO_OP == KOLO_AVG)
         acc = (pair){divide_F32(acc.first, by), divide_F32(acc.second, by)};
-    if (CANONICAL_IN_F32)
-        return DTYPE_NAME(pack)((pair){canonical(KOLO_F32, acc.first), canonical(KOLO_F32, acc.second)});
-    return canonical(KOLO_DTYPE, DTYPE_NAME(pack)(acc));
+    return DTYPE_NAME(result)(acc);
 }
 
 #elif KIND == HALF
@@ -198,38 +196,6 @@ static ONE_COPY void KERNEL_NAME(fold)(void *dst, const void *const *sources, ui
         break;
     }
 }
-
-/* A half is widened and then the second operand of the F32 kernel, a piece at a time. */
-static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
-#if KIND == HALF
-    float results[PIECE_ELEMENTS];
-    for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
-        size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
-        DTYPE_NAME(widen)(results, (const char *)source + done * sizeof(ELEMENT), piece);
-        F32_NAME(chain_end)(results, (const char *)acc_in + done * sizeof(float), results, piece, ranks);
-        DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
-    }
-#else
-    const void *const sources[] = {acc_in, source};
-    KERNEL_NAME(fold)(dst, sources, 2, count, ranks);
-#endif
-}
-
-#if KIND == HALF
-/* In F32, and then narrowed, a piece at a time. */
-static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
-                                         uint32_t ranks) {
-    float results[PIECE_ELEMENTS];
-    const void *pieces[KOLO_RANKS_MAX];
-    for (size_t done = 0; done < count; done += PIECE_ELEMENTS) {
-        size_t piece = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
-        for (uint32_t i = 0; i < n; i++)
-            pieces[i] = (const char *)acc_sources[i] + done * sizeof(float);
-        F32_NAME(fold)(results, pieces, n, piece, ranks);
-        DTYPE_NAME(narrow)((char *)dst + done * sizeof(ELEMENT), results, piece);
-    }
-}
-#endif
 
 #undef ACC
 #undef KOLO_DTYPE

@@ -6,6 +6,7 @@
 
 #include "reduce/float16.h"
 #include "reduce/vector_access.h"
+#include "reduce/vector_arithmetic.h"
 
 static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
     if (bytes == VECTOR_BYTES)
@@ -20,15 +21,21 @@ static ALWAYS_INLINE pair read_BF16(const unsigned char *from, size_t bytes) {
     return (pair){(vector)(x << 16), (vector)(x & 0xffff0000)};
 }
 
-/* The upper 16 bits of each lane become the nearest bfloat16, ties to even. Adding half a unit rounds ties up, and
- * adding less does not: where the two differ in the unit, it has to be even. */
-static ALWAYS_INLINE u32v round_to_bf16(vector x) {
-    u32v tie_up = (u32v)x + 0x8000, tie_down = (u32v)x + 0x7fff;
-    return tie_up & (tie_down | 0xfffeffff);
-}
-
 static ALWAYS_INLINE vector pack_BF16(pair x) {
     return (vector)(round_to_bf16(x.first) >> 16 | (round_to_bf16(x.second) & 0xffff0000));
+}
+
+static ALWAYS_INLINE pair canonical_pair(pair x) {
+    return (pair){canonical(KOLO_F32, x.first), canonical(KOLO_F32, x.second)};
+}
+
+/* What is stored of a pair: rounded, and every NaN the canonical one. */
+static ALWAYS_INLINE vector result_F16(pair x) {
+    return CANONICAL_IN_F32 ? pack_F16(canonical_pair(x)) : canonical(KOLO_F16, pack_F16(x));
+}
+
+static ALWAYS_INLINE vector result_BF16(pair x) {
+    return CANONICAL_IN_F32 ? pack_BF16(canonical_pair(x)) : canonical(KOLO_BF16, pack_BF16(x));
 }
 
 /* A pair as read, with its elements in order. */

@@ -9,6 +9,9 @@ extern const kolo_reducer kolo_reducer_portable;
 #if defined(__x86_64__)
 extern const kolo_reducer kolo_reducer_avx2;
 extern const kolo_reducer kolo_reducer_avx512;
+
+/* Of BF16, in the place of kolo_reducer_avx512's; NULL for an op that they would not make faster. */
+extern kolo_fold_fn *const kolo_folds_avx512bf16[KOLO_OPS];
 #elif defined(__aarch64__)
 extern const kolo_reducer kolo_reducer_neon;
 #endif

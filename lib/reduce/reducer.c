@@ -1,8 +1,28 @@
 #include "reduce/reducer.h"
 
+#include <pthread.h>
+
 #include "cpu/features.h"
 #include "reduce/copy.h"
 #include "reduce/instances.h"
+
+#if defined(__x86_64__)
+/* The instance avx512 with some folds of its own: put together here and not where those are, in code for all CPUs. */
+static kolo_reducer reducer_avx512bf16;
+
+static void complete_instances(void) {
+    reducer_avx512bf16 = kolo_reducer_avx512;
+    reducer_avx512bf16.name = "avx512bf16";
+    for (int op = 0; op < KOLO_OPS; op++) {
+        if (kolo_folds_avx512bf16[op])
+            reducer_avx512bf16.kernels[KOLO_BF16][op].fold = kolo_folds_avx512bf16[op];
+    }
+}
+#else
+static void complete_instances(void) {}
+#endif
+
+static pthread_once_t instances_completed = PTHREAD_ONCE_INIT;
 
 /* Each instance with the feature that it needs, the best one last. */
 static const struct {
@@ -13,6 +33,7 @@ static const struct {
 #if defined(__x86_64__)
     {KOLO_CPU_AVX2, &kolo_reducer_avx2},
     {KOLO_CPU_AVX512, &kolo_reducer_avx512},
+    {KOLO_CPU_AVX512BF16, &reducer_avx512bf16},
 #elif defined(__aarch64__)
     {KOLO_CPU_NEON, &kolo_reducer_neon},
 #endif
@@ -21,6 +42,7 @@ static const struct {
 enum { INSTANCES = sizeof instances / sizeof *instances };
 
 const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index) {
+    pthread_once(&instances_completed, complete_instances);
     for (int i = 0; i < INSTANCES; i++) {
         if ((features & instances[i].feature) == instances[i].feature && index-- == 0)
             return instances[i].reducer;
@@ -30,6 +52,7 @@ const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index) {
 
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     const kolo_reducer *best = &kolo_reducer_portable;
+    pthread_once(&instances_completed, complete_instances);
     kolo_copy_select();
     for (int i = 0; i < INSTANCES; i++) {
         if ((features & instances[i].feature) == instances[i].feature)

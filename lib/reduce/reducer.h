@@ -50,7 +50,7 @@ typedef struct kolo_kernel {
 } kolo_kernel;
 
 typedef struct kolo_reducer {
-    const char *name; /* "portable", "avx2", "avx512", "neon" */
+    const char *name; /* "portable", "avx2", "avx512", "avx512bf16", "neon" */
     kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
 } kolo_reducer;
 

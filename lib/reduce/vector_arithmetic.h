@@ -173,6 +173,13 @@ static ALWAYS_INLINE vector canonical(kolo_dtype dtype, vector x) {
     return x;
 }
 
+/* The upper 16 bits of each lane become the nearest bfloat16, ties to even. Adding half a unit rounds ties up, and
+ * adding less does not: where the two differ in the unit, it has to be even. */
+static ALWAYS_INLINE u32v round_to_bf16(vector x) {
+    u32v tie_up = (u32v)x + 0x8000, tie_down = (u32v)x + 0x7fff;
+    return tie_up & (tie_down | 0xfffeffff);
+}
+
 /* The divisor of an average. */
 typedef struct divisor {
     uint32_t ranks;

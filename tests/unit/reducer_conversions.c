@@ -1,5 +1,6 @@
 /* Conversions of the 16-bit floats, in every instance: each of the 65536 values widened, and narrowed again from
- * itself, from the halfway points beside it, from their neighbours, and from random numbers. */
+ * itself, from the halfway points beside it, from their neighbours, and from random numbers; and folds of which one
+ * result is a NaN, a subnormal or another that may be rounded apart from the rest. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,6 +16,10 @@
 #include "reducer_support.h"
 
 enum { VALUES = 65536, BATCH = 8192, RANDOM_BATCHES = 256 };
+enum {
+    FOLDED = 209, /* elements: a block of four vectors of any instance, two more, and a rest */
+    SOURCES_MAX = 3
+};
 
 static test_arguments arguments;
 static uint16_t all_values[VALUES];
@@ -138,6 +143,79 @@ static void test_narrowing(void **state) {
     }
 }
 
+/* Elements of the sources whose result is special. The third is what changes least in the other two. */
+typedef struct special {
+    const char *name;
+    uint16_t elements[2];
+} special;
+
+enum { SPECIALS = 14 };
+
+static void fill_specials(kolo_dtype dtype, special *specials) {
+    const float_format format = format_of(dtype);
+    const unsigned fraction_bits = format.fraction_bits;
+    const uint16_t minus = 0x8000, least_normal = (uint16_t)(1 << fraction_bits);
+    const uint16_t one = (uint16_t)(format.bias << fraction_bits);
+    const uint16_t infinity = (uint16_t)((2 * format.bias + 1) << fraction_bits);
+    const uint16_t nan = (uint16_t)format.canonical_nan;
+    const uint16_t small = (uint16_t)((format.bias / 2 - 1) << fraction_bits); /* its square is subnormal */
+    const special all[SPECIALS] = {
+        {"a quiet NaN with a payload", {nan | 5, one}},
+        {"a negative NaN", {one, minus | nan}},
+        {"a signalling NaN", {infinity | 1, one}},
+        {"infinities of both signs", {infinity, minus | infinity}},
+        {"an infinity", {one, minus | infinity}},
+        {"the largest number twice", {infinity - 1, infinity - 1}},
+        {"the least subnormal and zero", {1, 0}},
+        {"a negative subnormal and one", {minus | (least_normal - 1), one}},
+        {"subnormals whose sum is normal", {least_normal - 1, least_normal - 1}},
+        {"normal numbers that cancel to a subnormal", {least_normal + 1, minus | least_normal}},
+        {"normal numbers that cancel to zero", {least_normal, minus | least_normal}},
+        {"the least normal number twice", {least_normal, least_normal}},
+        {"factors of a subnormal", {small, minus | (small + 1)}},
+        {"negative zeros", {minus, minus}}};
+    memcpy(specials, all, sizeof all);
+}
+
+/* One special element at each place among numbers near 1. */
+static void check_places(const kolo_reducer *reducer, kolo_dtype dtype, kolo_op op, uint32_t n, const special *odd) {
+    static uint16_t inputs[SOURCES_MAX][FOLDED], found[FOLDED], due[FOLDED];
+    const void *const sources[SOURCES_MAX] = {inputs[0], inputs[1], inputs[2]};
+    const uint16_t neutral = op == KOLO_PROD ? nearest_of(dtype, 1) : nearest_of(dtype, -0.0f);
+    const uint16_t elements[SOURCES_MAX] = {odd->elements[0], odd->elements[1], neutral};
+    uint64_t random = arguments.seed;
+    for (size_t at = 0; at < FOLDED; at++) {
+        for (uint32_t i = 0; i < n; i++) {
+            fill(dtype, FILL_NUMBERS, inputs[i], FOLDED, &random);
+            inputs[i][at] = elements[i];
+        }
+        kolo_reducer_at(0, 0)->kernels[dtype][op].fold(due, sources, n, FOLDED, n);
+        reducer->kernels[dtype][op].fold(found, sources, n, FOLDED, n);
+        for (size_t i = 0; i < FOLDED; i++) {
+            if (found[i] != due[i])
+                fail_msg("%s: %s %s of %u with %s at %zu: element %zu is %04x, should be %04x; --seed %" PRIu64,
+                         reducer->name, dtype_name(dtype), op_name(op), n, odd->name, at, i, found[i], due[i],
+                         arguments.seed);
+        }
+    }
+}
+
+static void test_special_among_normal(void **state) {
+    (void)state;
+    const kolo_op rounded[] = {KOLO_SUM, KOLO_PROD, KOLO_AVG};
+    special specials[SPECIALS];
+    const kolo_reducer *reducer;
+    for (uint32_t index = 1; (reducer = kolo_reducer_at(kolo_cpu_features(), index)); index++) {
+        for (int dtype = KOLO_F16; dtype <= KOLO_BF16; dtype++) {
+            fill_specials((kolo_dtype)dtype, specials);
+            for (size_t k = 0; k < 3 * SPECIALS; k++) {
+                for (uint32_t n = 1; n <= SOURCES_MAX; n++)
+                    check_places(reducer, (kolo_dtype)dtype, rounded[k / SPECIALS], n, &specials[k % SPECIALS]);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     arguments = test_arguments_read(argc, argv);
     for (uint32_t i = 0; i < VALUES; i++)
@@ -145,6 +223,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_widening),
         cmocka_unit_test(test_narrowing),
+        cmocka_unit_test(test_special_among_normal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
