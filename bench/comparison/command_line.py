@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 
-from comparison import drivers, installing, machine, options, peers, processes, rounds, summary, tables
+from comparison import (balance, drivers, installing, machine, options, peers, processes, rounds, states, summary,
+                        tables)
 
-FORMAT = 1
+FORMAT = 2
 TORCH = "torch==2.13.0"
 FAILED, INTERRUPTED = 1, 130
 
@@ -38,9 +39,11 @@ def fitting_sizes(case, sizes):
     return [size for size in sizes if size * buffers * 1.5 <= available]
 
 
-def case_as_json(case, plan, all_series, bound_us, bound_error, notes):
-    return {**case._asdict(), "sizes": plan.sizes, "bound_us": bound_us, "bound_error": bound_error, "notes": notes,
+def case_as_json(case, plan, all_series, bounds, notes):
+    made = {**case._asdict(), "sizes": plan.sizes, "bounds": bounds, "notes": notes,
             "series": [series.as_json() for series in all_series]}
+    states.mark(made)
+    return made
 
 
 def save(results, path):
@@ -50,8 +53,8 @@ def save(results, path):
 def measure_into(results, chosen, cases, cpus, present, kolo_perf):
     """Adds case after case to the results, and saves them after each."""
     def plan_of(case):
-        return rounds.Plan(fitting_sizes(case, chosen.sizes), chosen.rounds, chosen.budget_ms, cpus,
-                           not chosen.unpinned, chosen.timeout)
+        return rounds.Plan(fitting_sizes(case, chosen.sizes), chosen.rounds, chosen.extra_rounds, chosen.budget_ms,
+                           cpus, not chosen.unpinned, chosen.timeout)
     starts = sum(len(peer.launches(case.ranks, len(cpus))) for peer in present for case in cases)
     progress = rounds.Progress(starts * chosen.rounds)
     try:
@@ -62,9 +65,8 @@ def measure_into(results, chosen, cases, cpus, present, kolo_perf):
             if not plan.sizes:
                 complain(f"{rounds.label(case)}: no size fits into the memory that is free")
                 continue
-            bound_us, bound_error = rounds.measure_bound(plan, case, kolo_perf)
-            all_series = rounds.measure_case(plan, case, present, progress)
-            results["cases"].append(case_as_json(case, plan, all_series, bound_us, bound_error, notes))
+            all_series, bounds = balance.measure_case(plan, case, present, kolo_perf, progress)
+            results["cases"].append(case_as_json(case, plan, all_series, bounds, notes))
             for series in all_series:
                 entry = results["libraries"][series.peer.key]
                 entry["version"] = entry["version"] or series.library
@@ -82,8 +84,8 @@ def begin_results(chosen, arguments, present, absent, cpus, version):
     reasons = {peer.key: peer for peer in chosen_peers(chosen)}
     return {"format": FORMAT, "date": datetime.date.today().isoformat(), "kolo_version": version,
             "arguments": shlex.join(arguments), "machine": machine.describe(),
-            "plan": {"rounds": chosen.rounds, "budget_ms": chosen.budget_ms, "pinned": not chosen.unpinned,
-                     "cpus": cpus},
+            "plan": {"rounds": chosen.rounds, "extra_rounds": chosen.extra_rounds, "budget_ms": chosen.budget_ms,
+                     "pinned": not chosen.unpinned, "cpus": cpus},
             "libraries": {peer.key: {"title": peer.title, "version": ""} for peer in present},
             "absent": [{"key": key, "title": reasons[key].title, "reason": reason,
                         "install": installing.how_to(reasons[key], chosen.cache)} for key, reason in absent.items()],
@@ -115,7 +117,7 @@ def plots_python(cache):
 
 
 def draw(chosen, results_path):
-    """The plots; {number of a case: [(title, file)]}, and whether all went well."""
+    """The plots; {(number of a case, state): [(title, file)]}, and whether all went well."""
     python = plots_python(chosen.cache)
     if python is None:
         complain("no plots: matplotlib is not installed; --install does it, or: "
@@ -129,7 +131,7 @@ def draw(chosen, results_path):
         return {}, False
     images = {}
     for image in json.loads(done.stdout):
-        images.setdefault(image["case"], []).append((image["title"], image["file"]))
+        images.setdefault((image["case"], image["state"]), []).append((image["title"], image["file"]))
     return images, True
 
 

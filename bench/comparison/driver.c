@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "driver_buffers.h"
+#include "driver_exchange.h"
 #include "driver_gate.h"
 #include "driver_values.h"
 #include "perf_statistics.h"
@@ -30,6 +31,7 @@ enum { POISON = 0xa7 };
 enum { SLOW_BATCH_CALL_US = 1000, SLOW_BATCH_CALLS = 5 };
 
 static const double slow_call_us = 1e6; /* a call above this is sampled once, and nothing larger is called */
+static const double long_size_us = 1e6; /* a size that takes more than this in all is not measured twice */
 
 typedef enum buffer_state { BUFFERS_WARM, BUFFERS_DIRTY, BUFFERS_COLD } buffer_state;
 
@@ -43,8 +45,20 @@ typedef struct driver_options {
     driver_dtype dtype;
     buffer_state buffers;
     bool in_place;
+    bool twice;
     double budget_us; /* of the timed samples of a size */
 } driver_options;
+
+/* What taking a size's samples gave, beside them. The exchanges are known to rank 0. */
+typedef struct sampling {
+    int samples;
+    int calls; /* per sample */
+    double exchange_before_ns;
+    double exchange_after_ns;
+} sampling;
+
+/* What a size's time says of what to do next; the same on every rank. */
+typedef enum pace { PACE_QUICK, PACE_LONG, PACE_TOO_SLOW } pace;
 
 typedef struct driver {
     const driver_options *options;
@@ -73,6 +87,7 @@ static const char usage_text[] =
     "  --in-place         recv is send\n"
     "  --cpus LIST        bind rank r to the CPU at r modulo the list's length\n"
     "  --budget-ms N      about the time of a size's timed samples (default 100)\n"
+    "  --twice            then, in reverse order, once more each size that took less than a second\n"
     "  --help             this text\n"
     "\n"
     "Exit status: 0 done, 1 a call failed, 2 bad command line, 3 the library cannot sum this dtype.\n"
@@ -140,6 +155,9 @@ static bool set_option(driver_options *options, int id, const char *text) {
     case 'i':
         options->in_place = true;
         return true;
+    case 't':
+        options->twice = true;
+        return true;
     case 'm':
         options->budget_us = strtod(text, &end) * 1e3;
         return end != text && *end == '\0' && options->budget_us > 0 && options->budget_us <= 1e9;
@@ -158,12 +176,17 @@ static bool set_option(driver_options *options, int id, const char *text) {
 
 /* Returns -1 to go on, or an exit status. */
 static int parse(driver_options *options, int argc, char **argv) {
-    static const struct option long_options[] = {
-        {"gate", required_argument, NULL, 'g'},    {"out", required_argument, NULL, 'o'},
-        {"sizes", required_argument, NULL, 's'},   {"dtype", required_argument, NULL, 'd'},
-        {"buffers", required_argument, NULL, 'b'}, {"in-place", no_argument, NULL, 'i'},
-        {"cpus", required_argument, NULL, 'c'},    {"budget-ms", required_argument, NULL, 'm'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option long_options[] = {{"gate", required_argument, NULL, 'g'},
+                                                 {"out", required_argument, NULL, 'o'},
+                                                 {"sizes", required_argument, NULL, 's'},
+                                                 {"dtype", required_argument, NULL, 'd'},
+                                                 {"buffers", required_argument, NULL, 'b'},
+                                                 {"in-place", no_argument, NULL, 'i'},
+                                                 {"cpus", required_argument, NULL, 'c'},
+                                                 {"budget-ms", required_argument, NULL, 'm'},
+                                                 {"twice", no_argument, NULL, 't'},
+                                                 {"help", no_argument, NULL, 'h'},
+                                                 {0}};
     *options = (driver_options){.budget_us = 1e5};
     int id;
     while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -317,78 +340,121 @@ static int warm_up(driver *driver, size_t count, double *call_us) {
 }
 
 /* Until rank 0 finds that there were enough samples; by its clock, so that all ranks take the same number. */
-static int take_samples(driver *driver, size_t count, double call_us, int *samples, int *calls_per_sample) {
+static int take_timed_samples(driver *driver, size_t count, sampling *sampling) {
     double *samples_us = driver_gate_samples(&driver->gate, driver->rank);
     double spent_us = 0;
     int taken = 0;
-    int status = warm_up(driver, count, &call_us);
-    *calls_per_sample = calls_of_sample(driver, count, call_us);
+    int status = 0;
     while (taken < DRIVER_SAMPLES_MAX && status == 0) {
         bool is_slow = taken > 0 && samples_us[taken - 1] > slow_call_us;
         bool go_on = !is_slow && (taken < SAMPLES_MIN || spent_us < driver->options->budget_us);
-        int calls = go_on ? *calls_per_sample : 0;
+        int calls = go_on ? sampling->calls : 0;
         status = take_sample(driver, count, &calls, &samples_us[taken]);
         if (calls == 0)
             break;
         spent_us += samples_us[taken] * calls;
         taken++;
     }
-    *samples = taken;
+    sampling->samples = taken;
     return status;
 }
 
+/* call_us is the time that one call has taken. */
+static int take_samples(driver *driver, size_t count, double call_us, sampling *sampling) {
+    int status = warm_up(driver, count, &call_us);
+    sampling->calls = calls_of_sample(driver, count, call_us);
+    if (status == 0)
+        status = driver_exchange_measure(&driver->gate, &sampling->exchange_before_ns);
+    if (status == 0)
+        status = take_timed_samples(driver, count, sampling);
+    if (status == 0)
+        status = driver_exchange_measure(&driver->gate, &sampling->exchange_after_ns);
+    return status == 0 ? 0 : DRIVER_FAILED;
+}
+
+static void write_exchange(FILE *out, const char *name, double ns) {
+    if (ns > 0)
+        fprintf(out, ", \"%s\": %.1f", name, ns);
+}
+
 /* Rank 0 joins what the ranks have left in the gate: the slowest rank's time of each sample counts. */
-static int report(driver *driver, size_t bytes, int samples, int calls) {
+static int report(driver *driver, size_t bytes, const sampling *sampling) {
     double *slowest_us = driver_gate_samples(&driver->gate, 0);
     uint64_t wrong = *driver_gate_wrong(&driver->gate, 0);
     for (int rank = 1; rank < driver->ranks; rank++) {
         const double *samples_us = driver_gate_samples(&driver->gate, rank);
-        for (int i = 0; i < samples; i++)
+        for (int i = 0; i < sampling->samples; i++)
             if (samples_us[i] > slowest_us[i])
                 slowest_us[i] = samples_us[i];
         wrong += *driver_gate_wrong(&driver->gate, rank);
     }
-    perf_statistics time_us = perf_statistics_of(slowest_us, (size_t)samples);
+    perf_statistics time_us = perf_statistics_of(slowest_us, (size_t)sampling->samples);
     fprintf(driver->out,
             "{\"bytes\": %zu, \"median_us\": %.4f, \"min_us\": %.4f, \"max_us\": %.4f, \"samples\": %d, "
-            "\"calls_per_sample\": %d, \"wrong\": %llu}\n",
-            bytes, time_us.median, time_us.min, time_us.max, samples, calls, (unsigned long long)wrong);
+            "\"calls_per_sample\": %d, \"wrong\": %llu",
+            bytes, time_us.median, time_us.min, time_us.max, sampling->samples, sampling->calls,
+            (unsigned long long)wrong);
+    write_exchange(driver->out, "exchange_ns", sampling->exchange_before_ns);
+    write_exchange(driver->out, "exchange_after_ns", sampling->exchange_after_ns);
+    fprintf(driver->out, "}\n");
     if (fflush(driver->out) == 0)
         return 0;
     fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
     return DRIVER_FAILED;
 }
 
-/* *is_too_slow: larger messages would take the time of all other measurements; the same on every rank. */
-static int measure_size(driver *driver, size_t bytes, bool *is_too_slow) {
-    const driver_options *options = driver->options;
-    size_t count = bytes / driver->element_bytes;
+/* One call before the samples is verified, and what the last of them left; in place that is gone, and another call must
+ * do. */
+static int sample_and_verify(driver *driver, size_t count, sampling *sampling, uint64_t *wrong) {
     double call_us = 0;
-    uint64_t wrong = 0;
-    int samples = 0;
-    int calls = 1;
-    int status = verify_call(driver, count, DRIVER_SEED_VERIFIED, &call_us, &wrong);
-    if (status == 0) {
-        fill_timed(driver, count);
-        status = take_samples(driver, count, call_us, &samples, &calls);
-    }
-    /* What the last call left tells of all; in place it is gone, and another call must. */
-    if (status == 0 && options->in_place)
-        status = verify_call(driver, count, DRIVER_SEED_TIMED, &call_us, &wrong);
-    else if (status == 0)
-        wrong += driver_values_wrong(result_of(driver), count, driver->element_bytes,
-                                     driver->values->sum[DRIVER_SEED_TIMED]);
-    if (status == 0 && !options->in_place)
-        wrong +=
-            driver_values_wrong(driver->send, count, driver->element_bytes, driver->values->input[DRIVER_SEED_TIMED]);
+    *wrong = 0;
+    int status = verify_call(driver, count, DRIVER_SEED_VERIFIED, &call_us, wrong);
     if (status != 0)
         return status;
-    *driver_gate_wrong(&driver->gate, driver->rank) = wrong;
-    int too_slow = driver_gate_samples(&driver->gate, driver->rank)[0] > slow_call_us;
-    if (driver_gate_pass(&driver->gate, &too_slow) != 0)
+    fill_timed(driver, count);
+    status = take_samples(driver, count, call_us, sampling);
+    if (status != 0)
+        return status;
+    if (driver->options->in_place)
+        return verify_call(driver, count, DRIVER_SEED_TIMED, &call_us, wrong);
+    const driver_values *values = driver->values;
+    *wrong += driver_values_wrong(driver->recv, count, driver->element_bytes, values->sum[DRIVER_SEED_TIMED]);
+    *wrong += driver_values_wrong(driver->send, count, driver->element_bytes, values->input[DRIVER_SEED_TIMED]);
+    return 0;
+}
+
+static int measure_size(driver *driver, size_t bytes, pace *pace) {
+    double begin_us = perf_now_us();
+    sampling sampling = {0};
+    int status = sample_and_verify(driver, bytes / driver->element_bytes, &sampling,
+                                   driver_gate_wrong(&driver->gate, driver->rank));
+    if (status != 0)
+        return status;
+    int rank_pace = perf_now_us() - begin_us > long_size_us ? PACE_LONG : PACE_QUICK;
+    if (driver_gate_samples(&driver->gate, driver->rank)[0] > slow_call_us)
+        rank_pace = PACE_TOO_SLOW;
+    if (driver_gate_pass(&driver->gate, &rank_pace) != 0)
         return DRIVER_FAILED;
-    *is_too_slow = too_slow;
-    return driver->rank == 0 ? report(driver, bytes, samples, calls) : 0;
+    *pace = (enum pace)rank_pace;
+    return driver->rank == 0 ? report(driver, bytes, &sampling) : 0;
+}
+
+static int measure_sizes(driver *driver) {
+    const driver_options *options = driver->options;
+    pace paces[SIZES_MAX];
+    int measured = 0;
+    int status = 0;
+    /* Beyond a size that is too slow, larger ones would take the time of all other measurements. */
+    for (bool go_on = true; measured < options->sizes && go_on && status == 0; measured++) {
+        status = measure_size(driver, options->size_bytes[measured], &paces[measured]);
+        go_on = status == 0 && paces[measured] != PACE_TOO_SLOW;
+    }
+    for (int i = measured - 1; options->twice && i >= 0 && status == 0; i--) {
+        pace ignored;
+        if (paces[i] == PACE_QUICK)
+            status = measure_size(driver, options->size_bytes[i], &ignored);
+    }
+    return status;
 }
 
 static int open_out(driver *driver, const char *library) {
@@ -416,9 +482,8 @@ static int measure(driver *driver, const char *library) {
         status = open_out(driver, library);
     if (status == 0)
         status = allocate(driver);
-    bool is_too_slow = false;
-    for (int i = 0; i < driver->options->sizes && status == 0 && !is_too_slow; i++)
-        status = measure_size(driver, driver->options->size_bytes[i], &is_too_slow);
+    if (status == 0)
+        status = measure_sizes(driver);
     if (driver->out != NULL && fclose(driver->out) != 0 && status == 0) {
         fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
         status = DRIVER_FAILED;

@@ -23,6 +23,8 @@ typedef struct gate_line {
     _Alignas(LINE_BYTES) _Atomic uint64_t passes;
     int word[2]; /* rank 0's, by turns: a slow rank may read one while rank 0 already writes the next */
     uint64_t wrong;
+    int cpu;
+    _Alignas(LINE_BYTES) _Atomic uint64_t exchanged;
 } gate_line;
 
 struct driver_gate_shared {
@@ -98,4 +100,12 @@ double *driver_gate_samples(driver_gate *gate, int rank) {
 
 uint64_t *driver_gate_wrong(driver_gate *gate, int rank) {
     return &gate->shared->line[rank].wrong;
+}
+
+int *driver_gate_cpu(driver_gate *gate, int rank) {
+    return &gate->shared->line[rank].cpu;
+}
+
+_Atomic uint64_t *driver_gate_exchange_line(driver_gate *gate, int rank) {
+    return &gate->shared->line[rank].exchanged;
 }

@@ -18,6 +18,7 @@ typedef struct driver_gate {
     int rank;
     int ranks;
     uint64_t passes;
+    uint64_t exchanges; /* how often they were measured (driver_exchange.h) */
 } driver_gate;
 
 /* Maps the file. Returns 0, or -1 after a line on stderr. */
@@ -34,5 +35,11 @@ double *driver_gate_samples(driver_gate *gate, int rank);
 
 /* A rank's own number, under the same rule. */
 uint64_t *driver_gate_wrong(driver_gate *gate, int rank);
+
+/* The CPU that a rank was last seen on, under the same rule, but for all to read. */
+int *driver_gate_cpu(driver_gate *gate, int rank);
+
+/* A cache line that only that rank writes and any may read at any time; 0 at first. */
+_Atomic uint64_t *driver_gate_exchange_line(driver_gate *gate, int rank);
 
 #endif

@@ -7,7 +7,7 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-COMMON = [HERE / "driver.c", HERE / "driver_buffers.c", HERE / "driver_gate.c", HERE / "driver_values.c",
+COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_buffers", "_exchange", "_gate", "_values")),
           HERE.parent / "perf_statistics.c"]
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}"]
 PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")

@@ -111,11 +111,14 @@ def parser(torch_default, peer_keys):
     how = made.add_argument_group("how")
     how.add_argument("--quick", action="store_true", help="few sizes, cases and rounds: about 3 minutes")
     how.add_argument("--rounds", type=number(1, 1000), metavar="N", help="rounds (default 5; quick: 3)")
+    how.add_argument("--extra-rounds", type=number(0, 1000), metavar="N", help="up to so many more, for what a state "
+                     "of the machine has too little of (default: as many as --rounds; 0: the bound is not measured "
+                     "again either)")
     how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N",
                      help="timed samples of a size take about this (default 100; quick: 50)")
     how.add_argument("--unpinned", action="store_true", help="leave placement to the kernel")
     how.add_argument("--timeout", type=number(1, 86400), metavar="S", help="longest time of one start of a library "
-                     "(default: 60 and 4 for each size)")
+                     "(default: 60 and 5 for each size)")
     places = made.add_argument_group("what is needed")
     places.add_argument("--install", action="store_true", help="first install the peers, and matplotlib")
     places.add_argument("--torch", default=torch_default, metavar="SPEC", help="what pip installs as PyTorch, with "
@@ -179,6 +182,7 @@ def parse(arguments, torch_default, known):
     options.kolo_build = options.kolo_build.resolve() if options.kolo_build else None
     options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
     options.rounds = options.rounds or (3 if options.quick else 5)
+    options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds
     options.budget_ms = options.budget_ms or (50 if options.quick else 100)
     if options.peers and options.no_peers:
         made.error("--peers and --no-peers exclude one another")

@@ -2,8 +2,9 @@
 
 usage: plots.py RESULTS.json FOLDER
 
-Draws for each case the time against the size, and the other libraries' time divided by kolo's, as PNG and SVG; prints
-a JSON list of {"case": number, "title": text, "file": path} of the PNGs."""
+Draws for each case and state of the machine the time against the size, and the other libraries' time divided by
+kolo's, as PNG and SVG; prints a JSON list of {"case": number, "state": name, "title": text, "file": path} of the
+PNGs."""
 
 import json
 import pathlib
@@ -19,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from comparison import machine  # noqa: E402 (the path has to be set first)
-from comparison.summary import OURS, case_text, size_text, summarize  # noqa: E402
+from comparison.summary import OURS, case_text, size_text, state_text, summarize  # noqa: E402
 
 # Okabe and Ito's colours, which the colour-blind tell apart; kolo has the strongest, and the widest line.
 OUR_COLOUR = "#D55E00"
@@ -41,14 +42,14 @@ def time_text(us, _position=None):
     return f"{us * 1e3:g}\u2009ns"
 
 
-def curves(case, results):
+def curves(case, state, results):
     """(title, colour, marker, sizes, times) of kolo and of each peer."""
-    rows = summarize(case)["rows"]
-    ours = [(row["bytes"], row["kolo_us"]) for row in rows if row["kolo_us"]]
+    rows = summarize(case, state)["rows"]
+    ours = [(row["bytes"], row["kolo"].us) for row in rows if row["kolo"]]
     found = [("kolo", OUR_COLOUR, "o", ours)] if ours else []
     peers = [key for key in results["libraries"] if key != OURS]
     for index, key in enumerate(peers):
-        points = [(row["bytes"], row["peers"][key][0]) for row in rows if key in row["peers"]]
+        points = [(row["bytes"], row["peers"][key].us) for row in rows if key in row["peers"]]
         if points:
             title = results["libraries"][key]["title"]
             found.append((title, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], points))
@@ -99,11 +100,12 @@ def apart(sizes):
     return chosen
 
 
-def begin(results, case, title):
+def begin(results, case, state, title):
     figure, axes = pyplot.subplots(figsize=SIZE_INCHES)
     figure.subplots_adjust(left=0.1, right=0.79, top=0.84, bottom=0.17)
     figure.text(0.1, 0.94, title, fontsize=21, fontweight="bold", ha="left")
-    figure.text(0.1, 0.885, f"all-reduce (sum), {case_text(case)}", fontsize=15, color="#444444", ha="left")
+    figure.text(0.1, 0.885, f"all-reduce (sum), {case_text(case)}{state_text(state)}", fontsize=15, color="#444444",
+                ha="left")
     figure.text(0.1, 0.025, f"{machine.in_a_line(results['machine'])}\nkolo {results['kolo_version']}, "
                 f"{results['date']}; each library in its best configuration at each size", fontsize=9.5,
                 color="#666666", ha="left", va="bottom", linespacing=1.5)
@@ -125,12 +127,12 @@ def draw_line(axes, title, colour, marker, points):
               zorder=10 if ours else 3)
 
 
-def draw_times(results, case):
-    figure, axes = begin(results, case, "Time of one call")
-    lines = curves(case, results)
+def draw_times(results, case, state):
+    figure, axes = begin(results, case, state, "Time of one call")
+    lines = curves(case, state, results)
     for title, colour, marker, points in lines:
         draw_line(axes, title, colour, marker, points)
-    bound = [(row["bytes"], row["bound_us"]) for row in summarize(case)["rows"] if row["bound_us"]]
+    bound = [(row["bytes"], row["bound_us"]) for row in summarize(case, state)["rows"] if row["bound_us"]]
     named = [(title, colour, points) for title, colour, _, points in lines]
     if bound:
         axes.plot(*zip(*bound), color="#333333", linewidth=1.5, linestyle=(0, (4, 3)), zorder=2)
@@ -142,9 +144,9 @@ def draw_times(results, case):
     return figure
 
 
-def draw_ratios(results, case):
-    figure, axes = begin(results, case, "Other libraries' time as a multiple of kolo's")
-    lines = curves(case, results)
+def draw_ratios(results, case, state):
+    figure, axes = begin(results, case, state, "Other libraries' time as a multiple of kolo's")
+    lines = curves(case, state, results)
     ours = dict(next((points for title, _, _, points in lines if title == "kolo"), []))
     named = []
     for title, colour, marker, points in lines:
@@ -163,9 +165,24 @@ def draw_ratios(results, case):
     return figure
 
 
-def file_name(case, kind):
+def file_name(case, state, kind):
     place = "in-place" if case["in_place"] else "out-of-place"
-    return f"{kind}-{case['ranks']}-ranks-{case['dtype']}-{case['buffers']}-{place}"
+    which = f"-{state['name']}" if len(case["states"]) > 1 else ""
+    return f"{kind}-{case['ranks']}-ranks-{case['dtype']}-{case['buffers']}-{place}{which}"
+
+
+def draw_case(results, number, case, state, folder):
+    """The plots of a case in a state, as they are listed."""
+    drawn = []
+    for kind, draw in (("time", draw_times), ("ratio", draw_ratios)):
+        figure = draw(results, case, state)
+        path = folder / file_name(case, state, kind)
+        for suffix in ("png", "svg"):
+            figure.savefig(f"{path}.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else {})
+        pyplot.close(figure)
+        drawn.append({"case": number, "state": state["name"], "title": f"{kind}, {case_text(case)}{state_text(state)}",
+                      "file": f"{path}.png"})
+    return drawn
 
 
 def main(results_path, folder):
@@ -175,16 +192,9 @@ def main(results_path, folder):
     pyplot.rcParams.update(STYLE)
     drawn = []
     for number, case in enumerate(results["cases"]):
-        if not curves(case, results):
-            continue
-        for kind, draw in (("time", draw_times), ("ratio", draw_ratios)):
-            figure = draw(results, case)
-            for suffix in ("png", "svg"):
-                path = folder / f"{file_name(case, kind)}.{suffix}"
-                figure.savefig(path, dpi=150, metadata={"Date": None} if suffix == "svg" else {})
-            pyplot.close(figure)
-            drawn.append({"case": number, "title": f"{kind}, {case_text(case)}",
-                          "file": str(folder / f"{file_name(case, kind)}.png")})
+        for state in case["states"]:
+            if curves(case, state, results):
+                drawn += draw_case(results, number, case, state, folder)
     print(json.dumps(drawn))
     return 0
 

@@ -5,17 +5,17 @@ import collections
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
-from comparison import processes
+from comparison import processes, states
 
 UNSUPPORTED = 3  # the driver's exit status where the library cannot sum the dtype
 FAILURES_MAX = 2  # of a configuration in a case, before it is not started again
 SCREENED_AFTER = 2  # rounds
 SCREENED_FACTOR = 1.5
+PROBE_BYTES, PROBE_BUDGET_MS = 8, 1  # of a start of kolo that only shows the exchange
 
 Case = collections.namedtuple("Case", "ranks dtype buffers in_place")
 
@@ -28,13 +28,14 @@ def label(case):
 class Plan:
     """How everything is measured; the same for all."""
 
-    def __init__(self, sizes, rounds, budget_ms, cpus, pinned, timeout_s=None):
+    def __init__(self, sizes, rounds, extra_rounds, budget_ms, cpus, pinned, timeout_s=None):
         self.sizes = sizes
         self.rounds = rounds
+        self.extra_rounds = extra_rounds  # at most, for what a state of the machine lacks
         self.budget_ms = budget_ms
         self.cpus = cpus
         self.pinned = pinned
-        self.timeout_s = timeout_s or 60 + 4 * len(sizes)
+        self.timeout_s = timeout_s or 60 + 5 * len(sizes)
 
 
 class Progress:
@@ -50,14 +51,17 @@ class Progress:
         if self.done:
             left_s = (time.monotonic() - self.begin) / self.done * (self.steps - self.done)
             left = f"; about {left_s / 60:.0f} min left" if left_s > 90 else f"; about {left_s:.0f} s left"
-        line = f"[{self.done + 1}/{self.steps}{left}] {text}"
+        line = f"[{min(self.done + 1, self.steps)}/{self.steps}{left}] {text}"
         if sys.stderr.isatty():
             print(f"\r\033[K{line[:os.get_terminal_size(2).columns - 1]}", end="", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
 
-    def step(self, count=1):
-        self.done += count
+    def more(self, steps):
+        self.steps += steps
+
+    def step(self):
+        self.done += 1
 
     def end(self):
         if sys.stderr.isatty():
@@ -71,7 +75,7 @@ class Series:
         self.peer = peer
         self.launch = launch
         self.library = ""
-        self.rounds = []  # of each, {bytes: row}
+        self.rounds = []  # of each, its rows; a size can have two
         self.failures = []
         self.stopped = None  # why it is not started any more
 
@@ -84,18 +88,25 @@ class Series:
             if len(self.failures) >= FAILURES_MAX:
                 self.stopped = f"failed {FAILURES_MAX} times"
 
-    def best_us(self):
-        """{bytes: the fastest median so far}."""
+    def rows(self):
+        return [row for rows in self.rounds for row in rows]
+
+    def best_us(self, known):
+        """{(state, bytes): the fastest median so far}."""
         best = {}
-        for rows in self.rounds:
-            for size, row in rows.items():
-                best[size] = min(best.get(size, row["median_us"]), row["median_us"])
+        for row in self.rows():
+            key = known.of(row), row["bytes"]
+            best[key] = min(best.get(key, row["median_us"]), row["median_us"])
         return best
 
     def as_json(self):
         return {"peer": self.peer.key, "configuration": self.launch.configuration, "how": self.launch.described(),
                 "pinned": self.launch.pinned, "failures": self.failures, "stopped": self.stopped,
-                "rounds": [list(rows.values()) for rows in self.rounds]}
+                "rounds": self.rounds}
+
+
+def rows_of(all_series):
+    return [row for series in all_series for row in series.rows()]
 
 
 def environment_of(launch):
@@ -106,9 +117,9 @@ def environment_of(launch):
             **launch.environment}
 
 
-def driver_options(plan, case, launch, gate, out):
-    options = ["--gate", gate, "--out", out, "--sizes", ",".join(map(str, plan.sizes)), "--dtype", case.dtype,
-               "--buffers", case.buffers, "--budget-ms", str(plan.budget_ms)]
+def driver_options(plan, case, launch, sizes, budget_ms):
+    options = ["--sizes", ",".join(map(str, sizes)), "--dtype", case.dtype, "--buffers", case.buffers, "--budget-ms",
+               str(budget_ms)]
     if case.in_place:
         options.append("--in-place")
     if plan.pinned and launch.pinned:
@@ -116,9 +127,13 @@ def driver_options(plan, case, launch, gate, out):
     return options
 
 
+def is_number(value, *kinds):
+    return isinstance(value, kinds) and not isinstance(value, bool) and value > 0
+
+
 def read_rows(path):
-    """(library, {bytes: row}) of what a driver has written, however far it came."""
-    library, rows = "", {}
+    """(library, rows) of what a driver has written, however far it came."""
+    library, rows = "", []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -130,8 +145,8 @@ def read_rows(path):
             continue  # cut short where its writer was ended
         if "library" in row:
             library = row["library"]
-        elif isinstance(row.get("median_us"), (int, float)) and isinstance(row.get("bytes"), int):
-            rows[row["bytes"]] = row
+        elif is_number(row.get("median_us"), int, float) and is_number(row.get("bytes"), int):
+            rows.append(row)
     return library, rows
 
 
@@ -140,67 +155,62 @@ def shared_folder():
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-def run_once(plan, case, series):
+def start(plan, launch, options):
+    """One start of a library: its name, its rows, its exit status, and what went wrong or None."""
     with tempfile.TemporaryDirectory(prefix="kolo-compare-", dir=shared_folder()) as folder:
         gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
         gate.touch(mode=0o600)
-        command = series.launch.command + driver_options(plan, case, series.launch, str(gate), str(out))
-        code, error = processes.run(command, environment_of(series.launch), plan.timeout_s)
-        library, rows = read_rows(out)
+        command = [*launch.command, "--gate", str(gate), "--out", str(out), *options]
+        code, error = processes.run(command, environment_of(launch), plan.timeout_s)
+        return *read_rows(out), code, error
+
+
+def run_once(plan, case, series, sizes):
+    """A start is what costs most with small messages, so each measures them twice."""
+    options = driver_options(plan, case, series.launch, sizes, plan.budget_ms)
+    library, rows, code, error = start(plan, series.launch, [*options, "--twice"])
     if code == 0 and not rows:
         error = "ended with 0, but has measured nothing"
     series.library = library or series.library
     series.record(case, rows, code, error)
 
 
+def exchange_now(plan, case, launch):
+    """What the driver's own rows would have as their exchange, or None: kolo's starts in no time."""
+    _, rows, _, _ = start(plan, launch, driver_options(plan, case, launch, [PROBE_BYTES], PROBE_BUDGET_MS))
+    values = [ns for row in rows for ns in states.exchanges(row)]
+    return values[-1] if values else None
+
+
 def screen(all_series):
-    """Configurations that are nowhere near their library's best are not worth the time of further rounds."""
+    """Configurations that are nowhere near their library's best in any state are not worth the time of further
+    rounds."""
+    known = states.States(rows_of(all_series))
+    best = {series: series.best_us(known) for series in all_series}
     for series in all_series:
-        rivals = [other.best_us() for other in all_series
+        rivals = [best[other] for other in all_series
                   if other.peer is series.peer and other is not series and not other.stopped]
-        own = series.best_us()
-        near = any(us <= SCREENED_FACTOR * min((rival[size] for rival in rivals if size in rival), default=us)
-                   for size, us in own.items())
+        own = best[series]
+        near = any(us <= SCREENED_FACTOR * min((rival[key] for rival in rivals if key in rival), default=us)
+                   for key, us in own.items())
         if rivals and own and not near and not series.stopped:
             series.stopped = f"at every size above {SCREENED_FACTOR} times this library's best"
 
 
-def measure_case(plan, case, peers, progress):
-    """The series of one case, all rounds."""
-    all_series = [Series(peer, launch) for peer in peers for launch in peer.launches(case.ranks, len(plan.cpus))
-                  if plan.pinned or launch.pinned]  # else the two would be the same
+def series_of(plan, case, peers):
+    return [Series(peer, launch) for peer in peers for launch in peer.launches(case.ranks, len(plan.cpus))
+            if plan.pinned or launch.pinned]  # else the two would be the same
+
+
+def measure_planned(plan, case, all_series, progress):
+    """All series, round after round."""
     for number in range(plan.rounds):
         first = number * len(all_series) // plan.rounds
         for series in all_series[first:] + all_series[:first]:
             if not series.stopped:
                 progress.show(f"{label(case)}: round {number + 1} of {plan.rounds}: {series.peer.title}, "
                               f"{series.launch.configuration}")
-                run_once(plan, case, series)
+                run_once(plan, case, series, plan.sizes)
             progress.step()
         if number + 1 == SCREENED_AFTER:
             screen(all_series)
-    return all_series
-
-
-def measure_bound(plan, case, kolo_perf):
-    """{bytes: us} below which the hardware does not allow this case's calls, the bytes as text as in JSON; and why
-    there is none, or None."""
-    max_bytes = 1 << (max(plan.sizes) - 1).bit_length()
-    with tempfile.TemporaryDirectory(prefix="kolo-compare-") as folder:
-        out = pathlib.Path(folder) / "limits"
-        command = [kolo_perf, "limits", "--ranks", str(case.ranks), "--buffers", case.buffers, "--min", "4", "--max",
-                   str(max_bytes), "--factor", "2", "--json", str(out)]
-        if case.in_place:
-            command.append("--in-place")
-        own = os.sched_getaffinity(0)
-        try:
-            os.sched_setaffinity(0, plan.cpus[:case.ranks])
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-            rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-        except subprocess.CalledProcessError as error:
-            return {}, processes.quoted(error.stderr)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return {}, str(error)
-        finally:
-            os.sched_setaffinity(0, own)
-    return {str(row["bytes"]): row["bound_us"] for row in rows if row.get("limit") == "bound"}, None

@@ -1,37 +1,45 @@
-"""From the medians of all rounds to what the tables, the plots and the report show. Works on the JSON alone."""
+"""From the rows of all rounds to what the tables, the plots and the report show. Works on the JSON alone."""
 
+import collections
 import math
 import statistics
 
+from comparison import bounds
+
 OURS = "kolo"
 SLOW_CALL_US = 1e6  # as in driver.c
+ROWS_MIN = 2  # fewer are marked
+
+Time = collections.namedtuple("Time", "us configuration rows")
 
 
-def medians(series):
-    """{bytes: median of the rounds' medians} of one configuration."""
+def medians(series, state=None):
+    """{bytes: Time} of one configuration, the median of its rows' medians; with no state, of all rows."""
     by_size = {}
     for rows in series["rounds"]:
         for row in rows:
-            by_size.setdefault(row["bytes"], []).append(row["median_us"])
-    return {size: statistics.median(values) for size, values in by_size.items()}
+            if state in (None, row["state"]):
+                by_size.setdefault(row["bytes"], []).append(row["median_us"])
+    return {size: Time(statistics.median(values), series["configuration"], len(values))
+            for size, values in by_size.items()}
 
 
-def best_by_peer(case):
-    """{peer: {bytes: (us, configuration)}}, each peer in its best configuration for the size."""
+def best_by_peer(case, state):
+    """{peer: {bytes: Time}}, each peer in its best configuration for the size."""
     best = {}
     for series in case["series"]:
         sizes = best.setdefault(series["peer"], {})
-        for size, us in medians(series).items():
-            if size not in sizes or us < sizes[size][0]:
-                sizes[size] = (us, series["configuration"])
+        for size, time in medians(series, state).items():
+            if size not in sizes or time.us < sizes[size].us:
+                sizes[size] = time
     return best
 
 
-def bound_at(bounds, size):
+def bound_at(bound_us, size):
     """The hardware's bound; between measured sizes on a straight line between their logarithms."""
-    known = sorted((int(key), us) for key, us in bounds.items() if us > 0)
-    if str(size) in bounds:
-        return bounds[str(size)] or None
+    known = sorted((int(key), us) for key, us in bound_us.items() if us > 0)
+    if str(size) in bound_us:
+        return bound_us[str(size)] or None
     for (low, low_us), (high, high_us) in zip(known, known[1:]):
         if low <= size <= high:
             part = math.log(size / low) / math.log(high / low)
@@ -39,14 +47,14 @@ def bound_at(bounds, size):
     return None
 
 
-def row_of(best, bounds, size):
+def row_of(best, bound, size):
     peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
-    ours_us = best.get(OURS, {}).get(size, (None, None))[0]
-    fastest = min(peers, key=lambda peer: peers[peer][0], default=None)
-    bound_us = bound_at(bounds, size)
-    return {"bytes": size, "kolo_us": ours_us, "peers": peers, "fastest": fastest,
-            "ratio": peers[fastest][0] / ours_us if fastest and ours_us else None, "bound_us": bound_us,
-            "bound_percent": 100 * bound_us / ours_us if bound_us and ours_us else None}
+    ours = best.get(OURS, {}).get(size)
+    fastest = min(peers, key=lambda peer: peers[peer].us, default=None)
+    bound_us = bound_at(bound, size)
+    return {"bytes": size, "kolo": ours, "peers": peers, "fastest": fastest,
+            "ratio": peers[fastest].us / ours.us if fastest and ours else None, "bound_us": bound_us,
+            "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
 
 
 def wrong_results(case, titles):
@@ -66,9 +74,9 @@ def ended_early(case, series):
     if series["failures"] or not measured or max(measured) >= case["sizes"][-1]:
         return None
     last = max(measured)
-    if measured[last] < SLOW_CALL_US:
+    if measured[last].us < SLOW_CALL_US:
         return f"gave nothing above {size_text(last)}"
-    return f"left out above {size_text(last)}, where a call took {measured[last] * 1e-6:.1f} s"
+    return f"left out above {size_text(last)}, where a call took {measured[last].us * 1e-6:.1f} s"
 
 
 def troubles(case, titles):
@@ -84,14 +92,20 @@ def troubles(case, titles):
     return lines
 
 
-def summarize(case):
-    best = best_by_peer(case)
-    rows = [row_of(best, case["bound_us"], size) for size in case["sizes"]
-            if any(size in sizes for sizes in best.values())]
+def summarize(case, state):
+    """What was measured in one of the case's states, which is all that is compared with one another."""
+    best = best_by_peer(case, state["name"])
+    bound = bounds.in_state(case["bounds"], state["name"])
+    rows = [row_of(best, bound, size) for size in case["sizes"] if any(size in sizes for sizes in best.values())]
     ratios = [(row["ratio"], row["bytes"]) for row in rows if row["ratio"]]
     geomean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios)) if ratios else None
     worst, worst_bytes = min(ratios) if ratios else (None, None)
     return {"rows": rows, "worst": worst, "worst_bytes": worst_bytes, "geomean": geomean}
+
+
+def state_text(state):
+    """Of a title, after the case."""
+    return f", exchange about {state['exchange_ns']:.0f} ns" if state["exchange_ns"] else ""
 
 
 def case_text(case):

@@ -4,10 +4,11 @@ import os
 import pathlib
 
 from comparison import machine
-from comparison.summary import (OURS, case_text, percent_text, ratio_text, size_text, summarize, troubles, us_text,
-                                wrong_results)
+from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, ratio_text, size_text, state_text, summarize,
+                                troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
+FEW_MARK = "?"  # beside a time of too few rows
 
 
 def peers_of(case, results):
@@ -27,20 +28,25 @@ def marks_of(case, peers):
     return marks
 
 
-def cells(case, results):
-    """(header, lines) of one case's table."""
+def time_cell(time, mark):
+    if time is None:
+        return us_text(None)
+    mark += FEW_MARK if time.rows < ROWS_MIN else ""
+    return us_text(time.us) + (f" {mark}" if mark else "")
+
+
+def cells(case, state, results):
+    """(header, lines) of the table of a case in a state."""
     peers = peers_of(case, results)
     marks = marks_of(case, peers)
     header = ["size", "kolo", *(results["libraries"][peer]["title"] for peer in peers), "best / kolo", "% of bound"]
     lines = []
-    for row in summarize(case)["rows"]:
-        times = []
+    for row in summarize(case, state)["rows"]:
+        times = [time_cell(row["kolo"], "")]
         for peer in peers:
-            us, configuration = row["peers"].get(peer, (None, None))
-            mark = marks.get((peer, configuration), "")
-            times.append(us_text(us) + (f" {mark}" if mark else ""))
-        lines.append([size_text(row["bytes"]), us_text(row["kolo_us"]), *times, ratio_text(row["ratio"]),
-                      percent_text(row["bound_percent"])])
+            time = row["peers"].get(peer)
+            times.append(time_cell(time, marks.get((peer, time.configuration), "") if time else ""))
+        lines.append([size_text(row["bytes"]), *times, ratio_text(row["ratio"]), percent_text(row["bound_percent"])])
     return header, lines
 
 
@@ -53,13 +59,15 @@ def legend(case, results):
         own = [f"{mark} {configuration}" for (key, configuration), mark in marks.items() if key == peer]
         if own:
             lines.append(f"{results['libraries'][peer]['title']}: {', '.join(own)}")
+    if any(FEW_MARK in cell for state in case["states"] for line in cells(case, state, results)[1] for cell in line):
+        lines.append(f"{FEW_MARK} measured once only")
     return lines
 
 
-def verdict(case):
-    summary = summarize(case)
+def verdict(case, state):
+    summary = summarize(case, state)
     if summary["worst"] is None:
-        return "no peer was measured"
+        return "nothing to compare"
     return (f"best peer / kolo: {summary['geomean']:.2f} in the geometric mean, {summary['worst']:.2f} at worst "
             f"({size_text(summary['worst_bytes'])})")
 
@@ -67,9 +75,12 @@ def verdict(case):
 def notes(case, results):
     titles = {key: library["title"] for key, library in results["libraries"].items()}
     lines = [f"WRONG RESULTS: {line}" for line in wrong_results(case, titles)] + troubles(case, titles)
-    if case.get("bound_error"):
-        lines.append(f"no bound: {case['bound_error']}")
-    return lines + case.get("notes", [])
+    lines += dict.fromkeys(f"no bound: {bound['error']}" for bound in case["bounds"] if bound["error"])
+    if case["mixed_rows"]:
+        count = sum(len(rows) for series in case["series"] for rows in series["rounds"])
+        lines.append(f"{case['mixed_rows']} of {count} measurements count nowhere: the exchange changed meanwhile, is "
+                     "a rare one, or is not known")
+    return lines + case["notes"]
 
 
 def plain(header, lines):
@@ -79,7 +90,14 @@ def plain(header, lines):
 
 
 def case_table(case, results):
-    parts = [f"{case_text(case)}: microseconds a call", *plain(*cells(case, results)), verdict(case)]
+    parts = []
+    for state in case["states"]:
+        title = f"{case_text(case)}{state_text(state)}: microseconds a call"
+        parts += [title, *plain(*cells(case, state, results)), verdict(case, state), ""]
+    if not parts:
+        parts = [f"{case_text(case)}: nothing was measured in one state"]
+    elif not legend(case, results) + notes(case, results):
+        parts.pop()
     return "\n".join(parts + legend(case, results) + notes(case, results)) + "\n"
 
 
@@ -101,11 +119,11 @@ def markdown_table(header, lines):
 
 def summary_table(results):
     lines = []
-    for case in results["cases"]:
-        summary = summarize(case)
+    for case, state in ((case, state) for case in results["cases"] for state in case["states"]):
+        summary = summarize(case, state)
         worst = "-" if summary["worst"] is None else \
             f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"
-        lines.append([case_text(case), ratio_text(summary["geomean"]), worst])
+        lines.append([case_text(case) + state_text(state), ratio_text(summary["geomean"]), worst])
     table = markdown_table(["all-reduce (sum)", "geometric mean", "worst"], lines)
     table[1] = "| :--- | ---: | ---: |"
     return table
@@ -118,10 +136,13 @@ def how_measured(results):
         bound += ", in turn where there are more ranks than CPUs"
     return [f"Every library runs the same loop on the same kind of buffers, its processes {bound}. In each of "
             f"{plan['rounds']} rounds every configuration of every library is started once, in rotated order, and "
-            f"measures all sizes, about {plan['budget_ms']:g} ms each. A time is the median of the rounds' medians; a "
-            "sample is the time of the slowest process; warm messages up to 4 KiB are timed in batches. All results "
-            "were compared with the exact sums. For each library the fastest of its configurations counts at each "
-            "size. `bench/comparison/README.md` has the details.", "",
+            f"measures all sizes, about {plan['budget_ms']:g} ms each, and then the shorter ones once more. A time is "
+            "the median of these measurements' medians; a sample is the time of the slowest process; warm messages up "
+            "to 4 KiB are timed in batches. All results were compared with the exact sums. For each library the "
+            "fastest of its configurations counts at each size. `bench/comparison/README.md` has the details.", "",
+            "*Exchange* is the time in which two cores exchange a cache line, taken before and after each measurement. "
+            "Where it has two values, because the machine moves its virtual CPUs, there is a table for each, and times "
+            "are only compared with times of the same.", "",
             "*best / kolo* is the time of the fastest other library divided by kolo's: above 1 kolo is faster. *% of "
             "bound* is the time below which this hardware does not allow the call (`bench/README.md`, from `kolo-perf "
             "limits` in the same run), divided by kolo's."]
@@ -147,17 +168,22 @@ def how_started(results):
             for (ranks, title, configuration), how in seen.items()]
 
 
-def case_section(case, results, images):
-    lines = [f"### {case_text(case)}", "", f"Times in microseconds; {verdict(case)}.", ""]
+def state_section(case, state, results, images):
+    lines = [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state)}.", ""]
     lines += [f"![{title}]({path})" for title, path in images] + ([""] if images else [])
-    lines += markdown_table(*cells(case, results)) + [""]
-    for line in legend(case, results) + notes(case, results):
-        lines.append(f"- {line}")
-    return lines + [""]
+    return lines + markdown_table(*cells(case, state, results)) + [""]
+
+
+def case_section(case, results, images_of):
+    """A table for each state; what is to be said of them follows the last."""
+    lines = [line for state in case["states"] for line in state_section(case, state, results, images_of(state))]
+    if not lines:
+        lines = [f"### {case_text(case)}", "", "Nothing was measured in one state.", ""]
+    return lines + [f"- {line}" for line in legend(case, results) + notes(case, results)] + [""]
 
 
 def report(results, report_path, images):
-    """`images` gives, for the number of a case, (title, file) pairs."""
+    """`images` gives, for the number of a case and the name of its state, (title, file) pairs."""
     base = pathlib.Path(report_path).resolve().parent
     lines = ["# How kolo compares", "",
              f"Measured on {results['date']} with kolo {results['kolo_version']} by `bench/compare"
@@ -167,8 +193,9 @@ def report(results, report_path, images):
     lines += summary_table(results) + ["", "## How it was measured", ""] + how_measured(results)
     lines += ["", "Libraries:", "", *library_lines(results), "", "## Tables", ""]
     for number, case in enumerate(results["cases"]):
-        linked = [(title, os.path.relpath(path, base)) for title, path in images.get(number, [])]
-        lines += case_section(case, results, linked)
+        def images_of(state, number=number):
+            return [(title, os.path.relpath(path, base)) for title, path in images.get((number, state["name"]), [])]
+        lines += case_section(case, results, images_of)
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]
     return "\n".join(lines) + "\n"

