@@ -26,10 +26,4 @@ void perf_buffer_free(perf_buffer *buffer);
 void perf_buffer_guard(const perf_buffer *buffer, size_t bytes);
 size_t perf_buffer_guards_changed(const perf_buffer *buffer, size_t bytes);
 
-/* Writes the first `bytes` bytes back to memory and drops them from the caches of all cores. */
-void perf_buffer_flush(const perf_buffer *buffer, size_t bytes);
-
-/* Whether this machine lets a program flush. */
-bool perf_buffer_can_flush(void);
-
 #endif

@@ -19,7 +19,7 @@ int perf_check_call(perf_run *run, size_t count, uint64_t *wrong) {
     set_guards(run, count * element_bytes);
     if (!run->options->in_place)
         memset(run->recv.data, POISON, count * element_bytes);
-    perf_values_fill(run->send.data, count, element_bytes, run->tables->input[PERF_SEED_VERIFIED]);
+    perf_table_fill(run->send.data, count, element_bytes, run->tables->input[PERF_SEED_VERIFIED]);
     int status = perf_run_call(run, count);
     if (status == KOLO_OK)
         *wrong += perf_check_result(run, count, PERF_SEED_VERIFIED);
@@ -41,7 +41,7 @@ static size_t compare(const perf_run *run, const char *what, const void *data, s
     const perf_options *options = run->options;
     size_t element_bytes = kolo_dtype_bytes(options->dtype);
     size_t first = 0;
-    size_t wrong = perf_values_wrong(data, count, element_bytes, table, &first);
+    size_t wrong = perf_table_wrong(data, count, element_bytes, table, &first);
     if (wrong > 0) {
         int digits = (int)element_bytes * 2;
         fprintf(
@@ -49,7 +49,7 @@ static size_t compare(const perf_run *run, const char *what, const void *data, s
             "kolo-perf: rank %d: %s of %zu %s: %s element %zu is 0x%0*llx, should be 0x%0*llx (wrong elements: %zu)\n",
             run->rank, perf_collective_name(options->collective), count, kolo_dtype_name(options->dtype), what, first,
             digits, (unsigned long long)element_bits(data, first, element_bytes), digits,
-            (unsigned long long)element_bits(table, first % PERF_VALUES_PERIOD, element_bytes), wrong);
+            (unsigned long long)element_bits(table, first % PERF_TABLE_PERIOD, element_bytes), wrong);
     }
     return wrong;
 }

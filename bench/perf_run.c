@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "perf_check.h"
+#include "perf_flush.h"
 
 enum { SAMPLES_MIN = 10, SAMPLES_MAX = 1000, PROBE_SAMPLES = 3 };
 #define ROW_US 3e5 /* about what the timed samples of a row take, where --iters does not say */
@@ -40,7 +41,7 @@ static bool feeds_on_results(const perf_run *run) {
 static void fill_send(perf_run *run, size_t count) {
     const perf_tables *tables = run->tables;
     const char *values = feeds_on_results(run) ? tables->neutral : tables->input[PERF_SEED_TIMED];
-    perf_values_fill(run->send.data, count, kolo_dtype_bytes(run->options->dtype), values);
+    perf_table_fill(run->send.data, count, kolo_dtype_bytes(run->options->dtype), values);
 }
 
 /* Brings the buffers into the state that --buffers asks for; not timed. */
@@ -54,9 +55,9 @@ static void prepare_sample(perf_run *run, size_t count) {
     if (sends && (options->buffers == PERF_DIRTY || send_is_spent))
         fill_send(run, count);
     if (options->buffers == PERF_COLD) {
-        perf_buffer_flush(&run->send, bytes);
+        perf_flush(run->send.data, bytes);
         if (!options->in_place)
-            perf_buffer_flush(&run->recv, bytes);
+            perf_flush(run->recv.data, bytes);
     }
 }
 

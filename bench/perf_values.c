@@ -236,42 +236,19 @@ static void store(void *table, size_t index, kolo_dtype dtype, wide value) {
 
 void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
     recipe of = {dtype, op, ranks, seed};
-    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+    for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
         store(table, i, dtype, input(&of, i, rank));
 }
 
 void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, uint64_t seed) {
     recipe of = {dtype, op, ranks, seed};
-    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+    for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
         store(table, i, dtype, expected(&of, i));
 }
 
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {
     wide zero = traits[dtype].is_float ? (wide){.real = 0} : (wide){.integer = 0};
     wide one = traits[dtype].is_float ? (wide){.real = 1} : (wide){.integer = 1};
-    for (size_t i = 0; i < PERF_VALUES_PERIOD; i++)
+    for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
         store(table, i, dtype, op == KOLO_PROD ? one : zero);
-}
-
-void perf_values_fill(void *buffer, size_t count, size_t element_bytes, const void *table) {
-    size_t bytes = count * element_bytes;
-    size_t period_bytes = PERF_VALUES_PERIOD * element_bytes;
-    for (size_t at = 0; at < bytes; at += period_bytes)
-        memcpy((char *)buffer + at, table, bytes - at < period_bytes ? bytes - at : period_bytes);
-}
-
-size_t perf_values_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first) {
-    size_t wrong = 0;
-    for (size_t at = 0; at < count; at += PERF_VALUES_PERIOD) {
-        const char *block = (const char *)buffer + at * element_bytes;
-        size_t block_count = count - at < PERF_VALUES_PERIOD ? count - at : PERF_VALUES_PERIOD;
-        if (memcmp(block, table, block_count * element_bytes) == 0)
-            continue;
-        for (size_t i = 0; i < block_count; i++) {
-            const char *want = (const char *)table + i * element_bytes;
-            if (memcmp(block + i * element_bytes, want, element_bytes) != 0 && wrong++ == 0)
-                *first = at + i;
-        }
-    }
-    return wrong;
 }

@@ -1,8 +1,7 @@
 /* Inputs whose result is exactly predictable, for every dtype, op and number of ranks.
  *
- * Element i of a rank's input is value[i % PERF_VALUES_PERIOD] of that rank's table, and element i of the result is
- * that of the expected table. The period is a prime, so that data which lands some chunks, pages or lines away from
- * where it belongs meets other values there. Values depend on the rank, on the position and on a seed.
+ * Element i of a rank's input is that of its table as perf_table.h repeats it, and element i of the result is that of
+ * the expected table. Values depend on the rank, on the position and on a seed.
  *
  * Floating-point inputs are chosen such that every partial result, in whatever order, is exactly representable in the
  * dtype itself: any correct all-reduce gives the same bits, whatever it associates or keeps in between.
@@ -16,8 +15,9 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "perf_table.h"
 
-enum { PERF_VALUES_PERIOD = 8191, PERF_VALUES_BYTES_MAX = PERF_VALUES_PERIOD * 8 };
+enum { PERF_VALUES_BYTES_MAX = PERF_TABLE_PERIOD * 8 };
 
 /* `table` has room for PERF_VALUES_BYTES_MAX bytes, in all four. */
 
@@ -29,11 +29,5 @@ void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, 
 
 /* Values that an in-place all-reduce maps to themselves, however often it is repeated: no overflow, no denormals. */
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op);
-
-/* Fills `count` elements from a table. */
-void perf_values_fill(void *buffer, size_t count, size_t element_bytes, const void *table);
-
-/* How many of `count` elements differ from the table; *first is set to the index of the first, if there is one. */
-size_t perf_values_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first);
 
 #endif

@@ -17,6 +17,7 @@
 #include "driver_exchange.h"
 #include "driver_gate.h"
 #include "driver_values.h"
+#include "perf_flush.h"
 #include "perf_statistics.h"
 
 /* As in kolo-perf: a small warm call can be shorter than reading the clock. */
@@ -203,7 +204,7 @@ static int parse(driver_options *options, int argc, char **argv) {
         fprintf(stderr, "driver: --gate, --out and --sizes are needed, and nothing but options; see --help\n");
         return DRIVER_USAGE;
     }
-    if (options->buffers == BUFFERS_COLD && !driver_buffer_can_flush()) {
+    if (options->buffers == BUFFERS_COLD && !perf_can_flush()) {
         fprintf(stderr, "driver: programs cannot flush the caches of this machine; use --buffers warm or dirty\n");
         return DRIVER_USAGE;
     }
@@ -269,7 +270,7 @@ static bool feeds_on_results(const driver_options *options) {
 
 static void fill_timed(driver *driver, size_t count) {
     const char *table = feeds_on_results(driver->options) ? driver->zeros : driver->values->input[DRIVER_SEED_TIMED];
-    driver_values_fill(driver->send, count, driver->element_bytes, table);
+    perf_table_fill(driver->send, count, driver->element_bytes, table);
 }
 
 static void prepare_sample(driver *driver, size_t count) {
@@ -280,9 +281,9 @@ static void prepare_sample(driver *driver, size_t count) {
     if (options->buffers == BUFFERS_DIRTY || options->in_place)
         fill_timed(driver, count);
     if (options->buffers == BUFFERS_COLD) {
-        driver_buffer_flush(driver->send, bytes);
+        perf_flush(driver->send, bytes);
         if (!options->in_place)
-            driver_buffer_flush(driver->recv, bytes);
+            perf_flush(driver->recv, bytes);
     }
 }
 
@@ -305,7 +306,7 @@ static int take_sample(driver *driver, size_t count, int *calls, double *sample_
 /* One call on fresh inputs, every element compared. */
 static int verify_call(driver *driver, size_t count, int seed, double *call_us, uint64_t *wrong) {
     int ignored = 0;
-    driver_values_fill(driver->send, count, driver->element_bytes, driver->values->input[seed]);
+    perf_table_fill(driver->send, count, driver->element_bytes, driver->values->input[seed]);
     if (!driver->options->in_place)
         memset(driver->recv, POISON, count * driver->element_bytes);
     if (driver_gate_pass(&driver->gate, &ignored) != 0)
@@ -314,7 +315,7 @@ static int verify_call(driver *driver, size_t count, int seed, double *call_us, 
     if (driver->shim->allreduce(driver->send, result_of(driver), count) != 0)
         return DRIVER_FAILED;
     *call_us = perf_now_us() - begin_us;
-    *wrong += driver_values_wrong(result_of(driver), count, driver->element_bytes, driver->values->sum[seed]);
+    *wrong += perf_table_wrong(result_of(driver), count, driver->element_bytes, driver->values->sum[seed], NULL);
     return 0;
 }
 
@@ -418,8 +419,8 @@ static int sample_and_verify(driver *driver, size_t count, sampling *sampling, u
     if (driver->options->in_place)
         return verify_call(driver, count, DRIVER_SEED_TIMED, &call_us, wrong);
     const driver_values *values = driver->values;
-    *wrong += driver_values_wrong(driver->recv, count, driver->element_bytes, values->sum[DRIVER_SEED_TIMED]);
-    *wrong += driver_values_wrong(driver->send, count, driver->element_bytes, values->input[DRIVER_SEED_TIMED]);
+    *wrong += perf_table_wrong(driver->recv, count, driver->element_bytes, values->sum[DRIVER_SEED_TIMED], NULL);
+    *wrong += perf_table_wrong(driver->send, count, driver->element_bytes, values->input[DRIVER_SEED_TIMED], NULL);
     return 0;
 }
 

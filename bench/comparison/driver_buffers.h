@@ -5,16 +5,9 @@
 #ifndef DRIVER_BUFFERS_H
 #define DRIVER_BUFFERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Page-aligned, and aligned to 2 MiB from that size on; touched. NULL where memory is short. Free with free(). */
 void *driver_buffer_allocate(size_t bytes);
-
-/* Writes a buffer back to memory and drops it from the caches of all cores. */
-void driver_buffer_flush(const void *buffer, size_t bytes);
-
-/* Whether this machine lets a program flush. */
-bool driver_buffer_can_flush(void);
 
 #endif

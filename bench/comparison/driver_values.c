@@ -43,7 +43,7 @@ static void store(char *table, size_t index, driver_dtype dtype, int number) {
 
 void driver_values_make(driver_values *values, driver_dtype dtype, int rank, int ranks) {
     for (int seed = 0; seed < DRIVER_SEEDS; seed++) {
-        for (size_t i = 0; i < DRIVER_VALUES_PERIOD; i++) {
+        for (size_t i = 0; i < PERF_TABLE_PERIOD; i++) {
             int sum = 0;
             for (int each = 0; each < ranks; each++)
                 sum += value(i, each, ranks, seed);
@@ -51,24 +51,4 @@ void driver_values_make(driver_values *values, driver_dtype dtype, int rank, int
             store(values->sum[seed], i, dtype, sum);
         }
     }
-}
-
-void driver_values_fill(void *buffer, size_t count, size_t element_bytes, const char *table) {
-    size_t bytes = count * element_bytes;
-    size_t period_bytes = DRIVER_VALUES_PERIOD * element_bytes;
-    for (size_t at = 0; at < bytes; at += period_bytes)
-        memcpy((char *)buffer + at, table, bytes - at < period_bytes ? bytes - at : period_bytes);
-}
-
-size_t driver_values_wrong(const void *buffer, size_t count, size_t element_bytes, const char *table) {
-    size_t wrong = 0;
-    for (size_t at = 0; at < count; at += DRIVER_VALUES_PERIOD) {
-        const char *block = (const char *)buffer + at * element_bytes;
-        size_t block_count = count - at < DRIVER_VALUES_PERIOD ? count - at : DRIVER_VALUES_PERIOD;
-        if (memcmp(block, table, block_count * element_bytes) == 0)
-            continue;
-        for (size_t i = 0; i < block_count; i++)
-            wrong += memcmp(block + i * element_bytes, table + i * element_bytes, element_bytes) != 0;
-    }
-    return wrong;
 }

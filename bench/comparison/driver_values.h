@@ -1,5 +1,5 @@
 /* Inputs whose sum is exact in f32 and in bf16, in whatever order a library adds them, so that results are compared bit
- * by bit. Element i is that of a table at i % DRIVER_VALUES_PERIOD, a prime: data from a wrong place differs.
+ * by bit. The tables are repeated over the buffers by perf_table.h.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -7,11 +7,12 @@
 #define DRIVER_VALUES_H
 
 #include "driver.h"
+#include "perf_table.h"
 
 /* Two sets of values, so that the result of an earlier call is not taken for one of a later. */
 enum { DRIVER_SEED_VERIFIED, DRIVER_SEED_TIMED, DRIVER_SEEDS };
 
-enum { DRIVER_VALUES_PERIOD = 8191, DRIVER_VALUES_BYTES_MAX = DRIVER_VALUES_PERIOD * 4 };
+enum { DRIVER_VALUES_BYTES_MAX = PERF_TABLE_PERIOD * 4 };
 
 typedef struct driver_values {
     char input[DRIVER_SEEDS][DRIVER_VALUES_BYTES_MAX]; /* of this rank */
@@ -21,9 +22,5 @@ typedef struct driver_values {
 size_t driver_dtype_bytes(driver_dtype dtype);
 
 void driver_values_make(driver_values *values, driver_dtype dtype, int rank, int ranks);
-
-/* Repeats a table over a buffer; how many of its elements are not as that would have made them. */
-void driver_values_fill(void *buffer, size_t count, size_t element_bytes, const char *table);
-size_t driver_values_wrong(const void *buffer, size_t count, size_t element_bytes, const char *table);
 
 #endif

@@ -8,7 +8,7 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_buffers", "_exchange", "_gate", "_values")),
-          HERE.parent / "perf_statistics.c"]
+          *(HERE.parent / f"perf_{part}.c" for part in ("flush", "statistics", "table"))]
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}"]
 PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")
 
