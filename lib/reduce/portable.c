@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "reduce/float16.h"
+#include "reduce/kernel_names.h"
 
 /* The operations, in the widest type of each kind. Integers are computed modulo 2^64 and stored modulo 2^width, which
  * is how a sum or product of that width wraps. */
@@ -115,15 +116,8 @@ static uint32_t power_of_two_below(uint32_t n) {
 
 enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for the stack at any depth of the tree */
 
-/* What the templates call the functions of a dtype, those of a kernel, and the operations above. */
-#define PASTE3_(a, b, c)  a##_##b##_##c
-#define PASTE3(a, b, c)   PASTE3_(a, b, c)
-#define PASTE2_(a, b)     a##_##b
-#define PASTE2(a, b)      PASTE2_(a, b)
-#define DTYPE_NAME(verb)  PASTE2(verb, DTYPE)
-#define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
-#define F32_NAME(verb)    PASTE3(verb, F32, OP) /* of the same op */
-#define WIDE_NAME(verb)   PASTE2(verb, WIDE)
+/* What the templates call the operations above. */
+#define WIDE_NAME(verb) PASTE2(verb, WIDE)
 
 #define DTYPE     I8
 #define ELEMENT   int8_t

@@ -1,9 +1,10 @@
-/* What the templates of kernels have in common: the lengths in which they go through their buffers, the names of what
- * they define, and the kinds of dtypes. The including file has defined VECTOR_BYTES. */
+/* What the templates of kernels have in common: the lengths in which they go through their buffers, the kinds of dtypes
+ * and, from kernel_names.h, the names of what they define. The including file has defined VECTOR_BYTES. */
 #ifndef KOLO_REDUCE_TEMPLATE_NAMES_H
 #define KOLO_REDUCE_TEMPLATE_NAMES_H
 
 #include "kolo.h"
+#include "reduce/kernel_names.h"
 
 enum {
     FIXED_MAX = 8,                              /* largest number of sources that has a loop of its own */
@@ -14,15 +15,6 @@ enum {
 };
 
 _Static_assert(KOLO_RANKS_MAX < 1 << TREE_DEPTH_MAX, "a subtree for each bit of the number of sources");
-
-/* What the templates call the functions of a dtype and the kernels. */
-#define PASTE3_(a, b, c)  a##_##b##_##c
-#define PASTE3(a, b, c)   PASTE3_(a, b, c)
-#define PASTE2_(a, b)     a##_##b
-#define PASTE2(a, b)      PASTE2_(a, b)
-#define DTYPE_NAME(verb)  PASTE2(verb, DTYPE)
-#define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
-#define F32_NAME(verb)    PASTE3(verb, F32, OP) /* of the same op */
 
 /* KIND, a parameter of dtype_template.h: what a dtype has to be given kernels for. */
 #define UNSIGNED 1 /* integer: all ops */
