@@ -23,7 +23,7 @@ struct reader {
 };
 
 /* Algorithms that a profile may name: those that give the same bits as all others do. */
-static const char *const names[] = {"oneshot", "mesh", "tree"};
+static const kolo_algorithm algorithms[] = {KOLO_ONESHOT, KOLO_MESH, KOLO_TREE};
 
 static bool __attribute__((format(printf, 2, 3))) refuse(struct reader *reader, const char *format, ...) {
     int used = snprintf(reader->why, KOLO_PROFILE_WHY_BYTES, "line %u: ", reader->line);
@@ -178,16 +178,12 @@ static bool parse_stream(struct reader *reader, char *rest) {
 }
 
 static bool parse_algorithm(struct reader *reader, const char *word, uint32_t *algorithm) {
-    bool named = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        named |= strcmp(word, names[i]) == 0;
-    for (int i = 0; named && i < KOLO_ALGORITHMS; i++)
-        if (strcmp(word, kolo_algorithm_name((kolo_algorithm)i)) == 0) {
-            *algorithm = (uint32_t)i;
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+        if (strcmp(word, kolo_algorithm_name(algorithms[i])) == 0) {
+            *algorithm = (uint32_t)algorithms[i];
             return true;
         }
-    return refuse(reader, "algorithm '%.*s': %s", QUOTE_CHARS, word,
-                  named ? "this version does not have it" : "must be one of oneshot, mesh, tree");
+    return refuse(reader, "algorithm '%.*s': must be one of oneshot, mesh, tree", QUOTE_CHARS, word);
 }
 
 /* ALGORITHM chunk BYTES, after the band's bytes_max. */

@@ -2,39 +2,19 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 enum { PATH_BYTES = 1024, LIST_BYTES = 8192, LIST_VALUE_MAX = 65535 };
-
-/* Reads up to `bytes` of a regular file; -1 where it cannot be read. */
-static ssize_t read_regular(const char *path, char *text, size_t bytes) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the place of a file must not block */
-    if (fd < 0)
-        return -1;
-    struct stat found;
-    size_t length = 0;
-    ssize_t part = fstat(fd, &found) == 0 && S_ISREG(found.st_mode) ? 1 : -1;
-    while (part > 0 && length < bytes) {
-        part = read(fd, text + length, bytes - length);
-        if (part < 0 && errno == EINTR)
-            part = 1;
-        else if (part > 0)
-            length += (size_t)part;
-    }
-    close(fd);
-    return part < 0 ? -1 : (ssize_t)length;
-}
 
 bool kolo_sysfs_line(const char *root, const char *path, char *text, size_t text_bytes) {
     char whole[PATH_BYTES];
     if (snprintf(whole, sizeof whole, "%s/%s", root, path) >= (int)sizeof whole)
         return false;
-    const ssize_t length = read_regular(whole, text, text_bytes);
+    const ssize_t length = kolo_file_read(whole, text, text_bytes);
     if (length <= 0 || (size_t)length == text_bytes) /* one more might be cut off */
         return false;
     text[length] = '\0';

@@ -1,7 +1,6 @@
 #include "tune_space.h"
 
 #include <math.h>
-#include <string.h>
 
 #define STREAM_BYTES_MIN   ((size_t)256 << 10) /* below, results fit second-level caches */
 #define DENSE_BYTES_MAX    ((size_t)4 << 20)   /* up to here algorithms and chunks change places */
@@ -40,14 +39,10 @@ static void list_chunks(tune_space *space, size_t slot_bytes, bool quick) {
 
 /* Those that AUTO may use: ring has other bits, central is for comparison only. A tree needs ranks to group. */
 static void list_algorithms(tune_space *space) {
-    static const char *const names[TUNE_ALGORITHMS_MAX] = {"oneshot", "mesh", "tree"};
-    for (int i = 0; i < TUNE_ALGORITHMS_MAX; i++)
-        for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++) {
-            const char *name = kolo_algorithm_name((kolo_algorithm)algorithm);
-            const bool is_tree = strcmp(name, "tree") == 0;
-            if (strcmp(name, names[i]) == 0 && (!is_tree || space->ranks >= TREE_RANKS_MIN))
-                space->algorithm[space->algorithms++] = (kolo_algorithm)algorithm;
-        }
+    space->algorithm[space->algorithms++] = KOLO_ONESHOT;
+    space->algorithm[space->algorithms++] = KOLO_MESH;
+    if (space->ranks >= TREE_RANKS_MIN)
+        space->algorithm[space->algorithms++] = KOLO_TREE;
 }
 
 int tune_space_ways(const tune_space *space) {
