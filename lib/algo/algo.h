@@ -5,6 +5,7 @@
 
 #include "algo/plan.h"
 #include "comm/comm.h"
+#include "reduce/copy.h"
 
 /* An all-reduce under way. */
 struct kolo_reduction {
@@ -38,6 +39,17 @@ static inline size_t kolo_chunk(const struct kolo_reduction *reduction, size_t c
     *first = chunk * reduction->plan.chunk_count;
     const size_t left = reduction->count - *first;
     return left < reduction->plan.chunk_count ? left : reduction->plan.chunk_count;
+}
+
+/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. */
+static inline void kolo_result_copy(const struct kolo_reduction *reduction, size_t first, const uint8_t *from,
+                                    size_t count) {
+    const size_t element_bytes = reduction->kernel->element_bytes;
+    uint8_t *to = reduction->recv + first * element_bytes;
+    if (reduction->plan.stream)
+        kolo_copy_stream(to, from, count * element_bytes);
+    else
+        kolo_copy(to, from, count * element_bytes);
 }
 
 #endif

@@ -97,12 +97,7 @@ static int copy_out(kolo_comm *comm, const struct kolo_reduction *reduction, siz
         int rc = kolo_step_await(comm, peer, step_reduced(chunk));
         if (rc < 0)
             return rc;
-        uint8_t *to = reduction->recv + (first + slice) * element_bytes;
-        const uint8_t *from = kolo_slot(comm, peer, chunk) + slice * element_bytes;
-        if (reduction->plan.stream)
-            kolo_copy_stream(to, from, slice_count * element_bytes);
-        else
-            kolo_copy(to, from, slice_count * element_bytes);
+        kolo_result_copy(reduction, first + slice, kolo_slot(comm, peer, chunk) + slice * element_bytes, slice_count);
         comm->stats.received_bytes += slice_count * element_bytes;
     }
     return 0;

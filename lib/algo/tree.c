@@ -322,11 +322,7 @@ static void take(const struct tree *tree, size_t chunk, uint32_t level, uint32_t
         comm->stats.sent_bytes += bytes;
         source = slot;
     }
-    uint8_t *recv = reduction->recv + (first + span.first) * reduction->kernel->element_bytes;
-    if (reduction->plan.stream)
-        kolo_copy_stream(recv, source, bytes);
-    else
-        kolo_copy(recv, source, bytes);
+    kolo_result_copy(reduction, first + span.first, source, span.count);
     comm->stats.received_bytes += bytes;
 }
 
