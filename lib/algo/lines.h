@@ -1,7 +1,9 @@
 /* Lines: small messages in cache lines that each end up with the number of the round, so that a reader who sees the
  * round in a line has the line's payload, and nothing else has to cross.
  *
- * A rank's lines are two sets, used in turn, a round each; the first line of a message also carries the call's stamp.
+ * A rank's lines are two sets, used in turn, a round each; the rank counts the rounds by itself, and they are the same
+ * on all ranks. The first line of a message also carries the call's stamp.
+ *
  * Writer: payload, then round (release). Reader: round (acquire), then payload. When a set may be written again is for
  * the algorithm to say. */
 #ifndef KOLO_ALGO_LINES_H

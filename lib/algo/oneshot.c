@@ -1,13 +1,9 @@
 /* One shot: every rank shows its input to all, and every rank reduces all inputs itself, in the canonical order.
  *
- * Lines, for up to KOLO_LINES_BYTES_MAX. A rank writes its input into cache lines that each end up with the number of
- * the round, which the rank alone counts and which is the same on all ranks; the first line also carries the call's
- * stamp. A reader that sees the round in a line has the line's payload: nothing else has to cross. Two ranks need one
- * cache-line transfer each way, at the same time.
- *     The lines are two sets, used in turn. A rank writes a set in round r+2 that it last wrote in round r: by then
- * every peer has read it, since the writer has seen each peer's lines of round r+1 before its own round r+1 ended, and
- * a peer writes those after it has finished round r. Writer: payload, then round (release). Reader: round (acquire),
- * then payload.
+ * Lines (algo/lines.h), for up to KOLO_LINES_BYTES_MAX. Two ranks need one cache-line transfer each way, at the same
+ * time. A rank writes a set of lines in round r+2 that it last wrote in round r: by then every peer has read it, since
+ * the writer has seen each peer's lines of round r+1 before its own round r+1 ended, and a peer writes those after it
+ * has finished round r.
  *
  * Slots, for more. Chunk by chunk: copy the input into the slot and publish, then fold all ranks' slots. Step c + 1
  * says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that peers need not wait for its

@@ -1,20 +1,19 @@
 #include "algo/tuning.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "algo/plan.h"
 #include "algo/profile.h"
 #include "base/environment.h"
+#include "base/file.h"
 #include "cpu/levels.h"
 
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = PATH_MAX + 1 }; /* a path that does not fit is too long for open, too */
 
 /* Times the ranks: direct has all of them meet twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
@@ -72,35 +71,12 @@ static bool find_file(char path[PATH_BYTES], bool *asked) {
     return length > 0;
 }
 
-/* Reads up to `room` bytes of the file. Returns how many, or a negative errno. */
-static ssize_t read_file(const char *path, char *text, size_t room) {
-    if (strlen(path) + 1 == PATH_BYTES)
-        return -ENAMETOOLONG;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe must not hold up creation */
-    if (fd < 0)
-        return -errno;
-    struct stat found;
-    ssize_t status = fstat(fd, &found) < 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EINVAL;
-    size_t used = 0;
-    while (status == 0 && used < room) {
-        const ssize_t more = read(fd, text + used, room - used);
-        if (more == 0)
-            break;
-        if (more > 0)
-            used += (size_t)more;
-        else if (errno != EINTR)
-            status = -errno;
-    }
-    close(fd);
-    return status < 0 ? status : (ssize_t)used;
-}
-
 /* Reads and checks the profile: false, with the reason in `why`, where it is of no use here. */
 static bool load_profile(const char *path, struct kolo_profile *profile, const kolo_topology *topology,
                          char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
     const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one more tells that it is too long */
     char *text = malloc(room);
-    const ssize_t bytes = text ? read_file(path, text, room) : -ENOMEM;
+    const ssize_t bytes = text ? kolo_file_read(path, text, room) : -ENOMEM;
     *absent = bytes == -ENOENT || bytes == -ENOTDIR;
     bool fits = false;
     if (bytes < 0) {
@@ -116,8 +92,9 @@ static bool load_profile(const char *path, struct kolo_profile *profile, const k
     return fits;
 }
 
-void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,
-                         struct kolo_tuning_source *source) {
+/* Replaces what a profile knows better than the defaults in `settings`, if there is one; fills *source. */
+static void use_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,
+                        struct kolo_tuning_source *source) {
     char path[PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
     bool asked, absent;
     struct kolo_profile profile;
@@ -142,6 +119,16 @@ void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, 
     }
 }
 
+void kolo_tuning_make(struct kolo_shared_settings *shared, const struct kolo_settings *settings,
+                      const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus,
+                      struct kolo_tuning_source *source) {
+    const uint32_t ranks = (uint32_t)settings->place.size;
+    kolo_tuning_default(shared, settings->algorithm, settings->slot_bytes, ranks, topology, rank_cpus);
+    if (settings->tree_levels_given)
+        memcpy(shared->tree_sizes, settings->tree_levels, sizeof shared->tree_sizes);
+    use_profile(shared, ranks, topology, source);
+}
+
 void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
     kolo_cpu_set all = {{0}};
@@ -151,11 +138,7 @@ void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     }
     kolo_topology topology;
     kolo_topology_read(&topology, &all);
-    struct kolo_shared_settings *shared = &comm->segment.header->settings;
     struct kolo_tuning_source source;
-    kolo_tuning_default(shared, settings->algorithm, settings->slot_bytes, comm->size, &topology, rank_cpus);
-    if (settings->tree_levels_given)
-        memcpy(shared->tree_sizes, settings->tree_levels, sizeof shared->tree_sizes);
-    kolo_tuning_profile(shared, comm->size, &topology, &source);
+    kolo_tuning_make(&comm->segment.header->settings, settings, &topology, rank_cpus, &source);
     kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->rank, "%s", source.text);
 }

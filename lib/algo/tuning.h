@@ -18,14 +18,16 @@ struct kolo_tuning_source {
     char text[512]; /* the same in words, with the file's path */
 };
 
-/* The settings for `ranks` ranks on the CPUs that `topology` was read for, rank r on those of *rank_cpus[r]; rank_cpus
+/* The defaults for `ranks` ranks on the CPUs that `topology` was read for, rank r on those of *rank_cpus[r]; rank_cpus
  * NULL: any rank may be anywhere. */
 void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, size_t slot_bytes,
                          uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus);
 
-/* Replaces what a profile knows better than the defaults in `settings`, if there is one; fills *source. */
-void kolo_tuning_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,
-                         struct kolo_tuning_source *source);
+/* The same for a communicator with these `settings`: the defaults, then KOLO_TREE_LEVELS, then what a profile knows
+ * better. *source says whether one does. */
+void kolo_tuning_make(struct kolo_shared_settings *shared, const struct kolo_settings *settings,
+                      const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus,
+                      struct kolo_tuning_source *source);
 
 /* kolo_decide_fn of comm/create.h. */
 void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings);

@@ -90,8 +90,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     struct kolo_tuning_source source;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
-    kolo_tuning_default(&shared, settings.algorithm, settings.slot_bytes, (uint32_t)ranks, &topology, NULL);
-    kolo_tuning_profile(&shared, (uint32_t)ranks, &topology, &source);
+    kolo_tuning_make(&shared, &settings, &topology, NULL, &source);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
     const struct kolo_question question = {
         .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};

@@ -38,7 +38,7 @@ struct kolo_comm {
     uint64_t slot_free[KOLO_SLOTS];             /* the step at which all its readers are done with what a slot held */
     const uint64_t *slot_readers[KOLO_SLOTS];   /* a bit a rank; NULL: all */
     uint64_t *peer_steps;                       /* one a rank: how far it is known to have got */
-    uint64_t line_rounds;                       /* see algo/oneshot.c */
+    uint64_t line_rounds;                       /* see algo/lines.h */
     uint64_t tree_readers[KOLO_RANKS_MAX / 64]; /* see algo/tree.c */
 
     const void **sources; /* one a rank: inputs of a fold */

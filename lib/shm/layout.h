@@ -141,7 +141,7 @@ struct kolo_shared_signal {
     kolo_atomic_u64 recent[KOLO_RECENT_CALLS]; /* [c % KOLO_RECENT_CALLS]: what call c is, see comm/failure.h */
 };
 
-/* A cache line that carries its own sequence number, see algo/oneshot.c. Its owner writes it; all read it. */
+/* A cache line that carries its own sequence number, see algo/lines.h. Its owner writes it; all read it. */
 struct kolo_shared_line {
     _Alignas(64) kolo_atomic_u64 round; /* written after the payload */
     uint8_t payload[KOLO_LINE_PAYLOAD];
