@@ -16,9 +16,6 @@
 #include "comm/progress.h"
 #include "reduce/copy.h"
 
-/* Bytes of a slice that are reduced and handed out at once: they stay in the second cache meanwhile. */
-#define PIECE_BYTES ((size_t)128 << 10)
-
 static void show_places(kolo_comm *comm, const struct kolo_reduction *reduction) {
     const size_t bytes = reduction->count * reduction->kernel->element_bytes;
     struct kolo_shared_signal *signal = comm->signal;
@@ -73,7 +70,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     }
     comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
-    const size_t piece_count = (reduction->plan.stream ? KOLO_STAGE_BYTES : PIECE_BYTES) / element_bytes;
+    const size_t piece_count = KOLO_PIECE_BYTES / element_bytes;
     while (count > 0) {
         const size_t part = count < piece_count ? count : piece_count;
         reduce_piece(comm, reduction, part);

@@ -40,14 +40,14 @@ static struct place locate(const kolo_comm *comm, const struct kolo_reduction *r
     return place;
 }
 
-/* Hops 0 .. N-2: one partial slice into this rank's slot, which is written by copying, for the reason in mesh.c. */
+/* Hops 0 .. N-2: one partial slice into this rank's slot, which is written by copying, for the reason in copy.c. */
 static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
     const kolo_kernel *kernel = reduction->kernel;
     const struct place place = locate(comm, reduction, chunk, comm->rank + comm->size - hop);
     uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.partial_offset;
     const uint8_t *own = reduction->send + place.message_offset;
     const uint8_t *from = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk) + place.partial_offset;
-    const size_t piece_count = KOLO_STAGE_BYTES / kernel->acc_bytes;
+    const size_t piece_count = KOLO_PIECE_BYTES / kernel->acc_bytes;
     for (size_t done = 0; done < place.count; done += piece_count) {
         const size_t left = place.count - done, part = left < piece_count ? left : piece_count;
         const size_t at = done * kernel->acc_bytes;

@@ -23,12 +23,17 @@
  *   show:       each rank copies its input, but for its own slices of level 0, into its slot;
  *   reduce(l):  the owner of each slice of level l folds it from the slots of those ranks of the block's units that own
  *               the slice of the level below: at level 0 inputs, then partial results; at the top into results;
+ *   give(l):    it copies the slice's result back to where it read what it folded;
  *   collect(l): from the top down, for each slice that it owns of the level below, a rank copies the parts that others
- *               in its block own from their slots into its own and into `recv`; at level 0 into `recv` alone.
+ *               in its block own, which they gave back, out of its slot into `recv`.
  *
- * A slot holds inputs and, at the places of the owner's slices of level 0, which nobody reads as inputs, results;
- * behind that partial results. A partial result of level l takes the place of the one of level l - 1: of that part only
- * the owner itself was a reader. Who reads from a rank is read by it, at each level.
+ * give(top) belongs to reduce(top), and give(l - 1) to collect(l). So a place in a slot that others touch is a box
+ * between two ranks, of which the last to read is the next to write, for the reason in mesh.c.
+ *
+ * A slot holds inputs and, behind them, partial results. A partial result of level l takes the place of the one of
+ * level l - 1: of that part only the owner itself was a reader. Those bytes of the inputs' that are of the owner's own
+ * slices of level 0, which nobody reads, hold the results that it gives. Who reads from a rank is read by it, at each
+ * level.
  *
  * Stages are numbered show, reduce(0) .. reduce(top), collect(top) .. collect(0), and all but the last are published; a
  * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
@@ -220,6 +225,12 @@ static uint8_t *partial_at(const struct tree *tree, uint32_t rank, size_t chunk,
            span.first * kernel->acc_bytes;
 }
 
+/* Where in the slot of `rank` the owner of the part `span` of a slice of `level` finds what it folds, and leaves the
+ * result. */
+static uint8_t *box_at(const struct tree *tree, uint32_t rank, size_t chunk, uint32_t level, struct span span) {
+    return level == 0 ? element_at(tree, rank, chunk, span) : partial_at(tree, rank, chunk, span);
+}
+
 static int show(const struct tree *tree, size_t chunk) {
     kolo_comm *comm = tree->comm;
     const struct kolo_reduction *reduction = tree->reduction;
@@ -253,7 +264,7 @@ static int await_units(const struct tree *tree, size_t chunk, uint32_t level, ui
         int rc = await_stage(tree, rank, chunk, level);
         if (rc < 0)
             return rc;
-        comm->sources[unit] = level == 0 ? element_at(tree, rank, chunk, span) : partial_at(tree, rank, chunk, span);
+        comm->sources[unit] = box_at(tree, rank, chunk, level, span);
         if (rank == comm->rank && own)
             comm->sources[unit] = own;
     }
@@ -261,14 +272,14 @@ static int await_units(const struct tree *tree, size_t chunk, uint32_t level, ui
 }
 
 /* Folds `count` elements of comm->sources, which it uses up, into `slot` and, at the top, into `recv`: piece by piece,
- * since a slot is written by copying, for the reason in mesh.c. */
+ * since a slot is written by copying, for the reason in copy.c. */
 static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, uint8_t *recv, size_t count) {
     kolo_comm *comm = tree->comm;
     const kolo_kernel *kernel = tree->reduction->kernel;
     const bool is_top = level == tree->top, is_streamed = is_top && tree->reduction->plan.stream;
     const size_t source_bytes = level == 0 ? kernel->element_bytes : kernel->acc_bytes;
     const size_t result_bytes = is_top ? kernel->element_bytes : kernel->acc_bytes;
-    const size_t piece_count = KOLO_STAGE_BYTES / result_bytes;
+    const size_t piece_count = KOLO_PIECE_BYTES / result_bytes;
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
         uint8_t *result = is_top && !is_streamed ? recv : comm->stage;
@@ -280,6 +291,26 @@ static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, u
             comm->sources[unit] = (const uint8_t *)comm->sources[unit] + part * source_bytes;
         slot += part * result_bytes;
         recv += part * result_bytes;
+    }
+}
+
+/* Gives the results of the slices of `level` that this rank owns back to where reduce(level) read them. */
+static void give(const struct tree *tree, size_t chunk, uint32_t level) {
+    kolo_comm *comm = tree->comm;
+    const struct level *this = &tree->levels[level];
+    size_t first, count = kolo_chunk(tree->reduction, chunk, &first);
+    const uint32_t slices = tree->levels[level + 1].size;
+    for (uint32_t slice = own_slice(tree, level + 1, 0); slice < slices;
+         slice = own_slice(tree, level + 1, slice + 1)) {
+        const struct span span = locate(tree, level + 1, slice, count);
+        const size_t bytes = span.count * tree->reduction->kernel->element_bytes;
+        for (uint32_t unit = 0; unit < this->units; unit++) {
+            if (unit == this->unit)
+                continue;
+            const uint32_t rank = owner_in(tree, level, this->first + unit * this->size, slice);
+            kolo_copy(box_at(tree, rank, chunk, level, span), element_at(tree, comm->rank, chunk, span), bytes);
+            comm->stats.sent_bytes += bytes;
+        }
     }
 }
 
@@ -300,27 +331,29 @@ static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
             level == tree->top ? element_at(tree, comm->rank, chunk, span) : partial_at(tree, comm->rank, chunk, span);
         if (!is_folded(tree, level))
             fold_slots(tree, level, slot, reduction->recv + offset, span.count);
-        comm->stats.sent_bytes += span.count * (level == tree->top ? kernel->element_bytes : kernel->acc_bytes);
+        if (level < tree->top)
+            comm->stats.sent_bytes += span.count * kernel->acc_bytes;
         comm->stats.received_bytes +=
             span.count * (level == 0 ? kernel->element_bytes : kernel->acc_bytes) * (tree->levels[level].units - 1);
     }
+    if (level == tree->top)
+        give(tree, chunk, level);
     kolo_step_publish(comm, step_of(tree, chunk, level + 1));
     return 0;
 }
 
-/* Copies the results at `span` from the slot of `from` to where this rank and, above level 0, others look for them. */
-static void take(const struct tree *tree, size_t chunk, uint32_t level, uint32_t from, struct span span) {
+/* Copies the results at `span`, given back at `level`, to `recv` and, above level 0, to where they are given from. */
+static void take(const struct tree *tree, size_t chunk, uint32_t level, struct span span) {
     kolo_comm *comm = tree->comm;
     const struct kolo_reduction *reduction = tree->reduction;
     const size_t bytes = span.count * reduction->kernel->element_bytes;
-    const uint8_t *source = element_at(tree, from, chunk, span);
+    const uint8_t *source = box_at(tree, comm->rank, chunk, level, span);
     size_t first;
     kolo_chunk(reduction, chunk, &first);
     if (level > 0) {
-        uint8_t *slot = element_at(tree, comm->rank, chunk, span);
-        kolo_copy(slot, source, bytes);
-        comm->stats.sent_bytes += bytes;
-        source = slot;
+        uint8_t *result = element_at(tree, comm->rank, chunk, span);
+        kolo_copy(result, source, bytes);
+        source = result;
     }
     kolo_result_copy(reduction, first + span.first, source, span.count);
     comm->stats.received_bytes += bytes;
@@ -338,11 +371,13 @@ static int collect(const struct tree *tree, size_t chunk, uint32_t level) {
             if (rc < 0)
                 return rc;
             if (rank != tree->comm->rank)
-                take(tree, chunk, level, rank, locate(tree, level + 1, part, count));
+                take(tree, chunk, level, locate(tree, level + 1, part, count));
         }
     }
-    if (level > 0)
+    if (level > 0) {
+        give(tree, chunk, level - 1);
         kolo_step_publish(tree->comm, step_of(tree, chunk, stage));
+    }
     return 0;
 }
 

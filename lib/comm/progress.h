@@ -13,7 +13,9 @@
  * Whoever wants to write into its slot for ticket t first waits until all peers, or those that the algorithm names,
  * have reached the step at which they are done reading ticket t - KOLO_SLOTS: the algorithm that used it recorded that
  * step (kolo_slot_retire), and any step that a rank publishes after its last read will do, the first one of the next
- * ticket for instance. Since each rank publishes at least once a ticket, the step comes.
+ * ticket for instance. Since each rank publishes at least once a ticket, the step comes. By then all are done with that
+ * ticket in whatever slot: an algorithm may have ranks write into each other's slots too, once they know that their
+ * owners have claimed them (mesh, tree), or let two ranks swap theirs (oneshot).
  *
  * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
  * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
