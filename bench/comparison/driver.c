@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver_buffers.h"
 #include "driver_exchange.h"
@@ -478,7 +479,8 @@ static int open_out(driver *driver, const char *library) {
 }
 
 static int measure(driver *driver, const char *library) {
-    int status = driver_gate_open(&driver->gate, driver->options->gate_path, driver->rank, driver->ranks);
+    const int cpus = driver->options->cpus > 0 ? driver->options->cpus : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int status = driver_gate_open(&driver->gate, driver->options->gate_path, driver->rank, driver->ranks, cpus);
     if (status == 0)
         status = open_out(driver, library);
     if (status == 0)

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 enum {
-    SPINS = 200,             /* polls before the CPU is offered to others, among them the rank that is waited for */
+    /* Where each rank has a CPU: tens of microseconds, so that no rank is within the kernel, and late for the sample,
+     * when the last one comes, which has flushed its buffers. */
+    SPINS = 20000,
+    SPINS_CROWDED = 200,
     YIELDS_PER_CLOCK = 4096, /* reading the clock is for the deadline alone */
     PATIENCE_S = 300,        /* preparing and verifying the largest messages, many ranks to a core */
     LINE_BYTES = 128
@@ -32,8 +35,8 @@ struct driver_gate_shared {
     double samples_us[DRIVER_RANKS_MAX][DRIVER_SAMPLES_MAX];
 };
 
-int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks) {
-    *gate = (driver_gate){.rank = rank, .ranks = ranks};
+int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks, int cpus) {
+    *gate = (driver_gate){.rank = rank, .ranks = ranks, .spins = ranks <= cpus ? SPINS : SPINS_CROWDED};
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         fprintf(stderr, "driver: rank %d: cannot open the gate %s: %s\n", rank, path, strerror(errno));
@@ -66,7 +69,7 @@ static time_t now_s(void) {
 
 static int wait_for(driver_gate *gate, int peer) {
     _Atomic uint64_t *passes = &gate->shared->line[peer].passes;
-    for (int spin = 0; spin < SPINS; spin++)
+    for (int spin = 0; spin < gate->spins; spin++)
         if (atomic_load_explicit(passes, memory_order_acquire) >= gate->passes) /* pairs with driver_gate_pass */
             return 0;
     time_t deadline_s = now_s() + PATIENCE_S;

@@ -17,12 +17,13 @@ typedef struct driver_gate {
     struct driver_gate_shared *shared;
     int rank;
     int ranks;
+    int spins; /* polls before the CPU is offered to others, among them the rank that is waited for */
     uint64_t passes;
     uint64_t exchanges; /* how often they were measured (driver_exchange.h) */
 } driver_gate;
 
-/* Maps the file. Returns 0, or -1 after a line on stderr. */
-int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks);
+/* Maps the file; `cpus` are the ranks' in all. Returns 0, or -1 after a line on stderr. */
+int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks, int cpus);
 void driver_gate_close(driver_gate *gate);
 
 /* Waits for all ranks; *word becomes what rank 0 gave. Returns 0, or -1 after a line on stderr where a rank did not
