@@ -41,15 +41,21 @@ static inline size_t kolo_chunk(const struct kolo_reduction *reduction, size_t c
     return left < reduction->plan.chunk_count ? left : reduction->plan.chunk_count;
 }
 
-/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. */
+/* A rank that is done with a chunk goes on to show the third one after it. */
+#define KOLO_CHUNKS_AT_ONCE 3
+
+/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. Then
+ * the same place of the chunk that is shown next comes into the caches. */
 static inline void kolo_result_copy(const struct kolo_reduction *reduction, size_t first, const uint8_t *from,
                                     size_t count) {
     const size_t element_bytes = reduction->kernel->element_bytes;
+    const size_t next = first + KOLO_CHUNKS_AT_ONCE * reduction->plan.chunk_count;
     uint8_t *to = reduction->recv + first * element_bytes;
-    if (reduction->plan.stream)
-        kolo_copy_stream(to, from, count * element_bytes);
-    else
+    if (!reduction->plan.stream)
         kolo_copy(to, from, count * element_bytes);
+    else
+        kolo_copy_stream(to, from, count * element_bytes,
+                         next + count <= reduction->count ? reduction->send + next * element_bytes : NULL);
 }
 
 #endif

@@ -41,18 +41,18 @@ static bool find_buffers(kolo_comm *comm, const struct kolo_reduction *reduction
     return true;
 }
 
-/* Reduces `count` elements of comm->sources into comm->targets, and moves both on. */
-static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction, size_t count) {
+/* Reduces `count` of the `left` elements of comm->sources into comm->targets, and moves both on. */
+static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction, size_t count, size_t left) {
     const size_t bytes = count * reduction->kernel->element_bytes;
     const bool stream = reduction->plan.stream;
     uint8_t *result = stream ? comm->stage : comm->targets[comm->rank];
     reduction->kernel->fold(result, comm->sources, comm->size, count, comm->size);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
+        comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
         if (stream)
-            kolo_copy_stream(comm->targets[rank], result, bytes);
+            kolo_copy_stream(comm->targets[rank], result, bytes, left - count >= count ? comm->sources[rank] : NULL);
         else if (rank != comm->rank)
             kolo_copy(comm->targets[rank], result, bytes);
-        comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
         comm->targets[rank] += bytes;
     }
 }
@@ -73,7 +73,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     const size_t piece_count = KOLO_PIECE_BYTES / element_bytes;
     while (count > 0) {
         const size_t part = count < piece_count ? count : piece_count;
-        reduce_piece(comm, reduction, part);
+        reduce_piece(comm, reduction, part, count);
         count -= part;
     }
     if (reduction->plan.stream)

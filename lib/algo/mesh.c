@@ -70,10 +70,10 @@ static void fold(kolo_comm *comm, const struct kolo_reduction *reduction, uint8_
         uint8_t *result = is_streamed ? comm->stage : recv;
         kernel->fold(result, comm->sources, comm->size, part, comm->size);
         give_back(comm, result, bytes);
-        if (is_streamed)
-            kolo_copy_stream(recv, result, bytes);
         for (uint32_t rank = 0; rank < comm->size; rank++)
             comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
+        if (is_streamed)
+            kolo_copy_stream(recv, result, bytes, left - part >= part ? comm->sources[comm->rank] : NULL);
         recv += bytes;
     }
 }

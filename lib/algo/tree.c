@@ -37,9 +37,9 @@
  *
  * Stages are numbered show, reduce(0) .. reduce(top), collect(top) .. collect(0), and all but the last are published; a
  * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
- * period + s, the period such that CHUNKS_AT_ONCE chunks are under way, and in one tick the later chunk comes first.
- * Steps number all of that in this order (step_of), and nothing waits but for a smaller step: no deadlock. The slot of
- * chunk c is free at show(c + 3), which comes after collect(0) of c and before show(c + 4) claims it.
+ * period + s, the period such that KOLO_CHUNKS_AT_ONCE chunks are under way, and in one tick the later chunk comes
+ * first. Steps number all of that in this order (step_of), and nothing waits but for a smaller step: no deadlock. The
+ * slot of chunk c is free at show(c + 3), which comes after collect(0) of c and before show(c + 4) claims it.
  *
  * In place works: chunk c of `recv` is written after show(c) has copied what others reduce and reduce(0) has read what
  * this rank does. */
@@ -49,9 +49,9 @@
 #include "comm/progress.h"
 #include "reduce/copy.h"
 
-enum { CHUNKS_AT_ONCE = 3, LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
+enum { LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
 
-static_assert(CHUNKS_AT_ONCE < KOLO_SLOTS, "one slot is being given back");
+static_assert(KOLO_CHUNKS_AT_ONCE < KOLO_SLOTS, "one slot is being given back");
 
 struct level {
     uint32_t size;  /* ranks of a unit */
@@ -95,7 +95,7 @@ static struct tree make_tree(kolo_comm *comm, const struct kolo_reduction *reduc
         level->units = (ranks + level->size - 1) / level->size;
         level->unit = (comm->rank - first) / level->size;
     }
-    tree.period = (2 * tree.top + 3 + CHUNKS_AT_ONCE - 1) / CHUNKS_AT_ONCE;
+    tree.period = (2 * tree.top + 3 + KOLO_CHUNKS_AT_ONCE - 1) / KOLO_CHUNKS_AT_ONCE;
     return tree;
 }
 
@@ -207,7 +207,7 @@ static int run_lines(const struct tree *tree) {
 /* Slots. */
 
 static uint64_t step_of(const struct tree *tree, uint64_t chunk, uint32_t stage) {
-    return CHUNKS_AT_ONCE * (chunk * tree->period + stage) + stage / tree->period + 1;
+    return KOLO_CHUNKS_AT_ONCE * (chunk * tree->period + stage) + stage / tree->period + 1;
 }
 
 static int await_stage(const struct tree *tree, uint32_t peer, size_t chunk, uint32_t stage) {
@@ -286,7 +286,7 @@ static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, u
         fold_units(tree, level, result, part);
         kolo_copy(slot, result, part * result_bytes);
         if (is_streamed)
-            kolo_copy_stream(recv, result, part * result_bytes);
+            kolo_copy_stream(recv, result, part * result_bytes, NULL);
         for (uint32_t unit = 0; unit < tree->levels[level].units; unit++)
             comm->sources[unit] = (const uint8_t *)comm->sources[unit] + part * source_bytes;
         slot += part * result_bytes;
@@ -413,7 +413,7 @@ static int run_slots(const struct tree *tree) {
     const uint64_t steps = step_of(tree, chunks - 1, stages - 1), *readers = find_readers(tree);
     int rc = 0;
     for (uint64_t tick = 0; rc == 0 && tick < ticks; tick++)
-        for (uint32_t age = 0; rc == 0 && age < CHUNKS_AT_ONCE && age <= tick / tree->period; age++) {
+        for (uint32_t age = 0; rc == 0 && age < KOLO_CHUNKS_AT_ONCE && age <= tick / tree->period; age++) {
             const uint64_t chunk = tick / tree->period - age, stage = tick - chunk * tree->period;
             if (chunk >= chunks || stage >= stages)
                 continue;

@@ -6,8 +6,10 @@
  * size of the second cache on: measured on a Zen 5, 1 MiB of lines that a peer had read took it 136 us, and 24 us by
  * string instruction. Their start costs more than a few plain stores do.
  *
- * Non-temporal stores gather a line and write it to memory, past the caches. 16 bytes at a time or 64 made no
- * difference; prefetching the source did, by up to a fifth. */
+ * Non-temporal stores gather a line and write it to memory, past the caches; 16 bytes at a time or 64 made no
+ * difference. Memory can read meanwhile: bringing in what is needed next, line by line between the stores, lets an
+ * all-reduce of 16 and 64 MiB go from 2/3 to 4/5 of what memory allows (Zen 4); the same lines prefetched before the
+ * stores, or while others are read, make it slower. */
 #include "reduce/copy.h"
 
 #include <stdint.h>
@@ -34,8 +36,8 @@
 
 enum {
     LINE_BYTES = 64,
-    STREAM_BYTES_MIN = 4096, /* shorter copies gain nothing */
-    PREFETCH_BYTES = 4096,   /* how far ahead of the loads the source is prefetched */
+    STREAM_BYTES_MIN = 4096, /* shorter copies gain nothing; at least PREFETCH_BYTES */
+    PREFETCH_BYTES = 4096,   /* how far ahead of the loads the source is prefetched, where nothing else is */
     STRING_BYTES_MIN = 4096  /* where string instructions have caught up with plain stores */
 };
 
@@ -75,19 +77,22 @@ static inline void stream_line(unsigned char *to, const unsigned char *from) {
     _mm_stream_si128((__m128i *)to + 3, d);
 }
 
-void kolo_copy_stream(void *dst, const void *src, size_t bytes) {
+void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next) {
     if (bytes < STREAM_BYTES_MIN) {
         memcpy(dst, src, bytes);
         return;
     }
     unsigned char *to = dst;
-    const unsigned char *from = src;
+    const unsigned char *from = src, *ahead = next ? next : from + PREFETCH_BYTES;
+    const size_t ahead_bytes = next ? bytes : bytes - PREFETCH_BYTES;
     const size_t head = -(uintptr_t)dst % LINE_BYTES;
     memcpy(to, from, head);
     size_t at = head;
-    for (; bytes - at >= PREFETCH_BYTES + LINE_BYTES; at += LINE_BYTES) {
-        _mm_prefetch((const char *)from + at + PREFETCH_BYTES, _MM_HINT_T0);
+    for (; at + 2 * LINE_BYTES <= ahead_bytes; at += 2 * LINE_BYTES) {
+        _mm_prefetch((const char *)ahead + at, _MM_HINT_T0);
+        _mm_prefetch((const char *)ahead + at + LINE_BYTES, _MM_HINT_T0);
         stream_line(to + at, from + at);
+        stream_line(to + at + LINE_BYTES, from + at + LINE_BYTES);
     }
     for (; bytes - at >= LINE_BYTES; at += LINE_BYTES)
         stream_line(to + at, from + at);
@@ -102,7 +107,8 @@ static void copy_string(void *dst, const void *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
 
-void kolo_copy_stream(void *dst, const void *src, size_t bytes) {
+void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next) {
+    (void)next;
     memcpy(dst, src, bytes);
 }
 

@@ -9,8 +9,9 @@ void kolo_copy(void *dst, const void *src, size_t bytes);
 
 /* The destination is not read soon: it goes past the caches, which keep what they hold. This thread finds what it
  * wrote; for others nothing orders it before kolo_fence_stream (sync/fence.h), which comes once, after the last of many
- * pieces: with pieces of 16 KiB, waiting for each to reach memory would take a third of the time. */
-void kolo_copy_stream(void *dst, const void *src, size_t bytes);
+ * pieces: with pieces of 16 KiB, waiting for each to reach memory would take a third of the time. `next`, unless NULL,
+ * are as many bytes that this thread reads soon: they are brought into its caches meanwhile. */
+void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next);
 
 /* Finds out what this CPU is good at. Until it has been called, kolo_copy is memcpy; kolo_reducer_select calls it. Any
  * number of threads may call it, at any time. */

@@ -25,12 +25,22 @@ static guarded source_area, result_area;
 
 typedef void copy_fn(void *dst, const void *src, size_t bytes);
 
+static void stream(void *dst, const void *src, size_t bytes) {
+    kolo_copy_stream(dst, src, bytes, NULL);
+}
+
+/* Bringing in what is read next must not matter, whatever it is. */
+static void stream_and_fetch(void *dst, const void *src, size_t bytes) {
+    kolo_copy_stream(dst, src, bytes, dst);
+}
+
 static const struct {
     const char *name;
     copy_fn *copy;
 } copies[] = {
     {"kolo_copy", kolo_copy},
-    {"kolo_copy_stream", kolo_copy_stream},
+    {"kolo_copy_stream", stream},
+    {"kolo_copy_stream with next", stream_and_fetch},
 };
 
 /* Bytes that differ from their neighbours, so that none can take another's place unseen. */
