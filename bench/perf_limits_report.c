@@ -80,7 +80,7 @@ static int measure(session *session, unsigned pieces) {
 static int measure_and_show(session *session) {
     const perf_limits *limits = &session->limits;
     const curve_row rows[] = {
-        {PERF_PIECE_EXCHANGES, "exchanges", "Blocks between cores, all at once: write own, read another's",
+        {PERF_PIECE_EXCHANGES, "exchanges", "Blocks between cores, all at once: write one, read another's",
          &limits->exchanges},
         {PERF_PIECE_FETCH, "fetch", "Reading what another core has just written, all at once", &limits->fetch},
         {PERF_PIECE_COPY, "copy", "Private memory to private memory, all cores at once (memory out of place)",

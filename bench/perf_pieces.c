@@ -7,7 +7,8 @@
 
 #include "perf_rounds.h"
 
-enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10, BYPASS_BYTES_MIN = 16 << 10 };
+enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };
+enum { BYPASS_BYTES_MIN = 16 << 10, ANSWER_BYTES_MIN = 16 << 10 };
 enum { FETCH_BYTES_MIN = 64 << 10, FETCH_BYTES_MAX = 1 << 20, STREAM_BYTES_MIN = 4096 };
 enum { CHUNK_BYTES_MAX = 1 << 20 };
 
@@ -46,20 +47,26 @@ static void ping_pong_relaxing(perf_task *task) {
     ping_pong(task, true);
 }
 
-/* Each writes its own lines and reads its partner's, where every line tells by its own number that it has arrived. Two
- * sets in turn, as the slower partner may still be reading the set before. */
+/* Sends the lines at `out` with a new number, and waits until each line at `in` has arrived, which it tells by its own
+ * number. */
+static inline void send_and_await_lines(perf_task *task, char *out, const char *in, bool relaxes) {
+    for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
+        perf_word_store((_Atomic uint64_t *)(out + at), task->sequence);
+    for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
+        perf_word_await((const _Atomic uint64_t *)(in + at), task->sequence, relaxes);
+}
+
+static char *lines_of(const perf_task *task, int worker, size_t set) {
+    return task->shop->lines + ((size_t)worker * 2 + set) * PERF_LINEWISE_BYTES_MAX;
+}
+
+/* Each writes its own lines and reads its partner's. Two sets in turn, as the slower partner may still be reading the
+ * set before. */
 static inline void exchange_lines(perf_task *task, bool relaxes) {
-    char *lines = task->shop->lines;
-    size_t own = (size_t)task->worker->index * 2;
-    size_t partner = (size_t)task->partner * 2;
     for (int i = 0; i < task->repetitions; i++) {
         size_t set = ++task->sequence & 1;
-        char *out = lines + (own + set) * PERF_LINEWISE_BYTES_MAX;
-        const char *in = lines + (partner + set) * PERF_LINEWISE_BYTES_MAX;
-        for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-            perf_word_store((_Atomic uint64_t *)(out + at), task->sequence);
-        for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-            perf_word_await((const _Atomic uint64_t *)(in + at), task->sequence, relaxes);
+        send_and_await_lines(task, lines_of(task, task->worker->index, set), lines_of(task, task->partner, set),
+                             relaxes);
     }
 }
 
@@ -71,16 +78,61 @@ static void exchange_lines_relaxing(perf_task *task) {
     exchange_lines(task, true);
 }
 
-/* The faster of two kinds of work, of which `per_repetition` hops or exchanges make a repetition. */
-static perf_latency measure_both(perf_task *task, void (*polling)(perf_task *), void (*relaxing)(perf_task *),
-                                 int per_repetition) {
-    task->work = polling;
-    perf_task_time best = perf_rounds_take(task);
-    task->work = relaxing;
-    perf_task_time other = perf_rounds_take(task);
-    if (other.us < best.us)
-        best = other;
-    return (perf_latency){.ns = best.us * 1e3 / per_repetition, .min_ns = best.min_us * 1e3 / per_repetition};
+/* Where a modified line moves to its reader together with the right to change it, whoever comes back to lines of its
+ * own misses with every store. So here the two change hands: what a worker has read in one repetition it writes in the
+ * next. One set is enough, line by line as well as in blocks under one flag:
+ *
+ *   - in repetition k each of the pair writes one of two blocks and reads the other. Which one changes with k, so that
+ *     each writes in k + 1 what it has itself read in k, in its own program's order;
+ *   - it has read that only once the number k was there, so its partner, who wrote it in k, is done with that, and
+ *     touches it again in k + 1: to read it, once the number k + 1 is there;
+ *   - the partner may still be reading in k what the worker wrote in k. That is the other block, which the worker
+ *     only reads in k + 1, and only once the partner has written it: after reading it.
+ *
+ * Line by line, the same holds for each line, which brings its own number. */
+static int writes_block_of(const perf_task *task) {
+    return task->sequence & 1 ? task->partner : task->worker->index;
+}
+
+static int reads_block_of(const perf_task *task) {
+    return task->sequence & 1 ? task->worker->index : task->partner;
+}
+
+static inline void swap_lines(perf_task *task, bool relaxes) {
+    for (int i = 0; i < task->repetitions; i++) {
+        task->sequence++;
+        send_and_await_lines(task, lines_of(task, writes_block_of(task), 0), lines_of(task, reads_block_of(task), 0),
+                             relaxes);
+    }
+}
+
+static void swap_lines_polling(perf_task *task) {
+    swap_lines(task, false);
+}
+
+static void swap_lines_relaxing(perf_task *task) {
+    swap_lines(task, true);
+}
+
+static const struct {
+    const char *name;
+    void (*work)(perf_task *task);
+} line_ways[] = {
+    {"lines", exchange_lines_polling},
+    {"lines+relax", exchange_lines_relaxing},
+    {"swap+lines", swap_lines_polling},
+    {"swap+lines+relax", swap_lines_relaxing},
+};
+enum { LINE_WAYS = sizeof(line_ways) / sizeof(line_ways[0]) };
+
+/* Replaces *best by the latency of this kind of work, of which `per_repetition` hops or exchanges make a repetition,
+ * where that is less. */
+static void measure_latency_of(perf_task *task, void (*work)(perf_task *), int per_repetition, perf_latency *best) {
+    task->work = work;
+    perf_task_time time = perf_rounds_take(task);
+    perf_latency latency = {.ns = time.us * 1e3 / per_repetition, .min_ns = time.min_us * 1e3 / per_repetition};
+    if (best->ns == 0 || latency.ns < best->ns)
+        *best = latency;
 }
 
 static void measure_pair(perf_task *task, int other) {
@@ -92,8 +144,12 @@ static void measure_pair(perf_task *task, int other) {
 
     /* A pair's numbers have to agree, and to be above those of pairs before it; who stood by has not counted. */
     task->sequence = (uint64_t)other << 32;
-    perf_latency hop = measure_both(task, ping_pong_polling, ping_pong_relaxing, 2);
-    perf_latency exchange = measure_both(task, exchange_lines_polling, exchange_lines_relaxing, 1);
+    perf_latency hop = {0};
+    measure_latency_of(task, ping_pong_polling, 2, &hop);
+    measure_latency_of(task, ping_pong_relaxing, 2, &hop);
+    perf_latency exchange = {0};
+    for (int i = 0; i < LINE_WAYS; i++)
+        measure_latency_of(task, line_ways[i].work, 1, &exchange);
     if (own != 0)
         return;
     if (hop.ns > limits->hop.ns)
@@ -145,47 +201,118 @@ static char *block_of(const perf_task *task, int worker, size_t set) {
     return task->shop->blocks + ((size_t)worker * 2 + set) * task->shop->block_bytes_max;
 }
 
-static void exchange_blocks(perf_task *task) {
+/* Both have come to this number when this returns, and each sees what the other wrote before. */
+static void meet_partner(perf_task *task) {
     perf_word *flags = task->shop->flags;
-    int own = task->worker->index;
+    perf_word_store(&flags[task->worker->index].value, task->sequence);
+    perf_word_await(&flags[task->partner].value, task->sequence, true);
+}
+
+/* Each writes its own block; two sets in turn, as above. */
+static void exchange_blocks(perf_task *task) {
     uint64_t sum = 0;
     for (int i = 0; i < task->repetitions; i++) {
         size_t set = ++task->sequence & 1;
-        task->way.fill(block_of(task, own, set), task->sequence, task->bytes);
-        perf_word_store(&flags[own].value, task->sequence);
-        perf_word_await(&flags[task->partner].value, task->sequence, true);
+        task->way.fill(block_of(task, task->worker->index, set), task->sequence, task->bytes);
+        meet_partner(task);
         sum += task->way.read(block_of(task, task->partner, set), task->bytes);
     }
     read_sink = sum;
 }
 
-void perf_measure_exchanges(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    perf_curve *curve = &shop->limits.exchanges;
-    int neighbour = worker->index ^ 1;
+/* The blocks change hands: writes_block_of says why one set is enough. */
+static void swap_blocks(perf_task *task) {
+    uint64_t sum = 0;
+    for (int i = 0; i < task->repetitions; i++) {
+        task->sequence++;
+        task->way.fill(block_of(task, writes_block_of(task), 0), task->sequence, task->bytes);
+        meet_partner(task);
+        sum += task->way.read(block_of(task, reads_block_of(task), 0), task->bytes);
+    }
+    read_sink = sum;
+}
+
+/* Each sends a block there and back, once or more often: a part of its bytes goes out, and as many come back. The
+ * partner reads a part and writes its answer into the same lines, in one pass. So does the owner with an answer and the
+ * next part; only the first part is written, and the last answer read, in a pass of its own. Up to one meeting a block
+ * is touched by its owner alone, from there to the next by the partner alone, and so on in turn. The meetings of a
+ * repetition are an even number, so the next begins where the block is with its owner. */
+static void answer_blocks(perf_task *task, size_t journeys) {
+    char *own = block_of(task, task->worker->index, 0);
+    char *partners = block_of(task, task->partner, 0);
+    size_t part_bytes = task->bytes / 2 / journeys;
+    uint64_t sum = 0;
+    for (int i = 0; i < task->repetitions; i++) {
+        task->way.fill(own, task->sequence, part_bytes);
+        for (size_t journey = 1; journey <= journeys; journey++) {
+            task->sequence++;
+            meet_partner(task);
+            task->way.update(partners, part_bytes);
+            task->sequence++;
+            meet_partner(task);
+            if (journey < journeys)
+                task->way.update(own, part_bytes);
+        }
+        sum += task->way.read(own, part_bytes);
+    }
+    read_sink = sum;
+}
+
+static void answer_once(perf_task *task) {
+    answer_blocks(task, 1);
+}
+
+static void answer_twice(perf_task *task) {
+    answer_blocks(task, 2);
+}
+
+/* The ways of exchanging blocks that don't miss where they write: with plain stores, as the lines are at hand. */
+static const struct {
+    const char *name;
+    void (*work)(perf_task *task);
+    size_t bytes_min;
+} handing_ways[] = {
+    {"swap", swap_blocks, PERF_STREAM_BLOCK_BYTES},
+    {"answer", answer_once, ANSWER_BYTES_MIN},
+    {"answers", answer_twice, ANSWER_BYTES_MIN},
+};
+enum { HANDING_WAYS = sizeof(handing_ways) / sizeof(handing_ways[0]) };
+
+_Static_assert((int)ANSWER_BYTES_MIN / 4 % (int)PERF_STREAM_BLOCK_BYTES == 0, "parts are whole blocks of a stream");
+
+static void measure_exchange_point(perf_task *task, perf_curve *curve, int point) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
+    task->repetitions = clamp_repetitions(BATCH_BYTES, task->bytes, 100);
+    for (int i = 0; i < LINE_WAYS && task->bytes <= PERF_LINEWISE_BYTES_MAX; i++) {
+        task->work = line_ways[i].work;
+        perf_rounds_record(task, curve, point, perf_rounds_take(task), line_ways[i].name);
+    }
+    task->work = exchange_blocks;
+    for (int i = 0; i < ways_count && task->bytes >= PERF_STREAM_BLOCK_BYTES; i++) {
+        task->way = ways[i];
+        task->way.read = ways[0].read;
+        bool bypasses = strstr(task->way.name, "bypass") != NULL;
+        if (task->way.fill != NULL && (!bypasses || task->bytes >= BYPASS_BYTES_MIN))
+            perf_rounds_record(task, curve, point, perf_rounds_take(task), task->way.name);
+    }
+    task->way = ways[0];
+    for (int i = 0; i < HANDING_WAYS; i++) {
+        task->work = handing_ways[i].work;
+        if (task->bytes >= handing_ways[i].bytes_min)
+            perf_rounds_record(task, curve, point, perf_rounds_take(task), handing_ways[i].name);
+    }
+}
+
+void perf_measure_exchanges(perf_worker *worker, void *argument) {
+    perf_workshop *shop = argument;
+    int neighbour = worker->index ^ 1;
     perf_task task = {.shop = shop, .worker = worker};
     task.partner = neighbour < worker->team->workers ? neighbour : worker->index; /* the odd one: with itself */
     task.bytes = CACHE_LINE_BYTES;
     int point = 0;
     do {
-        task.repetitions = clamp_repetitions(BATCH_BYTES, task.bytes, 100);
-        if (task.bytes <= PERF_LINEWISE_BYTES_MAX) {
-            task.work = exchange_lines_polling;
-            perf_rounds_record(&task, curve, point, perf_rounds_take(&task), "lines");
-            task.work = exchange_lines_relaxing;
-            perf_rounds_record(&task, curve, point, perf_rounds_take(&task), "lines+relax");
-        }
-        task.work = exchange_blocks;
-        for (int i = 0; i < ways_count && task.bytes >= PERF_STREAM_BLOCK_BYTES; i++) {
-            task.way = ways[i];
-            task.way.read = ways[0].read;
-            bool bypasses = strstr(task.way.name, "bypass") != NULL;
-            if (task.way.fill != NULL && (!bypasses || task.bytes >= BYPASS_BYTES_MIN))
-                perf_rounds_record(&task, curve, point, perf_rounds_take(&task), task.way.name);
-        }
-        point++;
+        measure_exchange_point(&task, &shop->limits.exchanges, point++);
     } while (perf_point_next(&task.bytes, shop->request.exchange_bytes_max, shop->block_bytes_max));
 }
 
