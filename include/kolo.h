@@ -170,14 +170,31 @@ KOLO_API int kolo_comm_local_size(const kolo_comm *comm); /* ranks on this machi
 KOLO_API int kolo_comm_node(const kolo_comm *comm);       /* this machine's index, 0 .. nodes-1 */
 KOLO_API int kolo_comm_nodes(const kolo_comm *comm);      /* number of machines */
 
+/* How a rank came to be at fault. How a process ended is told by the kernel, from Linux 6.15 on for as long as a peer
+ * watches it, before that only until its parent has waited for it; else it is KOLO_CAUSE_ENDED. A rank that is a thread
+ * of the finder's process cannot be seen ending: its absence is found at the deadline. */
+typedef enum kolo_cause {
+    KOLO_CAUSE_NONE,     /* not broken */
+    KOLO_CAUSE_KILLED,   /* PEER_DEAD: by a signal, which is in `code` */
+    KOLO_CAUSE_EXITED,   /* PEER_DEAD: without kolo_comm_destroy; its exit status is in `code` */
+    KOLO_CAUSE_ENDED,    /* PEER_DEAD: in one of those ways; which is not known */
+    KOLO_CAUSE_LEFT,     /* PEER_DEAD: by kolo_comm_destroy, while it was still needed */
+    KOLO_CAUSE_STOPPED,  /* TIMEOUT: by SIGSTOP and the like, or a debugger */
+    KOLO_CAUSE_STALLED,  /* TIMEOUT: alive, as far as can be seen, and does not come */
+    KOLO_CAUSE_ABORTED,  /* ABORTED: it called kolo_comm_abort */
+    KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not what the others call */
+    KOLO_CAUSE_FAILED    /* SYSTEM */
+} kolo_cause;
+
 /* The failure that broke a communicator, the same on every rank. */
 typedef struct kolo_failure {
     int status;        /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */
     int rank;          /* the rank at fault, or that called abort */
     int reporter;      /* the rank that found it */
-    int code;          /* kolo_comm_abort's code; else 0 */
+    int code;          /* kolo_comm_abort's, or as `cause` says; else 0 */
     uint64_t call;     /* index of the reporter's call on this communicator, from 1; 0: outside a call */
     char message[384]; /* the same in words */
+    kolo_cause cause;
 } kolo_failure;
 
 /* Fills *failure; never blocks. KOLO_ERR_ARG: NULL argument. */

@@ -41,6 +41,11 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_TIMEOUT_MS] = {"KOLO_TIMEOUT_MS", "longest wait for a peer within a call, in ms", "300000"},
     [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS", "longest wait for all ranks at creation, in ms",
                                          "60000"},
+    [KOLO_VARIABLE_STALL_WARN_MS] =
+        {"KOLO_STALL_WARN_MS",
+         "wait within a call, in ms, after which KOLO_LOG=warn tells who is missing and what"
+         " it does, and again each time that doubles; 0: never",
+         "10000"},
     [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off"},
 };
 

@@ -22,6 +22,7 @@ typedef enum kolo_variable_index {
     KOLO_VARIABLE_SYSFS_ROOT,
     KOLO_VARIABLE_TIMEOUT_MS,
     KOLO_VARIABLE_CREATE_TIMEOUT_MS,
+    KOLO_VARIABLE_STALL_WARN_MS,
     KOLO_VARIABLE_LOG,
     KOLO_VARIABLES
 } kolo_variable_index;

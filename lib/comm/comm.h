@@ -23,6 +23,13 @@ struct kolo_token {
  * cache. Pieces of 16 KiB and more take 5 to 10 % longer, up to 20 in buffers of kolo_alloc. */
 #define KOLO_PIECE_BYTES 8192
 
+/* Warnings about long waits, see comm/standing.h. */
+struct kolo_stall {
+    int64_t warn_ns; /* of one wait, before the first; 0: never */
+    int64_t next_ns; /* of the wait last warned about */
+    uint64_t wait;   /* which one that was, as waiter.slept counts them */
+};
+
 struct kolo_comm {
     uint32_t rank;
     uint32_t size;
@@ -54,6 +61,7 @@ struct kolo_comm {
     size_t lines_bytes_end;               /* messages below it go straight to lines; 0: none does */
     kolo_waiter waiter;
     struct kolo_liveness liveness;
+    struct kolo_stall stall;
     kolo_log_level log_level;
     kolo_stats stats;
 };

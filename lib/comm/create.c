@@ -15,6 +15,7 @@
 #include "comm/failure.h"
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
+#include "shm/guard.h"
 
 /* Rank 0's part: the segment. */
 
@@ -57,12 +58,17 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     shared->segment_bytes = bytes;
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size));
 
+    struct stat found;
+    if (fstat(segment->fd, &found) < 0)
+        return kolo_fail_system(errno, "looking at the segment's file");
     struct kolo_job_header *header = job->header;
     header->segment_offset = segment->offset;
     header->segment_bytes = bytes;
     header->slot_bytes = settings->slot_bytes;
     header->segment_pid = (uint32_t)getpid();
     header->segment_fd = segment->offset ? -1 : segment->fd;
+    header->segment_device = (uint64_t)found.st_dev;
+    header->segment_inode = (uint64_t)found.st_ino;
     header->mapping = (uint64_t)(uintptr_t)mapping;
     kolo_fence_threads();
     kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
@@ -71,17 +77,31 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
 
 /* The others' part. */
 
-static int open_segment(struct kolo_segment *segment, const struct kolo_job *job, uint32_t pid, int32_t fd) {
-    if (fd < 0) {
+/* What rank 0 offers, as it was read once. */
+struct offer {
+    uint64_t offset, bytes, slot_bytes, mapping, device, inode;
+    uint32_t pid;
+    int32_t fd;
+};
+
+/* Opens what rank 0 offers. Its memfd has to be reached by way of its process, whose number may mean another one here
+ * or none: what is found there must be that very file. */
+static int open_segment(struct kolo_segment *segment, const struct kolo_job *job, const struct offer *offer) {
+    struct stat found;
+    if (offer->fd < 0) {
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
     char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%" PRId32, pid, fd);
-    segment->fd = open(path, O_RDWR | O_CLOEXEC);
-    return segment->fd < 0
-               ? kolo_fail_system(errno, "opening rank 0's memfd as %s (/dev/shm had no room: enlarge it)", path)
-               : 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%" PRId32, offer->pid, offer->fd);
+    segment->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (segment->fd >= 0 && fstat(segment->fd, &found) == 0 && (uint64_t)found.st_dev == offer->device &&
+        (uint64_t)found.st_ino == offer->inode)
+        return 0;
+    return kolo_fail_system(segment->fd < 0 ? errno : ESRCH,
+                            "rank %" PRIu32 ": opening rank 0's memfd as %s (/dev/shm had no room for the segment:"
+                            " enlarge it, or run all ranks in one pid namespace)",
+                            job->rank, path);
 }
 
 static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
@@ -94,11 +114,17 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
     }
     kolo_fence_threads();
     /* Copies first, then checks of the copies. */
-    const uint64_t offset = header->segment_offset, bytes = header->segment_bytes, slot_bytes = header->slot_bytes;
-    const uint32_t pid = header->segment_pid;
-    const uint64_t address = header->mapping;
+    const struct offer copy = {.offset = header->segment_offset,
+                               .bytes = header->segment_bytes,
+                               .slot_bytes = header->slot_bytes,
+                               .mapping = header->mapping,
+                               .device = header->segment_device,
+                               .inode = header->segment_inode,
+                               .pid = header->segment_pid,
+                               .fd = header->segment_fd};
+    const uint64_t offset = copy.offset, bytes = copy.bytes, slot_bytes = copy.slot_bytes;
     struct kolo_segment *segment = &comm->segment;
-    int rc = open_segment(segment, job, pid, header->segment_fd);
+    int rc = open_segment(segment, job, &copy);
     if (rc < 0)
         return rc;
     struct stat found;
@@ -111,8 +137,11 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
                          comm->rank, bytes, offset, slot_bytes);
     segment->offset = offset;
     /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. */
-    const bool same_process = pid == (uint32_t)getpid() && kolo_process_own_start() == header->creator_start;
-    void *mapping = (void *)(uintptr_t)address;
+    const uint64_t own_namespace = comm->liveness.own_namespace;
+    const bool same_process = copy.pid == (uint32_t)getpid() && own_namespace != 0 &&
+                              own_namespace == job->members[0].pid_namespace &&
+                              kolo_process_own_start() == job->members[0].start;
+    void *mapping = (void *)(uintptr_t)copy.mapping;
     if (!same_process)
         rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
     if (rc < 0)
@@ -125,11 +154,15 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
 
 /* Everyone's part. */
 
-static void introduce(kolo_comm *comm) {
+static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     self->pid = (uint32_t)getpid();
     self->start = kolo_process_own_start();
     self->membarrier = kolo_fence_register() == 0;
+    self->pid_namespace = comm->liveness.own_namespace;
+    self->guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
+    comm->liveness.guard_fd = comm->segment.fd;
+    comm->liveness.guard_place = kolo_guard_place(job->epoch, 0);
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
     kolo_segment_settle(&comm->segment, comm->rank);
@@ -217,7 +250,7 @@ static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job);
     if (rc < 0)
         return rc;
-    introduce(comm);
+    introduce(comm, job);
     rc = complete(comm, job, decide);
     if (rc < 0)
         return rc;
@@ -225,6 +258,7 @@ static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     comm->signal = &comm->segment.signals[comm->rank];
     comm->stats.segment_bytes = comm->segment.bytes;
     set_waiting(comm, job->settings->wait);
+    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
     return 0;
 }
 
@@ -257,6 +291,7 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kol
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
     comm->waiter.timeout_ns = settings->timeout_ns;
+    comm->stall.warn_ns = settings->stall_warn_ns;
     comm->reducer = kolo_reducer_select(settings->features);
     int rc = allocate_own(comm);
     if (rc == 0 && comm->size > 1) {

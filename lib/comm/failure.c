@@ -6,12 +6,31 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/standing.h"
 
-/* The published word: a mark, the negated status, the rank at fault and the reporter. */
+/* What was found. */
+struct finding {
+    int status;
+    uint32_t rank; /* at fault */
+    kolo_cause cause;
+    int detail; /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
+};
+
+/* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
+ * reporter (16). */
 #define PUBLISHED (UINT64_C(1) << 63)
 
-static uint64_t pack(int status, uint32_t rank, uint32_t reporter) {
-    return PUBLISHED | (uint64_t)-status << 32 | (uint64_t)rank << 16 | reporter;
+static uint64_t pack(const struct finding *finding, uint32_t reporter) {
+    return PUBLISHED | (uint64_t)(finding->detail & 0xff) << 48 | (uint64_t)finding->cause << 40 |
+           (uint64_t)-finding->status << 32 | (uint64_t)finding->rank << 16 | reporter;
+}
+
+static int detail_of(uint64_t word) {
+    return (int)(word >> 48 & 0xff);
+}
+
+static kolo_cause cause_of(uint64_t word) {
+    return (kolo_cause)(word >> 40 & 0xff);
 }
 
 static int status_of(uint64_t word) {
@@ -26,8 +45,7 @@ static uint32_t reporter_of(uint64_t word) {
     return word & 0xffff;
 }
 
-/* "allreduce of 1024 f32, sum" */
-static void describe_call(uint64_t call, char *text, size_t text_bytes) {
+void kolo_call_describe(uint64_t call, char *text, size_t text_bytes) {
     kolo_collective collective = (kolo_collective)((call >> 59) - 1);
     kolo_dtype dtype = (kolo_dtype)(call >> 54 & 31);
     kolo_op op = (kolo_op)(call >> 50 & 15);
@@ -50,15 +68,30 @@ static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
     return kolo_load_acquire(&comm->segment.signals[rank].recent[call % KOLO_RECENT_CALLS]);
 }
 
+/* "was killed by signal 9 (KILL)" */
+static void describe_end(kolo_cause cause, int detail, char *text, size_t text_bytes) {
+    const char *name = cause == KOLO_CAUSE_KILLED ? sigabbrev_np(detail) : NULL;
+    if (cause == KOLO_CAUSE_KILLED)
+        snprintf(text, text_bytes, "was killed by signal %d%s%s%s", detail, name ? " (SIG" : "", name ? name : "",
+                 name ? ")" : "");
+    else if (cause == KOLO_CAUSE_EXITED)
+        snprintf(text, text_bytes, "exited with status %d without kolo_comm_destroy", detail);
+    else if (cause == KOLO_CAUSE_LEFT)
+        snprintf(text, text_bytes, "has left the communicator");
+    else
+        snprintf(text, text_bytes, "has ended (the system does not tell how)");
+}
+
 static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *failure) {
     const struct kolo_shared_member *reporter = &comm->segment.members[reporter_of(word) % comm->size];
     const struct kolo_shared_member *culprit = &comm->segment.members[rank_of(word) % comm->size];
-    char where[64] = "between calls";
+    char where[64] = "between calls", end[80];
     memset(failure, 0, sizeof *failure);
     failure->status = status_of(word);
     failure->rank = (int)rank_of(word);
     failure->reporter = (int)reporter_of(word);
     failure->code = (int)reporter->failure_code;
+    failure->cause = cause_of(word);
     failure->call = reporter->failure_call;
     if (failure->call)
         snprintf(where, sizeof where, "in call %" PRIu64, failure->call);
@@ -66,20 +99,24 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
     const size_t bytes = sizeof failure->message;
     switch (failure->status) {
     case KOLO_ERR_PEER_DEAD:
-        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") %s; found by rank %d %s", failure->rank, culprit->pid,
-                 kolo_load_acquire(&culprit->state) == KOLO_MEMBER_DEPARTED ? "has left the communicator" : "has died",
+        failure->code = detail_of(word);
+        describe_end(failure->cause, failure->code, end, sizeof end);
+        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") %s; found by rank %d %s", failure->rank, culprit->pid, end,
                  failure->reporter, where);
         break;
     case KOLO_ERR_TIMEOUT:
-        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") did not come; rank %d waited for it %s until the deadline",
-                 failure->rank, culprit->pid, failure->reporter, where);
+        snprintf(text, bytes,
+                 "rank %d (pid %" PRIu32 ") did not come: it has begun %" PRIu64
+                 " calls and is %s; rank %d waited for it %s until the deadline",
+                 failure->rank, culprit->pid, reporter->failure_peer_calls,
+                 kolo_standing_activity((char)detail_of(word)), failure->reporter, where);
         break;
     case KOLO_ERR_MISMATCH: {
         char their_call[80], own_call[80];
         const uint64_t theirs = call_of(comm, (uint32_t)failure->rank, failure->call);
         const uint64_t own = call_of(comm, (uint32_t)failure->reporter, failure->call);
-        describe_call(theirs, their_call, sizeof their_call);
-        describe_call(own, own_call, sizeof own_call);
+        kolo_call_describe(theirs, their_call, sizeof their_call);
+        kolo_call_describe(own, own_call, sizeof own_call);
         snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
                  own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
         break;
@@ -108,16 +145,24 @@ static int adopt(kolo_comm *comm) {
     return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->rank, failure.message);
 }
 
-int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
+static int publish(kolo_comm *comm, const struct finding *finding, int64_t code) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     struct kolo_shared_header *header = comm->segment.header;
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
     if (kolo_load_acquire(&header->failure) == 0) {
         self->failure_code = code;
         self->failure_call = comm->calls;
-        kolo_compare_and_swap(&header->failure, 0, pack(status, rank, comm->rank));
+        self->failure_peer_calls = kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
+        kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
     }
     return adopt(comm);
+}
+
+int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
+    const kolo_cause cause = status == KOLO_ERR_ABORTED    ? KOLO_CAUSE_ABORTED
+                             : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
+                                                           : KOLO_CAUSE_FAILED;
+    return publish(comm, &(struct finding){status, rank, cause, 0}, code);
 }
 
 /* True if `peer` has begun the call of this rank's number, and it was another one. What it shows of that call cannot be
@@ -128,49 +173,35 @@ static bool differs(const kolo_comm *comm, uint32_t peer) {
            call_of(comm, peer, comm->calls) != comm->call;
 }
 
-/* The rank that has got least far: fewest calls, then fewest steps; `peer` among equals. Whoever waits at the deadline
- * may wait for one that waits itself. */
-static uint32_t furthest_behind(const kolo_comm *comm, uint32_t peer) {
-    const struct kolo_shared_signal *signals = comm->segment.signals;
-    uint32_t last = peer;
-    uint64_t last_calls = kolo_load_acquire(&signals[peer].calls);
-    uint64_t last_step = kolo_load_acquire(&signals[peer].progress);
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const uint64_t calls = kolo_load_acquire(&signals[rank].calls);
-        const uint64_t step = kolo_load_acquire(&signals[rank].progress);
-        if (calls < last_calls || (calls == last_calls && step < last_step))
-            last = rank, last_calls = calls, last_step = step;
-    }
-    return last;
-}
-
-/* What keeps `wait` from ending, and which rank is to blame. */
-static int find_cause(kolo_comm *comm, const struct kolo_wait *wait, uint32_t *culprit) {
+/* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
+static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_member *members = comm->segment.members;
-    *culprit = wait->peer;
     if (differs(comm, wait->peer))
-        return KOLO_ERR_MISMATCH;
+        return (struct finding){KOLO_ERR_MISMATCH, wait->peer, KOLO_CAUSE_MISMATCH, 0};
     kolo_liveness_look(&comm->liveness, members, comm->rank);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         bool departed = kolo_load_acquire(&members[rank].state) == KOLO_MEMBER_DEPARTED;
-        if ((comm->liveness.ended[rank] && !departed) || (departed && rank == wait->peer)) {
-            *culprit = rank;
-            return KOLO_ERR_PEER_DEAD;
-        }
+        const struct kolo_ending *ending = &comm->liveness.endings[rank];
+        if (departed && rank == wait->peer)
+            return (struct finding){KOLO_ERR_PEER_DEAD, rank, KOLO_CAUSE_LEFT, 0};
+        if (comm->liveness.ended[rank] && !departed)
+            return (struct finding){KOLO_ERR_PEER_DEAD, rank, ending->cause, ending->code};
     }
     if (wait->waited_ns < comm->waiter.timeout_ns)
-        return 0;
-    *culprit = furthest_behind(comm, wait->peer);
-    return KOLO_ERR_TIMEOUT;
+        return (struct finding){0};
+    const uint32_t late = kolo_standing_last(comm, wait->peer);
+    const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
+    return (struct finding){KOLO_ERR_TIMEOUT, late, activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
+                            activity};
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (kolo_load_acquire(&comm->segment.header->failure)) /* pairs with kolo_failure_publish */
         return adopt(comm);
-    uint32_t culprit;
-    int cause = find_cause(comm, wait, &culprit);
-    if (cause == 0 || kolo_wait_reached(wait))
-        return 0;
-    return kolo_failure_publish(comm, cause, culprit, 0);
+    const struct finding finding = find_cause(comm, wait);
+    if (finding.status && !kolo_wait_reached(wait))
+        return publish(comm, &finding, 0);
+    kolo_standing_warn(comm, wait);
+    return 0;
 }

@@ -3,12 +3,13 @@
  *
  * Who finds what, in kolo_failure_check on behalf of a rank that waits for `peer`:
  *   somebody's failure is published       -> it is this rank's result too
- *   a process has ended and not left      -> PEER_DEAD, that rank
+ *   a process has ended and not left      -> PEER_DEAD, that rank, and how it ended, where the system tells
  *   `peer` has left (destroyed) properly  -> PEER_DEAD, `peer`
  *   `peer` is in the call of the same number, and that is a different call -> MISMATCH, `peer`
- *   the deadline has passed               -> TIMEOUT, the rank that is furthest behind
- * It looks at the flag once more before it believes any but the first: what `peer` published before it died or left
- * still counts. */
+ *   the deadline has passed               -> TIMEOUT, the rank that is furthest behind, and whether it is stopped
+ * All of it is in one word, so that every rank tells the same: two that looked at the same death may have seen
+ * different things, since its parent may wait for it meanwhile. It looks at the flag once more before it believes any
+ * but the first: what `peer` published before it died or left still counts. */
 #ifndef KOLO_COMM_FAILURE_H
 #define KOLO_COMM_FAILURE_H
 
@@ -27,6 +28,9 @@ static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dty
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
  * the status of the published failure. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
+
+/* "allreduce of 1024 f32, sum", for a call in one word. */
+void kolo_call_describe(uint64_t call, char *text, size_t text_bytes);
 
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);

@@ -10,7 +10,7 @@
 
 #include "base/environment.h"
 #include "base/status.h"
-#include "comm/liveness.h"
+#include "comm/process.h"
 
 enum { JOB_PARTS = 4, ANCESTORS_MAX = 64 };
 

@@ -17,6 +17,7 @@
 #define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
 #define TIMEOUT_MS_DEFAULT 300000
 #define CREATE_MS_DEFAULT  60000
+#define STALL_MS_DEFAULT   10000
 
 static size_t whole_pages(size_t bytes) {
     return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
@@ -180,6 +181,8 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *op
     if (rc == 0)
         rc = resolve_time("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
                           CREATE_MS_DEFAULT, &settings->create_timeout_ns);
+    if (rc == 0)
+        rc = resolve_time("", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT, &settings->stall_warn_ns);
     if (rc == 0)
         rc = resolve_wait(settings);
     if (rc == 0)

@@ -21,6 +21,7 @@ struct kolo_settings {
     uint32_t tree_levels[KOLO_LEVELS_MAX]; /* see cpu/levels.h */
     int64_t timeout_ns;
     int64_t create_timeout_ns;
+    int64_t stall_warn_ns; /* 0: never */
 };
 
 /* Fills *settings. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the value. */

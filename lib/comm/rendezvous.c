@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/liveness.h"
+#include "shm/guard.h"
 
-#define SHM_DIRECTORY    "/dev/shm"
 #define VERSION          ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 #define PAUSE_NS_FIRST   20000
 #define PAUSE_NS_MAX     1000000
@@ -89,12 +89,24 @@ static int published_failure(const struct kolo_job *job) {
                      (uint32_t)(word & 0xffff), kolo_strerror(status));
 }
 
+static bool member_alive(const struct kolo_job *job, uint32_t rank) {
+    const struct kolo_job_member *member = &job->members[rank];
+    switch (kolo_liveness_reach(job->own_namespace, member->pid_namespace, member->guarded)) {
+    case KOLO_REACH_PID:
+        return kolo_process_alive(member->pid, member->start);
+    case KOLO_REACH_GUARD:
+        return kolo_guard_held(job->fd, kolo_guard_place(job->epoch, rank));
+    default:
+        return true;
+    }
+}
+
 static int look_at_members(struct kolo_job *job) {
     for (uint32_t rank = 0; rank < job->ranks; rank++) {
         const struct kolo_job_member *member = &job->members[rank];
         if (rank == job->rank || kolo_load_acquire(&member->epoch) < job->epoch) /* pairs with register_rank */
             continue;
-        if (!kolo_process_alive(member->pid, member->start)) {
+        if (!member_alive(job, rank)) {
             if (kolo_load_acquire(&job->header->complete) >= job->epoch) /* it ended after the creation had */
                 return 0;
             publish_failure(job, KOLO_ERR_PEER_DEAD, rank);
@@ -144,6 +156,8 @@ static int fill_file(struct kolo_job *job) {
     header->ranks = job->ranks;
     header->creator_pid = (uint32_t)getpid();
     header->creator_start = kolo_process_own_start();
+    header->creator_namespace = job->own_namespace;
+    header->creator_guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(1, 0));
     kolo_store_relaxed(&header->file_end, job->bytes);
     kolo_store_release(&header->magic, KOLO_JOB_MAGIC); /* pairs with check_header */
     return 0;
@@ -202,41 +216,59 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
                      job->rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777);
 }
 
-/* Reads who made the file behind fd: false where it holds no complete header. */
-static bool read_creator(int fd, uint32_t *pid, uint64_t *start) {
-    struct kolo_job_header header;
-    if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
-        return false;
-    *pid = header.creator_pid;
-    *start = header.creator_start;
-    return kolo_load_relaxed(&header.magic) == KOLO_JOB_MAGIC;
+bool kolo_job_header_read(int fd, struct kolo_job_header *header) {
+    return pread(fd, header, sizeof *header, 0) == (ssize_t)sizeof *header &&
+           kolo_load_relaxed(&header->magic) == KOLO_JOB_MAGIC;
 }
 
-/* Removes a name whose creator is dead. The lock on the file that it names makes removal and the look at the name one
- * step among those who would remove it, so that nobody removes the name of the file that replaces it. */
-static int remove_stale(struct kolo_job *job) {
+bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header) {
+    if (header->layout != KOLO_LAYOUT) /* of another version, which may say less */
+        return kolo_process_alive(header->creator_pid, header->creator_start);
+    switch (kolo_liveness_reach(own_namespace, header->creator_namespace, header->creator_guarded)) {
+    case KOLO_REACH_PID:
+        return kolo_process_alive(header->creator_pid, header->creator_start);
+    case KOLO_REACH_GUARD:
+        return kolo_guard_held(fd, kolo_guard_place(1, 0));
+    default:
+        return true;
+    }
+}
+
+int kolo_job_name_remove_of(const char *path, int fd) {
     struct stat found, named;
-    uint32_t pid;
-    uint64_t start;
+    int rc = 0;
+    do
+        rc = flock(fd, LOCK_EX);
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0 || fstat(fd, &found) < 0)
+        return -errno;
+    if (lstat(path, &named) < 0 || named.st_ino != found.st_ino || named.st_dev != found.st_dev)
+        return 0;
+    return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Removes a name whose creator is dead. */
+static int remove_stale(struct kolo_job *job) {
+    struct stat found;
+    struct kolo_job_header header;
     int fd, rc = open_name(job, &found, &fd);
     if (rc < 0 || fd < 0)
         return rc;
-    bool complete = read_creator(fd, &pid, &start);
-    if (complete && kolo_process_alive(pid, start))
+    if (kolo_job_header_read(fd, &header) && kolo_job_creator_alive(job->own_namespace, fd, &header))
         rc = kolo_fail(KOLO_ERR_MISMATCH,
                        "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",
-                       job->path, pid);
-    else if (flock(fd, LOCK_EX) == 0 && lstat(job->path, &named) == 0 && named.st_ino == found.st_ino &&
-             named.st_dev == found.st_dev)
-        unlink(job->path);
+                       job->path, header.creator_pid);
+    else if ((rc = kolo_job_name_remove_of(job->path, fd)) < 0)
+        rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone", job->path);
     close(fd);
     return rc;
 }
 
 static int create_named(struct kolo_job *job) {
-    job->fd = open(SHM_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    job->fd = open(KOLO_JOB_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (job->fd < 0)
-        return kolo_fail_system(errno, "rank 0: creating a file in " SHM_DIRECTORY " (kolorun does without)");
+        return kolo_fail_system(errno, "rank 0: creating a file in " KOLO_JOB_DIRECTORY " (kolorun does without)");
+    job->guarded = true;
     int rc = fill_file(job);
     for (int i = 0; rc == 0 && i < REPLACEMENTS_MAX; i++) {
         int linked = link_file(job);
@@ -255,12 +287,12 @@ static int create_named(struct kolo_job *job) {
 /* One attempt to open the name: 0 with job->fd < 0 where there is nothing to attach to yet. */
 static int try_attach_named(struct kolo_job *job) {
     struct stat found;
-    uint32_t pid;
-    uint64_t start;
+    struct kolo_job_header header;
     int rc = open_name(job, &found, &job->fd);
     if (rc < 0 || job->fd < 0)
         return rc;
-    if (read_creator(job->fd, &pid, &start) && !kolo_process_alive(pid, start)) {
+    job->guarded = true;
+    if (kolo_job_header_read(job->fd, &header) && !kolo_job_creator_alive(job->own_namespace, job->fd, &header)) {
         close(job->fd); /* rank 0 will replace it */
         job->fd = -1;
         return 0;
@@ -273,9 +305,17 @@ static int try_attach_named(struct kolo_job *job) {
 
 /* By descriptor. */
 
+/* By way of /proc each rank gets an open file description of its own, which locks need; a duplicate shares that of
+ * whoever started the ranks. */
 static int duplicate(struct kolo_job *job) {
     struct stat found;
-    job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", job->settings->shm_fd);
+    const bool regular = fstat(job->settings->shm_fd, &found) == 0 && S_ISREG(found.st_mode);
+    job->fd = regular ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    job->guarded = job->fd >= 0;
+    if (job->fd < 0)
+        job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
@@ -367,6 +407,8 @@ static int register_rank(struct kolo_job *job) {
     if (!taken) {
         self->pid = (uint32_t)getpid();
         self->start = kolo_process_own_start();
+        self->pid_namespace = job->own_namespace;
+        self->guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(job->epoch, job->rank));
         taken = !kolo_compare_and_swap(&self->epoch, epoch, epoch + 1); /* pairs with look_at_members */
     }
     if (taken)
@@ -383,9 +425,10 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
                              .rank = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};
     job->bytes = kolo_layout_job_bytes(job->ranks);
+    job->own_namespace = kolo_process_own_namespace();
     job->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
     if (settings->shm_fd < 0)
-        snprintf(job->path, sizeof job->path, SHM_DIRECTORY "/kolo-%u-%s", (unsigned)geteuid(), settings->place.job);
+        snprintf(job->path, sizeof job->path, KOLO_JOB_PATH "%s", (unsigned)geteuid(), settings->place.job);
     int rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
     if (rc == 0)
         rc = register_rank(job);

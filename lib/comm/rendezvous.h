@@ -17,6 +17,9 @@
 #include "comm/options.h"
 #include "shm/segment.h"
 
+#define KOLO_JOB_DIRECTORY "/dev/shm"
+#define KOLO_JOB_PATH      KOLO_JOB_DIRECTORY "/kolo-%u-" /* of a user's jobs, before the job's name */
+
 struct kolo_job {
     const struct kolo_settings *settings;
     uint32_t rank;
@@ -27,6 +30,8 @@ struct kolo_job {
     size_t bytes;
     char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
     bool linked;                         /* the name exists and is this rank's to remove */
+    bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
+    uint64_t own_namespace;              /* see comm/process.h */
     uint64_t epoch;
     int64_t deadline_ns;
     int64_t look_ns; /* when to look next whether the others live */
@@ -44,6 +49,17 @@ int kolo_job_fail(struct kolo_job *job, int status);
 
 /* KOLO_ERR_TIMEOUT with a message that lists the ranks that have not attached. */
 int kolo_job_timeout(const struct kolo_job *job);
+
+/* Reads the header of the file behind fd: false where it holds no complete one. */
+bool kolo_job_header_read(int fd, struct kolo_job_header *header);
+
+/* False if the process that made that file has ended; true too where nothing tells. */
+bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header);
+
+/* Removes the name `path` if it still names the file behind fd: 0 or a negative errno. A lock on the file makes the
+ * look and the removal one step among those who would remove it, so that nobody removes the name of the file that
+ * replaces it. */
+int kolo_job_name_remove_of(const char *path, int fd);
 
 /* Removes the name, if it is this rank's. */
 void kolo_job_unlink(struct kolo_job *job);

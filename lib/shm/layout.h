@@ -27,7 +27,7 @@
 
 #define KOLO_LINE_BYTES   128
 #define KOLO_PAGE_BYTES   4096
-#define KOLO_LAYOUT       2u                           /* changes with every change to this file */
+#define KOLO_LAYOUT       3u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
 #define KOLO_RECENT_CALLS 8                            /* calls that a rank shows; a power of two above KOLO_STAMPS */
@@ -48,16 +48,20 @@ struct kolo_job_header {
     uint32_t layout;                    /* KOLO_LAYOUT */
     uint32_t ranks;
     uint32_t creator_pid;
-    uint64_t creator_start; /* when that process started: tells it from a later one with the same pid */
+    uint64_t creator_start;     /* when that process started: tells it from a later one with the same pid */
+    uint64_t creator_namespace; /* in which that pid counts, see comm/process.h; 0: not known */
+    uint32_t creator_guarded;   /* 1: it has locked the byte of rank 0's first creation, see shm/guard.h */
 
     /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
     KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
     uint64_t segment_offset;
     uint64_t segment_bytes;
     uint64_t slot_bytes;
-    uint32_t segment_pid; /* with segment_fd: where to open it */
-    int32_t segment_fd;   /* -1: in this file; else a descriptor of process segment_pid */
-    uint64_t mapping;     /* address of rank 0's mapping, for ranks that are threads of the same process */
+    uint32_t segment_pid;    /* with segment_fd: where to open it */
+    int32_t segment_fd;      /* -1: in this file; else a descriptor of process segment_pid */
+    uint64_t mapping;        /* address of rank 0's mapping, for ranks that are threads of the same process */
+    uint64_t segment_device; /* with segment_fd: which file it must be */
+    uint64_t segment_inode;
 
     /* Rank 0 adds one when all ranks of a creation are attached. */
     KOLO_ALIGNED kolo_atomic_u64 complete;
@@ -73,8 +77,10 @@ struct kolo_job_header {
 struct kolo_job_member {
     KOLO_ALIGNED kolo_atomic_u64 epoch; /* creations that this rank has begun */
     kolo_atomic_u64 attached;           /* creations in which it has mapped and checked the segment */
-    uint64_t start;                     /* see creator_start */
+    uint64_t start;                     /* see creator_start, and so on */
+    uint64_t pid_namespace;
     uint32_t pid;
+    uint32_t guarded;
 };
 
 /* A segment. */
@@ -120,11 +126,14 @@ struct kolo_shared_member {
     KOLO_ALIGNED uint64_t start;
     uint32_t pid;
     uint32_t membarrier; /* 1: registered, see sync/fence.h */
-    kolo_cpu_set cpus;   /* its affinity at creation */
+    uint64_t pid_namespace;
+    uint32_t guarded;  /* 1: it has locked its byte, see shm/guard.h */
+    kolo_cpu_set cpus; /* its affinity at creation */
 
     KOLO_ALIGNED kolo_atomic_u64 state; /* KOLO_MEMBER_* */
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
     int64_t failure_code;
+    uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
 };
 
 /* How far a rank has got. Its owner writes it; all read it. */

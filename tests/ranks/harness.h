@@ -36,7 +36,7 @@ struct team {
     int64_t timeout_ms;  /* 0: long enough for any machine */
     bool by_descriptor;  /* the ranks meet through an inherited memfd, not by name */
     bool creates_itself; /* `run` begins without a communicator */
-    int victim;          /* 1 + the rank that may end by SIGKILL; 0: none */
+    int victim;          /* 1 + the rank that may end in any way; 0: none */
     void (*run)(struct rank *rank);
     const void *argument;                                          /* for run */
     void (*meanwhile)(const struct team *team, const pid_t *pids); /* in the parent of processes; may be NULL */

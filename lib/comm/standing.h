@@ -1,0 +1,17 @@
+/* Where the ranks stand, in words: for warnings about long waits and for deadlines. */
+#ifndef KOLO_COMM_STANDING_H
+#define KOLO_COMM_STANDING_H
+
+#include "comm/comm.h"
+
+/* The rank, other than this one, that has got least far: fewest calls, then fewest steps; `peer` among equals. Whoever
+ * waits for long may wait for one that waits itself. */
+uint32_t kolo_standing_last(const kolo_comm *comm, uint32_t peer);
+
+/* "stopped (by a signal such as SIGSTOP, or a debugger)", for what kolo_process_activity says. */
+const char *kolo_standing_activity(char activity);
+
+/* Warns in the log if `wait` has lasted for long: once, then each time that it has doubled. */
+void kolo_standing_warn(kolo_comm *comm, const struct kolo_wait *wait);
+
+#endif
