@@ -294,6 +294,24 @@ typedef struct kolo_plan {
 KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
                              kolo_op op);
 
+/* A name of this user's in /dev/shm by which the ranks of a job meet. It goes as soon as all have come; where rank 0
+ * was killed before that it stays, until a job of the same name replaces it or kolo_job_name_remove removes it. */
+typedef struct kolo_job_name {
+    size_t job_name_bytes; /* sizeof(kolo_job_name); set by the caller */
+    char path[256];
+    uint32_t pid;  /* of rank 0, in its pid namespace; 0: what bears the name is no job file */
+    int stale;     /* 1: rank 0 is gone, or there is none; 0: it lives, or nothing tells */
+    int64_t age_s; /* since the file got the name, in seconds */
+} kolo_job_name;
+
+/* The name at `index`, from 0, in no order. KOLO_ERR_ARG: past the last one, or NULL, or a wrong job_name_bytes.
+ * KOLO_ERR_SYSTEM: /dev/shm cannot be read. */
+KOLO_API int kolo_job_name_get(size_t index, kolo_job_name *name);
+
+/* Removes a stale name. KOLO_ERR_STATE: its rank 0 lives, or nothing tells. KOLO_ERR_ARG: not such a name.
+ * KOLO_ERR_SYSTEM: it cannot be removed. */
+KOLO_API int kolo_job_name_remove(const char *path);
+
 /* One environment variable that kolo reads. */
 typedef struct kolo_variable {
     const char *name;          /* "KOLO_RANK" */

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "info_stale.h"
 #include "kolo.h"
 
 #include <errno.h>
@@ -24,6 +25,8 @@ enum {
 typedef struct settings {
     int ranks; /* 0: as many as there are CPUs allowed */
     bool env_only;
+    bool stale_only;
+    bool remove;
     bool json;
 } settings;
 
@@ -245,11 +248,14 @@ static void print_help(void) {
          "\n"
          "  --ranks N   show the plan for N ranks (default: as many as CPUs are allowed)\n"
          "  --env       show every environment variable that kolo reads, and nothing else\n"
+         "  --stale     show names of jobs in /dev/shm: being created, or left by a killed one; and nothing else\n"
+         "  --remove    with --stale: remove it, unless its creator lives\n"
          "  --json      print one JSON object\n"
          "  --version   print the version\n"
          "  --help      print this\n"
          "\n"
-         "Exit status: 0; 1 where the machine or the plan cannot be read; 2 for a wrong option.\n"
+         "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 for "
+         "a wrong option.\n"
          "\n"
          "example: kolo-info --ranks 8 --json | python3 -m json.tool");
 }
@@ -267,8 +273,10 @@ static int parse_ranks(const char *text) {
 
 static settings parse_arguments(int argc, char **argv) {
     static const struct option options[] = {
-        {"ranks", required_argument, NULL, 'r'}, {"env", no_argument, NULL, 'e'},  {"json", no_argument, NULL, 'j'},
-        {"version", no_argument, NULL, 'v'},     {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"ranks", required_argument, NULL, 'r'}, {"env", no_argument, NULL, 'e'},
+        {"json", no_argument, NULL, 'j'},        {"stale", no_argument, NULL, 's'},
+        {"remove", no_argument, NULL, 'd'},      {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     settings chosen = {0};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
@@ -277,6 +285,12 @@ static settings parse_arguments(int argc, char **argv) {
             break;
         case 'e':
             chosen.env_only = true;
+            break;
+        case 's':
+            chosen.stale_only = true;
+            break;
+        case 'd':
+            chosen.remove = true;
             break;
         case 'j':
             chosen.json = true;
@@ -294,6 +308,10 @@ static settings parse_arguments(int argc, char **argv) {
     }
     if (optind < argc) {
         fprintf(stderr, "kolo-info: unexpected argument %s; see kolo-info --help\n", argv[optind]);
+        exit(EXIT_USAGE);
+    }
+    if (chosen.remove && !chosen.stale_only) {
+        fputs("kolo-info: --remove goes with --stale; see kolo-info --help\n", stderr);
         exit(EXIT_USAGE);
     }
     return chosen;
@@ -342,6 +360,8 @@ static void print_json(const report *seen) {
 int main(int argc, char **argv) {
     settings chosen = parse_arguments(argc, argv);
     report seen;
+    if (chosen.stale_only)
+        return info_stale_print(chosen.json, chosen.remove) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!chosen.env_only && gather(&seen, chosen.ranks) < 0)
         return EXIT_FAILURE;
 

@@ -21,23 +21,26 @@ static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size
 
 /* Rank 0 makes the file, and every rank gets a descriptor of it, or all fail. */
 static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
-    uint64_t words[3] = {0}, rank0[3]; /* a status, a pid, a descriptor */
+    struct kolo_region_name name = {0};
+    uint64_t words[1 + sizeof name / sizeof(uint64_t)] = {0},
+                                     rank0[sizeof words / sizeof *words]; /* a status, a name */
     int rc = 0;
     *fd = -1;
     if (comm->rank == 0) {
         *fd = rc = kolo_region_create(part_bytes, comm->size);
+        rc = rc < 0 ? rc : kolo_region_tell(rc, &name);
         words[0] = rc < 0 ? (uint64_t)-rc : 0;
-        words[1] = (uint64_t)getpid();
-        words[2] = rc < 0 ? 0 : (uint64_t)rc;
+        memcpy(&words[1], &name, sizeof name);
     }
-    const int exchanged = exchange(comm, words, rank0, 3);
+    const int exchanged = exchange(comm, words, rank0, sizeof words / sizeof *words);
     if (exchanged < 0 || rc < 0)
         return exchanged < 0 ? exchanged : rc;
     if (rank0[0])
         return kolo_fail(-(int)rank0[0], "rank %" PRIu32 ": kolo_alloc failed on rank 0: %s; see that rank's message",
                          comm->rank, kolo_strerror(-(int)rank0[0]));
+    memcpy(&name, &rank0[1], sizeof name);
     if (comm->rank != 0)
-        *fd = kolo_region_open((uint32_t)rank0[1], (int)rank0[2]);
+        *fd = kolo_region_open(&name);
     return 0;
 }
 
@@ -67,9 +70,8 @@ static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
     if (comm->size > 1)
         kolo_call_begin(comm, KOLO_ALLOC, KOLO_U8, KOLO_SUM, 0, bytes);
     int rc = open_file(comm, part_bytes, &fd);
-    if (rc < 0)
-        return rc;
-    rc = map_file(comm, fd, part_bytes, &region);
+    if (rc == 0)
+        rc = map_file(comm, fd, part_bytes, &region);
     if (fd >= 0)
         close(fd);
     if (rc < 0)

@@ -1,8 +1,10 @@
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { MESSAGE_BYTES = 1024 };
 
@@ -29,7 +31,11 @@ int kolo_fail_system(int errno_value, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    char reason[128];
-    snprintf(message, sizeof message, "%s: %s", text, strerror_r(errno_value, reason, sizeof reason));
+    char reason[128], limit[96] = "";
+    struct rlimit files;
+    if (errno_value == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
+        snprintf(limit, sizeof limit, ": this process may open %llu: raise it (ulimit -n)",
+                 (unsigned long long)files.rlim_cur);
+    snprintf(message, sizeof message, "%s: %s%s", text, strerror_r(errno_value, reason, sizeof reason), limit);
     return KOLO_ERR_SYSTEM;
 }

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -101,6 +102,18 @@ static bool member_alive(const struct kolo_job *job, uint32_t rank) {
     }
 }
 
+/* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */
+static int check_name(const struct kolo_job *job) {
+    struct stat found;
+    if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
+        return 0;
+    return kolo_fail(
+        KOLO_ERR_SYSTEM,
+        "rank 0: %s was removed while ranks were still to come; systemd does so when its user logs out: set"
+        " RemoveIPC=no in logind.conf, or start the ranks with kolorun, which does without a name",
+        job->path);
+}
+
 static int look_at_members(struct kolo_job *job) {
     for (uint32_t rank = 0; rank < job->ranks; rank++) {
         const struct kolo_job_member *member = &job->members[rank];
@@ -121,7 +134,9 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     int rc = job->header ? published_failure(job) : 0;
     if (rc == 0 && job->header && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_INTERVAL_NS;
-        rc = look_at_members(job);
+        rc = check_name(job);
+        if (rc == 0)
+            rc = look_at_members(job);
     }
     if (rc == 0 && now_ns >= job->deadline_ns)
         rc = kolo_job_timeout(job);
@@ -264,6 +279,18 @@ static int remove_stale(struct kolo_job *job) {
     return rc;
 }
 
+/* A directory in which no name can be made is the same to all ranks, so that none need wait for rank 0. */
+static int check_directory(const struct kolo_job *job) {
+    struct statvfs mount;
+    const int error = statvfs(KOLO_JOB_DIRECTORY, &mount) < 0 ? errno : mount.f_flag & ST_RDONLY ? EROFS : 0;
+    return error == 0 ? 0
+                      : kolo_fail_system(error,
+                                         "rank %" PRIu32 ": ranks meet by a name in " KOLO_JOB_DIRECTORY
+                                         ": mount a tmpfs there (mount -t tmpfs -o mode=1777 tmpfs " KOLO_JOB_DIRECTORY
+                                         "), or start them with kolorun, which does without",
+                                         job->rank);
+}
+
 static int create_named(struct kolo_job *job) {
     job->fd = open(KOLO_JOB_DIRECTORY, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (job->fd < 0)
@@ -316,6 +343,9 @@ static int duplicate(struct kolo_job *job) {
     job->guarded = job->fd >= 0;
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
+    if (job->fd < 0 && errno != EBADF)
+        return kolo_fail_system(errno, "rank %" PRIu32 ": duplicating descriptor KOLO_SHM_FD=%d", job->rank,
+                                job->settings->shm_fd);
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
@@ -429,7 +459,9 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
     job->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
     if (settings->shm_fd < 0)
         snprintf(job->path, sizeof job->path, KOLO_JOB_PATH "%s", (unsigned)geteuid(), settings->place.job);
-    int rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
+    int rc = job->path[0] ? check_directory(job) : 0;
+    if (rc == 0)
+        rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
     if (rc == 0)
         rc = register_rank(job);
     return rc < 0 ? kolo_job_fail(job, rc) : 0;

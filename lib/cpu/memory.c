@@ -22,13 +22,15 @@ static int64_t read_key(const char *path, const char *key) {
 }
 
 /* What a limit leaves, pages that the group can drop counted as free. At least 1, since 0 means no limit. */
-static uint64_t left_of(int64_t limit_bytes, int64_t used_bytes, const char *directory, const char *dropped_key) {
+static uint64_t left_of(int64_t limit_bytes, int64_t used_bytes, const char *directory,
+                        const char *const dropped_keys[2]) {
     char path[4096 + 64];
     snprintf(path, sizeof path, "%s/memory.stat", directory);
-    const int64_t dropped_bytes = read_key(path, dropped_key);
     int64_t left_bytes = limit_bytes - used_bytes;
-    if (dropped_bytes > 0)
-        left_bytes += dropped_bytes;
+    for (int i = 0; i < 2; i++) {
+        const int64_t dropped_bytes = read_key(path, dropped_keys[i]);
+        left_bytes += dropped_bytes > 0 ? dropped_bytes : 0;
+    }
     return left_bytes > 1 ? (uint64_t)left_bytes : 1;
 }
 
@@ -37,7 +39,7 @@ static uint64_t left_v2(const char *directory) {
     if (!kolo_cgroup_read(directory, "memory.max", &limit_bytes, &ignored) ||
         !kolo_cgroup_read(directory, "memory.current", &used_bytes, &ignored))
         return 0;
-    return left_of(limit_bytes, used_bytes, directory, "inactive_file ");
+    return left_of(limit_bytes, used_bytes, directory, (const char *const[]){"inactive_file ", "active_file "});
 }
 
 static uint64_t left_v1(const char *directory) {
@@ -45,7 +47,8 @@ static uint64_t left_v1(const char *directory) {
     if (!kolo_cgroup_read(directory, "memory.limit_in_bytes", &limit_bytes, &ignored) ||
         !kolo_cgroup_read(directory, "memory.usage_in_bytes", &used_bytes, &ignored))
         return 0;
-    return left_of(limit_bytes, used_bytes, directory, "total_inactive_file ");
+    return left_of(limit_bytes, used_bytes, directory,
+                   (const char *const[]){"total_inactive_file ", "total_active_file "});
 }
 
 uint64_t kolo_memory_available(void) {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -47,6 +49,12 @@ static int create_huge(size_t bytes) {
 
 int kolo_region_create(size_t part_bytes, uint32_t parts) {
     const size_t bytes = part_bytes * parts;
+    struct rlimit file; /* beyond which sizing it would end the process with SIGXFSZ */
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && bytes > file.rlim_cur)
+        return kolo_fail(KOLO_ERR_NO_SPACE,
+                         "kolo_alloc: a file of %zu bytes needed, and this process may write %llu: raise that limit "
+                         "(ulimit -f)",
+                         bytes, (unsigned long long)file.rlim_cur);
     int fd = part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
     if (fd >= 0)
         return fd;
@@ -58,7 +66,7 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
                          part_bytes, parts, bytes, available_bytes);
     fd = memfd_create("kolo-alloc", MFD_CLOEXEC);
     if (fd < 0)
-        return kolo_fail_system(errno, "creating a memfd");
+        return kolo_fail_system(errno, "kolo_alloc: creating a memfd");
     if (ftruncate(fd, (off_t)bytes) < 0) {
         const int rc = kolo_fail_system(errno, "kolo_alloc: sizing a memfd to %zu bytes", bytes);
         close(fd);
@@ -67,11 +75,29 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
     return fd;
 }
 
-int kolo_region_open(uint32_t pid, int fd) {
+int kolo_region_tell(int fd, struct kolo_region_name *name) {
+    struct stat found;
+    if (fstat(fd, &found) < 0)
+        return kolo_fail_system(errno, "kolo_alloc: looking at a memfd");
+    *name = (struct kolo_region_name){(uint64_t)getpid(), (uint64_t)fd, found.st_dev, found.st_ino};
+    return 0;
+}
+
+int kolo_region_open(const struct kolo_region_name *name) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%d", pid, fd);
-    const int own_fd = open(path, O_RDWR | O_CLOEXEC);
-    return own_fd < 0 ? kolo_fail_system(errno, "kolo_alloc: opening rank 0's memory as %s", path) : own_fd;
+    struct stat found;
+    snprintf(path, sizeof path, "/proc/%" PRIu64 "/fd/%" PRIu64, name->pid, name->fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int error = fd < 0 ? errno : ESRCH;
+    if (fd >= 0 && fstat(fd, &found) == 0 && found.st_dev == name->device && found.st_ino == name->inode)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return kolo_fail_system(
+        error,
+        "kolo_alloc: opening rank 0's memory as %s, which takes /proc and one pid namespace for all "
+        "ranks",
+        path);
 }
 
 /* The owner is the first to touch its part, so that the pages come from its own node. */
@@ -93,7 +119,9 @@ int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint3
     const size_t bytes = part_bytes * parts;
     uint8_t *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED && errno == ENOMEM)
-        return kolo_fail(KOLO_ERR_NO_SPACE, "kolo_alloc: no address space for %zu bytes", bytes);
+        return kolo_fail(KOLO_ERR_NO_SPACE,
+                         "kolo_alloc: no address space for %zu bytes: ask for less, or raise its limit (ulimit -v)",
+                         bytes);
     if (base == MAP_FAILED)
         return kolo_fail_system(errno, "kolo_alloc: mapping %zu bytes", bytes);
     if (part_bytes % HUGE_PAGE_BYTES == 0)

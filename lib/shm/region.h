@@ -12,6 +12,11 @@ struct kolo_region {
     uint32_t parts;
 };
 
+/* Where another process finds the file, and how it knows that it has found that one. */
+struct kolo_region_name {
+    uint64_t pid, fd, device, inode;
+};
+
 /* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 
@@ -19,8 +24,12 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
  * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
 int kolo_region_create(size_t part_bytes, uint32_t parts);
 
-/* Opens the file that process `pid` has as descriptor `fd`, for the caller to close. KOLO_ERR_SYSTEM. */
-int kolo_region_open(uint32_t pid, int fd);
+/* Fills in the name of this process's file behind `fd`. KOLO_ERR_SYSTEM. */
+int kolo_region_tell(int fd, struct kolo_region_name *name);
+
+/* Opens the file of that name, for the caller to close. KOLO_ERR_SYSTEM: it cannot be reached, as from another pid
+ * namespace, where the pid is another process's or nobody's. */
+int kolo_region_open(const struct kolo_region_name *name);
 
 /* Maps all parts and fills part `own` with zeroed pages near the calling thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM,
  * with nothing left mapped. */

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "cpu/memory.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -16,7 +18,29 @@
 
 enum { INTERRUPTIONS_MAX = 1000 };
 
+/* Limits that the kernel would enforce with a signal (SIGXFSZ, or a SIGKILL for want of memory) instead of an error. */
+static int check_limits(uint64_t end, size_t bytes) {
+    struct rlimit file;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && end > file.rlim_cur)
+        return kolo_fail(
+            KOLO_ERR_NO_SPACE,
+            "shared memory: a file of %llu bytes needed, and this process may write %llu: raise that limit "
+            "(ulimit -f), or set KOLO_SLOT_BYTES lower",
+            (unsigned long long)end, (unsigned long long)file.rlim_cur);
+    const uint64_t available_bytes = kolo_memory_available();
+    if (bytes > available_bytes)
+        return kolo_fail(
+            KOLO_ERR_NO_SPACE,
+            "shared memory: %zu bytes needed, and memory has %llu left: raise its limit (of the container or "
+            "control group), or set KOLO_SLOT_BYTES lower",
+            bytes, (unsigned long long)available_bytes);
+    return 0;
+}
+
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
+    const int limited = check_limits(offset + bytes, bytes);
+    if (limited < 0)
+        return limited;
     int rc = EINTR;
     for (int i = 0; rc == EINTR && i < INTERRUPTIONS_MAX; i++)
         rc = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
@@ -34,6 +58,14 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
 
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
     void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    struct rlimit space;
+    if (mapping == MAP_FAILED && errno == ENOMEM && getrlimit(RLIMIT_AS, &space) == 0 &&
+        space.rlim_cur != RLIM_INFINITY)
+        return kolo_fail(
+            KOLO_ERR_NO_SPACE,
+            "mapping shared memory: %zu bytes of address space needed beyond what is in use, and this process "
+            "may use %llu in all: raise that limit (ulimit -v), or set KOLO_SLOT_BYTES lower",
+            bytes, (unsigned long long)space.rlim_cur);
     if (mapping == MAP_FAILED)
         return kolo_fail_system(errno, "mapping %zu bytes of shared memory", bytes);
     *address = mapping;

@@ -19,10 +19,10 @@ struct kolo_segment {
 };
 
 /* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access can find memory missing.
- * KOLO_ERR_NO_SPACE (message set: need and limit), KOLO_ERR_SYSTEM. */
+ * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
-/* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_SYSTEM. */
+/* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
 /* Fills the view over a mapping. */

@@ -1,0 +1,80 @@
+/* The names that jobs have in /dev/shm while they are created, for tools. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "comm/process.h"
+#include "comm/rendezvous.h"
+
+/* Opens what bears the name, if it is this user's own. Never waits, as for a pipe. */
+static int open_own(const char *path, struct stat *found) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid())
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void describe(int fd, const struct stat *found, kolo_job_name *name) {
+    struct kolo_job_header header;
+    struct timespec now;
+    const bool complete = kolo_job_header_read(fd, &header);
+    clock_gettime(CLOCK_REALTIME, &now);
+    name->pid = complete ? header.creator_pid : 0;
+    name->stale = !complete || !kolo_job_creator_alive(kolo_process_own_namespace(), fd, &header);
+    name->age_s = now.tv_sec > found->st_ctim.tv_sec ? (int64_t)(now.tv_sec - found->st_ctim.tv_sec) : 0;
+}
+
+int kolo_job_name_get(size_t index, kolo_job_name *name) {
+    char prefix[64];
+    if (!name || name->job_name_bytes != sizeof *name)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: %s", name ? "wrong job_name_bytes" : "name is NULL");
+    snprintf(prefix, sizeof prefix, KOLO_JOB_PATH, (unsigned)geteuid());
+    DIR *directory = opendir(KOLO_JOB_DIRECTORY);
+    if (!directory)
+        return kolo_fail_system(errno, "reading " KOLO_JOB_DIRECTORY);
+    bool reached = false;
+    for (struct dirent *entry; !reached && (entry = readdir(directory));) {
+        struct stat found;
+        const int length = snprintf(name->path, sizeof name->path, KOLO_JOB_DIRECTORY "/%s", entry->d_name);
+        if (length >= (int)sizeof name->path || strncmp(name->path, prefix, strlen(prefix)) != 0)
+            continue;
+        const int fd = open_own(name->path, &found);
+        if (fd < 0)
+            continue;
+        reached = index-- == 0;
+        if (reached)
+            describe(fd, &found, name);
+        close(fd);
+    }
+    closedir(directory);
+    return reached ? 0 : kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: there are fewer names");
+}
+
+int kolo_job_name_remove(const char *path) {
+    char prefix[64];
+    struct stat found;
+    kolo_job_name name;
+    snprintf(prefix, sizeof prefix, KOLO_JOB_PATH, (unsigned)geteuid());
+    if (!path || strncmp(path, prefix, strlen(prefix)) != 0 || strchr(path + strlen(prefix), '/'))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is not the name of a job of this user",
+                         path ? path : "NULL");
+    const int fd = open_own(path, &found);
+    if (fd < 0)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is no file of this user", path);
+    describe(fd, &found, &name);
+    int rc = name.stale ? kolo_job_name_remove_of(path, fd)
+                        : kolo_fail(KOLO_ERR_STATE, "%.200s is in use by process %u", path, (unsigned)name.pid);
+    if (name.stale && rc < 0)
+        rc = kolo_fail_system(-rc, "removing %.200s", path);
+    close(fd);
+    return rc;
+}

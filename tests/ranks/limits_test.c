@@ -1,0 +1,305 @@
+/* The limits that a system sets: descriptors, file size, address space, locked memory, a control group's memory, and a
+ * /dev/shm of 64 MB, read-only, absent, or swept while ranks join. Each works or is an error on all ranks that tells
+ * need, limit and remedy; none is a signal. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SPACE_IS_FREE 0 /* the sanitizer's shadow takes it */
+#else
+#define ADDRESS_SPACE_IS_FREE 1
+#endif
+
+enum { MIB = 1 << 20 };
+
+/* A limit that one rank, or all of them, is under; what it must say. */
+struct limit {
+    const char *what;
+    int resource; /* RLIMIT_*; -1: none but the surroundings' */
+    rlim_t value; /* of it; of RLIMIT_NOFILE and RLIMIT_AS: beyond what is in use */
+    int rank;     /* which has it; -1: all */
+    bool late;    /* only once the communicator is there, before kolo_alloc */
+    int status;   /* wanted of that rank; 1: 0 or KOLO_ERR_SYSTEM */
+    const char *words[3];
+};
+
+static rlim_t in_use(int resource) {
+    unsigned long long pages = 0;
+    if (resource == RLIMIT_NOFILE) {
+        const int lowest = dup(0);
+        close(lowest);
+        return (rlim_t)lowest;
+    }
+    FILE *file = resource == RLIMIT_AS ? fopen("/proc/self/statm", "re") : NULL;
+    if (file && fscanf(file, "%llu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (rlim_t)pages * 4096;
+}
+
+static bool is_limited(const struct rank *rank, const struct limit *limit) {
+    return limit->resource >= 0 && (limit->rank < 0 || limit->rank == rank->rank);
+}
+
+static struct rlimit set_limit(const struct rank *rank, const struct limit *limit) {
+    struct rlimit before;
+    getrlimit((__rlimit_resource_t)limit->resource, &before);
+    const struct rlimit now = {in_use(limit->resource) + limit->value, before.rlim_max};
+    expect(rank, setrlimit((__rlimit_resource_t)limit->resource, &now) == 0, "setrlimit: %s", strerror(errno));
+    return before;
+}
+
+static bool allreduce_once(const struct rank *rank, kolo_comm *comm, const char *what) {
+    enum { COUNT = 50000 };
+    float *data = calloc(COUNT, sizeof *data);
+    const bool right = expect_status(rank, kolo_allreduce(comm, data, data, COUNT, KOLO_F32, KOLO_SUM), 0, what);
+    free(data);
+    return right;
+}
+
+/* The status of whoever has the limit, and what it says; the others must fail with it. */
+static void check(const struct rank *rank, const struct limit *limit, int status) {
+    const bool concerned = limit->rank < 0 || limit->rank == rank->rank;
+    if (concerned && limit->status == 1)
+        expect(rank, status == 0 || status == KOLO_ERR_SYSTEM, "%s: status %d: %s", limit->what, status,
+               kolo_error_message());
+    else if (concerned)
+        expect_status(rank, status, limit->status, limit->what);
+    if (concerned && status < 0)
+        expect_message(rank, limit->what, limit->words[0], limit->words[1], limit->words[2], NULL);
+    if (!concerned && limit->status != 1)
+        expect(rank, (status == 0) == (limit->status == 0), "%s: another rank gets %d: %s", limit->what, status,
+               kolo_error_message());
+    record_result(rank, 0, status == 0);
+}
+
+static void run_limited(struct rank *rank) {
+    const struct limit *limit = rank->team->argument;
+    kolo_comm *comm = NULL;
+    struct rlimit before = {0};
+    void *buffer = NULL;
+    rank->options.create_timeout_ms = patience_ms(1000);
+    if (is_limited(rank, limit) && !limit->late)
+        before = set_limit(rank, limit);
+    int status = kolo_comm_create(&comm, &rank->options);
+    if (!limit->late)
+        check(rank, limit, status);
+    else if (!expect_status(rank, status, 0, limit->what))
+        return;
+    if (status == 0 && is_limited(rank, limit) && limit->late)
+        before = set_limit(rank, limit);
+    if (status == 0 && allreduce_once(rank, comm, limit->what) && limit->late) {
+        status = kolo_alloc(comm, 8 * MIB, &buffer);
+        check(rank, limit, status);
+        allreduce_once(rank, comm, limit->what); /* whatever came of it, the communicator is usable */
+    }
+    if (is_limited(rank, limit))
+        setrlimit((__rlimit_resource_t)limit->resource, &before);
+    kolo_comm_destroy(comm);
+}
+
+static void run_limit(const struct limit *limit, bool by_descriptor, size_t slot_bytes) {
+    harness_run(&(struct team){.ranks = 2,
+                               .slot_bytes = slot_bytes,
+                               .by_descriptor = by_descriptor,
+                               .creates_itself = true,
+                               .run = run_limited,
+                               .argument = limit});
+}
+
+static void run_resources(void) {
+    static const struct limit limits[] = {
+        {"RLIMIT_MEMLOCK 0", RLIMIT_MEMLOCK, 0, -1, false, 0, {NULL}},
+        {"RLIMIT_MEMLOCK 0 and kolo_alloc", RLIMIT_MEMLOCK, 0, -1, true, 0, {NULL}},
+        {"RLIMIT_FSIZE 64 KiB",
+         RLIMIT_FSIZE,
+         65536,
+         0,
+         false,
+         KOLO_ERR_NO_SPACE,
+         {"bytes needed", "65536", "ulimit -f"}},
+        {"RLIMIT_FSIZE of the other rank", RLIMIT_FSIZE, 0, 1, false, 0, {NULL}},
+        {"RLIMIT_FSIZE and kolo_alloc",
+         RLIMIT_FSIZE,
+         MIB,
+         0,
+         true,
+         KOLO_ERR_NO_SPACE,
+         {"needed", "1048576", "ulimit -f"}},
+        {"RLIMIT_AS", RLIMIT_AS, MIB, 0, false, KOLO_ERR_NO_SPACE, {"bytes of address space", "ulimit -v"}},
+        {"RLIMIT_AS of the other rank",
+         RLIMIT_AS,
+         MIB,
+         1,
+         false,
+         KOLO_ERR_NO_SPACE,
+         {"bytes of address space", "ulimit -v"}},
+        {"RLIMIT_AS and kolo_alloc", RLIMIT_AS, MIB, 1, true, KOLO_ERR_NO_SPACE, {"address space", "ulimit -v"}},
+        {"RLIMIT_NOFILE and kolo_alloc", RLIMIT_NOFILE, 0, 0, true, KOLO_ERR_SYSTEM, {"ulimit -n"}},
+        {"RLIMIT_NOFILE of the other rank and kolo_alloc", RLIMIT_NOFILE, 0, 1, true, KOLO_ERR_SYSTEM, {"ulimit -n"}},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++)
+            if (ADDRESS_SPACE_IS_FREE || limits[i].resource != RLIMIT_AS)
+                run_limit(&limits[i], by_descriptor, MIB);
+}
+
+/* From no descriptor at all upward, one more each time, until it works. */
+static void run_descriptors(void) {
+    for (int rank = 0; rank < 2; rank++)
+        for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++) {
+            rlim_t spare = 0;
+            for (bool works = false; !works && expect(NULL, spare < 8, "8 descriptors are too few"); spare++) {
+                const struct limit limit = {"RLIMIT_NOFILE", RLIMIT_NOFILE, spare, rank, false, 1, {"ulimit -n"}};
+                run_limit(&limit, by_descriptor, 4096);
+                works = recorded_result(0);
+                expect(NULL, !works || spare > 0, "it works without a descriptor");
+            }
+        }
+}
+
+/* /dev/shm in a mount namespace of its own. */
+
+static const struct limit works = {
+    .what = "by descriptor, or in memory that no mount limits", .resource = -1, .rank = -1};
+
+static void run_mounts(void) {
+    static const struct limit read_only = {
+        "a read-only /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"Read-only", "/dev/shm", "kolorun"}};
+    static const struct limit absent = {
+        "no /dev/shm", -1, 0, -1, false, KOLO_ERR_SYSTEM, {"No such file", "/dev/shm", "kolorun"}};
+    const int64_t begin_ns = now_ns();
+    expect(NULL, mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m,mode=1777") == 0, "mount: %s", strerror(errno));
+    run_limit(&works, false, 0);
+    run_limit(&works, false, 10 * MIB); /* 80 MiB for two ranks */
+    run_limit(&works, true, 10 * MIB);
+    umount("/dev/shm");
+    expect(NULL, mount("tmpfs", "/dev/shm", "tmpfs", MS_RDONLY, "mode=1777") == 0, "mount: %s", strerror(errno));
+    run_limit(&read_only, false, 0);
+    run_limit(&works, true, 0);
+    umount("/dev/shm");
+    expect(NULL, mount("tmpfs", "/dev", "tmpfs", 0, "") == 0, "mount: %s", strerror(errno));
+    run_limit(&absent, false, 0);
+    run_limit(&works, true, 0);
+    umount("/dev");
+    expect(NULL, now_ns() - begin_ns < patience_ms(2000) * 1000000, "a rank waited for a name that nobody can make");
+}
+
+/* No /proc: everything but kolo_alloc, which says why. */
+static void run_without_proc(void) {
+    static const struct limit no_proc = {"no /proc", -1, 0, 1, true, KOLO_ERR_SYSTEM, {"/proc", "rank 0's memory"}};
+    expect(NULL, mount("tmpfs", "/proc", "tmpfs", 0, "") == 0, "mount: %s", strerror(errno));
+    run_limit(&works, false, 0);
+    run_limit(&works, true, 0);
+    run_limit(&no_proc, false, 0);
+    run_limit(&no_proc, true, 0);
+    umount("/proc");
+}
+
+/* The name disappears while rank 0 and rank 1 wait for rank 2. */
+static void run_swept(struct rank *rank) {
+    kolo_comm *comm = NULL;
+    rank->options.size = 3;
+    rank->options.create_timeout_ms = patience_ms(20000);
+    counter_add(1);
+    const int status = kolo_comm_create(&comm, &rank->options);
+    if (expect_status(rank, status, KOLO_ERR_SYSTEM, "kolo_comm_create"))
+        expect_message(rank, "kolo_comm_create", "rank 0", rank->rank ? "creation failed" : "RemoveIPC=no", NULL);
+    expect(rank, now_ns() - event_ns() < patience_ms(1000) * 1000000, "the name's end was noticed late");
+}
+
+static void sweep(const struct team *team, const pid_t *pids) {
+    char path[160];
+    (void)pids;
+    snprintf(path, sizeof path, "/dev/shm/kolo-%u-%s", (unsigned)geteuid(), (const char *)team->argument);
+    while (counter_add(0) < 2 || access(path, F_OK) < 0)
+        sleep_ms(1);
+    sleep_ms(200); /* rank 1 has found it by now */
+    event_set();
+    expect(NULL, unlink(path) == 0, "%s: %s", path, strerror(errno));
+}
+
+static void run_sweep(void) {
+    char job[96];
+    unsigned number = 0;
+    /* The team's name is the next after this one. */
+    snprintf(job, sizeof job, "%s", fresh_job());
+    char *dash = strrchr(job, '-');
+    sscanf(dash + 1, "%u", &number);
+    snprintf(dash + 1, sizeof job - (size_t)(dash + 1 - job), "%u", number + 1);
+    harness_run(
+        &(struct team){.ranks = 2, .creates_itself = true, .run = run_swept, .meanwhile = sweep, .argument = job});
+}
+
+/* A control group with little memory. */
+
+static bool write_text(const char *directory, const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    const bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+static void run_grouped(void) {
+    static const struct limit segment = {
+        "a segment beyond the group's memory",          -1, 0, 0, false, KOLO_ERR_NO_SPACE,
+        {"bytes needed", "memory has", "control group"}};
+    static const struct limit buffers = {"kolo_alloc beyond the group's memory", -1, 0, 0, true, KOLO_ERR_NO_SPACE,
+                                         {"are available", "memory limit"}};
+    for (int by_descriptor = 0; by_descriptor < 2; by_descriptor++) {
+        run_limit(&segment, by_descriptor, 8 * MIB); /* 64 MiB */
+        run_limit(&buffers, by_descriptor, 65536);   /* 16 MiB, of 12 */
+    }
+}
+
+/* In a process of its own, which the group can be emptied of. */
+static void run_group(void) {
+    static const char *const kinds[][3] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "/sys/fs/cgroup/memory"},
+                                           {"/sys/fs/cgroup", "memory.max", "/sys/fs/cgroup"}};
+    char group[128], text[32];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(group, sizeof group, "%s/kolo-test-%d", kinds[i][0], (int)getpid());
+        if (mkdir(group, 0700) < 0)
+            continue;
+        snprintf(text, sizeof text, "%d", (int)getpid());
+        if (write_text(group, kinds[i][1], "12582912") && write_text(group, "cgroup.procs", text)) {
+            run_grouped();
+            write_text(kinds[i][2], "cgroup.procs", text);
+            rmdir(group);
+            return;
+        }
+        rmdir(group);
+    }
+    printf("no right to make a control group with a memory limit: left out\n");
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Creates communicators and buffers under the limits that a system may set.");
+    run_resources();
+    run_descriptors();
+    run_sweep();
+    if (ADDRESS_SPACE_IS_FREE) /* nor do sanitizers fit a small group */
+        run_group();
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) {
+        run_mounts();
+        run_without_proc();
+    } else {
+        printf("no right to make a mount namespace (needs root): left out\n");
+    }
+    return harness_end();
+}
