@@ -4,7 +4,8 @@
  * parameter and are set only on success. Nothing here prints (unless KOLO_LOG asks for it), exits, aborts the
  * process or installs a signal handler. Counts are in elements, sizes in bytes.
  *
- * Threads: a communicator is used by one thread at a time. A process may hold many communicators, and several
+ * Threads: a communicator is used by one thread at a time (builds with assertions refuse a second one's call with
+ * KOLO_ERR_STATE, and the communicator stays usable). A process may hold many communicators, and several
  * threads of one process may each be a rank. Collectives block until this rank's part is done and `recv`
  * holds the result; every rank of a communicator makes the same calls in the same order.
  *

@@ -89,8 +89,13 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
                          !buffer      ? "buffer is NULL"
                          : bytes == 0 ? "bytes is 0"
                                       : "more bytes than memory can hold");
+    int rc = kolo_enter("kolo_alloc", comm);
+    if (rc < 0)
+        return rc;
     comm->stats.calls++;
-    return allocate(comm, bytes, buffer);
+    rc = allocate(comm, bytes, buffer);
+    kolo_leave(comm);
+    return rc;
 }
 
 int kolo_free(kolo_comm *comm, void *buffer) {

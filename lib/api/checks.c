@@ -1,9 +1,30 @@
 #include "api/checks.h"
 
 #include <inttypes.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "comm/failure.h"
+
+#ifndef NDEBUG
+int kolo_enter(const char *function, kolo_comm *comm) {
+    const uint64_t self = (uint64_t)syscall(SYS_gettid);
+    if (!comm || !comm->token->ours) /* which the call itself refuses */
+        return 0;
+    if (kolo_compare_and_swap(&comm->user, 0, self))
+        return 0;
+    return kolo_fail(KOLO_ERR_STATE,
+                     "rank %" PRIu32 ": %s in thread %" PRIu64 ": thread %" PRIu64
+                     " is in a call on this communicator: one thread at a time may use it",
+                     comm->rank, function, self, kolo_load_acquire(&comm->user));
+}
+
+void kolo_leave(kolo_comm *comm) {
+    if (comm && comm->token->ours)
+        kolo_store_release(&comm->user, 0);
+}
+#endif
 
 int kolo_unusable(const char *function, const kolo_comm *comm) {
     if (!comm)

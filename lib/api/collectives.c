@@ -95,7 +95,7 @@ static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     return algorithms[reduction->plan.algorithm](comm, reduction);
 }
 
-int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_allreduce", comm);
     const kolo_kernel *kernel = find_kernel(comm, dtype, op);
@@ -125,7 +125,16 @@ int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, 
     return rc;
 }
 
-int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
+int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    int rc = kolo_enter("kolo_allreduce", comm);
+    if (rc < 0)
+        return rc;
+    rc = allreduce(comm, send, recv, count, dtype, op);
+    kolo_leave(comm);
+    return rc;
+}
+
+static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
     static const char *const function = "kolo_broadcast";
     if (!kolo_usable(comm))
         return kolo_unusable(function, comm);
@@ -147,7 +156,16 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
     return kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
 }
 
-int kolo_barrier(kolo_comm *comm) {
+int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
+    int rc = kolo_enter("kolo_broadcast", comm);
+    if (rc < 0)
+        return rc;
+    rc = broadcast(comm, buffer, count, dtype, root);
+    kolo_leave(comm);
+    return rc;
+}
+
+static int barrier(kolo_comm *comm) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_barrier", comm);
     comm->stats.calls++;
@@ -155,4 +173,13 @@ int kolo_barrier(kolo_comm *comm) {
         return 0;
     kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
     return kolo_barrier_run(comm);
+}
+
+int kolo_barrier(kolo_comm *comm) {
+    int rc = kolo_enter("kolo_barrier", comm);
+    if (rc < 0)
+        return rc;
+    rc = barrier(comm);
+    kolo_leave(comm);
+    return rc;
 }

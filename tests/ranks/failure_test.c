@@ -102,12 +102,16 @@ static void stop_rank_0(const struct team *team, const pid_t *pids) {
 static void run_fork(struct rank *rank) {
     const size_t count = *(const size_t *)rank->team->argument;
     int exit_code = -1;
-    if (!make_calls(rank, count))
+    void *shared = NULL;
+    if (!make_calls(rank, count) || !expect_status(rank, kolo_alloc(rank->comm, 4096, &shared), 0, "kolo_alloc"))
         return;
+    memset(shared, 1 + rank->rank, 4096);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         kolo_stats stats;
+        kolo_failure failure;
+        void *buffer = NULL;
         expect_status(rank, allreduce_once(rank, count), KOLO_ERR_STATE, "kolo_allreduce in a child");
         expect_message(rank, "kolo_allreduce in a child", "inherited through fork", NULL);
         expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in a child");
@@ -115,12 +119,24 @@ static void run_fork(struct rank *rank) {
                       "kolo_broadcast in a child");
         expect_status(rank, kolo_comm_abort(rank->comm, CODE), KOLO_ERR_STATE, "kolo_comm_abort in a child");
         expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats in a child");
+        expect(rank, stats.calls >= CALLS, "the child sees %llu calls", (unsigned long long)stats.calls);
+        expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure in a child");
+        expect(rank, failure.status == 0 && failure.cause == KOLO_CAUSE_NONE, "the child sees failure %d",
+               failure.status);
+        expect_status(rank, kolo_alloc(rank->comm, 4096, &buffer), KOLO_ERR_STATE, "kolo_alloc in a child");
+        expect(rank, buffer == NULL, "kolo_alloc in a child gave a buffer");
+        expect_status(rank, kolo_free(rank->comm, shared), KOLO_ERR_STATE, "kolo_free in a child");
         expect_status(rank, kolo_comm_destroy(rank->comm), 0, "kolo_comm_destroy in a child");
         _exit(0);
     }
     make_calls(rank, count);
     expect(rank, pid > 0 && waitpid(pid, &exit_code, 0) == pid && exit_code == 0, "the child ended with %d", exit_code);
     make_calls(rank, count); /* the child is gone: nobody may take it for this rank */
+    uint8_t *bytes = shared;
+    expect_status(rank, kolo_allreduce(rank->comm, bytes, bytes, 4096, KOLO_U8, KOLO_SUM), 0, "in kolo_alloc's memory");
+    expect(rank, bytes[0] == rank->ranks * (rank->ranks + 1) / 2 && bytes[4095] == bytes[0],
+           "the child's end changed the parent's buffer: %d", bytes[0]);
+    expect_status(rank, kolo_free(rank->comm, shared), 0, "kolo_free");
 }
 
 static void run_failures(struct team *team) {

@@ -1,0 +1,154 @@
+/* Signals at any time: a timer that interrupts every system call changes nothing, from creation to the end; SIGINT ends
+ * a rank, wherever it is, without residue. And the one misuse that a debug build can see: two threads in one
+ * communicator at once. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { TIMER_US = 1000, CREATIONS = 5, CALLS = 100 };
+
+static volatile sig_atomic_t interruptions;
+
+static void count_interruption(int number) {
+    (void)number;
+    interruptions++;
+}
+
+/* Without SA_RESTART: whatever can return EINTR does. */
+static void start_timer(void) {
+    const struct sigaction action = {.sa_handler = count_interruption};
+    const struct itimerval timer = {.it_interval = {0, TIMER_US}, .it_value = {0, TIMER_US}};
+    sigaction(SIGVTALRM, &action, NULL);
+    sigaction(SIGPROF, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void stop_timer(void) {
+    const struct itimerval none = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &none, NULL);
+}
+
+static bool sums_are_right(struct rank *rank, kolo_comm *comm) {
+    enum { COUNT = 30000 };
+    void *buffer = NULL;
+    if (!expect_status(rank, kolo_alloc(comm, COUNT * sizeof(int32_t), &buffer), 0, "kolo_alloc"))
+        return false;
+    int32_t *data = buffer;
+    bool right = true;
+    for (int call = 0; right && call < CALLS; call++) {
+        const size_t count = call % 3 ? 7 : COUNT;
+        for (size_t i = 0; i < count; i++)
+            data[i] = rank->rank + call;
+        if (call % 20 == rank->rank)
+            usleep(15000); /* the others go to sleep; cut short by the timer */
+        right = expect_status(rank, kolo_allreduce(comm, data, data, count, KOLO_I32, KOLO_SUM), 0, "kolo_allreduce");
+        const int32_t wanted = rank->ranks * (rank->ranks - 1) / 2 + rank->ranks * call;
+        for (size_t i = 0; right && i < count; i++)
+            right = expect(rank, data[i] == wanted, "element %zu is %d, not %d", i, data[i], wanted);
+    }
+    return expect_status(rank, kolo_free(comm, buffer), 0, "kolo_free") && right;
+}
+
+static void run_interrupted(struct rank *rank) {
+    char job[128];
+    const char *name = rank->options.job;
+    start_timer();
+    for (int i = 0; i < CREATIONS; i++) {
+        kolo_comm *comm = NULL;
+        if (name) {
+            snprintf(job, sizeof job, "%s-%d", name, i);
+            rank->options.job = job;
+        }
+        if (rank->rank == i % rank->ranks)
+            usleep(20000);
+        if (!expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create") ||
+            !sums_are_right(rank, comm) || !expect_status(rank, kolo_comm_destroy(comm), 0, "kolo_comm_destroy"))
+            break;
+    }
+    stop_timer();
+    expect(rank, interruptions > 20, "only %d interruptions", (int)interruptions);
+}
+
+/* Everybody all-reduces until SIGINT ends one of them, by its default action. */
+static void run_until_interrupt(struct rank *rank) {
+    float data[100] = {0};
+    int status = 0;
+    signal(SIGINT, SIG_DFL);
+    counter_add(1);
+    while (status == 0)
+        status = kolo_allreduce(rank->comm, data, data, 100, KOLO_F32, KOLO_SUM);
+    expect_status(rank, status, KOLO_ERR_PEER_DEAD, "kolo_allreduce");
+}
+
+static void interrupt_rank_1(const struct team *team, const pid_t *pids) {
+    while (counter_add(0) < (uint64_t)team->ranks)
+        sleep_ms(1);
+    sleep_ms(20);
+    kill(pids[1], SIGINT);
+}
+
+/* The name of a job whose only rank so far is ended by SIGINT stays, stale, for the next job to replace; a rank that is
+ * not rank 0 leaves nothing. */
+static void run_creation_until_interrupt(struct rank *rank) {
+    kolo_comm *comm = NULL;
+    signal(SIGINT, SIG_DFL);
+    rank->options.size = 3;
+    counter_add(1);
+    expect_status(rank, kolo_comm_create(&comm, &rank->options), KOLO_ERR_PEER_DEAD, "kolo_comm_create");
+}
+
+#ifndef NDEBUG
+static void *enter_second(void *argument) {
+    struct rank *rank = argument;
+    sleep_ms(200); /* the first is in by now */
+    expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in a second thread");
+    expect_message(rank, "kolo_barrier in a second thread", "kolo_barrier in thread", "is in a call", NULL);
+    return NULL;
+}
+
+static void run_two_threads(struct rank *rank) {
+    pthread_t thread;
+    if (rank->rank != 0) {
+        sleep_ms(600);
+        expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    } else if (expect(rank, pthread_create(&thread, NULL, enter_second, rank) == 0, "pthread_create")) {
+        expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier in the first thread");
+        pthread_join(thread, NULL);
+    }
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier after it");
+}
+#endif
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Interrupts ranks all the time, and enters a communicator twice.");
+    for (int ranks = 2; ranks <= 4 && !arguments.threads; ranks += 2)
+        for (int by_descriptor = 0; by_descriptor < 2 && wants_ranks(ranks); by_descriptor++)
+            harness_run(&(struct team){.ranks = ranks,
+                                       .slot_bytes = 8192,
+                                       .by_descriptor = by_descriptor,
+                                       .creates_itself = true,
+                                       .run = run_interrupted});
+    if (!arguments.threads) {
+        harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
+        harness_run(&(struct team){.ranks = 2,
+                                   .creates_itself = true,
+                                   .victim = 2,
+                                   .run = run_creation_until_interrupt,
+                                   .meanwhile = interrupt_rank_1});
+    }
+#ifndef NDEBUG
+    harness_run(&(struct team){.ranks = 2, .run = run_two_threads});
+#else
+    if (arguments.threads)
+        harness_skip("only a build with assertions sees two threads in one communicator");
+#endif
+    return harness_end();
+}
