@@ -76,13 +76,15 @@ static bool load_profile(const char *path, struct kolo_profile *profile, const k
                          char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
     const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one more tells that it is too long */
     char *text = malloc(room);
-    const ssize_t bytes = text ? kolo_file_read(path, text, room) : -ENOMEM;
+    const ssize_t bytes = text ? kolo_file_read_own(path, text, room) : -ENOMEM;
     *absent = bytes == -ENOENT || bytes == -ENOTDIR;
     bool fits = false;
     if (bytes < 0) {
         char reason[128];
         snprintf(why, KOLO_PROFILE_WHY_BYTES, "%s",
-                 bytes == -EINVAL ? "not a regular file" : strerror_r((int)-bytes, reason, sizeof reason));
+                 bytes == -EINVAL  ? "not a regular file"
+                 : bytes == -EPERM ? "another user could have written it"
+                                   : strerror_r((int)-bytes, reason, sizeof reason));
     } else if (kolo_profile_parse(text, (size_t)bytes, profile, why)) {
         struct kolo_profile_machine here;
         kolo_profile_machine_read(&here, topology);

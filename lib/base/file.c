@@ -2,15 +2,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-ssize_t kolo_file_read(const char *path, char *text, size_t room) {
+/* A group's right to write is no one else's where the group is the user's own. */
+static bool others_could_write(const struct stat *found) {
+    return (found->st_uid != geteuid() && found->st_uid != 0) || (found->st_mode & S_IWOTH) ||
+           ((found->st_mode & S_IWGRP) && found->st_gid != getegid() && found->st_gid != 0);
+}
+
+static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return -errno;
     struct stat found;
     ssize_t status = fstat(fd, &found) < 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EINVAL;
+    if (status == 0 && own && others_could_write(&found))
+        status = -EPERM;
     size_t used = 0;
     while (status == 0 && used < room) {
         const ssize_t more = read(fd, text + used, room - used);
@@ -23,4 +32,12 @@ ssize_t kolo_file_read(const char *path, char *text, size_t room) {
     }
     close(fd);
     return status < 0 ? status : (ssize_t)used;
+}
+
+ssize_t kolo_file_read(const char *path, char *text, size_t room) {
+    return read_file(path, text, room, false);
+}
+
+ssize_t kolo_file_read_own(const char *path, char *text, size_t room) {
+    return read_file(path, text, room, true);
 }

@@ -8,4 +8,7 @@
  * negative errno: -EINVAL where it is no regular file. A pipe in its place does not block. */
 ssize_t kolo_file_read(const char *path, char *text, size_t room);
 
+/* The same of a file that only this user, or root, can have written: else -EPERM, whatever path led to it. */
+ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
+
 #endif

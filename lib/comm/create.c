@@ -33,6 +33,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     segment->fd = memfd_create("kolo", MFD_CLOEXEC);
     if (segment->fd < 0)
         return rc; /* the message of the attempt that failed first */
+    fchmod(segment->fd, 0600);
     kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
              bytes);
     return kolo_segment_allocate(segment->fd, 0, bytes);

@@ -215,20 +215,23 @@ static int link_file(const struct kolo_job *job) {
 
 /* Opens the name and checks that the file is this user's own. *fd is -1 where there is none. */
 static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
-    *fd = open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    *fd = open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0 && errno == ENOENT)
         return 0;
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %" PRIu32 ": opening %s (another user's? choose another KOLO_JOB)",
                                 job->rank, job->path);
-    if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() && (found->st_mode & 077) == 0)
+    /* A second link would be somebody's way to have one job open another's file; 0: removed meanwhile. */
+    if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
+        (found->st_mode & 077) == 0 && found->st_nlink <= 1)
         return 0;
     close(*fd);
     *fd = -1;
     return kolo_fail(KOLO_ERR_SYSTEM,
-                     "rank %" PRIu32 ": %s belongs to user %u with mode %o: it is not this job's; choose"
+                     "rank %" PRIu32 ": %s belongs to user %u with mode %o, links %u: it is not this job's; choose"
                      " another KOLO_JOB",
-                     job->rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777);
+                     job->rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
+                     (unsigned)found->st_nlink);
 }
 
 bool kolo_job_header_read(int fd, struct kolo_job_header *header) {

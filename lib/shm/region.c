@@ -40,6 +40,7 @@ static int create_huge(size_t bytes) {
     if (ftruncate(fd, (off_t)bytes) == 0)
         trial = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (trial != MAP_FAILED) {
+        fchmod(fd, 0600);
         munmap(trial, bytes);
         return fd;
     }
@@ -67,6 +68,7 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
     fd = memfd_create("kolo-alloc", MFD_CLOEXEC);
     if (fd < 0)
         return kolo_fail_system(errno, "kolo_alloc: creating a memfd");
+    fchmod(fd, 0600);
     if (ftruncate(fd, (off_t)bytes) < 0) {
         const int rc = kolo_fail_system(errno, "kolo_alloc: sizing a memfd to %zu bytes", bytes);
         close(fd);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "binding.h"
@@ -30,7 +31,7 @@ static int segment_file_create(void) {
         fd = memfd_create("kolo", MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
+    if (fchmod(fd, 0600) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0)
         return fd;
     int error = errno;
     close(fd);
