@@ -61,6 +61,7 @@ static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_se
     comm->reducer = sim_reducer();
     kolo_segment_view(&comm->segment, team.flags, team.ranks, slot_bytes);
     comm->signal = &comm->segment.signals[rank];
+    comm->history = &comm->segment.histories[rank];
     comm->settings = *settings;
     comm->lines_bytes_end = kolo_plan_lines_bytes_end(settings);
     comm->peer_steps = calloc(team.ranks, sizeof *comm->peer_steps);

@@ -94,6 +94,8 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
         return rc;
     comm->stats.calls++;
     rc = allocate(comm, bytes, buffer);
+    if (comm->size > 1)
+        kolo_call_leave(comm);
     kolo_leave(comm);
     return rc;
 }

@@ -6,6 +6,7 @@
 #include "api/checks.h"
 #include "base/status.h"
 #include "comm/failure.h"
+#include "comm/history.h"
 #include "comm/progress.h"
 #include "cpu/fpenv.h"
 
@@ -95,6 +96,14 @@ static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     return algorithms[reduction->plan.algorithm](comm, reduction);
 }
 
+/* The same for messages that take long enough to look at a clock. */
+static int reduce_timed(kolo_comm *comm, struct kolo_reduction *reduction) {
+    kolo_history_begin(comm);
+    const int rc = reduce_planned(comm, reduction);
+    kolo_history_end(comm);
+    return rc;
+}
+
 static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_allreduce", comm);
@@ -116,12 +125,12 @@ static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_
         comm->stats.calls_by_algorithm[KOLO_ONESHOT]++;
         rc = kolo_oneshot_lines(comm, send, recv, count, kernel);
     } else {
-        rc = reduce_planned(comm, &(struct kolo_reduction){.send = or_nothing(send, count),
-                                                           .recv = or_nothing(recv, count),
-                                                           .count = count,
-                                                           .kernel = kernel});
+        struct kolo_reduction reduction = {
+            .send = or_nothing(send, count), .recv = or_nothing(recv, count), .count = count, .kernel = kernel};
+        rc = bytes < KOLO_TIMED_BYTES_MIN ? reduce_planned(comm, &reduction) : reduce_timed(comm, &reduction);
     }
     kolo_fpenv_leave(callers_fpenv);
+    kolo_call_leave(comm);
     return rc;
 }
 
@@ -153,7 +162,13 @@ static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dty
     if (comm->size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
-    return kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
+    if (bytes >= KOLO_TIMED_BYTES_MIN)
+        kolo_history_begin(comm);
+    rc = kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
+    if (bytes >= KOLO_TIMED_BYTES_MIN)
+        kolo_history_end(comm);
+    kolo_call_leave(comm);
+    return rc;
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
@@ -172,7 +187,9 @@ static int barrier(kolo_comm *comm) {
     if (comm->size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
-    return kolo_barrier_run(comm);
+    const int rc = kolo_barrier_run(comm);
+    kolo_call_leave(comm);
+    return rc;
 }
 
 int kolo_barrier(kolo_comm *comm) {

@@ -36,7 +36,10 @@ struct kolo_comm {
     struct kolo_token *token;
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank */
-    struct kolo_shared_signal *signal; /* this rank's */
+    struct kolo_shared_signal *signal; /* this rank's, as is the next */
+    struct kolo_shared_history *history;
+    uint64_t recorded;            /* the call whose record in the history is open */
+    uint64_t recorded_longest_ns; /* its longest wait so far */
 
     /* See comm/progress.h. */
     uint64_t calls;                             /* collectives begun */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure.h"
+#include "comm/history.h"
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
 #include "shm/guard.h"
@@ -53,10 +54,14 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     segment->counted = true;
 
     struct kolo_shared_header *shared = segment->header;
+    shared->version = KOLO_VERSION_WORD;
     shared->layout = KOLO_LAYOUT;
     shared->ranks = comm->size;
     shared->slot_bytes = settings->slot_bytes;
     shared->segment_bytes = bytes;
+    if (job->path[0])
+        snprintf(shared->job, sizeof shared->job, "%s", settings->place.job);
+    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size));
 
     struct stat found;
@@ -223,6 +228,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     comm->waiter.spins = comm->waiter.spins_max = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
     comm->waiter.check = kolo_failure_check;
+    comm->waiter.note = kolo_history_note_wait;
     comm->waiter.owner = comm;
     kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
              comm->size, cpus, quota ? " with a quota" : "");
@@ -257,6 +263,7 @@ static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
         return rc;
     comm->settings = comm->segment.header->settings;
     comm->signal = &comm->segment.signals[comm->rank];
+    comm->history = &comm->segment.histories[comm->rank];
     comm->stats.segment_bytes = comm->segment.bytes;
     set_waiting(comm, job->settings->wait);
     kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);

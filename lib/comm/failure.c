@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/history.h"
 #include "comm/standing.h"
 
 /* What was found. */
@@ -45,27 +46,9 @@ static uint32_t reporter_of(uint64_t word) {
     return word & 0xffff;
 }
 
-void kolo_call_describe(uint64_t call, char *text, size_t text_bytes) {
-    kolo_collective collective = (kolo_collective)((call >> 59) - 1);
-    kolo_dtype dtype = (kolo_dtype)(call >> 54 & 31);
-    kolo_op op = (kolo_op)(call >> 50 & 15);
-    const char *name = kolo_collective_name(collective), *dtype_name = kolo_dtype_name(dtype),
-               *op_name = kolo_op_name(op);
-    uint64_t count = call & KOLO_CALL_COUNT;
-    if (!name || !dtype_name || !op_name)
-        snprintf(text, text_bytes, "an unknown call");
-    else if (collective == KOLO_ALLREDUCE)
-        snprintf(text, text_bytes, "allreduce of %" PRIu64 " %s, %s", count, dtype_name, op_name);
-    else if (collective == KOLO_BROADCAST)
-        snprintf(text, text_bytes, "broadcast of %" PRIu64 " %s from rank %" PRIu64, count, dtype_name,
-                 call >> 40 & 1023);
-    else
-        snprintf(text, text_bytes, "%s", name);
-}
-
-/* What call number `call` of `rank` was, if it is one of its recent ones. */
+/* What call number `call` of `rank` was, if it is one of its last ones. */
 static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
-    return kolo_load_acquire(&comm->segment.signals[rank].recent[call % KOLO_RECENT_CALLS]);
+    return kolo_load_acquire(&comm->segment.histories[rank].words[call % (2 * KOLO_HISTORY)]);
 }
 
 /* "was killed by signal 9 (KILL)" */
@@ -129,6 +112,13 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
     }
 }
 
+void kolo_failure_unpack(uint64_t word, kolo_failure *failure) {
+    memset(failure, 0, sizeof *failure);
+    failure->status = status_of(word);
+    failure->rank = (int)rank_of(word);
+    failure->reporter = (int)reporter_of(word);
+}
+
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
     uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
     memset(failure, 0, sizeof *failure);
@@ -148,14 +138,18 @@ static int adopt(kolo_comm *comm) {
 static int publish(kolo_comm *comm, const struct finding *finding, int64_t code) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     struct kolo_shared_header *header = comm->segment.header;
+    bool first = false;
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
     if (kolo_load_acquire(&header->failure) == 0) {
         self->failure_code = code;
         self->failure_call = comm->calls;
         self->failure_peer_calls = kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
-        kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
+        first = kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
     }
-    return adopt(comm);
+    const int rc = adopt(comm);
+    if (first) /* one table of all ranks is enough; the others have said their line */
+        kolo_history_log(comm);
+    return rc;
 }
 
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
@@ -166,7 +160,7 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
 }
 
 /* True if `peer` has begun the call of this rank's number, and it was another one. What it shows of that call cannot be
- * of a later one, since it is never KOLO_RECENT_CALLS ahead. */
+ * of a later one, since it is never KOLO_HISTORY ahead. */
 static bool differs(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[peer];
     return kolo_load_acquire(&signal->calls) >= comm->calls && /* pairs with kolo_call_begin */

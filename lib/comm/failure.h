@@ -29,11 +29,11 @@ static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dty
  * the status of the published failure. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
-/* "allreduce of 1024 f32, sum", for a call in one word. */
-void kolo_call_describe(uint64_t call, char *text, size_t text_bytes);
-
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
+
+/* Status, rank and reporter of the header's failure word; nothing else is filled. */
+void kolo_failure_unpack(uint64_t word, kolo_failure *failure);
 
 /* Describes the published failure, status 0 if there is none. */
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define KOLO_JOB_NAME_BYTES 128 /* of a job's name, its NUL included */
+#include "shm/layout.h"
 
 struct kolo_place {
     int64_t rank; /* -1: not known, as are the next three */

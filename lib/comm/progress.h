@@ -40,8 +40,17 @@ static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, 
     comm->call = kolo_call_word(collective, dtype, op, root, count);
     comm->stamp = (comm->stamp ^ comm->call) * KOLO_STAMP_MIX;
     /* Pairs with failure.c's look, as does the next. */
-    kolo_store_release(&comm->signal->recent[comm->calls % KOLO_RECENT_CALLS], comm->call);
+    kolo_store_release(&comm->history->words[comm->calls % (2 * KOLO_HISTORY)], comm->call);
     kolo_store_release(&comm->signal->calls, comm->calls);
+}
+
+/* Leaves a call, whatever became of it: shows that, and the totals, to whoever looks from outside. */
+static inline void kolo_call_leave(kolo_comm *comm) {
+    struct kolo_shared_signal *signal = comm->signal;
+    kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
+    kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
+    kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
+    kolo_show_release(&signal->ended, comm->calls);
 }
 
 /* Notes an act that all ranks make in the same order but that none waits for: ranks that differ in it find out in their

@@ -17,7 +17,6 @@
 #include "comm/liveness.h"
 #include "shm/guard.h"
 
-#define VERSION          ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 #define PAUSE_NS_FIRST   20000
 #define PAUSE_NS_MAX     1000000
 #define LOOK_INTERVAL_NS (50 * KOLO_NS_PER_MS)
@@ -166,7 +165,7 @@ static int fill_file(struct kolo_job *job) {
     if (rc < 0)
         return rc;
     struct kolo_job_header *header = job->header;
-    header->version = VERSION;
+    header->version = KOLO_VERSION_WORD;
     header->layout = KOLO_LAYOUT;
     header->ranks = job->ranks;
     header->creator_pid = (uint32_t)getpid();
@@ -187,7 +186,7 @@ static int check_header(const struct kolo_job *job, const struct kolo_job_header
     if (magic != KOLO_JOB_MAGIC)
         return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 ")",
                          job->rank, job->path[0] ? job->path : "the inherited descriptor's file", magic);
-    if (layout != KOLO_LAYOUT || version != VERSION)
+    if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
         return kolo_fail(KOLO_ERR_VERSION,
                          "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has %u.%u.%u (layout %u): use"
                          " one version on all ranks",

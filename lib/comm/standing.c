@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "comm/failure.h"
+#include "comm/history.h"
 
 uint32_t kolo_standing_last(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signals = comm->segment.signals;

@@ -8,7 +8,8 @@ struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes) {
     struct kolo_layout layout;
     layout.members = sizeof(struct kolo_shared_header);
     layout.signals = layout.members + ranks * sizeof(struct kolo_shared_member);
-    layout.lines = layout.signals + ranks * sizeof(struct kolo_shared_signal);
+    layout.histories = layout.signals + ranks * sizeof(struct kolo_shared_signal);
+    layout.lines = layout.histories + ranks * sizeof(struct kolo_shared_history);
     layout.slots = whole_pages(layout.lines + ranks * sizeof(struct kolo_shared_lines));
     layout.bytes = layout.slots + (size_t)ranks * KOLO_SLOTS * slot_bytes;
     return layout;

@@ -6,7 +6,7 @@
  * it is a memfd that kolorun hands down.
  *
  *     job file   [ job header | job members ][ segment ][ segment ] ...
- *     segment    [ header | members | signals | lines | slots ]
+ *     segment    [ header | members | signals | histories | lines | slots ]
  *
  * Offsets follow from the number of ranks and the size of a slot alone (kolo_layout_compute), so that no rank has to
  * trust an offset that it reads.
@@ -25,14 +25,18 @@
 #include "cpu/topology.h"
 #include "sync/wait.h"
 
-#define KOLO_LINE_BYTES   128
-#define KOLO_PAGE_BYTES   4096
-#define KOLO_LAYOUT       3u                           /* changes with every change to this file */
-#define KOLO_JOB_MAGIC    UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
-#define KOLO_STAMPS       4                            /* calls whose stamps a rank keeps for others to check */
-#define KOLO_RECENT_CALLS 8                            /* calls that a rank shows; a power of two above KOLO_STAMPS */
-#define KOLO_LINES        8                            /* lines of one set */
-#define KOLO_LINE_PAYLOAD 56                           /* bytes of a line behind its round */
+#define KOLO_LINE_BYTES     128
+#define KOLO_PAGE_BYTES     4096
+#define KOLO_LAYOUT         3u                           /* changes with every change to this file */
+#define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
+#define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
+#define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
+#define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
+#define KOLO_LINES          8                            /* lines of one set */
+#define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
+#define KOLO_JOB_NAME_BYTES 128                          /* of a job's name, its NUL included */
+
+#define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
@@ -44,7 +48,7 @@
 struct kolo_job_header {
     /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file); constant then. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored last, with release */
-    uint32_t version;                   /* of the library: major, minor, patch in 8 bits each */
+    uint32_t version;                   /* of the library, KOLO_VERSION_WORD */
     uint32_t layout;                    /* KOLO_LAYOUT */
     uint32_t ranks;
     uint32_t creator_pid;
@@ -104,11 +108,15 @@ struct kolo_shared_settings {
 };
 
 struct kolo_shared_header {
-    /* Rank 0, before the job's offer; constant. */
-    KOLO_ALIGNED uint32_t layout;
+    /* Rank 0, before the job's offer; constant. The first three keep their places in versions to come: by them whoever
+     * looks from outside (kolo_watch.h) knows what it has before it. */
+    KOLO_ALIGNED kolo_atomic_u64 magic; /* stored after what follows, with release */
+    uint32_t version;
+    uint32_t layout;
     uint32_t ranks;
     uint64_t slot_bytes;
     uint64_t segment_bytes;
+    char job[KOLO_JOB_NAME_BYTES]; /* the name under which the ranks met; "": they had a descriptor */
     struct kolo_shared_settings settings;
 
     /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */
@@ -144,10 +152,30 @@ struct kolo_shared_signal {
     kolo_atomic_u64 stamps[KOLO_STAMPS];
     kolo_atomic_u64 places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/direct.c; before progress */
 
-    /* The line that peers look at only when a wait gets long. */
+    /* The line that peers look at only when a wait gets long, and others from outside. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls;                     /* collectives begun; written after recent */
-    kolo_atomic_u64 recent[KOLO_RECENT_CALLS]; /* [c % KOLO_RECENT_CALLS]: what call c is, see comm/failure.h */
+    kolo_atomic_u64 calls;   /* collectives begun; written after the history's word */
+    kolo_atomic_u64 ended;   /* and of those, ended, by an error too */
+    kolo_atomic_u64 waiting; /* for whom beyond spinning, and since when: see comm/history.h; 0: for nobody */
+    kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
+};
+
+/* When a call was and what it waited for. The stores are releases, `number` is the last. */
+struct kolo_shared_record {
+    kolo_atomic_u64 number; /* of the call; 0: none */
+    kolo_atomic_u64 began_ns;
+    kolo_atomic_u64 ended_ns; /* counts once signal.ended has come to `number` */
+    kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for whom, how long; 0: none */
+};
+
+/* The black box: a rank's last calls, see comm/history.h. Its owner writes it; read where a failure is reported, and
+ * from outside. */
+struct kolo_shared_history {
+    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure.h. Twice as many as are shown: the word of a call is
+     * written before its number, and must not take the place of one that still counts. */
+    KOLO_ALIGNED kolo_atomic_u64 words[2 * KOLO_HISTORY];
+    KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
+    KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
 };
 
 /* A cache line that carries its own sequence number, see algo/lines.h. Its owner writes it; all read it. */
@@ -168,13 +196,16 @@ static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
-static_assert(KOLO_RECENT_CALLS > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no rank is further ahead of another");
+static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");
+static_assert(KOLO_HISTORY > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no rank is further ahead of another");
+static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
 
 /* Where the parts of a segment begin, in bytes from its start. */
 struct kolo_layout {
     size_t members;
     size_t signals;
+    size_t histories;
     size_t lines;
     size_t slots; /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
     size_t bytes; /* of all, whole pages */

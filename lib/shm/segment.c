@@ -78,6 +78,7 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
     segment->header = mapping;
     segment->members = (void *)(start + layout.members);
     segment->signals = (void *)(start + layout.signals);
+    segment->histories = (void *)(start + layout.histories);
     segment->lines = (void *)(start + layout.lines);
     segment->slots = start + layout.slots;
     segment->slot_bytes = slot_bytes;

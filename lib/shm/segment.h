@@ -9,6 +9,7 @@ struct kolo_segment {
     struct kolo_shared_header *header; /* the mapping itself */
     struct kolo_shared_member *members;
     struct kolo_shared_signal *signals;
+    struct kolo_shared_history *histories;
     struct kolo_shared_lines *lines;
     uint8_t *slots;
     size_t slot_bytes;

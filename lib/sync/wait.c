@@ -80,8 +80,13 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
             return 0;
         pause_briefly();
     }
-    const int64_t start_ns = kolo_clock_ns();
-    const int rc = wait_yielding(waiter, &wait, start_ns) ? 0 : wait_asleep(waiter, &wait, start_ns);
-    waiter->waited_ns += (uint64_t)(kolo_clock_ns() - start_ns);
+    wait.start_ns = kolo_clock_ns();
+    if (waiter->note)
+        waiter->note(waiter, &wait, false);
+    const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait, wait.start_ns);
+    wait.waited_ns = kolo_clock_ns() - wait.start_ns;
+    waiter->waited_ns += (uint64_t)wait.waited_ns;
+    if (waiter->note)
+        waiter->note(waiter, &wait, true);
     return rc;
 }

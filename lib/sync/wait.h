@@ -34,6 +34,7 @@ struct kolo_wait {
     uint64_t target;
     kolo_bell *bell;
     uint32_t peer;
+    int64_t start_ns;  /* when spinning was over */
     int64_t waited_ns; /* so far, spinning not counted */
 };
 
@@ -52,7 +53,9 @@ struct kolo_waiter {
      * timeout_ns, and must look at kolo_wait_reached after whatever else makes it fail: what a peer published before it
      * died still counts. */
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
-    void *owner; /* for check */
+    /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
+    void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
+    void *owner; /* for check and note */
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */
