@@ -1,4 +1,4 @@
-"""Includes run downward only and name their layer; clients see nothing of ours but kolo.h."""
+"""Includes run downward only and name their layer; clients see nothing of ours but the public headers."""
 
 import re
 
@@ -6,6 +6,7 @@ import source_tree
 
 # api -> algo -> comm -> { shm | net | reduce } -> { sync | cpu } -> base; equals never include each other.
 HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm": 3, "algo": 4, "api": 5}
+PUBLIC = ("kolo.h", "kolo_watch.h")
 CLIENTS = ("bindings", "tools", "bench")
 MODEL = "bench/simulate/"  # stands in for the library's lower layers, so it knows the ones above them
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -19,7 +20,7 @@ def includes(tree, path):
 
 def layer_problem(layer, name, own_headers):
     """What is wrong with a file of `layer` that includes our header `name`, or None."""
-    if name == "kolo.h":
+    if name in PUBLIC:
         return None
     target = name.split("/")[0]
     if "/" not in name:
@@ -42,7 +43,7 @@ def library_problems(tree):
             continue
         for line, bracket, name in includes(tree, path):
             if bracket == "<":
-                if name in own_headers or name == "kolo.h":
+                if name in own_headers or name in PUBLIC:
                     yield f"{path}:{line}: include our own header as \"{name}\""
                 continue
             problem = layer_problem(layer, name, own_headers)

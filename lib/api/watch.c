@@ -1,0 +1,253 @@
+/* kolo_watch.h: readings of segments that other processes write.
+ *
+ * Read with pread, not mapped: a file that is cut short gives a short read, where a mapping would give SIGBUS; the hole
+ * that the last rank leaves in its place reads as zeros and stays a hole; and there is nothing through which this
+ * process could write. What is read are copies, and all checks are made on those. A word is copied whole: it is
+ * aligned, and the kernel copies by words at least.
+ *
+ * Signals are read twice, with the histories between: by the later copy the history's reader sees which of the calls in
+ * it were still the last ones when they had been copied. The fences keep the three in order. */
+#include "kolo_watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/failure.h"
+#include "comm/history.h"
+#include "comm/liveness.h"
+#include "comm/sighting.h"
+
+static_assert(KOLO_WATCH_CALLS == KOLO_HISTORY, "kolo_watch.h says how many calls there are");
+static_assert(sizeof((kolo_watched_comm *)0)->job == KOLO_JOB_NAME_BYTES, "a job's name fits");
+
+/* The last reading of one communicator: copies, with the same structs as the segment. */
+struct reading {
+    struct kolo_shared_member *members; /* one allocation, which is this */
+    struct kolo_shared_signal *signals;
+    struct kolo_shared_history *histories;
+    struct kolo_shared_signal *later_signals;
+    char *processes; /* states, as kolo_watched_rank.process */
+    int64_t read_ns;
+    bool over;
+};
+
+struct kolo_watch {
+    char target[KOLO_JOB_NAME_BYTES];
+    struct kolo_sightings sightings;
+    struct reading *readings; /* one a sighting */
+    size_t readings_count;
+};
+
+static int add_reading(kolo_watch *watch, uint32_t ranks) {
+    struct reading *readings = realloc(watch->readings, (watch->readings_count + 1) * sizeof *readings);
+    if (!readings)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    watch->readings = readings;
+    struct reading *reading = &readings[watch->readings_count];
+    const size_t a_rank = sizeof *reading->members + 2 * sizeof *reading->signals + sizeof *reading->histories;
+    *reading = (struct reading){.members = aligned_alloc(KOLO_LINE_BYTES, ranks * a_rank)};
+    reading->processes = calloc(ranks, 1);
+    if (!reading->members || !reading->processes) {
+        free(reading->members);
+        free(reading->processes);
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", ranks);
+    }
+    memset(reading->members, 0, ranks * a_rank);
+    reading->signals = (void *)(reading->members + ranks);
+    reading->later_signals = reading->signals + ranks;
+    reading->histories = (void *)(reading->later_signals + ranks);
+    watch->readings_count++;
+    return 0;
+}
+
+static void drop_reading(kolo_watch *watch, size_t index) {
+    free(watch->readings[index].members);
+    free(watch->readings[index].processes);
+    watch->readings_count--;
+    memmove(&watch->readings[index], &watch->readings[index + 1],
+            (watch->readings_count - index) * sizeof *watch->readings);
+}
+
+int kolo_watch_search(kolo_watch *watch) {
+    if (!watch)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_search: watch is NULL");
+    for (size_t i = watch->readings_count; i-- > 0;) {
+        if (!watch->readings[i].over)
+            continue;
+        drop_reading(watch, i);
+        kolo_sightings_drop(&watch->sightings, i);
+    }
+    int rc = kolo_sightings_search(&watch->sightings, watch->target);
+    while (rc == 0 && watch->readings_count < watch->sightings.count)
+        rc = add_reading(watch, watch->sightings.list[watch->readings_count].ranks);
+    return rc;
+}
+
+int kolo_watch_open(kolo_watch **watch, const char *target) {
+    if (!watch || !target)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_open: %s is NULL", watch ? "target" : "watch");
+    if (strlen(target) >= KOLO_JOB_NAME_BYTES)
+        return kolo_fail(KOLO_ERR_ARG, "'%.64s...' is neither a process nor the name of a job: it is too long", target);
+    kolo_watch *made = calloc(1, sizeof *made);
+    if (!made)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    strcpy(made->target, target);
+    int rc = kolo_watch_search(made);
+    if (rc < 0) {
+        kolo_watch_close(made);
+        return rc;
+    }
+    *watch = made;
+    return 0;
+}
+
+void kolo_watch_close(kolo_watch *watch) {
+    if (!watch)
+        return;
+    while (watch->readings_count)
+        drop_reading(watch, watch->readings_count - 1);
+    free(watch->readings);
+    kolo_sightings_close(&watch->sightings);
+    free(watch);
+}
+
+int kolo_watch_count(const kolo_watch *watch) {
+    return watch ? (int)watch->readings_count : 0;
+}
+
+/* Reads; what the file no longer has is zero. */
+static void read_or_zero(int fd, void *to, size_t bytes, uint64_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    memset((uint8_t *)to + done, 0, bytes - done);
+}
+
+static uint32_t member_pid(const struct kolo_shared_member *member) {
+    return member->pid <= INT32_MAX ? member->pid : 0;
+}
+
+/* True if a rank is left that lives. */
+static bool look_at_processes(struct reading *reading, uint32_t ranks) {
+    bool lives = false;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct kolo_shared_member *member = &reading->members[rank];
+        const uint32_t pid = member_pid(member);
+        struct kolo_process process;
+        const bool found = pid && kolo_process_read(pid, &process) == 0 && process.state != 'Z' &&
+                           process.state != 'X' && (member->start == 0 || member->start == process.start);
+        reading->processes[rank] = found ? process.state : '\0';
+        lives |= found && kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED;
+    }
+    return lives;
+}
+
+static bool is_index(const kolo_watch *watch, int index) {
+    return watch && index >= 0 && (size_t)index < watch->readings_count;
+}
+
+int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
+    if (!is_index(watch, index) || !comm || comm->comm_bytes != sizeof *comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_read: %s",
+                         is_index(watch, index) ? "comm is NULL or has a wrong comm_bytes" : "no such communicator");
+    const struct kolo_sighting *seen = &watch->sightings.list[index];
+    struct reading *reading = &watch->readings[index];
+    struct kolo_shared_header header;
+    const size_t signals_bytes = seen->ranks * sizeof *reading->signals;
+    read_or_zero(seen->fd, reading->members, seen->ranks * sizeof *reading->members,
+                 seen->offset + seen->layout.members);
+    read_or_zero(seen->fd, reading->signals, signals_bytes, seen->offset + seen->layout.signals);
+    kolo_fence_full();
+    read_or_zero(seen->fd, reading->histories, seen->ranks * sizeof *reading->histories,
+                 seen->offset + seen->layout.histories);
+    kolo_fence_full();
+    read_or_zero(seen->fd, reading->later_signals, signals_bytes, seen->offset + seen->layout.signals);
+    reading->read_ns = kolo_clock_ns();
+    read_or_zero(seen->fd, &header, sizeof header, seen->offset);
+    *comm = (kolo_watched_comm){.comm_bytes = sizeof *comm,
+                                .ranks = (int)seen->ranks,
+                                .file = seen->inode,
+                                .offset = seen->offset,
+                                .segment_bytes = seen->layout.bytes,
+                                .read_ns = reading->read_ns};
+    memcpy(comm->job, seen->job, sizeof comm->job);
+    const bool lives = look_at_processes(reading, seen->ranks);
+    reading->over = !lives || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC;
+    comm->over = reading->over;
+    const uint64_t failure = kolo_load_acquire(&header.failure);
+    if (failure)
+        kolo_failure_unpack(failure, &comm->failure);
+    return 0;
+}
+
+static bool is_rank(const kolo_watch *watch, int index, int rank) {
+    return is_index(watch, index) && rank >= 0 && (uint32_t)rank < watch->sightings.list[index].ranks;
+}
+
+int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_rank *seen) {
+    if (!is_rank(watch, index, rank) || !seen || seen->rank_bytes != sizeof *seen)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_rank: %s",
+                         is_rank(watch, index, rank) ? "seen is NULL or has a wrong rank_bytes"
+                                                     : "no such communicator or rank");
+    const struct reading *reading = &watch->readings[index];
+    const struct kolo_shared_member *member = &reading->members[rank];
+    const struct kolo_shared_signal *signal = &reading->signals[rank];
+    *seen = (kolo_watched_rank){.rank_bytes = sizeof *seen,
+                                .pid = (int)member_pid(member),
+                                .process = reading->processes[rank],
+                                .left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED,
+                                .calls = kolo_load_acquire(&signal->calls),
+                                .calls_ended = kolo_load_acquire(&signal->ended),
+                                .steps = kolo_load_acquire(&signal->progress),
+                                .payload_bytes = kolo_load_acquire(&signal->payload_bytes),
+                                .sent_bytes = kolo_load_acquire(&signal->sent_bytes),
+                                .received_bytes = kolo_load_acquire(&signal->received_bytes),
+                                .waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns),
+                                .waits_for = -1};
+    if (seen->calls_ended > seen->calls)
+        seen->calls_ended = seen->calls; /* it went on while it was copied */
+    uint32_t peer;
+    int64_t since_ns;
+    if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns) &&
+        peer < watch->sightings.list[index].ranks) {
+        seen->waits_for = (int)peer;
+        seen->waits_since_ns = since_ns < reading->read_ns ? since_ns : reading->read_ns;
+    }
+    return 0;
+}
+
+int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t number, kolo_watched_call *call) {
+    if (!is_rank(watch, index, rank) || !call || call->call_bytes != sizeof *call)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_call: %s",
+                         is_rank(watch, index, rank) ? "call is NULL or has a wrong call_bytes"
+                                                     : "no such communicator or rank");
+    const struct reading *reading = &watch->readings[index];
+    struct kolo_past_call past;
+    if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
+        return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is none of its last %d", (unsigned long long)number, rank,
+                         KOLO_HISTORY);
+    const struct kolo_call_parts parts = kolo_call_parts(past.word);
+    const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->sightings.list[index].ranks;
+    *call = (kolo_watched_call){.call_bytes = sizeof *call,
+                                .number = number,
+                                .collective = parts.collective,
+                                .dtype = parts.dtype,
+                                .op = parts.op,
+                                .root = (int)parts.root,
+                                .count = parts.count,
+                                .began_ns = past.began_ns,
+                                .ended_ns = past.ended_ns,
+                                .waited_for = known_peer ? past.waited_for : -1,
+                                .waited_ns = known_peer ? past.waited_ns : 0};
+    return 0;
+}

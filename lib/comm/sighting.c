@@ -1,0 +1,277 @@
+#include "comm/sighting.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "comm/liveness.h"
+
+enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, SLOT_BYTES_LOG_MAX = 30 };
+
+/* Files that a process has open and that may hold segments. */
+struct open_files {
+    struct {
+        uint64_t device, inode;
+        int fd; /* the process's */
+    } list[FILES_MAX];
+    size_t count;
+};
+
+/* Segments. */
+
+static bool job_is_legal(const char *job) {
+    size_t length = strnlen(job, KOLO_JOB_NAME_BYTES);
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)job[i]) && !strchr("._-", job[i]))
+            return false;
+    return length < KOLO_JOB_NAME_BYTES;
+}
+
+static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
+    return kolo_fail(KOLO_ERR_VERSION,
+                     "process %" PRIu32 " runs kolo %" PRIu32 ".%" PRIu32 ".%" PRIu32 " (layout %" PRIu32
+                     "), this is kolo %s (layout %u): look with the tools of its version",
+                     pid, version >> 16 & 255, version >> 8 & 255, version & 255, layout, kolo_version(), KOLO_LAYOUT);
+}
+
+/* Whether a segment begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills *seen but fd. */
+static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_t pid, struct kolo_sighting *seen) {
+    struct kolo_shared_header header;
+    const size_t known_bytes = offsetof(struct kolo_shared_header, layout) + sizeof header.layout;
+    const ssize_t got = pread(fd, &header, sizeof header, (off_t)offset);
+    if (got < (ssize_t)known_bytes || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC)
+        return 0;
+    if (header.layout != KOLO_LAYOUT || header.version != KOLO_VERSION_WORD)
+        return refuse_version(pid, header.version, header.layout);
+    const uint32_t ranks = header.ranks;
+    const uint64_t slot_bytes = header.slot_bytes;
+    if (got < (ssize_t)sizeof header || ranks < 2 || ranks > KOLO_RANKS_MAX || slot_bytes == 0 ||
+        slot_bytes % KOLO_PAGE_BYTES || slot_bytes > UINT64_C(1) << SLOT_BYTES_LOG_MAX || !job_is_legal(header.job) ||
+        header.segment_bytes != kolo_layout_compute(ranks, slot_bytes).bytes || offset > file_bytes ||
+        header.segment_bytes > file_bytes - offset)
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "process %" PRIu32 ": the header of a segment is damaged (%" PRIu32 " ranks, slots of %" PRIu64
+                         " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
+                         pid, ranks, slot_bytes, header.segment_bytes, offset, file_bytes);
+    seen->offset = offset;
+    seen->ranks = ranks;
+    seen->layout = kolo_layout_compute(ranks, slot_bytes);
+    memcpy(seen->job, header.job, sizeof seen->job);
+    return 1;
+}
+
+static bool is_known(const struct kolo_sightings *sightings, uint64_t device, uint64_t inode, uint64_t offset) {
+    for (size_t i = 0; i < sightings->count; i++)
+        if (sightings->list[i].device == device && sightings->list[i].inode == inode &&
+            sightings->list[i].offset == offset)
+            return true;
+    return false;
+}
+
+static int add(struct kolo_sightings *sightings, const struct kolo_sighting *seen) {
+    if (sightings->count == SIGHTINGS_MAX)
+        return kolo_fail(KOLO_ERR_SYSTEM, "more than %d communicators", SIGHTINGS_MAX);
+    struct kolo_sighting *list = realloc(sightings->list, (sightings->count + 1) * sizeof *list);
+    if (!list)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    sightings->list = list;
+    list[sightings->count++] = *seen;
+    return 0;
+}
+
+/* One process. */
+
+static void list_files(uint32_t pid, struct open_files *files) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd", pid);
+    DIR *directory = opendir(path);
+    files->count = 0;
+    for (struct dirent *entry; directory && files->count < FILES_MAX && (entry = readdir(directory));) {
+        struct stat found;
+        if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
+            !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_size == 0)
+            continue;
+        bool listed = false;
+        for (size_t i = 0; i < files->count; i++)
+            listed |= files->list[i].device == found.st_dev && files->list[i].inode == found.st_ino;
+        if (listed)
+            continue;
+        files->list[files->count].device = found.st_dev;
+        files->list[files->count].inode = found.st_ino;
+        files->list[files->count++].fd = atoi(entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+}
+
+/* Opens descriptor `fd` of a process anew, for reading, if it still is that file; -1 otherwise. */
+static int open_file(uint32_t pid, int fd, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
+    char path[64];
+    struct stat found;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%d", pid, fd);
+    const int own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (own < 0)
+        return -1;
+    if (fstat(own, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_dev != device ||
+        found.st_ino != inode) {
+        close(own);
+        return -1;
+    }
+    *file_bytes = (uint64_t)found.st_size;
+    return own;
+}
+
+/* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
+static int look_at_mapping(struct kolo_sightings *sightings, uint32_t pid, const struct open_files *files,
+                           uint64_t device, uint64_t inode, uint64_t offset, const char *job) {
+    size_t at = 0;
+    uint64_t file_bytes;
+    while (at < files->count && (files->list[at].device != device || files->list[at].inode != inode))
+        at++;
+    if (at == files->count || is_known(sightings, device, inode, offset))
+        return 0;
+    struct kolo_sighting seen = {.device = device, .inode = inode};
+    seen.fd = open_file(pid, files->list[at].fd, device, inode, &file_bytes);
+    if (seen.fd < 0)
+        return 0;
+    int rc = look_at_segment(seen.fd, file_bytes, offset, pid, &seen);
+    const bool wanted = rc == 1 && (!job || strcmp(job, seen.job) == 0);
+    if (wanted)
+        rc = add(sightings, &seen);
+    if (!wanted || rc < 0)
+        close(seen.fd);
+    return rc < 0 ? rc : 0;
+}
+
+/* Reads the next line of a maps file, whatever its length; false at the end. */
+static bool next_line(FILE *maps, char *line, size_t line_bytes) {
+    if (!fgets(line, (int)line_bytes, maps))
+        return false;
+    for (const char *end = strchr(line, '\n'); !end;) {
+        int c = fgetc(maps);
+        if (c == '\n' || c == EOF)
+            break;
+    }
+    return true;
+}
+
+/* Adds the segments of one process. An error of one mapping does not hide the others. */
+static int look_at_process(struct kolo_sightings *sightings, uint32_t pid, const char *job) {
+    struct open_files files;
+    char path[64], line[256];
+    int rc = 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", pid);
+    FILE *maps = fopen(path, "re");
+    if (!maps)
+        return kolo_fail_system(errno, "process %" PRIu32 ": opening %s", pid, path);
+    list_files(pid, &files);
+    while (files.count && next_line(maps, line, sizeof line)) {
+        char rights[5];
+        uint64_t offset, inode;
+        unsigned major, minor;
+        if (sscanf(line, "%*x-%*x %4s %" SCNx64 " %x:%x %" SCNu64, rights, &offset, &major, &minor, &inode) != 5 ||
+            strlen(rights) != 4 || rights[3] != 's' || inode == 0)
+            continue;
+        const int status = look_at_mapping(sightings, pid, &files, makedev(major, minor), inode, offset, job);
+        rc = rc < 0 ? rc : status;
+    }
+    fclose(maps);
+    return rc;
+}
+
+/* All processes of this user. */
+
+static bool is_below(uint32_t pid, uint32_t ancestor) {
+    struct kolo_process process;
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1 && kolo_process_read(pid, &process) == 0; i++) {
+        if (process.parent == ancestor)
+            return true;
+        pid = process.parent;
+    }
+    return false;
+}
+
+/* Adds the segments of all processes of this user that are below `ancestor` (0: of all). Those that cannot be looked at
+ * are passed over; returns what was wrong with the last one that runs another version. */
+static int look_at_processes(struct kolo_sightings *sightings, uint32_t ancestor, const char *job) {
+    int rc = 0;
+    DIR *directory = opendir("/proc");
+    if (!directory)
+        return kolo_fail_system(errno, "opening /proc");
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        struct stat found;
+        if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
+            found.st_uid != geteuid())
+            continue;
+        const uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (ancestor && !is_below(pid, ancestor))
+            continue;
+        const int status = look_at_process(sightings, pid, job);
+        rc = status == KOLO_ERR_VERSION ? status : rc;
+    }
+    closedir(directory);
+    return rc;
+}
+
+static int search_process(struct kolo_sightings *sightings, uint32_t pid, const struct stat *found) {
+    if (found->st_uid != geteuid())
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "process %" PRIu32 " is user %u's, and this is user %u: only jobs of the same user can be "
+                         "looked at",
+                         pid, (unsigned)found->st_uid, (unsigned)geteuid());
+    const size_t before = sightings->count;
+    int rc = look_at_process(sightings, pid, NULL);
+    if (rc == 0 && sightings->count == before)
+        rc = look_at_processes(sightings, pid, NULL); /* below it */
+    if (rc < 0 || sightings->count)
+        return rc;
+    return kolo_fail(KOLO_ERR_ARG,
+                     "process %" PRIu32 " is in no kolo job of two ranks or more, nor is one below it: is it the pid of"
+                     " a rank or of kolorun, and has the communicator been created?",
+                     pid);
+}
+
+int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) {
+    char path[64];
+    struct stat found;
+    const bool is_number = *target && strspn(target, "0123456789") == strlen(target) && strlen(target) < 10;
+    int rc;
+    snprintf(path, sizeof path, "/proc/%.9s", target);
+    if (is_number && stat(path, &found) == 0)
+        rc = search_process(sightings, (uint32_t)strtoul(target, NULL, 10), &found);
+    else if (!*target || !job_is_legal(target))
+        rc = kolo_fail(KOLO_ERR_ARG, "'%.64s' is neither a process nor the name of a job", target);
+    else
+        rc = look_at_processes(sightings, 0, target);
+    if (sightings->count)
+        return 0;
+    return rc < 0 ? rc
+                  : kolo_fail(KOLO_ERR_ARG,
+                              "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of"
+                              " that name; jobs of kolorun have none, give a pid",
+                              is_number ? "process or job " : "job ", target, (unsigned)geteuid());
+}
+
+void kolo_sightings_drop(struct kolo_sightings *sightings, size_t index) {
+    struct kolo_sighting *list = sightings->list;
+    close(list[index].fd);
+    sightings->count--;
+    memmove(&list[index], &list[index + 1], (sightings->count - index) * sizeof *list);
+}
+
+void kolo_sightings_close(struct kolo_sightings *sightings) {
+    for (size_t i = 0; i < sightings->count; i++)
+        close(sightings->list[i].fd);
+    free(sightings->list);
+    *sightings = (struct kolo_sightings){0};
+}
