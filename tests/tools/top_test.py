@@ -1,0 +1,266 @@
+"""kolo-top: what it shows of a running job, whom it refuses, and that nothing it reads can make it fail badly."""
+
+import json
+import mmap
+import os
+import pathlib
+import random
+import re
+import signal
+import stat
+import subprocess
+import time
+import unittest
+
+import launching
+from launching import PATIENCE_S
+
+KOLO_TOP = os.environ["KOLO_TOP"]
+LAGGARD_PROBE = os.environ["LAGGARD_PROBE"]
+SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
+RANKS, LATE_RANK, LATE_MS = 3, 1, 40
+NOBODY = 65534
+MAGIC = int.to_bytes(0x6B6F6C6F2D736567, 8, "little")
+LAYOUT_AT = 12  # of the segment's header, in all versions
+GARBAGE_RUNS = int(os.environ.get("KOLO_TEST_RUNS", 40))
+
+
+def top(*arguments, **options):
+    options = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "env": launching.environment(),
+               "check": False, **options}
+    return subprocess.run([KOLO_TOP, *map(str, arguments)], **options)
+
+
+def segment_files(pid):
+    """{(inode, offset): descriptor} of the shared mappings of a process whose file begins there with a segment."""
+    files = {}
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        found = entry.stat()
+        if stat.S_ISREG(found.st_mode):
+            files[found.st_ino] = entry
+    segments = {}
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
+        _, rights, offset, _, inode = line.split()[:5]
+        if rights.endswith("s") and int(inode) in files:
+            with open(files[int(inode)], "rb") as file:
+                file.seek(int(offset, 16))
+                if file.read(8) == MAGIC:
+                    segments[int(inode), int(offset, 16)] = files[int(inode)]
+    return segments
+
+
+class TopTest(launching.LaunchingTest):
+    def start_laggards(self, seconds=3600, **variables):
+        """A job that runs; its kolorun, and its ranks' pids by rank."""
+        process = self.start("-n", str(RANKS), "--bind", "none", LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS),
+                             str(seconds), env=launching.environment(**variables))
+        lines = [re.fullmatch(r"rank (\d) is process (\d+)", line) for line in self.read_lines(process, RANKS)]
+        return process, {int(line[1]): int(line[2]) for line in lines}
+
+    def report(self, *arguments):
+        done = top("--json", "--once", *arguments)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return json.loads(done.stdout)
+
+    def assert_refused(self, status, pattern, *arguments, **options):
+        done = top(*arguments, **options)
+        self.assertEqual((status, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, pattern)
+
+
+class Running(TopTest):
+    @staticmethod
+    def busy_first(report):
+        """The communicator on which the ranks all-reduce, then the one on which they only had a barrier."""
+        return sorted(report["communicators"],
+                      key=lambda comm: (comm["ranks"][0]["call"] or {}).get("collective") != "allreduce")
+
+    def check_report(self, report, pids):
+        self.assertEqual([RANKS, RANKS], [len(comm["ranks"]) for comm in report["communicators"]])
+        busy, idle = self.busy_first(report)
+        for comm in (busy, idle):
+            self.assertEqual(("running", None), (comm["state"], comm["failure"]))
+            self.assertEqual(pids, {rank["rank"]: rank["pid"] for rank in comm["ranks"]})
+        self.assertEqual(LATE_RANK, busy["straggler"], report)
+        self.assertIsNone(idle["straggler"])
+        for rank in busy["ranks"]:
+            call = rank["call"]
+            self.assertEqual(("allreduce", 5000, "f32", "max"),
+                             (call["collective"], call["count"], call["dtype"], call["op"]))
+            self.assertEqual(rank["calls"], call["number"])
+            self.assertGreater(rank["calls_per_s"], 0)
+            self.assertAlmostEqual(rank["bytes_per_s"], 20000 * rank["calls_per_s"], delta=20)  # as printed
+            self.assertEqual(20000 * rank["calls_ended"], rank["payload_bytes"])
+            self.assertIn(rank["calls"] - rank["calls_ended"], (0, 1))
+            if rank["rank"] != LATE_RANK:
+                self.assertGreater(rank["waiting_share"], 0.1)
+                self.assertEqual(LATE_RANK, rank["waited_most_for"])
+        for rank in idle["ranks"]:
+            self.assertEqual(("between calls", 1, 1, "barrier", 0.0),
+                             (rank["state"], rank["calls"], rank["calls_ended"], rank["call"]["collective"],
+                              rank["bytes_per_s"]))
+
+    def test_by_pid_of_rank_and_of_kolorun(self):
+        process, pids = self.start_laggards()
+        for pid in (pids[0], pids[LATE_RANK], process.pid):
+            self.check_report(self.report(pid), pids)
+        done = top("--once", process.pid)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, rf"(?m)^\* +{LATE_RANK} +{pids[LATE_RANK]} .*allreduce 5000 f32 max #\d+ ")
+        self.assertRegex(done.stdout, rf"(?m)^  +0 +{pids[0]} .*between calls +barrier #1 ")
+
+    def test_by_name(self):
+        job = f"top-test-{os.getpid()}"
+        ranks = [subprocess.Popen([LAGGARD_PROBE, str(LATE_RANK), str(LATE_MS), "3600"], stdout=subprocess.PIPE,
+                                  env=launching.environment(KOLO_JOB=job, KOLO_SIZE=str(RANKS), KOLO_RANK=str(rank)))
+                 for rank in range(RANKS)]
+        for rank in ranks:
+            self.addCleanup(rank.stdout.close)
+            self.addCleanup(rank.wait)
+            self.addCleanup(rank.kill)
+        for rank in ranks:
+            rank.stdout.readline()
+        report = self.report(job)
+        self.assertEqual([job, job], [comm["job"] for comm in report["communicators"]])
+        self.check_report(report, {rank: process.pid for rank, process in enumerate(ranks)})
+        self.assert_refused(1, "no such process", job + "x")
+
+    def test_stopped_rank(self):
+        _, pids = self.start_laggards()
+        os.kill(pids[2], signal.SIGSTOP)
+        self.addCleanup(os.kill, pids[2], signal.SIGCONT)
+        self.wait_until(lambda: launching.state(pids[2]) == "T", "the rank to stop")
+        time.sleep(2 * LATE_MS / 1000)  # what the others had begun before is over
+        self.wait_until(lambda: self.busy_first(self.report(pids[0], "--interval", "0.2"))[0]["straggler"] == 2,
+                        "the stopped rank to be the straggler")
+        rank = self.busy_first(self.report(pids[0], "--interval", "0.2"))[0]["ranks"][2]
+        self.assertEqual(("stopped", "T"), (rank["state"], rank["process"]))
+
+    def test_job_ends_meanwhile(self):
+        process, pids = self.start_laggards(seconds=1)
+        done = top("--interval", "0.1", "--json", pids[0])
+        self.assertEqual((0, "kolo-top: the job has ended\n"), (done.returncode, done.stderr))
+        last = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual({"ended"}, {comm["state"] for comm in last["communicators"]})
+        self.assert_ends(process, 0)
+
+    def test_job_is_killed_meanwhile(self):
+        process, pids = self.start_laggards()
+        watching = subprocess.Popen([KOLO_TOP, "--interval", "0.1", "--json", str(pids[0])], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(watching.kill)
+        first = json.loads(watching.stdout.readline())
+        self.assertEqual("running", first["communicators"][0]["state"])
+        os.kill(pids[2], signal.SIGKILL)
+        output, errors = watching.communicate(timeout=PATIENCE_S)
+        self.assertEqual((0, "kolo-top: the job has ended\n"), (watching.returncode, errors), output)
+        process.communicate(timeout=PATIENCE_S)
+
+
+class Refused(TopTest):
+    def test_processes_without_jobs(self):
+        self.assert_refused(1, rf"process {os.getpid()} is in no kolo job", os.getpid())
+        self.assert_refused(1, "999999999: there is no such process", "999999999")
+        self.assert_refused(1, "neither a process nor the name of a job", "a/b")
+        self.assert_refused(1, "neither a process nor the name of a job", "a" * 300)
+
+    def test_options(self):
+        self.assert_refused(2, "give a process or the name of a job")
+        self.assert_refused(2, "--interval '0': give seconds", "--interval", "0", "1")
+        self.assert_refused(2, "'2' *: is not expected", "1", "2")
+        self.assert_refused(2, "--help", "--nonsense")
+        self.assertIn("example:", top("--help").stdout)
+        self.assertRegex(top("--version").stdout, r"^kolo-top \d+\.\d+\.\d+\n$")
+
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
+    def test_other_user(self):
+        if not all(folder.stat().st_mode & stat.S_IXOTH for folder in pathlib.Path(KOLO_TOP).resolve().parents):
+            self.skipTest("another user cannot run what is built here")
+        _, pids = self.start_laggards()
+
+        def become_nobody():
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+
+        self.assert_refused(1, rf"process {pids[0]} is user 0's, and this is user {NOBODY}", "--once", pids[0],
+                            preexec_fn=become_nobody)
+
+
+class Garbage(TopTest):
+    """A segment of this process's, which no rank writes: a copy of a real one, then damaged."""
+
+    def setUp(self):
+        process, pids = self.start_laggards()
+        (_, offset), entry = sorted(segment_files(pids[0]).items())[0]
+        with open(entry, "rb") as file:
+            file.seek(offset)
+            self.segment = file.read(int.from_bytes(self.header(file, offset)[32:40], "little"))
+        self.end(process)
+        self.wait_until(lambda: not any(map(launching.is_running, pids.values())), "the job's ranks to end")
+        self.fd = os.memfd_create("kolo-top-garbage")
+        self.addCleanup(os.close, self.fd)
+        os.truncate(self.fd, len(self.segment))
+        self.mapping = mmap.mmap(self.fd, len(self.segment))
+        self.addCleanup(self.mapping.close)
+
+    @staticmethod
+    def header(file, offset):
+        header = os.pread(file.fileno(), 64, offset)
+        assert header[:8] == MAGIC, header
+        return header
+
+    def write(self, data):
+        os.pwrite(self.fd, data, 0)
+
+    def look(self, *options):
+        return top("--once", "--interval", "0.01", *options, os.getpid())
+
+    def test_copy_is_seen_as_ended(self):
+        self.write(self.segment)
+        report = json.loads(self.look("--json").stdout)
+        self.assertEqual(["ended"], [comm["state"] for comm in report["communicators"]])
+
+    def test_other_version(self):
+        self.write(self.segment[:LAYOUT_AT] + b"\x4d\0\0\0" + self.segment[LAYOUT_AT + 4:])
+        self.assert_refused(1, r"runs kolo \d+\.\d+\.\d+ \(layout 77\), this is kolo \d+\.\d+\.\d+ \(layout \d+\)",
+                            os.getpid())
+
+    def test_damage(self):
+        print(f"KOLO_TEST_SEED={SEED}")
+        chance = random.Random(SEED)
+        # The slots, which kolo-top does not read, begin behind the first 32 KiB or so of so small a job.
+        for run in range(GARBAGE_RUNS):
+            data = bytearray(self.segment)
+            first = chance.choice((0, 16, 16, 512))
+            for _ in range(chance.choice((1, 8, 100, 5000))):
+                at = chance.randrange(first, 32768) // 8 * 8
+                data[at:at + 8] = chance.choice((bytes(8), b"\xff" * 8, chance.randbytes(8)))
+            self.write(data)
+            for options in ((), ("--json",)):
+                with self.subTest(seed=SEED, run=run, options=options):
+                    done = self.look(*options)
+                    self.assertIn(done.returncode, (0, 1), done.stderr)
+                    if done.returncode:
+                        self.assertRegex(done.stderr, r"^kolo-top: process \d+")
+                    elif options:
+                        json.loads(done.stdout)
+
+    def test_cut_short(self):
+        self.write(self.segment)
+        watching = subprocess.Popen([KOLO_TOP, "--interval", "0.3", str(os.getpid())], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(watching.kill)
+        self.wait_until(lambda: any("kolo-top-garbage" in os.readlink(entry)
+                                    for entry in pathlib.Path(f"/proc/{watching.pid}/fd").iterdir()),
+                        "kolo-top to open the file")
+        os.truncate(self.fd, 5000)
+        output, errors = watching.communicate(timeout=PATIENCE_S)
+        self.assertEqual(0, watching.returncode, errors)
+        self.assertIn("ended", output)
+        os.truncate(self.fd, 0)
+        self.assert_refused(1, "is in no kolo job", os.getpid())
+
+
+if __name__ == "__main__":
+    launching.main()

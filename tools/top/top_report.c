@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "top_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS 1e-9
+
+/* "12.5 GB/s": of which a person needs three digits. */
+static const char *format_rate(char *text, size_t text_bytes, double rate, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    size_t prefix = 0;
+    while (rate >= 999.5 && prefix + 1 < sizeof prefixes / sizeof *prefixes) {
+        rate /= 1000;
+        prefix++;
+    }
+    snprintf(text, text_bytes, rate >= 99.95 || rate == 0 ? "%.0f %s%s" : "%.1f %s%s", rate, prefixes[prefix], unit);
+    return text;
+}
+
+static bool is_in_call(const top_rank *rank) {
+    return rank->seen.calls > rank->seen.calls_ended;
+}
+
+/* "allreduce 1024 f32 sum #17" */
+static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
+    const kolo_watched_call *call = &rank->call;
+    const char *name = kolo_collective_name(call->collective);
+    if (rank->seen.calls == 0)
+        return "none yet";
+    if (!rank->has_call || !name)
+        snprintf(text, text_bytes, "? #%" PRIu64, rank->seen.calls);
+    else if (call->collective == KOLO_ALLREDUCE)
+        snprintf(text, text_bytes, "%s %" PRIu64 " %s %s #%" PRIu64, name, call->count, kolo_dtype_name(call->dtype),
+                 kolo_op_name(call->op), call->number);
+    else if (call->collective == KOLO_BROADCAST)
+        snprintf(text, text_bytes, "%s %" PRIu64 " %s from %d #%" PRIu64, name, call->count,
+                 kolo_dtype_name(call->dtype), call->root, call->number);
+    else
+        snprintf(text, text_bytes, "%s #%" PRIu64, name, call->number);
+    return text;
+}
+
+static const char *comm_state(const top_comm *comm) {
+    return comm->seen.over ? "ended" : comm->seen.failure.status ? "broken" : "running";
+}
+
+static void print_heading(const top_comm *comm) {
+    const kolo_failure *failure = &comm->seen.failure;
+    if (comm->seen.job[0])
+        printf("job %s", comm->seen.job);
+    else
+        printf("communicator %" PRIu64 "+%" PRIu64, comm->seen.file, comm->seen.offset);
+    printf(": %d ranks, %s", comm->seen.ranks, comm_state(comm));
+    if (failure->status)
+        printf(" (%s, rank %d; found by rank %d)", kolo_strerror(failure->status), failure->rank, failure->reporter);
+    printf(", segment of %.1f MiB\n", (double)comm->seen.segment_bytes / (1 << 20));
+}
+
+static void print_rank(const top_comm *comm, int index) {
+    const top_rank *rank = &comm->ranks[index];
+    char call[96], calls[32], bytes[32], peer[24] = "-";
+    const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
+    if (waits_for >= 0)
+        snprintf(peer, sizeof peer, "%d", waits_for);
+    printf("%c %4d  %8d  %-13s  %-36s  %10s  %10s  %6.1f%%  %9s\n", index == comm->straggler ? '*' : ' ', index,
+           rank->seen.pid, top_rank_state(rank), format_call(call, sizeof call, rank),
+           format_rate(calls, sizeof calls, rank->calls_per_s, ""),
+           format_rate(bytes, sizeof bytes, rank->bytes_per_s, "B/s"), 100 * rank->waiting_share, peer);
+}
+
+void top_report_table(const top_sample *sample) {
+    for (int i = 0; i < sample->count; i++) {
+        const top_comm *comm = &sample->comms[i];
+        print_heading(comm);
+        printf("  %4s  %8s  %-13s  %-36s  %10s  %10s  %7s  %9s\n", "rank", "pid", "state", "call", "calls/s", "algbw",
+               "waiting", "waits for");
+        for (int rank = 0; rank < comm->seen.ranks; rank++)
+            print_rank(comm, rank);
+    }
+}
+
+/* JSON. Names that come from a segment were checked when it was found: letters, digits, '.', '_' and '-'. */
+
+static void print_rank_or_null(const char *key, int rank) {
+    if (rank >= 0)
+        printf("\"%s\": %d, ", key, rank);
+    else
+        printf("\"%s\": null, ", key);
+}
+
+static void print_call_json(const top_comm *comm, const top_rank *rank) {
+    const kolo_watched_call *call = &rank->call;
+    if (!rank->has_call || call->collective == KOLO_COLLECTIVES) {
+        printf("\"call\": null, ");
+        return;
+    }
+    printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
+           ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, ",
+           call->number, kolo_collective_name(call->collective), call->count, kolo_dtype_name(call->dtype),
+           kolo_op_name(call->op), call->root);
+    if (is_in_call(rank) && call->began_ns)
+        printf("\"for_s\": %.6f}, ", ((double)comm->seen.read_ns - (double)call->began_ns) * NS);
+    else
+        printf("\"for_s\": null}, ");
+}
+
+static void print_rank_json(const top_comm *comm, int index) {
+    const top_rank *rank = &comm->ranks[index];
+    const kolo_watched_rank *seen = &rank->seen;
+    printf("%s{\"rank\": %d, \"pid\": %d, ", index ? ", " : "", index, seen->pid);
+    if (seen->process > ' ' && seen->process < 0x7f && !strchr("\"\\", seen->process))
+        printf("\"process\": \"%c\", ", seen->process);
+    else
+        printf("\"process\": null, ");
+    printf("\"state\": \"%s\", \"calls\": %" PRIu64 ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
+           top_rank_state(rank), seen->calls, seen->calls_ended, seen->steps);
+    print_call_json(comm, rank);
+    printf("\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
+           ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, ",
+           rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
+           (double)seen->waited_ns * NS, rank->waiting_share);
+    print_rank_or_null("waits_for", seen->waits_for);
+    if (seen->waits_for >= 0)
+        printf("\"waits_s\": %.6f, ", (double)(comm->seen.read_ns - seen->waits_since_ns) * NS);
+    else
+        printf("\"waits_s\": null, ");
+    print_rank_or_null("waited_most_for", rank->waited_most_for);
+    printf("\"awaited_share\": %.4f}", rank->awaited_share);
+}
+
+static void print_comm_json(const top_comm *comm) {
+    const kolo_failure *failure = &comm->seen.failure;
+    printf("{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
+           ", \"state\": \"%s\", \"failure\": ",
+           comm->seen.job, comm->seen.file, comm->seen.offset, comm->seen.segment_bytes, comm_state(comm));
+    if (failure->status)
+        printf("{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(failure->status), failure->rank,
+               failure->reporter);
+    else
+        printf("null, ");
+    print_rank_or_null("straggler", comm->straggler);
+    printf("\"ranks\": [");
+    for (int rank = 0; rank < comm->seen.ranks; rank++)
+        print_rank_json(comm, rank);
+    printf("]}");
+}
+
+void top_report_json(const top_sample *sample) {
+    printf("{\"interval_s\": %.6f, \"communicators\": [", sample->count ? sample->comms[0].interval_s : 0.0);
+    for (int i = 0; i < sample->count; i++) {
+        if (i)
+            printf(", ");
+        print_comm_json(&sample->comms[i]);
+    }
+    puts("]}");
+}

@@ -1,0 +1,12 @@
+/* Printing a sample, as tables or as JSON. */
+#ifndef KOLO_TOP_REPORT_H
+#define KOLO_TOP_REPORT_H
+
+#include "top_sample.h"
+
+void top_report_table(const top_sample *sample);
+
+/* One object on one line. */
+void top_report_json(const top_sample *sample);
+
+#endif

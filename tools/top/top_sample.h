@@ -1,0 +1,50 @@
+/* What kolo-top knows of communicators: each reading, and what lies between it and the one before.
+ *
+ * Waits beyond spinning are what counts as waiting. How long a rank waited in all is exact; for whom is known of the
+ * longest wait of each of its last 64 calls, and of the present wait. */
+#ifndef KOLO_TOP_SAMPLE_H
+#define KOLO_TOP_SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kolo_watch.h"
+
+typedef struct top_rank {
+    kolo_watched_rank seen;
+    bool has_call;
+    kolo_watched_call call; /* the last one begun */
+    double calls_per_s;
+    double bytes_per_s;
+    double waiting_share;  /* of the interval, 0 .. 1 */
+    double awaited_share;  /* what the others waited for it */
+    double waited_known_s; /* in the interval, of waits of which it is known for whom */
+    int waited_most_for;   /* a rank; -1: none */
+} top_rank;
+
+typedef struct top_comm {
+    kolo_watched_comm seen;
+    top_rank *ranks;
+    double interval_s; /* since the reading before; 0: there was none */
+    int straggler;     /* a rank; -1: nobody was waited for */
+} top_comm;
+
+typedef struct top_sample {
+    top_comm *comms;
+    int count;
+} top_sample;
+
+/* Reads all communicators of `watch`; `before` is the sample before this one. False with a message on standard error.
+ */
+bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *before);
+
+/* Frees what it holds. */
+void top_sample_free(top_sample *sample);
+
+/* True if all communicators are over. */
+bool top_sample_over(const top_sample *sample);
+
+/* "in call", "waiting", ... */
+const char *top_rank_state(const top_rank *rank);
+
+#endif
