@@ -1,0 +1,188 @@
+"""Checks the models of the flag protocols with spin, and that each model's controls are refuted.
+
+A control is the same model with one store, fence or wait removed (-DWITHOUT_...): if spin finds no fault in it, the
+model shows nothing, and this test fails. The opening comment of each model says what it models and what its
+controls remove.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+MODELS = pathlib.Path(__file__).resolve().parent
+MEMORY_MIB = 2048
+DEPTH = 200_000
+
+# How pan is compiled and run. A process that may die does so by `unless`, in whose scope no step is local: such models
+# are searched without partial-order reduction.
+STATES = ("-DSAFETY", "-DNOCLAIM")  # assertions and invalid end states
+CLAIM = ()  # a claim of the model's, over fair runs
+LIVE = {STATES: (), CLAIM: ("-a", "-f")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One search: of a model with `bounds`, for the faults that `mode` finds."""
+
+    model: str
+    bounds: tuple
+    mode: tuple = STATES
+    reduced: bool = False
+    control: str = ""  # what is removed
+
+    @property
+    def label(self):
+        return " ".join(self.bounds).replace("=", " ").lower() or "default bounds"
+
+
+def small(model, *bounds, mode=STATES, reduced=False):
+    return Check(model, bounds, mode, reduced)
+
+
+def controls(names, model, *bounds, mode=STATES, reduced=False):
+    return [Check(model, bounds, mode, reduced, name) for name in names.split()]
+
+
+DEFAULT = [
+    small("lines", "RANKS=2", "ROUNDS=4", "LINES=2", "DEATHS=2"),
+    small("lines", "RANKS=3", "ROUNDS=3", "LINES=1", "DEATHS=1"),
+    *controls("RELEASE SECOND_SET", "lines", "RANKS=2", "ROUNDS=4", "LINES=2", "DEATHS=0"),
+    *controls("READING_ALL", "lines", "RANKS=3", "ROUNDS=4", "LINES=1", "DEATHS=0"),
+    small("slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
+    small("slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
+    small("slots", "RANKS=3", "CALLS=1", "CHUNKS=3", reduced=True),
+    small("slots", "RANKS=2", "CALLS=2", "CHUNKS=2", "DEATHS=2"),
+    *controls("CLAIM FOURTH_SLOT REDUCED_WAIT", "slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
+    *controls("CALL_STEP", "slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
+    small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0"),
+    small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=2"),
+    small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0", "PUBLISHERS_FENCE"),
+    *controls("MEMBARRIER LOOK RING RINGS_FIRST WAKE", "wake", "RANKS=2", "ROUNDS=2", "DEATHS=0"),
+    *controls("PUBLISHER_FENCE", "wake", "RANKS=2", "ROUNDS=2", "DEATHS=0", "PUBLISHERS_FENCE"),
+    small("abort", "RANKS=2", "CALLS=2"),
+    small("abort", "RANKS=2", "CALLS=2", mode=CLAIM),
+    *controls("SWAP FIELDS_FIRST LAST_LOOK", "abort", "RANKS=2", "CALLS=2"),
+    *controls("FAILURE", "abort", "RANKS=2", "CALLS=1", "DEATHS=0", "STOPS=0", mode=CLAIM),
+    *controls("CHECK", "abort", "RANKS=2", "CALLS=1", "DEATHS=1", "STOPS=0", mode=CLAIM),
+]
+
+MORE = [
+    small("lines", "RANKS=2", "ROUNDS=5", "LINES=3", "DEATHS=2"),
+    small("lines", "RANKS=3", "ROUNDS=4", "LINES=1", "DEATHS=1"),
+    small("lines", "RANKS=3", "ROUNDS=5", "LINES=1", "DEATHS=0", reduced=True),
+    small("slots", "RANKS=2", "CALLS=6", "CHUNKS=1", reduced=True),
+    small("slots", "RANKS=2", "CALLS=3", "CHUNKS=3", reduced=True),
+    small("slots", "RANKS=3", "CALLS=2", "CHUNKS=2", reduced=True),
+    small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", reduced=True),
+    small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", "PUBLISHERS_FENCE", reduced=True),
+]
+
+
+@dataclasses.dataclass
+class Outcome:
+    check: Check
+    states: int
+    depth: int
+    fault: str  # "": none found
+    trouble: str  # why the search says nothing; "": it does
+    seconds: float
+
+    @property
+    def passed(self):
+        return not self.trouble and bool(self.fault) == bool(self.check.control)
+
+
+def run(command, folder):
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def find(pattern, text, otherwise):
+    match = re.search(pattern, text, re.MULTILINE)
+    return match.group(1) if match else otherwise
+
+
+def search(check, folder):
+    """Runs spin, the compiler and pan; returns pan's output, or why there is none."""
+    defines = [f"-D{bound}" for bound in check.bounds]
+    if check.control:
+        defines.append(f"-DWITHOUT_{check.control}")
+    made = run(["spin", "-a", *defines, MODELS / f"{check.model}.pml"], folder)
+    if made.returncode or not (pathlib.Path(folder) / "pan.c").exists():
+        return "", "spin: " + made.stdout[-500:]
+    # A control fails soon: compiling takes longer than its search.
+    flags = ["-O0" if check.control else "-O1", *check.mode, f"-DMEMLIM={MEMORY_MIB}"]
+    if not check.reduced:
+        flags.append("-DNOREDUCE")
+    made = run([os.environ.get("CC", "cc"), "-w", *flags, "-o", "pan", "pan.c"], folder)
+    if made.returncode:
+        return "", "compiler: " + made.stdout[-500:]
+    output = run(["./pan", f"-m{DEPTH}", "-w21", *LIVE[check.mode]], folder).stdout
+    if not re.search(r"errors: \d+", output):
+        return output, "pan: " + output[-500:]
+    if re.search(r"max search depth too small|out of memory|reached -DMEMLIM|search not completed", output, re.I):
+        if not check.control:
+            return output, "pan: " + find(r"^(.*(?:depth too small|memory|MEMLIM|not completed).*)$", output, "?")
+    return output, ""
+
+
+def judge(check):
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=f"kolo-{check.model}-") as folder:
+        output, trouble = search(check, folder)
+    faults = int(find(r"errors: (\d+)", output, "0"))
+    return Outcome(check, int(find(r"^\s*(\d+) states, stored", output, "0")),
+                   int(find(r"depth reached (\d+)", output, "0")),
+                   find(r"^pan:\d+: (.*?)(?: \(at depth.*)?$", output, "a fault") if faults else "", trouble,
+                   time.monotonic() - start)
+
+
+def verdict(outcome):
+    if outcome.trouble:
+        return "no result"
+    if outcome.check.control:
+        return "refuted" if outcome.fault else "NOT REFUTED"
+    return "FAULT" if outcome.fault else "holds"
+
+
+def show(outcome):
+    check = outcome.check
+    kind = "survival" if check.mode == CLAIM else "safety"
+    name = f"without {check.control.lower()}" if check.control else ""
+    print(f"{check.model:<6} {kind:<8} {check.label:<48} {name:<24} {outcome.states:>9} {outcome.depth:>6} "
+          f"{outcome.seconds:>6.1f}  {verdict(outcome)}", flush=True)
+    if not outcome.passed:
+        print(f"    {outcome.trouble or outcome.fault or 'the model shows nothing that needs what was removed'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
+                                     epilog="example: models_test.py --model slots")
+    parser.add_argument("--all", action="store_true", help="larger bounds too: some minutes")
+    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort"], help="only this one")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="searches at once")
+    options = parser.parse_args()
+    if not shutil.which("spin"):
+        print("skipped: spin is not installed (apt-get install spin; tools/check does)")
+        return 77
+    checks = [check for check in DEFAULT + (MORE if options.all else [])
+              if options.model in (None, check.model)]
+    print(f"{'model':<6} {'property':<8} {'bounds':<48} {'control':<24} {'states':>9} {'depth':>6} {'s':>6}  result")
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for outcome in pool.map(judge, checks):
+            show(outcome)
+            failed += not outcome.passed
+    print(f"{len(checks)} searches, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
