@@ -1,0 +1,45 @@
+/* The tune profile (algo/profile.h): a complaint is text, and what is let through leaves settings that every message
+ * can be planned with. */
+#include <string.h>
+
+#include "algo/plan.h"
+#include "algo/profile.h"
+#include "fuzz_target.h"
+
+enum { SLOT_BYTES = 65536 };
+
+static void require_usable(const struct kolo_profile_section *section) {
+    struct kolo_shared_settings settings = {
+        .bands = 2,
+        .stream_bytes_min = UINT64_MAX,
+        .band = {{4096, KOLO_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_MESH, SLOT_BYTES}},
+    };
+    REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
+    kolo_profile_apply(section, &settings);
+    REQUIRE(kolo_plan_settings_valid(&settings));
+    REQUIRE(settings.band[settings.bands - 1].bytes_max == UINT64_MAX);
+    for (unsigned shift = 0; shift < 40; shift++) {
+        const struct kolo_question question = {.count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
+        const struct kolo_answer answer = kolo_plan_make(&question, &settings, SLOT_BYTES);
+        REQUIRE(answer.chunk_count > 0);
+        REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&
+                                 answer.chunks * answer.chunk_count >= question.count));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    static struct kolo_profile profile;
+    char why[KOLO_PROFILE_WHY_BYTES];
+    memset(why, 'x', sizeof why);
+    if (!kolo_profile_parse((const char *)data, bytes, &profile, why)) {
+        REQUIRE(memchr(why, '\0', sizeof why));
+        return 0;
+    }
+    REQUIRE(profile.sections >= 1 && profile.sections <= KOLO_PROFILE_SECTIONS_MAX);
+    for (uint32_t i = 0; i < profile.sections; i++)
+        require_usable(&profile.section[i]);
+    const struct kolo_profile_machine here = profile.machine;
+    if (!kolo_profile_fits(&profile, &here, why))
+        REQUIRE(memchr(why, '\0', sizeof why));
+    return 0;
+}
