@@ -10,9 +10,9 @@
  * holds the result; every rank of a communicator makes the same calls in the same order.
  *
  * Errors: after any error but KOLO_ERR_ARG and KOLO_ERR_UNSUPPORTED the communicator is broken for every
- * rank, the output buffer is undefined, and only the queries, kolo_comm_failure, kolo_comm_abort and
- * kolo_comm_destroy may be called; collectives return KOLO_ERR_STATE. kolo_error_message() tells what
- * happened in words.
+ * rank, the output buffer is undefined, and only the queries, kolo_comm_failure, kolo_comm_shrink,
+ * kolo_comm_abort and kolo_comm_destroy may be called; collectives return KOLO_ERR_STATE.
+ * kolo_error_message() tells what happened in words.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -163,6 +163,20 @@ KOLO_API int kolo_comm_destroy(kolo_comm *comm);
  * caller's own and is shown by kolo_comm_failure. Waits for nobody. The caller's own later calls return
  * KOLO_ERR_STATE. KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
+
+/* Goes on with the ranks that are left of a broken communicator, whatever broke it. Collective among them: they
+ * agree on who is left, also when another one dies meanwhile, and each gets in *shrunk a communicator of its own
+ * with the ranks in their old order and the old one's settings; one that is left alone gets one of one rank.
+ * Blocks until every rank has come or ended, for each wait at most the communicator's timeout; whoever lives but
+ * has not come by then is left out for good. The old communicator stays broken, and its owner still destroys it;
+ * buffers of kolo_alloc belong to it and go with it.
+ *     Not every survivor has got equally far: the last all-reduce or barrier, and with it up to KOLO_SLOTS
+ * broadcasts, may have succeeded on some and failed on others. So they first have to agree where to go on, e.g. by
+ * an all-reduce (MAX) of how far each has got and a broadcast from one that has got furthest, as kolo-train does.
+ *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
+ * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on
+ * every survivor, which may try again. KOLO_ERR_VERSION: the segment is damaged. */
+KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
 KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */
 KOLO_API int kolo_comm_size(const kolo_comm *comm);       /* number of ranks */

@@ -4,9 +4,23 @@
 
 #include "algo/plan.h"
 #include "algo/tuning.h"
+#include "api/checks.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/failure.h"
+#include "comm/shrink.h"
+
+/* Gives the caller what was made, if what rank 0 decided for it makes sense. */
+static int hand_out(kolo_comm *made, kolo_comm **comm) {
+    if (made->size > 1 && !kolo_plan_settings_valid(&made->settings)) {
+        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->rank);
+        kolo_comm_destroy(made);
+        return rc;
+    }
+    made->lines_bytes_end = kolo_plan_lines_bytes_end(&made->settings);
+    *comm = made;
+    return 0;
+}
 
 int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     struct kolo_settings settings;
@@ -16,23 +30,38 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     kolo_comm *made;
     if (rc == 0)
         rc = kolo_comm_make(&made, &settings, kolo_tuning_decide);
-    if (rc < 0)
-        return rc;
-    if (made->size > 1 && !kolo_plan_settings_valid(&made->settings)) {
-        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->rank);
-        kolo_comm_destroy(made);
-        return rc;
-    }
-    made->lines_bytes_end = kolo_plan_lines_bytes_end(&made->settings);
-    *comm = made;
-    return 0;
+    return rc < 0 ? rc : hand_out(made, comm);
+}
+
+static bool is_broken(const kolo_comm *comm) {
+    kolo_failure failure;
+    kolo_failure_describe(comm, &failure);
+    return !comm->token->usable || failure.status != 0;
+}
+
+int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
+    if (!comm || !shrunk)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
+    if (!comm->token->ours)
+        return kolo_unusable("kolo_comm_shrink", comm);
+    if (comm->shrunk || !is_broken(comm))
+        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->rank,
+                         comm->shrunk ? "has been shrunk already: go on with what came of it"
+                                      : "is not broken: nobody has to be left out");
+    comm->token->usable = false;
+    kolo_comm *made;
+    const int rc = kolo_shrink_run(comm, &made, kolo_tuning_decide);
+    return rc < 0 ? rc : hand_out(made, shrunk);
 }
 
 int kolo_comm_destroy(kolo_comm *comm) {
     if (!comm)
         return 0;
-    if (comm->segment.header && comm->token->ours)
+    if (comm->segment.header && comm->token->ours) {
+        if (!comm->token->usable)
+            kolo_shrink_bury(comm);
         kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
+    }
     kolo_comm_free(comm);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comm/heap.h"
 #include "comm/liveness.h"
+#include "comm/options.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
 #include "sync/wait.h"
@@ -42,16 +43,16 @@ struct kolo_comm {
     uint64_t recorded_longest_ns; /* its longest wait so far */
 
     /* See comm/progress.h. */
-    uint64_t calls;                             /* collectives begun */
-    uint64_t call;                              /* what the present one is: kolo_call_word */
-    uint64_t stamp;                             /* what all of them were, mixed */
-    uint64_t step;                              /* steps of all calls before the present one */
-    uint64_t ticket;                            /* slot uses of all calls before the present one */
-    uint64_t slot_free[KOLO_SLOTS];             /* the step at which all its readers are done with what a slot held */
-    const uint64_t *slot_readers[KOLO_SLOTS];   /* a bit a rank; NULL: all */
-    uint64_t *peer_steps;                       /* one a rank: how far it is known to have got */
-    uint64_t line_rounds;                       /* see algo/lines.h */
-    uint64_t tree_readers[KOLO_RANKS_MAX / 64]; /* see algo/tree.c */
+    uint64_t calls;                           /* collectives begun */
+    uint64_t call;                            /* what the present one is: kolo_call_word */
+    uint64_t stamp;                           /* what all of them were, mixed */
+    uint64_t step;                            /* steps of all calls before the present one */
+    uint64_t ticket;                          /* slot uses of all calls before the present one */
+    uint64_t slot_free[KOLO_SLOTS];           /* the step at which all its readers are done with what a slot held */
+    const uint64_t *slot_readers[KOLO_SLOTS]; /* a bit a rank; NULL: all */
+    uint64_t *peer_steps;                     /* one a rank: how far it is known to have got */
+    uint64_t line_rounds;                     /* see algo/lines.h */
+    uint64_t tree_readers[KOLO_RANK_WORDS];   /* see algo/tree.c */
 
     const void **sources; /* one a rank: inputs of a fold */
     uint8_t **targets;    /* one a rank: where a result goes that all have mapped */
@@ -68,6 +69,12 @@ struct kolo_comm {
     kolo_atomic_u64 user; /* thread that is in a call; 0: none. Of builds with assertions only, see api/checks.h */
     kolo_log_level log_level;
     kolo_stats stats;
+    struct kolo_settings origin; /* what it was created with */
+
+    /* See comm/shrink.c. */
+    uint64_t shrink_generation;          /* the last one that this rank took part in */
+    uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */
+    bool shrunk;                         /* a communicator has come of it */
 };
 
 /* Frees what creation allocated, whatever part of it is there. The segment is left or, in a forked child, forgotten. */

@@ -40,6 +40,22 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     return kolo_segment_allocate(segment->fd, 0, bytes);
 }
 
+void kolo_comm_found(kolo_comm *comm, void *mapping, uint32_t users) {
+    struct kolo_segment *segment = &comm->segment;
+    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes);
+    segment->counted = true;
+    struct kolo_shared_header *shared = segment->header;
+    shared->version = KOLO_VERSION_WORD;
+    shared->layout = KOLO_LAYOUT;
+    shared->ranks = comm->size;
+    shared->slot_bytes = segment->slot_bytes;
+    shared->segment_bytes = segment->bytes;
+    if (comm->origin.shm_fd < 0)
+        snprintf(shared->job, sizeof shared->job, "%s", comm->origin.place.job);
+    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
+    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, users));
+}
+
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     const struct kolo_settings *settings = job->settings;
     struct kolo_segment *segment = &comm->segment;
@@ -50,19 +66,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
         rc = kolo_segment_map(segment->fd, segment->offset, bytes, &mapping);
     if (rc < 0)
         return rc;
-    kolo_segment_view(segment, mapping, comm->size, settings->slot_bytes);
-    segment->counted = true;
-
-    struct kolo_shared_header *shared = segment->header;
-    shared->version = KOLO_VERSION_WORD;
-    shared->layout = KOLO_LAYOUT;
-    shared->ranks = comm->size;
-    shared->slot_bytes = settings->slot_bytes;
-    shared->segment_bytes = bytes;
-    if (job->path[0])
-        snprintf(shared->job, sizeof shared->job, "%s", settings->place.job);
-    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
-    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size));
+    kolo_comm_found(comm, mapping, 1);
 
     struct stat found;
     if (fstat(segment->fd, &found) < 0)
@@ -253,6 +257,15 @@ static int allocate_own(kolo_comm *comm) {
     return kolo_liveness_create(&comm->liveness, comm->size);
 }
 
+void kolo_comm_finish(kolo_comm *comm) {
+    comm->settings = comm->segment.header->settings;
+    comm->signal = &comm->segment.signals[comm->rank];
+    comm->history = &comm->segment.histories[comm->rank];
+    comm->stats.segment_bytes = comm->segment.bytes;
+    set_waiting(comm, comm->origin.wait);
+    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
+}
+
 static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job);
     if (rc < 0)
@@ -261,12 +274,7 @@ static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     rc = complete(comm, job, decide);
     if (rc < 0)
         return rc;
-    comm->settings = comm->segment.header->settings;
-    comm->signal = &comm->segment.signals[comm->rank];
-    comm->history = &comm->segment.histories[comm->rank];
-    comm->stats.segment_bytes = comm->segment.bytes;
-    set_waiting(comm, job->settings->wait);
-    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
+    kolo_comm_finish(comm);
     return 0;
 }
 
@@ -290,10 +298,11 @@ void kolo_comm_free(kolo_comm *comm) {
     free(comm);
 }
 
-int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kolo_decide_fn *decide) {
+int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
     kolo_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    comm->origin = *settings;
     comm->rank = (uint32_t)settings->place.rank;
     comm->size = (uint32_t)settings->place.size;
     comm->segment.fd = -1;
@@ -301,7 +310,19 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kol
     comm->waiter.timeout_ns = settings->timeout_ns;
     comm->stall.warn_ns = settings->stall_warn_ns;
     comm->reducer = kolo_reducer_select(settings->features);
-    int rc = allocate_own(comm);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->survivors[rank / 64] |= UINT64_C(1) << rank % 64;
+    const int rc = allocate_own(comm);
+    if (rc < 0)
+        kolo_comm_free(comm);
+    else
+        *result = comm;
+    return rc;
+}
+
+int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kolo_decide_fn *decide) {
+    kolo_comm *comm = NULL;
+    int rc = kolo_comm_begin(&comm, settings);
     if (rc == 0 && comm->size > 1) {
         struct kolo_job job;
         rc = kolo_job_open(&job, settings);
@@ -313,8 +334,9 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kol
         kolo_job_close(&job);
     }
     if (rc < 0) {
-        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", kolo_error_message());
-        kolo_comm_free(comm);
+        kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
+        if (comm)
+            kolo_comm_free(comm);
         return rc;
     }
     *result = comm;

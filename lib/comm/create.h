@@ -12,4 +12,15 @@ typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *setting
 /* See kolo_comm_create. */
 int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, kolo_decide_fn *decide);
 
+/* What comm/shrink.c makes a communicator of, too. */
+
+/* Allocates what a communicator has of its own; kolo_comm_free frees it. */
+int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings);
+
+/* Rank 0's part: lays the segment out over a new mapping of its file that `users` ranks are going to use. */
+void kolo_comm_found(kolo_comm *comm, void *mapping, uint32_t users);
+
+/* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
+void kolo_comm_finish(kolo_comm *comm);
+
 #endif

@@ -35,6 +35,7 @@
 #define KOLO_LINES          8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
 #define KOLO_JOB_NAME_BYTES 128                          /* of a job's name, its NUL included */
+#define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64)        /* of a set with a bit a rank */
 
 #define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 
@@ -125,11 +126,25 @@ struct kolo_shared_header {
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
      * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
+
+    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/shrink.c. */
+    KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* whose view counts */
+    kolo_atomic_u64 shrink_outcome;               /* whether a communicator has come of it */
 };
 
-enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2 };
+/* What a rank says in one generation of kolo_comm_shrink, see comm/shrink.c. */
+struct kolo_shared_proposal {
+    KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
 
-/* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state` and the failure fields later. */
+    KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of the segment below; stored last */
+    kolo_atomic_u64 fd;                   /* its descriptor */
+    kolo_atomic_u64 mapping;              /* its address, for ranks that are threads of the same process */
+};
+
+enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_BURIED = 3 };
+
+/* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
+ * kolo_comm_shrink later. Of a rank that is dead, another one sets `state`, see kolo_segment_bury. */
 struct kolo_shared_member {
     KOLO_ALIGNED uint64_t start;
     uint32_t pid;
@@ -142,6 +157,10 @@ struct kolo_shared_member {
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
+
+    KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
+    kolo_atomic_u64 shrink_attached;                 /* the last one whose segment it was ready to use */
+    struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */
 };
 
 /* How far a rank has got. Its owner writes it; all read it. */
@@ -194,6 +213,7 @@ static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a ran
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");
 static_assert(offsetof(struct kolo_shared_member, state) == 2 * KOLO_LINE_BYTES, "state has its own line");
+static_assert(KOLO_RANKS_MAX % 64 == 0, "whole words");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "cpu/memory.h"
-#include "shm/layout.h"
+#include "shm/segment.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21U << 26)

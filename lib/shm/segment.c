@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/mempolicy.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -56,6 +58,13 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
                      bytes, free_bytes, (unsigned long long)bytes);
 }
 
+int kolo_segment_open(uint32_t pid, int fd) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%d", pid, fd);
+    const int own_fd = open(path, O_RDWR | O_CLOEXEC);
+    return own_fd < 0 ? -errno : own_fd;
+}
+
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
     void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     struct rlimit space;
@@ -96,8 +105,8 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
 #define OCCUPANCY_RANK (UINT64_C(1) << 32)
 #define OCCUPANCY_USER UINT64_C(1)
 
-uint64_t kolo_segment_occupancy(uint32_t ranks) {
-    return ranks * OCCUPANCY_RANK + OCCUPANCY_USER;
+uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users) {
+    return ranks * OCCUPANCY_RANK + users * OCCUPANCY_USER;
 }
 
 void kolo_segment_borrow(struct kolo_segment *segment) {
@@ -116,6 +125,19 @@ void kolo_segment_leave(struct kolo_segment *segment) {
         munmap(segment->header, segment->bytes);
     close(segment->fd);
     segment->header = NULL;
+}
+
+/* The mappings that a dead process used went with it: only its place among the ranks is left. */
+void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank) {
+    if (kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_BURIED))
+        kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);
+}
+
+void kolo_segment_drop(struct kolo_segment *segment) {
+    munmap(segment->header, segment->bytes);
+    close(segment->fd);
+    segment->header = NULL;
+    segment->fd = -1;
 }
 
 void kolo_segment_forget(struct kolo_segment *segment) {

@@ -23,6 +23,9 @@ struct kolo_segment {
  * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
+/* Opens the file that process `pid` has as descriptor `fd`: a descriptor, or -errno. */
+int kolo_segment_open(uint32_t pid, int fd);
+
 /* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
@@ -33,14 +36,20 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* The header's first occupancy: of `ranks` ranks, with rank 0 using its own mapping. */
-uint64_t kolo_segment_occupancy(uint32_t ranks);
+/* The header's first occupancy: of `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */
+uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
 /* Takes a place in rank 0's mapping, in a thread of the same process. */
 void kolo_segment_borrow(struct kolo_segment *segment);
 
 /* Leaves for good: unmaps, closes the descriptor, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
+
+/* Leaves on behalf of a rank whose process has ended without doing so; of those who try, one does it. */
+void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank);
+
+/* Unmaps and closes a segment that has not come into use. */
+void kolo_segment_drop(struct kolo_segment *segment);
 
 /* In a forked child: lets go of the mapping and the descriptor, and leaves what is shared alone. */
 void kolo_segment_forget(struct kolo_segment *segment);

@@ -37,6 +37,7 @@ struct team {
     bool by_descriptor;  /* the ranks meet through an inherited memfd, not by name */
     bool creates_itself; /* `run` begins without a communicator */
     int victim;          /* 1 + the rank that may end in any way; 0: none */
+    uint64_t victims;    /* a bit for each of several that may */
     void (*run)(struct rank *rank);
     const void *argument;                                          /* for run */
     void (*meanwhile)(const struct team *team, const pid_t *pids); /* in the parent of processes; may be NULL */

@@ -1,0 +1,469 @@
+/* How survivors agree. All of it happens in the broken communicator's segment, which each of them has mapped.
+ *
+ * It goes in generations, 1, 2, ...; each is one attempt. In one, a rank
+ *   1. comes: stores the generation in its `shrink_arrived`, and waits until every rank that was left has come, or has
+ *      ended or departed, or the deadline has passed. Who lives but has not come by then is left out.
+ *   2. decides: writes its view, the set of ranks that it saw come, into its own proposal, then tries to write its name
+ *      into the header's `shrink_decision` by compare-and-swap. The first one wins, and its view is everybody's. Views
+ *      lie in the segment, so that it holds even if its author is dead by now.
+ *   3. attaches: the lowest rank of the view, the leader, makes the segment, complete with all members and what binds
+ *      all, and only then offers it; the others open and map it and check it. Each stores the generation in its
+ *      `shrink_attached`.
+ *   4. concludes: `shrink_outcome` becomes, by compare-and-swap once a generation,
+ *        COMMITTED  by whoever sees that all of the view have attached (that is no one's task in particular),
+ *        ABORTED    by whoever sees one of the view that has not attached and is gone, or is not ready in time,
+ *        FAILED     by a rank that lacks memory, a descriptor or the like: then the call fails on all.
+ *      After ABORTED the next generation begins, without the rank that it names.
+ *
+ * Both words of the header hold the generation above all else, and only grow. A rank is in generation g + 1 only if it
+ * has read g's outcome, and there is one only after g's decision. So whoever finds a later generation than its own
+ * in either word knows that the others went on without it: to be in a view one has to have come.
+ *
+ * Who reads what while another writes: a rank's proposals alternate. That of generation g is written again in g + 2,
+ * after the decision of g + 1. Who copies a view and then still finds g's decision has copied g's view.
+ *
+ * A death leaves: before (1) or in it, a rank that is not in the view. Before attaching, an outcome of ABORTED, as one
+ * that is in the view is missing. After attaching, a member of the new communicator that its first call finds dead,
+ * as it would at any other time; nobody needs the leader then, since what it had to write was there before its offer.
+ * Each generation that is aborted has one rank less, so that there are no more of them than ranks. Each wait ends by
+ * the communicator's timeout.
+ *
+ * Memory. The segment is a nameless file of its own, not one more piece of the job's file: the kernel takes it back
+ * with the last descriptor, however its holders ended, while a piece that a dead rank should have given back would stay
+ * for as long as the job. Before the commit only the leader writes into it, and only into what it has just made. Ranks
+ * that are threads of its process take its mapping after the commit, never before, so that it can unmap it when there
+ * is none; the mapping is counted for them from the start (header.occupancy). The number of a descriptor means what the
+ * leader says until it closes it, which it does not before there is an outcome: who has opened it looks once more for
+ * one, and whether the leader lives. */
+#include "comm/shrink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#define PAUSE_NS_FIRST 20000
+#define PAUSE_NS_MAX   1000000
+
+enum outcome { COMMITTED = 1, ABORTED, FAILED };
+
+enum { AGAIN = 1 };
+
+/* One generation. */
+struct shrink {
+    kolo_comm *comm; /* the broken one */
+    kolo_decide_fn *decide;
+    uint64_t generation;
+    uint32_t leader;     /* lowest rank of the view */
+    kolo_comm *made;     /* NULL: not yet */
+    uint64_t mapping;    /* the leader's, for its threads; 0: this rank has its own */
+    int64_t deadline_ns; /* of the present wait */
+    int64_t look_ns;     /* when to look next who lives */
+    int64_t pause_ns;
+};
+
+/* A word of the header. */
+
+static uint64_t pack(uint64_t generation, enum outcome outcome, int status, uint32_t rank) {
+    return generation << 32 | (uint64_t)outcome << 24 | (uint64_t)-status << 16 | rank;
+}
+
+static uint64_t generation_of(uint64_t word) {
+    return word >> 32;
+}
+
+static enum outcome outcome_of(uint64_t word) {
+    return (enum outcome)(word >> 24 & 0xff);
+}
+
+static int status_of(uint64_t word) {
+    return -(int)(word >> 16 & 0xff);
+}
+
+static uint32_t rank_of(uint64_t word) {
+    return word & 0xffff;
+}
+
+/* Makes *word `value` unless it says something of that generation, or a later one, already. Returns what it says. The
+ * loop ends, because each turn finds another generation. */
+static uint64_t settle(kolo_atomic_u64 *word, uint64_t value) {
+    for (;;) {
+        const uint64_t found = kolo_load_acquire(word);
+        if (generation_of(found) >= generation_of(value))
+            return found;
+        if (kolo_compare_and_swap(word, found, value))
+            return value;
+    }
+}
+
+/* Sets of ranks. */
+
+static bool has(const uint64_t *set, uint32_t rank) {
+    return set[rank / 64] >> rank % 64 & 1;
+}
+
+static uint32_t count_below(const uint64_t *set, uint32_t end) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < end; rank++)
+        count += has(set, rank);
+    return count;
+}
+
+/* The lowest one; `end` if there is none below. */
+static uint32_t lowest(const uint64_t *set, uint32_t end) {
+    uint32_t rank = 0;
+    while (rank < end && !has(set, rank))
+        rank++;
+    return rank;
+}
+
+/* Waiting. */
+
+static bool is_gone(const kolo_comm *comm, uint32_t rank) {
+    return comm->liveness.ended[rank] ||
+           kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
+}
+
+static void look(struct shrink *s) {
+    kolo_liveness_look(&s->comm->liveness, s->comm->segment.members, s->comm->rank);
+    s->look_ns = kolo_clock_ns() + KOLO_SLICE_NS;
+}
+
+static void begin_wait(struct shrink *s) {
+    s->deadline_ns = kolo_clock_ns() + s->comm->waiter.timeout_ns;
+    s->pause_ns = PAUSE_NS_FIRST;
+}
+
+/* Waits a moment, and looks now and then who has ended. False once the deadline has passed. */
+static bool wait_briefly(struct shrink *s) {
+    const int64_t now_ns = kolo_clock_ns();
+    if (now_ns >= s->look_ns)
+        look(s);
+    if (now_ns >= s->deadline_ns)
+        return false;
+    kolo_clock_sleep(s->pause_ns);
+    s->pause_ns = s->pause_ns * 2 < PAUSE_NS_MAX ? s->pause_ns * 2 : PAUSE_NS_MAX;
+    return true;
+}
+
+static int left_out(const kolo_comm *comm) {
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this rank, which did not come"
+                     " within their %" PRId64 " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
+                     comm->rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
+}
+
+static int damaged(const kolo_comm *comm, uint32_t rank) {
+    return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: what rank %" PRIu32 " wrote is damaged",
+                     comm->rank, rank);
+}
+
+/* 1. Coming. */
+
+static bool has_come(const struct shrink *s, uint32_t rank) {
+    return kolo_load_acquire(&s->comm->segment.members[rank].shrink_arrived) >= s->generation; /* pairs with come */
+}
+
+static bool all_have_come(const struct shrink *s) {
+    const kolo_comm *comm = s->comm;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (has(comm->survivors, rank) && !has_come(s, rank) && !is_gone(comm, rank))
+            return false;
+    return true;
+}
+
+static void come(struct shrink *s) {
+    const kolo_comm *comm = s->comm;
+    begin_wait(s);
+    kolo_store_release(&comm->segment.members[comm->rank].shrink_arrived, s->generation); /* pairs with has_come */
+    while (generation_of(kolo_load_acquire(&comm->segment.header->shrink_decision)) < s->generation &&
+           !all_have_come(s) && wait_briefly(s))
+        ;
+}
+
+/* 2. Deciding. */
+
+static struct kolo_shared_proposal *proposal_of(const struct shrink *s, uint32_t rank) {
+    return &s->comm->segment.members[rank].shrink_proposals[s->generation % 2];
+}
+
+/* Takes over the view of whom `decision` names. */
+static int adopt_view(struct shrink *s, uint64_t decision) {
+    kolo_comm *comm = s->comm;
+    const uint32_t author = rank_of(decision);
+    uint64_t view[KOLO_RANK_WORDS];
+    if (generation_of(decision) != s->generation)
+        return left_out(comm);
+    if (author >= comm->size)
+        return damaged(comm, author);
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+        view[word] = kolo_load_acquire(&proposal_of(s, author)->view[word]); /* pairs with propose_view */
+    if (kolo_load_acquire(&comm->segment.header->shrink_decision) != decision)
+        return left_out(comm);
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+        if (view[word] & ~comm->survivors[word])
+            return damaged(comm, author);
+    if (!has(view, comm->rank))
+        return left_out(comm);
+    memcpy(comm->survivors, view, sizeof view);
+    comm->shrink_generation = s->generation;
+    s->leader = lowest(view, comm->size);
+    return 0;
+}
+
+/* Proposes whoever has come; returns the decision. */
+static uint64_t propose_view(const struct shrink *s) {
+    const kolo_comm *comm = s->comm;
+    uint64_t view[KOLO_RANK_WORDS] = {0};
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (has(comm->survivors, rank) && has_come(s, rank) && !is_gone(comm, rank))
+            view[rank / 64] |= UINT64_C(1) << rank % 64;
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+        kolo_store_release(&proposal_of(s, comm->rank)->view[word], view[word]); /* pairs with adopt_view */
+    return settle(&comm->segment.header->shrink_decision, pack(s->generation, 0, 0, comm->rank));
+}
+
+/* 3. Attaching. */
+
+static bool is_settled(const struct shrink *s) {
+    return generation_of(kolo_load_acquire(&s->comm->segment.header->shrink_outcome)) >= s->generation;
+}
+
+static uint64_t abort_without(const struct shrink *s, uint32_t rank) {
+    return settle(&s->comm->segment.header->shrink_outcome, pack(s->generation, ABORTED, 0, rank));
+}
+
+static bool shares_process(const kolo_comm *comm, uint32_t rank, uint32_t other) {
+    const struct kolo_shared_member *members = comm->segment.members;
+    return members[rank].pid == members[other].pid && members[rank].start == members[other].start;
+}
+
+/* Writes the new segment's members; returns how many are of the leader's process. */
+static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *members) {
+    const kolo_comm *comm = s->comm;
+    uint32_t users = 0, next = 0;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        if (!has(comm->survivors, rank))
+            continue;
+        const struct kolo_shared_member *before = &comm->segment.members[rank];
+        struct kolo_shared_member *after = &members[next++];
+        after->pid = before->pid;
+        after->start = before->start;
+        after->membarrier = before->membarrier;
+        after->cpus = before->cpus;
+        kolo_store_relaxed(&after->state, KOLO_MEMBER_PRESENT);
+        users += shares_process(comm, rank, s->leader);
+    }
+    return users;
+}
+
+/* The leader's part. */
+static int offer(struct shrink *s) {
+    kolo_comm *made = s->made;
+    struct kolo_segment *segment = &made->segment;
+    const struct kolo_layout layout = kolo_layout_compute(made->size, made->origin.slot_bytes);
+    segment->fd = memfd_create("kolo", MFD_CLOEXEC);
+    if (segment->fd < 0)
+        return kolo_fail_system(errno, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->rank);
+    void *mapping;
+    int rc = kolo_segment_allocate(segment->fd, 0, layout.bytes);
+    if (rc == 0)
+        rc = kolo_segment_map(segment->fd, 0, layout.bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    kolo_comm_found(made, mapping, fill_members(s, (void *)((uint8_t *)mapping + layout.members)));
+    s->decide(made, &made->origin);
+    struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
+    kolo_store_relaxed(&proposal->fd, (uint64_t)segment->fd);
+    kolo_store_relaxed(&proposal->mapping, (uint64_t)(uintptr_t)mapping);
+    kolo_store_release(&proposal->offered, s->generation); /* pairs with accept_offer */
+    return 0;
+}
+
+/* Checks the file, then maps it and checks what is in it. */
+static int map_offered(struct shrink *s) {
+    kolo_comm *made = s->made;
+    struct kolo_segment *segment = &made->segment;
+    const size_t slot_bytes = made->origin.slot_bytes, bytes = kolo_layout_compute(made->size, slot_bytes).bytes;
+    struct stat found;
+    if (fstat(segment->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
+        (uint64_t)found.st_size != bytes)
+        return damaged(s->comm, s->leader);
+    if (s->mapping)
+        return 0;
+    void *mapping;
+    int rc = kolo_segment_map(segment->fd, 0, bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    kolo_segment_view(segment, mapping, made->size, slot_bytes);
+    const struct kolo_shared_header *header = segment->header;
+    if (header->layout != KOLO_LAYOUT || header->ranks != made->size || header->slot_bytes != slot_bytes ||
+        header->segment_bytes != bytes)
+        return damaged(s->comm, s->leader);
+    return 0;
+}
+
+/* The others' part. Returns 0, too, where there is an outcome instead of an offer. */
+static int accept_offer(struct shrink *s) {
+    const kolo_comm *comm = s->comm;
+    const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
+    begin_wait(s);
+    while (kolo_load_acquire(&proposal->offered) != s->generation) { /* pairs with offer */
+        if (is_settled(s))
+            return 0;
+        if (is_gone(comm, s->leader) || !wait_briefly(s)) {
+            abort_without(s, s->leader);
+            return 0;
+        }
+    }
+    const int theirs = (int)kolo_load_relaxed(&proposal->fd);
+    const bool same_process = shares_process(comm, comm->rank, s->leader);
+    s->mapping = same_process ? kolo_load_relaxed(&proposal->mapping) : 0;
+    int fd = same_process ? fcntl(theirs, F_DUPFD_CLOEXEC, 3)
+                          : kolo_segment_open(comm->segment.members[s->leader].pid, theirs);
+    const int error = same_process ? errno : -fd;
+    s->made->segment.fd = fd < 0 ? -1 : fd;
+    look(s);
+    if (is_gone(comm, s->leader))
+        abort_without(s, s->leader);
+    if (is_settled(s))
+        return 0;
+    if (fd < 0)
+        return kolo_fail_system(
+            error, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory as /proc/%" PRIu32 "/fd/%d",
+            comm->rank, s->leader, comm->segment.members[s->leader].pid, theirs);
+    return map_offered(s);
+}
+
+static int attach(struct shrink *s) {
+    kolo_comm *comm = s->comm;
+    struct kolo_settings settings = comm->origin;
+    settings.place.rank = count_below(comm->survivors, comm->rank);
+    settings.place.size = count_below(comm->survivors, comm->size);
+    settings.algorithm = (kolo_algorithm)comm->settings.algorithm;
+    settings.slot_bytes = comm->segment.slot_bytes;
+    int rc = kolo_comm_begin(&s->made, &settings);
+    if (rc == 0 && s->made->size > 1)
+        rc = comm->rank == s->leader ? offer(s) : accept_offer(s);
+    if (rc == 0)
+        kolo_store_release(&comm->segment.members[comm->rank].shrink_attached, s->generation); /* pairs with missing */
+    return rc;
+}
+
+/* 4. Concluding. */
+
+/* A rank of the view that has not attached, one that is gone before others; comm->size if there is none. */
+static uint32_t missing(const struct shrink *s, bool *gone) {
+    const kolo_comm *comm = s->comm;
+    uint32_t found = comm->size;
+    *gone = false;
+    for (uint32_t rank = 0; rank < comm->size && !*gone; rank++) {
+        const kolo_atomic_u64 *attached = &comm->segment.members[rank].shrink_attached;
+        if (!has(comm->survivors, rank) || kolo_load_acquire(attached) >= s->generation) /* pairs with attach */
+            continue;
+        *gone = is_gone(comm, rank);
+        if (*gone || found == comm->size)
+            found = rank;
+    }
+    return found;
+}
+
+static uint64_t await_outcome(struct shrink *s) {
+    kolo_atomic_u64 *outcome = &s->comm->segment.header->shrink_outcome;
+    begin_wait(s);
+    while (!is_settled(s)) {
+        bool gone;
+        const uint32_t rank = missing(s, &gone);
+        if (rank == s->comm->size)
+            return settle(outcome, pack(s->generation, COMMITTED, 0, 0));
+        if (gone || !wait_briefly(s))
+            return abort_without(s, rank);
+    }
+    return kolo_load_acquire(outcome);
+}
+
+static void take_into_use(struct shrink *s) {
+    kolo_comm *made = s->made;
+    if (s->mapping) {
+        kolo_segment_view(&made->segment, (void *)(uintptr_t)s->mapping, made->size, made->origin.slot_bytes);
+        made->segment.counted = true;
+    }
+    if (made->size > 1) {
+        kolo_comm_finish(made);
+        kolo_segment_settle(&made->segment, made->rank);
+    }
+    kolo_log(made->log_level, KOLO_LOG_INFO, (int)made->rank,
+             "was rank %" PRIu32 "; %" PRIu32 " of %" PRIu32 " ranks are left", s->comm->rank, made->size,
+             s->comm->size);
+}
+
+/* What `word` comes to for this rank, whose own part ended with `rc`: 0, AGAIN or an error. */
+static int conclude(struct shrink *s, uint64_t word, int rc) {
+    kolo_comm *comm = s->comm;
+    const uint32_t rank = rank_of(word);
+    if (generation_of(word) == s->generation && outcome_of(word) == COMMITTED) {
+        take_into_use(s);
+        return 0;
+    }
+    if (s->made && s->made->segment.header)
+        kolo_segment_drop(&s->made->segment);
+    if (s->made)
+        kolo_comm_free(s->made);
+    s->made = NULL;
+    if (generation_of(word) != s->generation)
+        return left_out(comm);
+    if (rank >= comm->size)
+        return damaged(comm, rank);
+    if (outcome_of(word) == FAILED)
+        return rank == comm->rank ? rc
+                                  : kolo_fail(status_of(word),
+                                              "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32
+                                              ": %s; see that rank's message",
+                                              comm->rank, rank, kolo_strerror(status_of(word)));
+    comm->survivors[rank / 64] &= ~(UINT64_C(1) << rank % 64);
+    return AGAIN;
+}
+
+/* One generation. */
+static int attempt(struct shrink *s) {
+    kolo_comm *comm = s->comm;
+    if (!has(comm->survivors, comm->rank))
+        return left_out(comm);
+    s->generation = comm->shrink_generation + 1;
+    s->mapping = 0;
+    come(s);
+    int rc = adopt_view(s, propose_view(s));
+    if (rc < 0)
+        return rc;
+    rc = attach(s);
+    const uint64_t word =
+        rc < 0 ? settle(&comm->segment.header->shrink_outcome, pack(s->generation, FAILED, rc, comm->rank))
+               : await_outcome(s);
+    return conclude(s, word, rc);
+}
+
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, kolo_decide_fn *decide) {
+    struct shrink s = {.comm = comm, .decide = decide};
+    int rc = comm->size == 1 ? kolo_comm_begin(&s.made, &comm->origin) : AGAIN;
+    for (uint32_t attempts = 0; rc == AGAIN && attempts <= comm->size; attempts++) /* each has one rank less */
+        rc = attempt(&s);
+    comm->shrunk = rc == 0;
+    if (rc == 0)
+        *shrunk = s.made;
+    else
+        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", kolo_error_message());
+    return rc;
+}
+
+void kolo_shrink_bury(kolo_comm *comm) {
+    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (comm->liveness.ended[rank])
+            kolo_segment_bury(&comm->segment, rank);
+}

@@ -1,0 +1,382 @@
+/* kolo_comm_shrink: the survivors of any loss go on with the ranks in their old order, with right sums and the same
+ * bits, down to the last one; also where more die or stop while they agree; and nothing is left behind. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { CALLS = 10, COUNT = 5000, CODE = 7, STOPPED_TIMEOUT_MS = 700 };
+
+/* Who is lost, as sets with a bit a rank, and how. */
+struct losses {
+    uint64_t first;     /* die (threads: leave) after some calls */
+    uint64_t meanwhile; /* die at a random moment from when they begin to shrink */
+    int signal;         /* SIGKILL, or SIGSTOP for those of `meanwhile` */
+    uint64_t seed;
+};
+
+static bool has(uint64_t set, int rank) {
+    return set >> rank & 1;
+}
+
+static int count_of(uint64_t set) {
+    return __builtin_popcountll(set);
+}
+
+static uint64_t all_of(int ranks) {
+    return (UINT64_C(1) << ranks) - 1;
+}
+
+/* What the survivors do. */
+
+static bool sums_are_right(const struct rank *rank, kolo_comm *comm, uint64_t alive) {
+    uint64_t *data = malloc(COUNT * sizeof *data);
+    uint64_t ranks_sum = 0;
+    for (int r = 0; r < rank->ranks; r++)
+        ranks_sum += has(alive, r) ? (uint64_t)r : 0;
+    for (uint64_t i = 0; i < COUNT; i++)
+        data[i] = (uint64_t)rank->rank * 1000 + i;
+    bool right = expect_status(rank, kolo_allreduce(comm, data, data, COUNT, KOLO_U64, KOLO_SUM), 0, "kolo_allreduce");
+    for (uint64_t i = 0; right && i < COUNT; i++)
+        right = expect(rank, data[i] == ranks_sum * 1000 + (uint64_t)count_of(alive) * i, "sum %d is wrong", (int)i);
+    free(data);
+    return right;
+}
+
+/* Sums of floats that round, compared by all through a hash of their bits. */
+static bool bits_are_the_same(const struct rank *rank, kolo_comm *comm) {
+    float *data = malloc(COUNT * sizeof *data);
+    uint64_t random = random_seed(1, (uint64_t)rank->rank), hash = 0, lowest, highest;
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)random_below(&random, 1000003) * 0x1p-13f;
+    int status = kolo_allreduce(comm, data, data, COUNT, KOLO_F32, KOLO_SUM);
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits;
+        memcpy(&bits, &data[i], sizeof bits);
+        hash = (hash ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    free(data);
+    if (status == 0)
+        status = kolo_allreduce(comm, &hash, &lowest, 1, KOLO_U64, KOLO_MIN);
+    if (status == 0)
+        status = kolo_allreduce(comm, &hash, &highest, 1, KOLO_U64, KOLO_MAX);
+    return expect_status(rank, status, 0, "kolo_allreduce") &&
+           expect(rank, lowest == highest, "the ranks that are left have different bits");
+}
+
+static bool works(const struct rank *rank, kolo_comm *comm, uint64_t alive) {
+    const int wanted = count_of(alive & all_of(rank->rank));
+    return expect(rank, kolo_comm_size(comm) == count_of(alive) && kolo_comm_rank(comm) == wanted,
+                  "is rank %d of %d after shrinking, not %d of %d", kolo_comm_rank(comm), kolo_comm_size(comm), wanted,
+                  count_of(alive)) &&
+           sums_are_right(rank, comm, alive) && bits_are_the_same(rank, comm) &&
+           expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
+}
+
+static int call_until_failure(kolo_comm *comm, size_t count) {
+    float *data = calloc(count, sizeof *data);
+    int status = 0;
+    while (status == 0)
+        status = kolo_allreduce(comm, data, data, count, KOLO_F32, KOLO_SUM);
+    free(data);
+    return status;
+}
+
+/* Replaces rank->comm by what is left of it. */
+static bool shrink(struct rank *rank) {
+    kolo_comm *left = NULL;
+    if (!expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink"))
+        return false;
+    expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_STATE, "kolo_comm_shrink once more");
+    expect_message(rank, "kolo_comm_shrink once more", "shrunk already", NULL);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = left;
+    return true;
+}
+
+/* Ends this rank: it dies or, being a thread, leaves. */
+static void end_rank(struct rank *rank) {
+    if (!arguments.threads)
+        kill(getpid(), SIGKILL);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static size_t count_for(const struct rank *rank) {
+    static const size_t counts[] = {6, 300, 30000}; /* one line, several lines, many slots */
+    return counts[(size_t)kolo_comm_size(rank->comm) % 3];
+}
+
+/* Down to one rank, one after another in random order. */
+static void run_chain(struct rank *rank) {
+    uint64_t alive = all_of(rank->ranks), random = random_seed(2, (uint64_t)rank->ranks);
+    while (count_of(alive) > 1) {
+        int victim = (int)random_below(&random, (uint64_t)rank->ranks);
+        while (!has(alive, victim))
+            victim = (victim + 1) % rank->ranks;
+        if (rank->rank == victim) {
+            end_rank(rank);
+            return;
+        }
+        alive &= ~(UINT64_C(1) << victim);
+        if (!expect_status(rank, call_until_failure(rank->comm, count_for(rank)), KOLO_ERR_PEER_DEAD,
+                           "kolo_allreduce") ||
+            !shrink(rank) || !works(rank, rank->comm, alive))
+            return;
+    }
+}
+
+/* Some at once. */
+static void run_first_losses(struct rank *rank) {
+    const struct losses *losses = rank->team->argument;
+    float data[CALLS] = {0};
+    for (int i = 0; i < CALLS; i++)
+        if (!expect_status(rank, kolo_allreduce(rank->comm, data, data, CALLS, KOLO_F32, KOLO_MAX), 0,
+                           "kolo_allreduce"))
+            return;
+    kolo_barrier(rank->comm);
+    if (has(losses->first, rank->rank))
+        end_rank(rank);
+    else if (expect_status(rank, call_until_failure(rank->comm, count_for(rank)), KOLO_ERR_PEER_DEAD,
+                           "kolo_allreduce")) {
+        while (kolo_comm_size(rank->comm) > rank->ranks - count_of(losses->first)) {
+            if (!shrink(rank)) /* one of two may die a moment later than the other */
+                return;
+            if (kolo_comm_size(rank->comm) > rank->ranks - count_of(losses->first))
+                call_until_failure(rank->comm, count_for(rank));
+        }
+        works(rank, rank->comm, all_of(rank->ranks) & ~losses->first);
+    }
+}
+
+/* More while the others agree. */
+
+static int signal_to_self;
+
+static void hit_self(int signal) {
+    (void)signal;
+    kill(getpid(), signal_to_self);
+}
+
+static void arm(int signal_number, uint64_t us) {
+    const struct itimerval once = {.it_value.tv_usec = (suseconds_t)(1 + us)};
+    signal_to_self = signal_number;
+    signal(SIGALRM, hit_self);
+    setitimer(ITIMER_REAL, &once, NULL);
+}
+
+/* A rank that was stopped and goes on: the others are past it. */
+static void check_left_out(const struct rank *rank, int status) {
+    kolo_comm *left = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (expect_status(rank, status, KOLO_ERR_TIMEOUT, "kolo_comm_shrink of one that was stopped"))
+            expect_message(rank, "kolo_comm_shrink", "went on without this rank", NULL);
+        const int64_t begin_ns = now_ns();
+        status = kolo_comm_shrink(rank->comm, &left);
+        expect(rank, (now_ns() - begin_ns) / 1000000 < patience_ms(500), "a rank that is left out waits");
+    }
+    expect(rank, left == NULL, "a handle was set on failure");
+}
+
+static void run_meanwhile(struct rank *rank) {
+    const struct losses *losses = rank->team->argument;
+    const uint64_t alive = all_of(rank->ranks) & ~losses->first & ~losses->meanwhile;
+    uint64_t random = losses->seed + (uint64_t)rank->rank;
+    bool armed = !has(losses->meanwhile, rank->rank);
+    if (!expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier"))
+        return;
+    if (has(losses->first, rank->rank))
+        end_rank(rank);
+    while (kolo_comm_size(rank->comm) > count_of(alive)) {
+        kolo_comm *left;
+        call_until_failure(rank->comm, count_for(rank));
+        if (!armed)
+            arm(losses->signal, random_below(&random, 3000));
+        armed = true;
+        const int status = kolo_comm_shrink(rank->comm, &left);
+        if (status < 0 && has(losses->meanwhile, rank->rank)) {
+            check_left_out(rank, status);
+            return;
+        }
+        if (!expect_status(rank, status, 0, "kolo_comm_shrink"))
+            return;
+        kolo_comm_destroy(rank->comm);
+        rank->comm = left;
+    }
+    works(rank, rank->comm, alive);
+    counter_add(1);
+}
+
+static void continue_stopped(const struct team *team, const pid_t *pids) {
+    const struct losses *losses = team->argument;
+    const uint64_t survivors = (uint64_t)(team->ranks - count_of(losses->meanwhile | losses->first));
+    const int64_t deadline_ns = now_ns() + 60000 * INT64_C(1000000);
+    while (counter_add(0) < survivors && now_ns() < deadline_ns)
+        sleep_ms(1);
+    for (int rank = 0; rank < team->ranks; rank++)
+        if (has(losses->meanwhile, rank))
+            kill(pids[rank], SIGCONT);
+}
+
+static void run_random_losses(uint64_t round, int signal_number) {
+    uint64_t random = random_seed(3 + (uint64_t)signal_number, round);
+    const int ranks = 3 + (int)random_below(&random, 6);
+    struct losses losses = {.signal = signal_number};
+    losses.first = UINT64_C(1) << random_below(&random, (uint64_t)ranks);
+    const uint64_t more = 1 + random_below(&random, (uint64_t)(signal_number == SIGSTOP ? 1 : ranks - 2));
+    for (uint64_t i = 0; i < more; i++)
+        losses.meanwhile |= UINT64_C(1) << random_below(&random, (uint64_t)ranks);
+    losses.meanwhile &= ~losses.first;
+    losses.seed = random_next(&random);
+    if (!wants_ranks(ranks) || !losses.meanwhile)
+        return;
+    harness_run(&(struct team){.ranks = ranks,
+                               .slot_bytes = 8192,
+                               .victims = losses.first | (signal_number == SIGKILL ? losses.meanwhile : 0),
+                               .timeout_ms = signal_number == SIGSTOP ? patience_ms(STOPPED_TIMEOUT_MS) : 0,
+                               .run = run_meanwhile,
+                               .argument = &losses,
+                               .meanwhile = signal_number == SIGSTOP ? continue_stopped : NULL});
+}
+
+/* Nobody is lost. */
+
+static void check_refusals(struct rank *rank) {
+    kolo_comm *left = NULL;
+    int exit_code = -1;
+    expect_status(rank, kolo_comm_shrink(NULL, &left), KOLO_ERR_ARG, "kolo_comm_shrink of NULL");
+    expect_status(rank, kolo_comm_shrink(rank->comm, NULL), KOLO_ERR_ARG, "kolo_comm_shrink into NULL");
+    expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_STATE, "kolo_comm_shrink of a sound one");
+    expect_message(rank, "kolo_comm_shrink of a sound one", "is not broken", NULL);
+    if (arguments.threads)
+        return;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_STATE, "kolo_comm_shrink in a child");
+        expect_message(rank, "kolo_comm_shrink in a child", "inherited through fork", NULL);
+        _exit(0);
+    }
+    expect(rank, pid > 0 && waitpid(pid, &exit_code, 0) == pid && exit_code == 0, "the child ended with %d", exit_code);
+    expect(rank, left == NULL, "a handle was set on failure");
+}
+
+/* After an abort all are still there, with settings and buffers as before. */
+static void run_abort(struct rank *rank) {
+    void *buffer = NULL;
+    check_refusals(rank);
+    expect_status(rank, kolo_alloc(rank->comm, 100000, &buffer), 0, "kolo_alloc");
+    if (rank->rank == rank->ranks / 2 || kolo_comm_size(rank->comm) == 1)
+        expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
+    else
+        expect_status(rank, call_until_failure(rank->comm, 6), KOLO_ERR_ABORTED, "kolo_allreduce");
+    if (!shrink(rank) || !works(rank, rank->comm, all_of(rank->ranks)))
+        return;
+    expect_status(rank, kolo_alloc(rank->comm, 100000, &buffer), 0, "kolo_alloc");
+    kolo_stats stats = {0};
+    kolo_comm_stats(rank->comm, &stats);
+    expect(rank,
+           stats.calls_by_algorithm[rank->team->algorithm] > 0 || rank->ranks == 1 ||
+               rank->team->algorithm == KOLO_DIRECT /* in buffers of kolo_alloc only */,
+           "the algorithm that was asked for is forgotten");
+}
+
+/* Nothing is left. */
+
+static int entries(const char *path) {
+    int count = 0;
+    DIR *directory = opendir(path);
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+enum { CYCLES = 40 };
+
+static void run_cycles(struct rank *rank) {
+    const int *inherited = rank->team->argument;
+    int before = 0;
+    rank->options.job = NULL;
+    rank->options.shm_fd = *inherited;
+    for (int cycle = 0; cycle < CYCLES; cycle++) {
+        if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+            return;
+        if (cycle == 2)
+            before = entries("/proc/self/fd");
+        if (cycle + 1 == CYCLES && rank->rank == 0)
+            end_rank(rank);
+        if (rank->rank == cycle % rank->ranks && cycle + 1 < CYCLES)
+            kolo_comm_abort(rank->comm, CODE);
+        call_until_failure(rank->comm, 6);
+        if (cycle == CYCLES - 2)
+            expect(rank, entries("/proc/self/fd") == before, "%d descriptors in the third cycle, %d now", before,
+                   entries("/proc/self/fd"));
+        const uint64_t lost = cycle + 1 == CYCLES; /* rank 0 */
+        if (!shrink(rank) || !works(rank, rank->comm, all_of(rank->ranks) & ~lost))
+            return;
+        kolo_comm_destroy(rank->comm);
+        rank->comm = NULL;
+    }
+}
+
+/* Old segments lie in the inherited file, one after another: those that are gone must not take memory any more, the one
+ * that a dead rank never left neither. */
+static void run_cycles_inherited(int ranks) {
+    struct stat file;
+    int fd = memfd_create("inherited", MFD_CLOEXEC);
+    if (!expect(NULL, fd >= 0, "memfd_create failed"))
+        return;
+    harness_run(&(struct team){
+        .ranks = ranks, .slot_bytes = 16384, .creates_itself = true, .victims = 1, .run = run_cycles, .argument = &fd});
+    if (expect(NULL, fstat(fd, &file) == 0, "fstat failed"))
+        expect(NULL, file.st_blocks <= 64, "%lld blocks of the inherited file are still allocated",
+               (long long)file.st_blocks);
+    close(fd);
+}
+
+static void run_for(int ranks) {
+    for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
+        if (wants_algorithm(algorithm) && (ranks == 3 || (int)algorithm == ranks % KOLO_ALGORITHMS))
+            harness_run(&(struct team){.ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .run = run_abort});
+    if (ranks == 1)
+        return;
+    harness_run(&(struct team){.ranks = ranks, .victims = all_of(ranks), .slot_bytes = 8192, .run = run_chain});
+    for (int one = 0; one < ranks; one++)
+        for (int other = one; other<ranks; other += ranks> 4 && other == one ? 1 + ranks / 3 : 1) {
+            const struct losses losses = {.first = UINT64_C(1) << one | UINT64_C(1) << other};
+            if (count_of(losses.first) == ranks || (arguments.quick && (one + other) % 3))
+                continue;
+            harness_run(&(struct team){.ranks = ranks,
+                                       .slot_bytes = 8192,
+                                       .victims = losses.first,
+                                       .run = run_first_losses,
+                                       .argument = &losses});
+        }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Breaks communicators and goes on with the ranks that are left.");
+    for (int ranks = 1; ranks <= 8; ranks++)
+        if (wants_ranks(ranks))
+            run_for(ranks);
+    if (arguments.threads)
+        return harness_end();
+    for (uint64_t round = 0; round < (arguments.quick ? 12 : 120); round++)
+        run_random_losses(round, SIGKILL);
+    for (uint64_t round = 0; round < (arguments.quick ? 1 : 5); round++)
+        run_random_losses(round, SIGSTOP);
+    for (int ranks = 2; ranks <= 4; ranks += 2)
+        if (wants_ranks(ranks))
+            run_cycles_inherited(ranks);
+    return harness_end();
+}
