@@ -102,6 +102,30 @@ class End(launching.LaunchingTest):
             self.assertEqual(128 + number, done.returncode)
             self.assertRegex(done.stderr, rf"^kolorun: rank 2 \(pid \d+\) was killed by signal {number} \({name}\)\n$")
 
+    def test_others_go_on(self):
+        # They end one after another, the last one well, or not.
+        for last, code in (("exit 0", 0), ("exit 6", 5)):
+            script = ('case $KOLO_RANK in 0) exit 5;; 1) sleep 0.5; kill -9 $$;; '
+                      f'*) sleep 1.5; echo still here; {last};; esac')
+            done = kolorun("-n", "3", "--on-failure", "continue", "--grace", "0", "sh", "-c", script)
+            self.assertEqual((code, "still here\n"), (done.returncode, done.stdout), done.stderr)
+            messages = done.stderr.splitlines()
+            self.assertEqual(2 + (code != 0), len(messages))
+            self.assertRegex(messages[0], r"^kolorun: rank 0 \(pid \d+\) exited with code 5; the others go on$")
+            self.assertRegex(messages[1], r"^kolorun: rank 1 .* killed by signal 9 \(SIGKILL\); the others go on$")
+            if code:
+                self.assertRegex(messages[2], r"^kolorun: rank 2 \(pid \d+\) exited with code 6$")
+        done = kolorun("-n", "2", "--on-failure", "end", "sh", "-c", "[ $KOLO_RANK = 1 ] && exit 3; exec sleep 1000")
+        self.assertEqual(3, done.returncode)
+
+    def test_going_on_ends_by_timeout(self):
+        done = kolorun("-n", "2", "--on-failure", "continue", "--timeout", "1", "sh", "-c",
+                       "[ $KOLO_RANK = 1 ] && exit 3; exec sleep 1000")
+        self.assertEqual(124, done.returncode, done.stderr)
+
+    def test_going_on_without_a_program(self):
+        self.assertEqual(127, kolorun("-n", "2", "--on-failure", "continue", "no-such-program").returncode)
+
     def test_first_failure_counts(self):
         # The others fail as soon as the first is gone; while kolorun is stopped, all of it piles up.
         code = ("import os, select, signal, sys, time\n"

@@ -15,7 +15,8 @@ class Options(launching.LaunchingTest):
         for option in ("--help", "-h"):
             done = kolorun(option)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
-            for text in ("Usage:", "-n", "--bind", "--tag-output", "--timeout", "--grace", "Example", "125"):
+            for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
+                         "125"):
                 self.assertIn(text, done.stdout)
 
     def test_version(self):
@@ -36,6 +37,7 @@ class Options(launching.LaunchingTest):
 
     def test_wrong_words(self):
         self.assert_refused("--bind 'socket'", "-n", "1", "--bind", "socket", "true")
+        self.assert_refused("--on-failure 'ignore' is none of end, continue", "-n", "1", "--on-failure", "ignore", "true")
         self.assert_refused("'--verbose'", "-n", "1", "--verbose", "true")
         self.assert_refused("'--tag-output=yes'", "-n", "1", "--tag-output=yes", "true")
         self.assert_refused("'-x'", "-n", "1", "-xn", "true")

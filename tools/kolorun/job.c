@@ -4,7 +4,8 @@
  * they happened. That order decides which rank is named: when one is killed, the others fail a moment later,
  * and kolorun may see all of it at once. SIGCHLD is there for adopted processes and for kernels without pidfds.
  *
- * After the first failure the job passes through the phases below; each but the first has a deadline.
+ * After the first failure, or with --on-failure continue after kolorun's own reasons to end the job, it passes
+ * through the phases below; each but the first has a deadline.
  */
 #include "job.h"
 
@@ -60,6 +61,8 @@ struct job {
     int64_t phase_deadline_ms;
     int64_t timeout_at_ms; /* NEVER_MS: none */
     int exit_code;
+    int failure_code; /* of the first rank that failed; 0: none has */
+    bool succeeded;   /* a rank has ended well */
 };
 
 static const int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
@@ -172,16 +175,22 @@ static void launch_failures_report(struct job *job) {
 static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
     if (job->phase != PHASE_RUNNING)
         return;
+    const bool goes_on = job->options->on_failure == FAILURE_CONTINUE && job->running > 0;
+    const char *rest = goes_on ? "; the others go on" : "";
+    int code = WEXITSTATUS(status);
     if (WIFEXITED(status)) {
-        job_say(job, "rank %d (pid %d) exited with code %d", rank, (int)pid, WEXITSTATUS(status));
-        job_end(job, WEXITSTATUS(status), job->options->grace_ms);
-        return;
+        job_say(job, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, code, rest);
+    } else {
+        int signal_number = WTERMSIG(status);
+        const char *name = sigabbrev_np(signal_number);
+        job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)%s", rank, (int)pid, signal_number,
+                name != NULL ? "SIG" : "real-time", name != NULL ? name : "", rest);
+        code = 128 + signal_number;
     }
-    int signal_number = WTERMSIG(status);
-    const char *name = sigabbrev_np(signal_number);
-    job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)", rank, (int)pid, signal_number,
-            name != NULL ? "SIG" : "real-time", name != NULL ? name : "");
-    job_end(job, 128 + signal_number, job->options->grace_ms);
+    if (job->failure_code == 0)
+        job->failure_code = code;
+    if (job->options->on_failure == FAILURE_END)
+        job_end(job, code, job->options->grace_ms);
 }
 
 /* The last rank has ended. Whoever reads its output gets some time for the rest, even past the timeout. */
@@ -204,7 +213,9 @@ static void rank_ended(struct job *job, int rank, int status) {
     }
     *process = (struct rank_process){.pid = 0, .pidfd = -1};
     job->running--;
-    if (!(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        job->succeeded = true;
+    else
         rank_failed(job, rank, pid, status);
     if (job->running == 0)
         output_finish(job);
@@ -482,7 +493,9 @@ int job_run(const struct launch_options *options, const int *cpus) {
     leftovers_adopt();
     job_start(&job, cpus);
     job_watch(&job);
-    if (job.exit_code != 0)
+    if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* --on-failure continue */
+        job.exit_code = job.failure_code;
+    if (job.exit_code != 0 || job.failure_code != 0)
         leftovers_kill();
     job_close(&job);
     return job.exit_code;

@@ -24,6 +24,8 @@ static const char help_text[] =
     "                        auto (default): core if the ranks fit the allowed CPUs, else none\n"
     "      --tag-output      begin each line of output with [rank]; lines are never mixed, and one longer than\n"
     "                        1 MiB is broken\n"
+    "      --on-failure MODE end (default): a rank that fails ends the job; continue: the others go on, as\n"
+    "                        programs that call kolo_comm_shrink want it\n"
     "      --timeout S       end the job after S seconds, with exit code 124\n"
     "      --grace S         after a rank has failed, leave the others S seconds to end by themselves (default\n"
     "                        0.5); then comes SIGTERM, and SIGKILL 0.3 seconds later\n"
@@ -42,11 +44,13 @@ static const char help_text[] =
     "or use --bind none. Ranks with several threads also want --bind none.\n"
     "\n"
     "Exit code: 0 if every rank ended with 0; else that of the first rank that failed, 128 + S if signal S killed\n"
-    "it. 124: timeout. 125: kolorun itself failed. 126: PROGRAM cannot be run. 127: PROGRAM was not found.\n"
+    "it. With --on-failure continue 0 if any rank ended with 0. 124: timeout. 125: kolorun itself failed. 126: PROGRAM "
+    "cannot be run. 127: PROGRAM was not found.\n"
     "\n"
     "Examples:\n"
     "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
     "  kolorun -n 8 --tag-output --timeout 600 ./train --epochs 10\n"
+    "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
     "  taskset -c 4-7 kolorun -n 4 ./train\n";
 
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -83,6 +87,14 @@ static bool parse_bind(const char *text, enum bind_mode *bind) {
     return false;
 }
 
+static bool parse_on_failure(const char *text, enum failure_mode *on_failure) {
+    *on_failure = strcmp(text, "continue") == 0 ? FAILURE_CONTINUE : FAILURE_END;
+    if (*on_failure == FAILURE_CONTINUE || strcmp(text, "end") == 0)
+        return true;
+    complain("--on-failure '%s' is none of end, continue", text);
+    return false;
+}
+
 /* Seconds with an optional fraction, kept in milliseconds. */
 static bool parse_seconds(const char *option, const char *text, double seconds_min, int64_t *ms) {
     char *end = NULL;
@@ -97,12 +109,13 @@ static bool parse_seconds(const char *option, const char *text, double seconds_m
     return true;
 }
 
-enum { OPTION_BIND = 256, OPTION_TAG_OUTPUT, OPTION_TIMEOUT, OPTION_GRACE, OPTION_VERSION };
+enum { OPTION_BIND = 256, OPTION_TAG_OUTPUT, OPTION_ON_FAILURE, OPTION_TIMEOUT, OPTION_GRACE, OPTION_VERSION };
 
 static const struct option long_options[] = {
     {"ranks", required_argument, NULL, 'n'},
     {"bind", required_argument, NULL, OPTION_BIND},
     {"tag-output", no_argument, NULL, OPTION_TAG_OUTPUT},
+    {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"grace", required_argument, NULL, OPTION_GRACE},
     {"help", no_argument, NULL, 'h'},
@@ -144,6 +157,9 @@ bool launch_options_parse(struct launch_options *options, int argc, char **argv,
             break;
         case OPTION_TAG_OUTPUT:
             options->tag_output = true;
+            break;
+        case OPTION_ON_FAILURE:
+            good = parse_on_failure(optarg, &options->on_failure);
             break;
         case OPTION_TIMEOUT:
             good = parse_seconds("--timeout", optarg, 0.001, &options->timeout_ms);

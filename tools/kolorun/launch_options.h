@@ -20,10 +20,16 @@ enum bind_mode {
     BIND_NONE
 };
 
+enum failure_mode {
+    FAILURE_END,     /* the first rank that fails ends the job */
+    FAILURE_CONTINUE /* the others go on */
+};
+
 struct launch_options {
     int ranks; /* 1 .. KOLO_RANKS_MAX */
     enum bind_mode bind;
     bool tag_output;
+    enum failure_mode on_failure;
     int64_t timeout_ms; /* 0: none */
     int64_t grace_ms;   /* from the first failure to SIGTERM for the others */
     char **command;     /* program and arguments, ended by NULL */
