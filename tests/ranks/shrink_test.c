@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -289,6 +290,28 @@ static void run_abort(struct rank *rank) {
            "the algorithm that was asked for is forgotten");
 }
 
+/* One rank cannot open a file: all fail, and may try again. */
+static void run_without_descriptors(struct rank *rank) {
+    const int *victim = rank->team->argument;
+    struct rlimit before, none;
+    kolo_comm *left = NULL;
+    expect(rank, getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit failed");
+    none = before;
+    none.rlim_cur = 3;
+    if (rank->rank == *victim) {
+        kolo_comm_abort(rank->comm, CODE);
+        expect(rank, setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit failed");
+    }
+    call_until_failure(rank->comm, 6);
+    if (expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_SYSTEM, "kolo_comm_shrink"))
+        expect_message(rank, "kolo_comm_shrink", "kolo_comm_shrink",
+                       rank->rank == *victim ? "Too many open files" : "see that rank's message", NULL);
+    expect(rank, left == NULL, "a handle was set on failure");
+    expect(rank, setrlimit(RLIMIT_NOFILE, &before) == 0, "setrlimit failed");
+    if (shrink(rank))
+        works(rank, rank->comm, all_of(rank->ranks));
+}
+
 /* Nothing is left. */
 
 static int entries(const char *path) {
@@ -371,10 +394,14 @@ int main(int argc, char **argv) {
             run_for(ranks);
     if (arguments.threads)
         return harness_end();
-    for (uint64_t round = 0; round < (arguments.quick ? 12 : 120); round++)
+    for (uint64_t round = 0; round < (arguments.quick ? 12 : 80); round++)
         run_random_losses(round, SIGKILL);
-    for (uint64_t round = 0; round < (arguments.quick ? 1 : 5); round++)
+    for (uint64_t round = 0; round < (arguments.quick ? 1 : 3); round++)
         run_random_losses(round, SIGSTOP);
+    for (int victim = 0; victim < 3; victim++)
+        if (wants_ranks(3))
+            harness_run(
+                &(struct team){.ranks = 3, .slot_bytes = 8192, .run = run_without_descriptors, .argument = &victim});
     for (int ranks = 2; ranks <= 4; ranks += 2)
         if (wants_ranks(ranks))
             run_cycles_inherited(ranks);

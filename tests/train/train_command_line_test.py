@@ -26,7 +26,7 @@ class CommandLine(training.TrainingTest):
         done = training.run(None, "--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
-                       "--json", "--quiet", "--help", "--version", "examples:"):
+                       "--on-failure", "--json", "--quiet", "--help", "--version", "examples:"):
             self.assertIn(option, done.stdout)
         self.assertRegex(training.run(None, "--version").stdout, r"^kolo-train \d+\.\d+\.\d+\n$")
 
@@ -39,6 +39,7 @@ class CommandLine(training.TrainingTest):
                 (("--seed", "18446744073709551616"), "--seed"),
                 (("--rate", "0"), "--rate '0' is not a number above 0"),
                 (("--rate", "nan"), "--rate 'nan'"),
+                (("--on-failure", "ignore"), "--on-failure 'ignore' is neither stop nor shrink"),
                 (("--data",), "'--data' needs a value"),
                 (("--quiet=1",), "takes no value"),
                 (("--nonsense",), "no option '--nonsense'"),

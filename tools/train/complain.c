@@ -17,11 +17,19 @@ int complain(const kolo_comm *comm, const char *format, ...) {
     return -1;
 }
 
+static int losses_are_told;
+
+void complain_not_of_losses(void) {
+    losses_are_told = 1;
+}
+
 int complain_kolo(const kolo_comm *comm, const char *what) {
     kolo_failure failure;
+    if (losses_are_told)
+        return COMPLAIN_LOST;
     int told_elsewhere = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK &&
                          failure.reporter != kolo_comm_rank(comm);
     if (!told_elsewhere)
         fprintf(stderr, "kolo-train: %s: %s\n", what, kolo_error_message()); /* which names the rank */
-    return -1;
+    return COMPLAIN_LOST;
 }

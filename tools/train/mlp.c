@@ -27,8 +27,7 @@ void mlp_use_one_thread(void) {
 
 int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max) {
     const size_t widths[MLP_LAYERS + 1] = {features, hidden, hidden, classes};
-    *model = (mlp){.rows_max = rows_max};
-    int complete = 1;
+    *model = (mlp){0};
     for (int l = 0; l < MLP_LAYERS; l++) {
         mlp_layer *layer = &model->layers[l];
         layer->inputs = widths[l];
@@ -36,15 +35,26 @@ int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_
         layer->weights = model->parameters_count;
         layer->biases = layer->weights + layer->inputs * layer->outputs;
         model->parameters_count = layer->biases + layer->outputs;
-        layer->values = calloc(rows_max * layer->outputs, sizeof(float));
-        layer->gradient = calloc(rows_max * layer->outputs, sizeof(float));
-        complete &= layer->values != NULL && layer->gradient != NULL;
     }
     model->parameters = calloc(model->parameters_count, sizeof(float));
-    if (complete && model->parameters != NULL)
+    if (model->parameters != NULL && mlp_reserve(model, rows_max) == 0)
         return 0;
     mlp_destroy(model);
     return -1;
+}
+
+int mlp_reserve(mlp *model, size_t rows_max) {
+    for (int l = 0; l < MLP_LAYERS && rows_max > model->rows_max; l++) {
+        mlp_layer *layer = &model->layers[l];
+        float *values = reallocarray(layer->values, rows_max * layer->outputs, sizeof(float));
+        layer->values = values != NULL ? values : layer->values;
+        float *gradient = reallocarray(layer->gradient, rows_max * layer->outputs, sizeof(float));
+        layer->gradient = gradient != NULL ? gradient : layer->gradient;
+        if (values == NULL || gradient == NULL)
+            return -1;
+    }
+    model->rows_max = rows_max > model->rows_max ? rows_max : model->rows_max;
+    return 0;
 }
 
 void mlp_destroy(mlp *model) {

@@ -29,6 +29,9 @@ typedef struct mlp {
 int mlp_create(mlp *model, size_t features, size_t hidden, size_t classes, size_t rows_max);
 void mlp_destroy(mlp *model);
 
+/* Makes room for calls with up to `rows_max` rows. Returns 0, or -1 when memory is short. */
+int mlp_reserve(mlp *model, size_t rows_max);
+
 /* Draws the weights at random, scaled to their layer's inputs (He et al. 2015); biases are 0. */
 void mlp_initialize(mlp *model, uint64_t seed);
 

@@ -19,11 +19,15 @@ static void find_default_data(char *path, size_t path_bytes) {
     snprintf(path, path_bytes, "%.*s/share/kolo/digits.csv", PATH_MAX - 32, program);
 }
 
-static int read_data(const kolo_comm *comm, const train_options *options, train_files *files, dataset *all) {
+static void find_data(const train_options *options, train_files *files) {
     if (options->data_path != NULL)
         snprintf(files->data_path, sizeof(files->data_path), "%s", options->data_path);
     else
         find_default_data(files->data_path, sizeof(files->data_path));
+}
+
+static int read_data(const kolo_comm *comm, const train_options *options, train_files *files, dataset *all) {
+    find_data(options, files);
     if (options->data_path == NULL && access(files->data_path, F_OK) != 0)
         return complain(comm, "no data: '%s' is missing; write it with tools/train/fetch-digits, or give --data FILE",
                         files->data_path);
@@ -45,6 +49,11 @@ static int open_json(const kolo_comm *comm, const train_options *options, train_
 int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
     int rc = open_json(comm, options, files);
     return rc < 0 ? rc : read_data(comm, options, files, all);
+}
+
+int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options) {
+    find_data(options, files);
+    return open_json(comm, options, files);
 }
 
 int train_files_close(train_files *files, const train_report *report) {

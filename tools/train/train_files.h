@@ -12,13 +12,16 @@
 #include <stdio.h>
 
 typedef struct train_files {
-    char data_path[PATH_MAX];
-    FILE *json; /* NULL: none asked for, or closed */
+    char data_path[PATH_MAX]; /* "" but on rank 0 */
+    FILE *json;               /* NULL: none asked for, or closed */
 } train_files;
 
 /* Reads the data into *all, and opens the JSON file before the training, so that a path that can't be written doesn't
  * cost a whole run. Returns 0, or -1 having said why. */
 int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
+
+/* The same without the data, on a rank that has become rank 0. */
+int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options);
 
 /* Writes the JSON, if it was asked for. Returns 0, or -1 having said why. */
 int train_files_close(train_files *files, const train_report *report);

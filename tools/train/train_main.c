@@ -22,8 +22,8 @@ enum { EXIT_MISTAKE = 2 };
 
 /* Rank 0's options are those of all: ranks that took their rows in different orders would go wrong unnoticed. */
 static int share_options(kolo_comm *comm, train_options *options) {
-    uint64_t numbers[] = {options->epochs, options->steps_max, options->batch_rows,
-                          options->hidden, options->seed,      (uint64_t)options->compare};
+    uint64_t numbers[] = {options->epochs, options->steps_max,         options->batch_rows,          options->hidden,
+                          options->seed,   (uint64_t)options->compare, (uint64_t)options->on_failure};
     if (kolo_broadcast(comm, numbers, sizeof(numbers) / sizeof(numbers[0]), KOLO_U64, 0) < 0 ||
         kolo_broadcast(comm, &options->rate, 1, KOLO_F64, 0) < 0)
         return complain_kolo(comm, "cannot share the options");
@@ -33,6 +33,7 @@ static int share_options(kolo_comm *comm, train_options *options) {
     options->hidden = numbers[3];
     options->seed = numbers[4];
     options->compare = (int)numbers[5];
+    options->on_failure = (train_on_failure)numbers[6];
     return 0;
 }
 
@@ -58,7 +59,7 @@ static int conclude(const trainer *t, train_files *files) {
     int identical = replicas_identical(t->comm, t->model.parameters, count, scratch);
     free(scratch);
     if (identical < 0)
-        return -1;
+        return identical;
 
     int first = kolo_comm_rank(t->comm) == 0;
     comparison compared = {.same = 1};
@@ -68,8 +69,9 @@ static int conclude(const trainer *t, train_files *files) {
             printf("\nthe same in one process, to compare ...\n");
             fflush(stdout);
         }
-        if (comparison_run(&compared, t) < 0)
-            return -1;
+        int rc = comparison_run(&compared, t);
+        if (rc < 0)
+            return rc;
     }
     if (first) {
         train_report report = {files->data_path, t, identical, compare ? &compared : NULL};
@@ -82,27 +84,59 @@ static int conclude(const trainer *t, train_files *files) {
     return identical && compared.same ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int train_and_conclude(kolo_comm *comm, const train_options *options, const dataset *train, const dataset *test,
+/* Trains to the end from wherever the trainer is, and concludes. */
+static int train_to_end(trainer *t, train_files *files) {
+    int tells = kolo_comm_rank(t->comm) == 0 && !t->options->quiet;
+    int rc = 0;
+    while (rc == 0 && t->epochs < t->epochs_planned) {
+        rc = trainer_run_epoch(t);
+        if (rc == 0 && tells)
+            train_report_epoch(t);
+    }
+    return rc == 0 ? conclude(t, files) : rc;
+}
+
+/* After a loss: replaces *comm by what is left of it and brings the ranks to one state. */
+static int shrink_and_continue(kolo_comm **comm, trainer *t, train_files *files) {
+    kolo_failure failure;
+    kolo_comm *left;
+    kolo_comm_failure(*comm, &failure);
+    if (kolo_comm_shrink(*comm, &left) < 0)
+        return complain(*comm, "cannot go on: %s", kolo_error_message());
+    kolo_comm_destroy(*comm);
+    *comm = left;
+    int rc = trainer_continue(t, left);
+    if (rc == 0 && kolo_comm_rank(left) == 0 && files->data_path[0] == '\0')
+        rc = train_files_take_over(files, left, t->options);
+    if (rc == 0 && kolo_comm_rank(left) == 0)
+        fprintf(stderr, "kolo-train: %s: going on with %d rank%s after step %zu\n", failure.message,
+                kolo_comm_size(left), kolo_comm_size(left) == 1 ? "" : "s", t->steps);
+    return rc;
+}
+
+static int train_and_conclude(kolo_comm **comm, const train_options *options, const dataset *train, const dataset *test,
                               train_files *files) {
     trainer t;
-    if (trainer_create(&t, comm, options, train, test) < 0)
-        return -1;
-    int tells = kolo_comm_rank(comm) == 0 && !options->quiet;
-    if (tells)
+    int rc = trainer_create(&t, *comm, options, train, test);
+    if (rc < 0)
+        return rc;
+    if (options->on_failure == TRAIN_SHRINK)
+        complain_not_of_losses();
+    if (kolo_comm_rank(*comm) == 0 && !options->quiet)
         train_report_heading(&t, files->data_path);
-    int rc = 0;
-    while (rc == 0 && t.steps < t.steps_planned) {
-        rc = trainer_run_epoch(&t);
-        if (rc == 0 && tells)
-            train_report_epoch(&t);
+    rc = train_to_end(&t, files);
+    while (rc == COMPLAIN_LOST && options->on_failure == TRAIN_SHRINK) { /* ends: each turn has lost a rank */
+        rc = shrink_and_continue(comm, &t, files);
+        if (rc == 0)
+            rc = train_to_end(&t, files);
     }
-    if (rc == 0)
-        rc = conclude(&t, files);
     trainer_destroy(&t);
     return rc;
 }
 
-static int run(kolo_comm *comm, train_options *options, train_files *files) {
+/* *comm_left may be another communicator afterwards. */
+static int run(kolo_comm **comm_left, train_options *options, train_files *files) {
+    kolo_comm *comm = *comm_left;
     dataset all = {0};
     dataset train = {0};
     dataset test = {0};
@@ -120,7 +154,7 @@ static int run(kolo_comm *comm, train_options *options, train_files *files) {
     if (rc == 0)
         rc = check_sizes(comm, options->batch_rows, train.rows);
     if (rc == 0)
-        rc = train_and_conclude(comm, options, &train, &test, files);
+        rc = train_and_conclude(comm_left, options, &train, &test, files);
     dataset_free(&train);
     dataset_free(&test);
     return rc;
@@ -151,7 +185,7 @@ int main(int argc, char **argv) {
         code = EXIT_MISTAKE;
     } else {
         train_files files = {0};
-        code = run(comm, &options, &files);
+        code = run(&comm, &options, &files);
         train_files_abandon(&files);
     }
     if (code < 0) { /* the other ranks must not wait for this one */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char help[] =
     "usage: kolo-train [options]\n"
@@ -26,6 +27,9 @@ static const char help[] =
     "  --rate X       learning rate (default 0.1)\n"
     "  --seed N       draws the first weights and the order of the rows (default 1)\n"
     "  --no-compare   leave out the run in one process, as is always done with one rank\n"
+    "  --on-failure MODE  when a process is lost while training: stop (default), or shrink: the others go on from "
+    "where\n"
+    "                 they were and share the batches between them. kolorun must let them: --on-failure continue.\n"
     "  --json FILE    also write all figures, with each step's loss, to FILE\n"
     "  --quiet        print the summary only\n"
     "  -h, --help     print this\n"
@@ -39,6 +43,7 @@ static const char help[] =
     "examples:\n"
     "  kolorun -n 4 kolo-train\n"
     "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --epochs 10 --json result.json\n"
+    "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
     "  mpirun -n 2 kolo-train --no-compare\n";
 
 void train_options_help(FILE *to) {
@@ -54,6 +59,7 @@ enum option_code {
     OPTION_RATE,
     OPTION_SEED,
     OPTION_NO_COMPARE,
+    OPTION_ON_FAILURE,
     OPTION_JSON,
     OPTION_QUIET,
     OPTION_HELP,
@@ -69,6 +75,7 @@ static const struct option long_options[] = {
     {"rate", required_argument, NULL, OPTION_RATE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"no-compare", no_argument, NULL, OPTION_NO_COMPARE},
+    {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
     {"json", required_argument, NULL, OPTION_JSON},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -117,6 +124,13 @@ static int read_rate(double *rate, const mistake *to) {
     return 0;
 }
 
+static int read_on_failure(train_on_failure *on_failure, const mistake *to) {
+    *on_failure = strcmp(optarg, "shrink") == 0 ? TRAIN_SHRINK : TRAIN_STOP;
+    if (*on_failure == TRAIN_SHRINK || strcmp(optarg, "stop") == 0)
+        return 0;
+    return wrong(to, "--on-failure '%s' is neither stop nor shrink", optarg);
+}
+
 static int take_option(train_options *options, int code, const mistake *to) {
     switch (code) {
     case OPTION_DATA:
@@ -137,6 +151,8 @@ static int take_option(train_options *options, int code, const mistake *to) {
     case OPTION_NO_COMPARE:
         options->compare = 0;
         return 0;
+    case OPTION_ON_FAILURE:
+        return read_on_failure(&options->on_failure, to);
     case OPTION_JSON:
         options->json_path = optarg;
         return 0;

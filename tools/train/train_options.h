@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
+
 typedef struct train_options {
     const char *data_path; /* NULL: the digits beside the program */
     const char *json_path; /* NULL: none */
@@ -17,6 +19,7 @@ typedef struct train_options {
     uint64_t seed;
     int quiet;
     int compare; /* with one process */
+    train_on_failure on_failure;
 } train_options;
 
 typedef enum train_request { TRAIN_RUN, TRAIN_HELP, TRAIN_VERSION, TRAIN_MISTAKE } train_request;

@@ -66,6 +66,8 @@ void train_report_summary(const train_report *report) {
     printf("  replicas       %s: %zu parameters on %d rank%s\n",
            report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
            ranks == 1 ? "" : "s");
+    if (ranks < t->ranks_at_first)
+        printf("  lost           %d of %d ranks; the others went on\n", t->ranks_at_first - ranks, t->ranks_at_first);
     if (report->compared != NULL)
         print_comparison(report->compared, ranks);
     fflush(stdout);
@@ -111,9 +113,10 @@ int train_report_json(const train_report *report, FILE *file) {
     fprintf(file, "{\n  \"data\": ");
     json_string(file, report->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
-    fprintf(file, "  \"ranks\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
-            kolo_comm_size(t->comm), t->options->batch_rows, t->options->hidden, t->options->rate,
-            (unsigned long long)t->options->seed);
+    fprintf(file,
+            "  \"ranks\": %d, \"ranks_lost\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
+            kolo_comm_size(t->comm), t->ranks_at_first - kolo_comm_size(t->comm), t->options->batch_rows,
+            t->options->hidden, t->options->rate, (unsigned long long)t->options->seed);
     fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,

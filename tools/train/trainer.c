@@ -26,8 +26,13 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* Of a batch, for one rank, at most. */
+static size_t rows_of_share(const trainer *t) {
+    return t->options->batch_rows / (size_t)kolo_comm_size(t->comm) + 1;
+}
+
 static int allocate(trainer *t) {
-    size_t rows = t->options->batch_rows / (size_t)kolo_comm_size(t->comm) + 1;
+    size_t rows = rows_of_share(t);
     if (mlp_create(&t->model, t->train->features, t->options->hidden, t->train->classes, rows) < 0)
         return -1;
     t->gradient = calloc(t->model.parameters_count + 1, sizeof(*t->gradient));
@@ -47,6 +52,7 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     size_t steps_of_epoch = (train->rows + options->batch_rows - 1) / options->batch_rows;
     size_t steps = smaller(options->steps_max, steps_of_epoch * options->epochs);
     *t = (trainer){.comm = comm,
+                   .ranks_at_first = kolo_comm_size(comm),
                    .options = options,
                    .train = train,
                    .test = test,
@@ -126,6 +132,19 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     return -1;
 }
 
+/* What of the present epoch is left, from the row on at which the steps so far have ended. */
+static int finish_steps(trainer *t, epoch_result *result) {
+    size_t batch = t->options->batch_rows;
+    size_t steps_of_epoch = (t->train->rows + batch - 1) / batch;
+    double start_s = now_s();
+    int rc = 0;
+    for (size_t row = (t->steps - t->epochs * steps_of_epoch) * batch;
+         rc == 0 && row < t->train->rows && t->steps < t->steps_planned; row += batch)
+        rc = run_step(t, t->order + row, smaller(batch, t->train->rows - row), result);
+    result->seconds += now_s() - start_s;
+    return rc;
+}
+
 /* Each rank tests its share of the testing rows. The times are averaged on the way. */
 static int finish_epoch(trainer *t, epoch_result *result) {
     int rank = kolo_comm_rank(t->comm);
@@ -150,15 +169,85 @@ int trainer_run_epoch(trainer *t) {
     random_stream stream = random_begin(t->options->seed, 1 + t->epochs);
     random_permutation(&stream, t->order, t->train->rows); /* the same on every rank */
 
-    double start_s = now_s();
-    for (size_t row = 0; row < t->train->rows && t->steps < t->steps_planned; row += t->options->batch_rows) {
-        size_t count = smaller(t->options->batch_rows, t->train->rows - row);
-        if (run_step(t, t->order + row, count, result) < 0)
-            return -1;
+    int rc = finish_steps(t, result);
+    if (rc == 0)
+        rc = finish_epoch(t, result);
+    if (rc == 0)
+        t->epochs++;
+    return rc;
+}
+
+/* Everything that steps change, one after another in memory, to be broadcast as one. */
+typedef struct part {
+    void *data;
+    size_t bytes;
+} part;
+
+enum { PARTS = 6 };
+
+static size_t list_parts(trainer *t, part *parts) {
+    const part list[PARTS] = {
+        {&t->steps, sizeof(t->steps)},
+        {&t->epochs, sizeof(t->epochs)},
+        {t->model.parameters, t->model.parameters_count * sizeof(*t->model.parameters)},
+        {t->velocity, t->model.parameters_count * sizeof(*t->velocity)},
+        {t->losses, t->steps_planned * sizeof(*t->losses)},
+        {t->results, t->epochs_planned * sizeof(*t->results)},
+    };
+    size_t bytes = 0;
+    for (int i = 0; i < PARTS; i++) {
+        parts[i] = list[i];
+        bytes += list[i].bytes;
     }
-    result->seconds = now_s() - start_s;
-    if (finish_epoch(t, result) < 0)
-        return -1;
-    t->epochs++;
+    return bytes;
+}
+
+/* The lowest of the ranks that have got furthest, or a negative status. */
+static int find_furthest(const trainer *t) {
+    enum { RANK_BITS = 16 };
+    uint64_t rank = (uint64_t)kolo_comm_rank(t->comm), rank_mask = (UINT64_C(1) << RANK_BITS) - 1;
+    uint64_t position = (uint64_t)(t->steps + t->epochs) << RANK_BITS | (rank_mask - rank);
+    uint64_t furthest;
+    if (kolo_allreduce(t->comm, &position, &furthest, 1, KOLO_U64, KOLO_MAX) < 0)
+        return complain_kolo(t->comm, "cannot agree on where to go on");
+    return (int)(rank_mask - (furthest & rank_mask));
+}
+
+/* By way of a copy, so that no rank is left with half of another's state when one more is lost meanwhile. */
+static int take_over(trainer *t, int root) {
+    part parts[PARTS];
+    size_t bytes = list_parts(t, parts);
+    char *all = malloc(bytes);
+    if (all == NULL)
+        return complain(t->comm, "not enough memory for %zu bytes to go on from", bytes);
+    char *at = all;
+    for (int i = 0; i < PARTS; at += parts[i++].bytes)
+        memcpy(at, parts[i].data, parts[i].bytes);
+    int rc = 0;
+    if (kolo_broadcast(t->comm, all, bytes, KOLO_U8, root) < 0)
+        rc = complain_kolo(t->comm, "cannot share the state to go on from");
+    at = all;
+    for (int i = 0; rc == 0 && i < PARTS; at += parts[i++].bytes)
+        memcpy(parts[i].data, at, parts[i].bytes);
+    free(all);
+    return rc;
+}
+
+/* Smaller groups have larger shares. */
+static int make_room(trainer *t) {
+    size_t rows = rows_of_share(t);
+    float *inputs = reallocarray(t->inputs, rows * t->train->features, sizeof(*inputs));
+    t->inputs = inputs != NULL ? inputs : t->inputs;
+    int32_t *labels = reallocarray(t->labels, rows, sizeof(*labels));
+    t->labels = labels != NULL ? labels : t->labels;
+    if (inputs == NULL || labels == NULL || mlp_reserve(&t->model, rows) < 0)
+        return complain(t->comm, "not enough memory for %zu rows of a batch", rows);
     return 0;
+}
+
+int trainer_continue(trainer *t, kolo_comm *comm) {
+    t->comm = comm;
+    int rc = make_room(t);
+    int root = rc == 0 ? find_furthest(t) : rc;
+    return root < 0 ? root : take_over(t, root);
 }

@@ -39,15 +39,22 @@ typedef struct trainer {
     float *losses; /* of each step: the batch's mean before the step */
     size_t epochs_planned;
     size_t epochs;
-    epoch_result *results; /* of each epoch */
+    epoch_result *results; /* of each epoch; of the present one, what has come together so far */
+    int ranks_at_first;
 } trainer;
 
-/* Prepares a run and gives every rank rank 0's first weights. Returns 0, or -1 having said why. */
+/* Prepares a run and gives every rank rank 0's first weights. Returns 0, or -1 (COMPLAIN_LOST if the communicator
+ * broke), having said why; as do the others. */
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test);
 void trainer_destroy(trainer *t);
 
-/* Trains for one epoch, or what is left of the steps planned, and tests. Returns 0, or -1 having said why. */
+/* Trains for one epoch, or what is left of it or of the steps planned, and tests. Whatever fails, the trainer is left
+ * as it was after the last whole step. */
 int trainer_run_epoch(trainer *t);
+
+/* Goes on with `comm`, which has other ranks than before, from where the one of them is that has got furthest: all take
+ * over its parameters, velocity, position and results. Where that fails, each rank has what it had. */
+int trainer_continue(trainer *t, kolo_comm *comm);
 
 #endif

@@ -1,0 +1,91 @@
+"""kolo-train --on-failure shrink: training goes on without a rank that is lost, whichever and whenever."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import training
+
+SEED = int(os.environ.get("SEED", time.time_ns() % 1000003))
+OPTIONS = ("--epochs", 40, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
+
+
+class Shrink(training.TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.json = self.folder / "report.json"
+
+    def start(self, ranks, *options, **variables):
+        """A job that trains: its processes, once the first epoch is through."""
+        launcher, *launched = training.command(ranks, "--data", self.data, "--json", self.json, *options)
+        job = subprocess.Popen([launcher, "--on-failure", "continue", *launched], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env={**training.ENVIRONMENT, **variables})
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)  # runs first
+        while not job.stdout.readline().lstrip().startswith("1/"):
+            self.assertIsNone(job.poll(), "the job has ended before its first epoch")
+        pids = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split()
+        self.assertEqual(ranks, len(pids))
+        return job, [int(pid) for pid in pids]
+
+    def finish(self, job, ranks, lost):
+        """What the job reports, which must have gone well with the ranks that are left."""
+        output, errors = job.communicate(timeout=training.SECONDS_MAX)
+        self.assertEqual(0, job.returncode, errors)
+        told = [line for line in errors.splitlines() if line.startswith("kolo-train:")]
+        self.assertIn(len(told), range(1, lost + 1), errors)  # two that are lost at once are told of as one
+        for line in told:
+            self.assertRegex(line, r"rank \d+ \(pid \d+\) .*: going on with \d+ ranks? after step \d+$")
+        self.assertIn(f"{lost} of {ranks} ranks; the others went on", output)
+        report = json.loads(self.json.read_text(encoding="utf-8"))
+        self.assertEqual((ranks - lost, lost, True), (report["ranks"], report["ranks_lost"],
+                                                      report["replicas_identical"]))
+        return report
+
+    def assert_learned(self, report, undisturbed):
+        """The batches are the same, whoever works on them, so that the curve only differs by rounding."""
+        losses = report["losses"]
+        self.assertEqual(len(undisturbed["losses"]), len(losses))
+        self.assertEqual([epoch["samples"] for epoch in undisturbed["epochs"]],
+                         [epoch["samples"] for epoch in report["epochs"]])
+        self.assertLess(sum(losses[-15:]), 0.5 * sum(losses[:15]))
+        early = [abs(a - b) for a, b in zip(losses[:30], undisturbed["losses"][:30])]
+        self.assertLess(max(early), 1e-3)
+        self.assertLess(abs(report["test_accuracy"] - undisturbed["test_accuracy"]), 0.05)
+
+    def test_any_rank_at_any_step(self):
+        stream = random.Random(SEED)
+        undisturbed = self.report(3, *OPTIONS, "--no-compare")
+        for ranks, victims in ((3, (0,)), (3, (1,)), (3, (2,)), (2, (0,)), (4, (0, 2)), (4, (3, 0, 1))):
+            with self.subTest(ranks=ranks, victims=victims, seed=SEED):
+                job, pids = self.start(ranks, *OPTIONS, "--no-compare")
+                for victim in victims:
+                    time.sleep(stream.uniform(0, 0.15))
+                    os.kill(pids[victim], signal.SIGKILL)
+                self.assert_learned(self.finish(job, ranks, len(victims)), undisturbed)
+
+    def test_compares_with_one_process(self):
+        job, pids = self.start(3, *OPTIONS)
+        os.kill(pids[0], signal.SIGKILL)
+        self.assertTrue(self.finish(job, 3, 1)["one_process"]["same"])
+
+    def test_stopped_rank_is_left_out(self):
+        job, pids = self.start(3, *OPTIONS, "--no-compare", KOLO_TIMEOUT_MS="1000")
+        os.kill(pids[1], signal.SIGSTOP)
+        while not job.stdout.readline().endswith("1 of 3 ranks; the others went on\n"):
+            self.assertIsNone(job.poll())
+        os.kill(pids[1], signal.SIGCONT)
+        _, errors = job.communicate(timeout=training.SECONDS_MAX)
+        self.assertEqual(0, job.returncode, errors)
+        self.assertIn("kolo-train: rank 1: cannot go on: rank 1: kolo_comm_shrink: the others went on without", errors)
+
+
+if __name__ == "__main__":
+    print(f"repeat: SEED={SEED} {sys.argv[0]}", flush=True)
+    unittest.main(verbosity=2)
