@@ -9,6 +9,10 @@
  * places, and go on with another algorithm behind step 1. A rank's places stay until its next call, and it cannot end
  * this one before all others have read them: no algorithm lets it go before they have published a step beyond 1.
  *
+ * A call claims and takes a ticket (comm/progress.h), though it leaves the slots alone: what a rank is late to see of
+ * the others' steps it still compares with their stamps, and tickets keep whoever waits for nobody from writing over
+ * those.
+ *
  * In place works: an owner alone reads and writes its slice, and reads a piece of it in all buffers before it writes
  * that piece in any. */
 #include "algo/algo.h"
@@ -60,8 +64,11 @@ static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction
 int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     const size_t element_bytes = reduction->kernel->element_bytes;
     size_t first, count = kolo_plan_slice(reduction->count, (uint32_t)element_bytes, comm->size, comm->rank, &first);
+    int rc = kolo_slot_claim(comm, 0);
+    if (rc < 0)
+        return rc;
     show_places(comm, reduction);
-    int rc = kolo_step_await_all(comm, 1);
+    rc = kolo_step_await_all(comm, 1);
     if (rc < 0)
         return rc;
     if (!find_buffers(comm, reduction, first)) {
@@ -80,6 +87,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
         kolo_fence_stream();
     kolo_step_publish(comm, 2);
     rc = kolo_step_await_all(comm, 2);
-    kolo_call_end(comm, 2, 0);
+    kolo_slot_retire(comm, 0, 3);
+    kolo_call_end(comm, 2, 1);
     return rc;
 }

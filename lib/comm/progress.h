@@ -21,7 +21,8 @@
  * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
  * waits for a step compares it with its own: ranks that make different calls find out on the line that they read
  * anyway. KOLO_STAMPS of them are kept, since a rank that waits for nobody (the root of a broadcast) may be that many
- * calls ahead, and no more, because of the slots.
+ * calls ahead, and no more, because of the slots: each call of steps takes a ticket at least, and whoever publishes in
+ * it without having waited for a step of it has claimed one.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. */
