@@ -1,0 +1,217 @@
+#include "sched_case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sched_control.h"
+#include "sched_engine.h"
+#include "sched_memory.h"
+#include "sched_seam.h"
+
+/* A failure is found at the end of the slice that some rank sleeps, if not before, and heard of at the end of another;
+ * running takes little of the model's time. The library promises 100 ms. */
+enum { FOUND_WITHIN_NS = 2 * KOLO_SLICE_NS + KOLO_SLICE_NS / 2, POISON = 0xa5, ABORT_CODE = 7 };
+
+/* What became of a rank. */
+typedef struct ending {
+    bool returned; /* from all calls that it made */
+    int status;    /* of the last one */
+    int64_t at_ns;
+    kolo_failure failure; /* as the rank saw it then */
+} ending;
+
+static struct {
+    sched_plan plan;
+    uint64_t seed;
+    uint8_t expected[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES];
+    uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES]; /* buffers that are not kolo_alloc's */
+    ending endings[SCHED_RANKS_MAX];
+    int64_t fault_ns; /* when a rank aborted or left; -1: none has */
+} run;
+
+static size_t bytes_of(const sched_call *call) {
+    return call->count * kolo_dtype_bytes(call->dtype);
+}
+
+/* Any bits: what of them are numbers does not matter here. */
+static void fill_input(uint8_t *input, uint32_t rank, uint32_t call) {
+    uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)call << 48;
+    const size_t bytes = bytes_of(&run.plan.call[call]);
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        const uint64_t bits = sched_random(&random);
+        memcpy(input + at, &bits, bytes - at < sizeof bits ? bytes - at : sizeof bits);
+    }
+}
+
+/* What every rank must hold after each call. */
+static void compute_expected(void) {
+    static uint8_t inputs[SCHED_RANKS_MAX][SCHED_BUFFER_BYTES];
+    const uint32_t ranks = run.plan.shape.ranks;
+    const void *sources[SCHED_RANKS_MAX];
+    for (uint32_t i = 0; i < run.plan.calls; i++) {
+        const sched_call *call = &run.plan.call[i];
+        if (call->collective == KOLO_BROADCAST)
+            fill_input(run.expected[i], call->root, i);
+        for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLREDUCE; rank++) {
+            fill_input(inputs[rank], rank, i);
+            sources[rank] = inputs[rank];
+        }
+        if (call->collective == KOLO_ALLREDUCE && call->count)
+            kolo_reducer_select(0)->kernels[call->dtype][call->op].fold(run.expected[i], sources, ranks, call->count,
+                                                                        ranks);
+    }
+}
+
+/* Ranks. */
+
+static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
+    const size_t bytes = bytes_of(&run.plan.call[index]);
+    sched_seam_read(result, bytes);
+    for (size_t at = 0; at < bytes; at++)
+        if (result[at] != run.expected[index][at])
+            sched_fail("rank %" PRIu32 ": byte %zu of the result of call %" PRIu32 " is %#x instead of %#x", rank, at,
+                       index, result[at], run.expected[index][at]);
+}
+
+static int make_call(kolo_comm *comm, uint32_t index) {
+    const sched_call *call = &run.plan.call[index];
+    const uint32_t rank = comm->rank;
+    const bool is_outside = call->outsider == rank;
+    uint8_t *send = is_outside ? run.outside[rank][0] : sched_team_send(rank);
+    uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : sched_team_recv(rank);
+    int rc;
+    if (sched_breaks(SCHED_LINES_ONE_SET))
+        comm->line_rounds++;
+    sched_seam_write(send, bytes_of(call));
+    sched_seam_write(recv, bytes_of(call));
+    memset(recv, POISON, bytes_of(call));
+    if (call->collective == KOLO_BARRIER)
+        return kolo_barrier(comm);
+    if (call->collective == KOLO_BROADCAST) {
+        if (rank == call->root)
+            fill_input(recv, rank, index);
+        rc = kolo_broadcast(comm, recv, call->count, call->dtype, (int)call->root);
+    } else {
+        fill_input(send, rank, index);
+        rc = kolo_allreduce(comm, send, recv, call->count, call->dtype, call->op);
+    }
+    if (rc == 0)
+        check_result(rank, index, recv);
+    return rc;
+}
+
+/* True if the rank aborts or leaves now. */
+static bool goes_wrong(uint32_t rank, uint32_t call) {
+    const sched_plan *plan = &run.plan;
+    if (call != plan->fault_call || (plan->culprits[0] != rank && plan->culprits[1] != rank))
+        return false;
+    return plan->fault == SCHED_ABORT || plan->fault == SCHED_DEPARTURE;
+}
+
+static void body(uint32_t rank) {
+    kolo_comm *comm = sched_team_comm(rank);
+    ending *ending = &run.endings[rank];
+    for (uint32_t i = 0; ending->status == 0 && i < run.plan.calls; i++) {
+        if (goes_wrong(rank, i)) {
+            if (run.fault_ns < 0)
+                run.fault_ns = sched_now_ns();
+            if (run.plan.fault == SCHED_ABORT)
+                ending->status = kolo_comm_abort(comm, ABORT_CODE);
+            break;
+        }
+        sched_trace("rank %" PRIu32 " begins call %" PRIu32, rank, i);
+        ending->status = make_call(comm, i);
+        sched_trace("rank %" PRIu32 " has ended call %" PRIu32 ": %d", rank, i, ending->status);
+    }
+    ending->at_ns = sched_now_ns();
+    ending->returned = true;
+    kolo_comm_failure(comm, &ending->failure);
+    kolo_comm_destroy(comm);
+}
+
+/* All that live sleep. */
+
+static int64_t fault_ns(void) {
+    return run.plan.fault == SCHED_DEATH ? sched_death_ns() : run.fault_ns;
+}
+
+static void quiet(void) {
+    char waits[400] = "", wait[200];
+    sched_seam_quiet();
+    if (fault_ns() >= 0 && sched_now_ns() - fault_ns() <= FOUND_WITHIN_NS)
+        return; /* they find out when their slices end */
+    for (uint32_t rank = 0; rank < run.plan.shape.ranks; rank++) {
+        const size_t length = strlen(waits);
+        sched_seam_describe_wait(rank, wait, sizeof wait);
+        if (wait[0])
+            snprintf(waits + length, sizeof waits - length, "; rank %" PRIu32 " waits for %.100s", rank, wait);
+    }
+    sched_fail("all sleep, and nothing wakes them%s", waits);
+}
+
+/* Judging. */
+
+static bool is_culprit(int rank) {
+    return rank == (int)run.plan.culprits[0] || rank == (int)run.plan.culprits[1];
+}
+
+/* What is wrong with a rank that came back with an error, where there was a fault. */
+static const char *judge_failure(const ending *ending, const kolo_failure **first) {
+    const int wanted = run.plan.fault == SCHED_ABORT ? KOLO_ERR_ABORTED : KOLO_ERR_PEER_DEAD;
+    if (ending->status != wanted)
+        return "returned another error";
+    if (ending->failure.status != wanted || !is_culprit(ending->failure.rank))
+        return "got a failure that names another rank";
+    if (*first && ((*first)->rank != ending->failure.rank || (*first)->reporter != ending->failure.reporter))
+        return "got another failure than others did";
+    if (ending->at_ns - fault_ns() > FOUND_WITHIN_NS)
+        return "learned too late of the failure";
+    *first = &ending->failure;
+    return NULL;
+}
+
+static const char *judge(uint32_t rank, const kolo_failure **first) {
+    const ending *ending = &run.endings[rank];
+    if (sched_has_died(rank))
+        return NULL;
+    if (!ending->returned)
+        return "never came back";
+    if (ending->status == 0)
+        return NULL;
+    if (ending->status > 0 || fault_ns() < 0)
+        return "failed";
+    if (run.plan.fault == SCHED_ABORT && is_culprit((int)rank) && ending->status == KOLO_ERR_STATE)
+        return NULL; /* it aborted what was broken already */
+    return judge_failure(ending, first);
+}
+
+bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *problem, size_t problem_bytes) {
+    const kolo_failure *first = NULL;
+    run.seed = seed;
+    run.fault_ns = -1;
+    memset(run.endings, 0, sizeof run.endings);
+    sched_plan_draw(&run.plan, which, seed);
+    compute_expected();
+    sched_team_create(&run.plan.shape);
+    sched_memory_begin(run.plan.shape.ranks, sched_team_describe);
+    sched_seam_begin(seed);
+    sched_engine_run(&(sched_run){.ranks = run.plan.shape.ranks,
+                                  .seed = seed,
+                                  .wakes_early = run.plan.wakes_early,
+                                  .victim = run.plan.fault == SCHED_DEATH ? run.plan.culprits[0] : SCHED_NOBODY,
+                                  .death_step = run.plan.fault_step,
+                                  .trace = trace,
+                                  .body = body,
+                                  .quiet = quiet});
+    const char *wrong = sched_problem();
+    snprintf(problem, problem_bytes, "%s", wrong ? wrong : "");
+    for (uint32_t rank = 0; !wrong && rank < run.plan.shape.ranks; rank++) {
+        wrong = judge(rank, &first);
+        if (wrong)
+            snprintf(problem, problem_bytes, "rank %" PRIu32 " %s: status %d; %s", rank, wrong,
+                     run.endings[rank].status, run.endings[rank].failure.message);
+    }
+    sched_team_destroy();
+    return !wrong;
+}

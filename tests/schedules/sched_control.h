@@ -1,0 +1,35 @@
+/* Negative controls: faults that the seam puts into the protocol, one at a time, to show that the schedules find them.
+ * Each stands for a line of the library that somebody might leave out or get wrong. */
+#ifndef SCHED_CONTROL_H
+#define SCHED_CONTROL_H
+
+#include <stdbool.h>
+
+typedef enum sched_control {
+    SCHED_SOUND,
+    SCHED_CLAIM_AT_ONCE,      /* kolo_slot_claim does not wait */
+    SCHED_RETIRE_EARLY,       /* a slot counts as free one step too early */
+    SCHED_STEP_WAIT_SKIPPED,  /* some waits for a step end at once */
+    SCHED_LINE_WAIT_SKIPPED,  /* some waits for a line end at once */
+    SCHED_STEP_EARLY,         /* a step is published before it is done */
+    SCHED_STEP_RELAXED,       /* a step is published without release */
+    SCHED_LINE_RELAXED,       /* a line's round is stored without release */
+    SCHED_LINES_ONE_SET,      /* each round uses the same set of lines */
+    SCHED_TURN_WRONG,         /* one of two ranks is wrong about whose turn a slot is */
+    SCHED_NO_MEMBARRIER,      /* the sleeper's fence is its own only */
+    SCHED_NO_FULL_FENCE,      /* without membarrier, the publisher does not fence either */
+    SCHED_BELL_UNSEEN,        /* who publishes never sees a sleeper */
+    SCHED_RINGS_STILL,        /* waking changes nothing in the futex word */
+    SCHED_FUTEX_UNCHECKED,    /* the sleeper does not look at the futex word again */
+    SCHED_DEATH_UNSEEN,       /* no one learns that a rank has died */
+    SCHED_FAILURE_OVERWRITTEN /* a second failure replaces the first */
+} sched_control;
+
+/* Which one is in force. */
+extern sched_control sched_control_now;
+
+static inline bool sched_breaks(sched_control control) {
+    return __builtin_expect(sched_control_now == control, 0);
+}
+
+#endif

@@ -1,0 +1,310 @@
+#include "sched_engine.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "sched_memory.h"
+
+enum {
+    STACK_BYTES = 256 << 10,
+    GUARD_BYTES = 64 << 10, /* a page or more, anywhere */
+    STEP_NS = 20,
+    STEPS_MAX = 300000,
+    STICKY_ODDS = 12,
+    EARLY_ODDS = 64,
+    AGENTS_MAX = 2 * SCHED_RANKS_MAX, /* agent r: rank r; agent ranks + r: its store buffer */
+    CHANGES_MAX = 5
+};
+
+typedef enum fiber_state { READY, ASLEEP, DONE, DEAD } fiber_state;
+
+typedef struct fiber {
+    ucontext_t context;
+    fiber_state state;
+    const void *word; /* that it sleeps on */
+    int64_t until_ns;
+    uint64_t steps;
+} fiber;
+
+static struct {
+    sched_run run;
+    sched_policy policy;
+    uint64_t random;
+    fiber fibers[SCHED_RANKS_MAX];
+    uint8_t *stacks;
+    ucontext_t outside;
+    uint32_t running;
+    uint32_t last; /* agent */
+    int64_t now_ns, death_ns;
+    uint64_t steps, switches;
+    int64_t priorities[AGENTS_MAX];
+    int64_t lowest;
+    uint64_t changes[CHANGES_MAX];
+    char problem[512];
+} engine = {.running = SCHED_NOBODY};
+
+uint64_t sched_random(uint64_t *state) { /* splitmix64 */
+    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
+}
+
+uint64_t sched_random_below(uint64_t *state, uint64_t limit) {
+    return sched_random(state) % limit;
+}
+
+uint32_t sched_self(void) {
+    return engine.running;
+}
+
+const char *sched_problem(void) {
+    return engine.problem[0] ? engine.problem : NULL;
+}
+
+uint64_t sched_steps(void) {
+    return engine.steps;
+}
+
+uint64_t sched_switches(void) {
+    return engine.switches;
+}
+
+bool sched_has_died(uint32_t rank) {
+    return engine.fibers[rank].state == DEAD;
+}
+
+bool sched_sleeps(uint32_t rank) {
+    return engine.fibers[rank].state == ASLEEP;
+}
+
+int64_t sched_now_ns(void) {
+    return engine.now_ns;
+}
+
+int64_t sched_death_ns(void) {
+    return engine.death_ns;
+}
+
+bool sched_is_traced(void) {
+    return engine.run.trace;
+}
+
+void sched_trace(const char *format, ...) {
+    if (!engine.run.trace)
+        return;
+    printf("%6" PRIu64 " %9.3f us  ", engine.steps, (double)engine.now_ns * 1e-3);
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+/* To sched_engine_run, for good. */
+static _Noreturn void leave(void) {
+    engine.running = SCHED_NOBODY;
+    setcontext(&engine.outside);
+    abort();
+}
+
+void sched_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(engine.problem, sizeof engine.problem, format, arguments);
+    va_end(arguments);
+    sched_trace("PROBLEM: %s", engine.problem);
+    leave();
+}
+
+static bool can_go_on(uint32_t agent) {
+    const uint32_t ranks = engine.run.ranks;
+    return agent < ranks ? engine.fibers[agent].state == READY : sched_memory_pending(agent - ranks) > 0;
+}
+
+static uint32_t find_highest(const uint32_t *agents, uint32_t count) {
+    uint32_t highest = agents[0];
+    for (uint32_t i = 1; i < count; i++)
+        if (engine.priorities[agents[i]] > engine.priorities[highest])
+            highest = agents[i];
+    return highest;
+}
+
+/* An agent that can go on, or SCHED_NOBODY. */
+static uint32_t choose(void) {
+    uint32_t agents[AGENTS_MAX], count = 0;
+    for (uint32_t agent = 0; agent < 2 * engine.run.ranks; agent++)
+        if (can_go_on(agent))
+            agents[count++] = agent;
+    if (count == 0)
+        return SCHED_NOBODY;
+    if (engine.policy == SCHED_PRIORITY)
+        return find_highest(agents, count);
+    if (engine.policy == SCHED_STICKY && can_go_on(engine.last) && sched_random_below(&engine.random, STICKY_ODDS))
+        return engine.last;
+    return agents[sched_random_below(&engine.random, count)];
+}
+
+/* Wakes the rank that sleeps for the shortest time from now; false if none sleeps. */
+static bool pass_time(void) {
+    fiber *first = NULL;
+    for (uint32_t rank = 0; rank < engine.run.ranks; rank++) {
+        fiber *sleeper = &engine.fibers[rank];
+        if (sleeper->state == ASLEEP && (!first || sleeper->until_ns < first->until_ns))
+            first = sleeper;
+    }
+    if (!first)
+        return false;
+    engine.run.quiet();
+    if (first->until_ns > engine.now_ns)
+        engine.now_ns = first->until_ns;
+    first->state = READY;
+    sched_trace("all sleep: rank %td wakes at its deadline", first - engine.fibers);
+    return true;
+}
+
+/* Gives the processor to whoever is chosen. Comes back when the calling rank is. */
+static void hand_over(void) {
+    const uint32_t self = engine.running, ranks = engine.run.ranks;
+    for (;;) {
+        const uint32_t agent = choose();
+        if (agent == SCHED_NOBODY) {
+            if (!pass_time())
+                leave();
+            continue;
+        }
+        engine.last = agent;
+        if (agent >= ranks) {
+            sched_memory_drain_one(agent - ranks);
+            continue;
+        }
+        if (agent == self)
+            return;
+        engine.switches++;
+        engine.running = agent;
+        swapcontext(&engine.fibers[self].context, &engine.fibers[agent].context);
+        return;
+    }
+}
+
+static void die(void) {
+    const uint32_t self = engine.running;
+    sched_trace("rank %" PRIu32 " dies", self);
+    sched_memory_drain(self); /* what a processor has begun to store gets there */
+    engine.fibers[self].state = DEAD;
+    engine.death_ns = engine.now_ns;
+    hand_over();
+    abort(); /* nobody chooses it again */
+}
+
+static void wake_early(void) {
+    if (!engine.run.wakes_early || sched_random_below(&engine.random, EARLY_ODDS))
+        return;
+    const uint32_t rank = (uint32_t)sched_random_below(&engine.random, engine.run.ranks);
+    if (engine.fibers[rank].state != ASLEEP)
+        return;
+    sched_trace("rank %" PRIu32 " is woken by a signal", rank);
+    engine.fibers[rank].state = READY;
+}
+
+static void drop_priority(uint32_t agent) {
+    engine.priorities[agent] = --engine.lowest;
+}
+
+void sched_give_way(void) {
+    drop_priority(engine.running);
+}
+
+void sched_step(void) {
+    fiber *self = &engine.fibers[engine.running];
+    engine.now_ns += STEP_NS;
+    self->steps++;
+    if (++engine.steps > STEPS_MAX)
+        sched_fail("no end after %d steps", STEPS_MAX);
+    if (engine.running == engine.run.victim && self->steps == engine.run.death_step)
+        die();
+    for (uint32_t i = 0; i < CHANGES_MAX; i++)
+        if (engine.changes[i] == engine.steps)
+            drop_priority(engine.last);
+    wake_early();
+    hand_over();
+}
+
+void sched_sleep(const void *word, int64_t ns) {
+    fiber *self = &engine.fibers[engine.running];
+    self->state = ASLEEP;
+    self->word = word;
+    self->until_ns = engine.now_ns + ns;
+    hand_over();
+}
+
+void sched_wake(const void *word) {
+    for (uint32_t rank = 0; rank < engine.run.ranks; rank++) {
+        if (engine.fibers[rank].state != ASLEEP || engine.fibers[rank].word != word)
+            continue;
+        engine.fibers[rank].state = READY;
+        sched_trace("rank %" PRIu32 " is woken", rank);
+    }
+}
+
+static void run_body(void) {
+    engine.run.body(engine.running);
+    engine.fibers[engine.running].state = DONE;
+    hand_over();
+    abort(); /* nobody chooses it again */
+}
+
+static void prepare(uint32_t rank) {
+    fiber *fiber = &engine.fibers[rank];
+    if (!engine.stacks) {
+        engine.stacks = mmap(NULL, SCHED_RANKS_MAX * (size_t)(STACK_BYTES + GUARD_BYTES), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (engine.stacks == MAP_FAILED)
+            abort();
+        for (size_t i = 0; i < SCHED_RANKS_MAX; i++)
+            mprotect(engine.stacks + i * (STACK_BYTES + GUARD_BYTES), GUARD_BYTES, PROT_NONE);
+    }
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = engine.stacks + rank * (size_t)(STACK_BYTES + GUARD_BYTES) + GUARD_BYTES;
+    fiber->context.uc_stack.ss_size = STACK_BYTES;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, run_body, 0);
+    fiber->state = READY;
+    fiber->steps = 0;
+}
+
+/* Priorities in any order, and change points spread over the lengths that a run may have. */
+static void draw_priorities(void) {
+    const uint32_t agents = 2 * engine.run.ranks;
+    for (uint32_t i = 0; i < agents; i++) {
+        const uint32_t other = (uint32_t)sched_random_below(&engine.random, i + 1);
+        engine.priorities[i] = engine.priorities[other];
+        engine.priorities[other] = (int64_t)i;
+    }
+    engine.lowest = 0;
+    const uint64_t range = UINT64_C(1) << (6 + sched_random_below(&engine.random, 7));
+    const uint64_t wanted = sched_random_below(&engine.random, CHANGES_MAX + 1);
+    for (uint64_t i = 0; i < CHANGES_MAX; i++)
+        engine.changes[i] = i < wanted ? 1 + sched_random_below(&engine.random, range) : 0;
+}
+
+void sched_engine_run(const sched_run *run) {
+    engine.run = *run;
+    engine.random = run->seed;
+    engine.policy = (sched_policy)sched_random_below(&engine.random, SCHED_POLICIES);
+    engine.problem[0] = '\0';
+    engine.now_ns = 0;
+    engine.death_ns = -1;
+    engine.steps = engine.switches = 0;
+    draw_priorities();
+    for (uint32_t rank = 0; rank < run->ranks; rank++)
+        prepare(rank);
+    engine.running = engine.last = (uint32_t)sched_random_below(&engine.random, run->ranks);
+    sched_trace("policy %d", (int)engine.policy);
+    /* Comes back when a rank leaves. */
+    swapcontext(&engine.outside, &engine.fibers[engine.running].context);
+}

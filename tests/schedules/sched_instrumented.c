@@ -1,0 +1,268 @@
+/* What the compiler's instrumentation calls (sched_seam.h). The names and types are gcc's and clang's: Source: LLVM,
+ * compiler-rt/include/sanitizer/tsan_interface_atomic.h. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sched_control.h"
+#include "sched_engine.h"
+#include "sched_memory.h"
+#include "sched_team.h"
+
+enum order { RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
+
+static bool acquires(int order) {
+    return order == ACQUIRE || order == ACQ_REL || order == SEQ_CST;
+}
+
+static bool releases(int order) {
+    return order == RELEASE || order == ACQ_REL || order == SEQ_CST;
+}
+
+/* True if the access is a running rank's to what is shared: then the scheduler has chosen. */
+static bool begin(const volatile void *address) {
+    if (sched_self() == SCHED_NOBODY || !sched_memory_is_shared((const void *)address))
+        return false;
+    sched_step();
+    return true;
+}
+
+static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
+    if (!begin(address))
+        return sched_memory_peek((const void *)address, bytes);
+    if (sched_breaks(SCHED_BELL_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_SLEEPERS)
+        return 0;
+    return sched_memory_load((const void *)address, bytes, acquires(order));
+}
+
+static bool has_release(const void *address, int order) {
+    if ((sched_breaks(SCHED_STEP_RELAXED) && sched_team_word(address) == SCHED_WORD_PROGRESS) ||
+        (sched_breaks(SCHED_LINE_RELAXED) && sched_team_word(address) == SCHED_WORD_ROUND))
+        return false;
+    return releases(order);
+}
+
+static bool store(volatile void *address, uint32_t bytes, uint64_t value, int order) {
+    void *word = (void *)address;
+    if (!begin(address))
+        return false;
+    if (sched_breaks(SCHED_STEP_EARLY) && sched_team_word(word) == SCHED_WORD_PROGRESS)
+        value++;
+    sched_memory_store(word, bytes, value, has_release(word, order));
+    return true;
+}
+
+static uint64_t add(volatile void *address, uint32_t bytes, uint64_t addend, int order) {
+    if (sched_breaks(SCHED_RINGS_STILL) && sched_team_word((const void *)address) == SCHED_WORD_RINGS)
+        addend = 0;
+    return sched_memory_add((void *)address, bytes, addend, acquires(order), releases(order));
+}
+
+uint32_t __tsan_atomic32_load(const volatile uint32_t *address, int order);
+uint64_t __tsan_atomic64_load(const volatile uint64_t *address, int order);
+void __tsan_atomic32_store(volatile uint32_t *address, uint32_t value, int order);
+void __tsan_atomic64_store(volatile uint64_t *address, uint64_t value, int order);
+uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *address, uint32_t addend, int order);
+uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *address, uint64_t addend, int order);
+uint32_t __tsan_atomic32_fetch_sub(volatile uint32_t *address, uint32_t addend, int order);
+uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *address, uint64_t addend, int order);
+uint64_t __tsan_atomic64_compare_exchange_val(volatile uint64_t *address, uint64_t expected, uint64_t value, int order,
+                                              int failure_order);
+int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *address, uint64_t *expected, uint64_t value, int order,
+                                            int failure_order);
+void __tsan_atomic_thread_fence(int order);
+void __tsan_atomic_signal_fence(int order);
+
+uint32_t __tsan_atomic32_load(const volatile uint32_t *address, int order) {
+    return (uint32_t)load(address, sizeof *address, order);
+}
+
+uint64_t __tsan_atomic64_load(const volatile uint64_t *address, int order) {
+    return load(address, sizeof *address, order);
+}
+
+void __tsan_atomic32_store(volatile uint32_t *address, uint32_t value, int order) {
+    if (!store(address, sizeof *address, value, order))
+        __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
+}
+
+void __tsan_atomic64_store(volatile uint64_t *address, uint64_t value, int order) {
+    if (!store(address, sizeof *address, value, order))
+        __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
+}
+
+uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *address, uint32_t addend, int order) {
+    return begin(address) ? (uint32_t)add(address, sizeof *address, addend, order)
+                          : __atomic_fetch_add(address, addend, __ATOMIC_SEQ_CST);
+}
+
+uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *address, uint64_t addend, int order) {
+    return begin(address) ? add(address, sizeof *address, addend, order)
+                          : __atomic_fetch_add(address, addend, __ATOMIC_SEQ_CST);
+}
+
+uint32_t __tsan_atomic32_fetch_sub(volatile uint32_t *address, uint32_t addend, int order) {
+    return __tsan_atomic32_fetch_add(address, 0 - addend, order);
+}
+
+uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *address, uint64_t addend, int order) {
+    return __tsan_atomic64_fetch_add(address, 0 - addend, order);
+}
+
+uint64_t __tsan_atomic64_compare_exchange_val(volatile uint64_t *address, uint64_t expected, uint64_t value, int order,
+                                              int failure_order) {
+    (void)order;
+    (void)failure_order;
+    void *word = (void *)address;
+    if (begin(address))
+        return sched_memory_swap(word, sizeof *address, expected, value,
+                                 sched_breaks(SCHED_FAILURE_OVERWRITTEN) &&
+                                     sched_team_word(word) == SCHED_WORD_FAILURE);
+    __atomic_compare_exchange_n(address, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
+int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *address, uint64_t *expected, uint64_t value, int order,
+                                            int failure_order) {
+    const uint64_t found = __tsan_atomic64_compare_exchange_val(address, *expected, value, order, failure_order);
+    const bool swapped = found == *expected;
+    *expected = found;
+    return swapped;
+}
+
+void __tsan_atomic_thread_fence(int order) {
+    if (sched_self() == SCHED_NOBODY)
+        return;
+    sched_step();
+    if (order == SEQ_CST && !sched_breaks(SCHED_NO_FULL_FENCE))
+        sched_memory_drain(sched_self());
+}
+
+/* Keeps the compiler from moving accesses; the processor is free to. */
+void __tsan_atomic_signal_fence(int order) {
+    (void)order;
+}
+
+/* Plain accesses. */
+
+static void reads(const void *address, size_t bytes) {
+    if (sched_memory_is_shared(address) && sched_self() != SCHED_NOBODY)
+        sched_memory_read(address, bytes);
+}
+
+static void writes(const void *address, size_t bytes) {
+    if (sched_memory_is_shared(address) && sched_self() != SCHED_NOBODY)
+        sched_memory_write(address, bytes);
+}
+
+void __tsan_init(void);
+void __tsan_func_entry(void *caller);
+void __tsan_func_exit(void);
+void __tsan_read1(void *address);
+void __tsan_read2(void *address);
+void __tsan_read4(void *address);
+void __tsan_read8(void *address);
+void __tsan_read16(void *address);
+void __tsan_unaligned_read2(void *address);
+void __tsan_unaligned_read4(void *address);
+void __tsan_unaligned_read8(void *address);
+void __tsan_unaligned_read16(void *address);
+void __tsan_write1(void *address);
+void __tsan_write2(void *address);
+void __tsan_write4(void *address);
+void __tsan_write8(void *address);
+void __tsan_write16(void *address);
+void __tsan_unaligned_write2(void *address);
+void __tsan_unaligned_write4(void *address);
+void __tsan_unaligned_write8(void *address);
+void __tsan_unaligned_write16(void *address);
+void __tsan_read_range(void *address, size_t bytes);
+void __tsan_write_range(void *address, size_t bytes);
+
+void __tsan_init(void) {}
+
+void __tsan_func_entry(void *caller) {
+    (void)caller;
+}
+
+void __tsan_func_exit(void) {}
+
+void __tsan_read1(void *address) {
+    reads(address, 1);
+}
+
+void __tsan_read2(void *address) {
+    reads(address, 2);
+}
+
+void __tsan_read4(void *address) {
+    reads(address, 4);
+}
+
+void __tsan_read8(void *address) {
+    reads(address, 8);
+}
+
+void __tsan_read16(void *address) {
+    reads(address, 16);
+}
+
+void __tsan_unaligned_read2(void *address) {
+    reads(address, 2);
+}
+
+void __tsan_unaligned_read4(void *address) {
+    reads(address, 4);
+}
+
+void __tsan_unaligned_read8(void *address) {
+    reads(address, 8);
+}
+
+void __tsan_unaligned_read16(void *address) {
+    reads(address, 16);
+}
+
+void __tsan_write1(void *address) {
+    writes(address, 1);
+}
+
+void __tsan_write2(void *address) {
+    writes(address, 2);
+}
+
+void __tsan_write4(void *address) {
+    writes(address, 4);
+}
+
+void __tsan_write8(void *address) {
+    writes(address, 8);
+}
+
+void __tsan_write16(void *address) {
+    writes(address, 16);
+}
+
+void __tsan_unaligned_write2(void *address) {
+    writes(address, 2);
+}
+
+void __tsan_unaligned_write4(void *address) {
+    writes(address, 4);
+}
+
+void __tsan_unaligned_write8(void *address) {
+    writes(address, 8);
+}
+
+void __tsan_unaligned_write16(void *address) {
+    writes(address, 16);
+}
+
+void __tsan_read_range(void *address, size_t bytes) {
+    reads(address, bytes);
+}
+
+void __tsan_write_range(void *address, size_t bytes) {
+    writes(address, bytes);
+}

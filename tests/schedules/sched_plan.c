@@ -1,0 +1,231 @@
+#include "sched_plan.h"
+
+#include <string.h>
+
+#include "sched_engine.h"
+
+#define BIT(algorithm) (1u << (algorithm))
+#define EVERY                                                                                                          \
+    (BIT(KOLO_ONESHOT) | BIT(KOLO_MESH) | BIT(KOLO_RING) | BIT(KOLO_CENTRAL) | BIT(KOLO_TREE) | BIT(KOLO_DIRECT))
+
+enum { LINES_BYTES = 440, BAND_BYTES = 1280, CHUNKS_MAX = 11, PERCENT = 100 };
+
+static const sched_case cases[] = {
+    {.name = "lines",
+     .purpose = "messages in lines, and barriers",
+     2,
+     5,
+     .lines = true,
+     .barriers = true,
+     .calls_max = 8},
+    {.name = "oneshot", .purpose = "one shot through slots", 3, 5, BIT(KOLO_ONESHOT), .calls_max = 4},
+    {.name = "swap",
+     .purpose = "two ranks that swap their slots, with mesh, tree and broadcasts between",
+     2,
+     2,
+     BIT(KOLO_ONESHOT) | BIT(KOLO_MESH) | BIT(KOLO_TREE),
+     .broadcasts = true,
+     .calls_max = 8},
+    {.name = "mesh", .purpose = "mesh", 2, 5, BIT(KOLO_MESH), .calls_max = 4},
+    {.name = "tree",
+     .purpose = "trees with levels, in lines and in slots, and broadcasts",
+     3,
+     8,
+     BIT(KOLO_TREE),
+     .lines = true,
+     .broadcasts = true,
+     .calls_max = 4},
+    {.name = "ring", .purpose = "ring", 2, 5, BIT(KOLO_RING), .calls_max = 4},
+    {.name = "central", .purpose = "central", 2, 5, BIT(KOLO_CENTRAL), .calls_max = 6},
+    {.name = "direct",
+     .purpose = "buffers of kolo_alloc, and some that are not, and broadcasts",
+     2,
+     5,
+     BIT(KOLO_DIRECT) | BIT(KOLO_MESH) | BIT(KOLO_TREE),
+     .lines = true,
+     .broadcasts = true,
+     .calls_max = 6},
+    {.name = "broadcast", .purpose = "broadcasts from changing roots", 2, 5, .broadcasts = true, .calls_max = 8},
+    {.name = "ahead",
+     .purpose = "mostly broadcasts from one root, which gets as far ahead of the others as it may",
+     3,
+     5,
+     BIT(KOLO_DIRECT) | BIT(KOLO_MESH),
+     .broadcasts = true,
+     .same_root = true,
+     .calls_max = 8},
+    {.name = "mixed",
+     .purpose = "any collective by any algorithm, one after another",
+     2,
+     5,
+     EVERY,
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .calls_max = 6},
+    {.name = "sleep",
+     .purpose = "short calls in which everybody sleeps at once",
+     2,
+     4,
+     BIT(KOLO_ONESHOT),
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .sleeps = true,
+     .calls_max = 4},
+    {.name = "abort",
+     .purpose = "one or two ranks abort between calls",
+     2,
+     5,
+     EVERY,
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .calls_max = 6,
+     .fault = SCHED_ABORT},
+    {.name = "death",
+     .purpose = "a rank dies at any step",
+     2,
+     5,
+     EVERY,
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .calls_max = 6,
+     .fault = SCHED_DEATH},
+    {.name = "departure",
+     .purpose = "a rank destroys its communicator and ends while others go on",
+     2,
+     5,
+     EVERY,
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .calls_max = 6,
+     .fault = SCHED_DEPARTURE},
+};
+
+enum { CASES = sizeof cases / sizeof *cases };
+
+const sched_case *sched_case_at(uint32_t index) {
+    return index < CASES ? &cases[index] : NULL;
+}
+
+const sched_case *sched_case_find(const char *name) {
+    for (uint32_t i = 0; i < CASES; i++)
+        if (strcmp(cases[i].name, name) == 0)
+            return &cases[i];
+    return NULL;
+}
+
+static uint32_t below(uint64_t *random, uint64_t limit) {
+    return (uint32_t)sched_random_below(random, limit);
+}
+
+static bool percent(uint64_t *random, uint64_t chance) {
+    return sched_random_below(random, PERCENT) < chance;
+}
+
+/* Chunks of a few lines, such that a message of the band has at most CHUNKS_MAX. */
+static uint32_t draw_chunk_bytes(uint64_t *random, uint64_t band_bytes_max) {
+    static const uint32_t lines[] = {1, 1, 2, 3, 4, 5, 8};
+    const uint32_t least = (uint32_t)((band_bytes_max / CHUNKS_MAX + KOLO_LINE_BYTES) / KOLO_LINE_BYTES);
+    const uint32_t drawn = lines[below(random, sizeof lines / sizeof *lines)];
+    return (drawn < least ? least : drawn) * KOLO_LINE_BYTES;
+}
+
+/* A band of message sizes for each algorithm, in any order, behind the lines'. */
+static void draw_bands(struct kolo_shared_settings *settings, const sched_case *from, uint64_t *random) {
+    uint32_t algorithms[KOLO_ALGORITHMS], count = 0;
+    for (uint32_t algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
+        if (algorithm != KOLO_DIRECT && from->algorithms & BIT(algorithm))
+            algorithms[count++] = algorithm;
+    for (uint32_t i = count; i > 1; i--) {
+        const uint32_t other = below(random, i), moved = algorithms[i - 1];
+        algorithms[i - 1] = algorithms[other];
+        algorithms[other] = moved;
+    }
+    uint64_t bytes_max = 0;
+    if (from->lines || count == 0) {
+        bytes_max = LINES_BYTES;
+        settings->band[settings->bands++] = (struct kolo_shared_band){
+            .bytes_max = bytes_max, .algorithm = KOLO_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bytes_max += BAND_BYTES;
+        settings->band[settings->bands++] = (struct kolo_shared_band){
+            .bytes_max = bytes_max, .algorithm = algorithms[i], .chunk_bytes = draw_chunk_bytes(random, bytes_max)};
+    }
+}
+
+static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *random) {
+    static const uint32_t trees[][KOLO_TREE_LEVELS] = {{0}, {2}, {4}, {2, 4}};
+    struct kolo_shared_settings *settings = &shape->settings;
+    shape->ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
+    draw_bands(settings, from, random);
+    memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
+    settings->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
+    settings->direct_bytes_min = UINT64_MAX;
+    if (from->algorithms & BIT(KOLO_DIRECT) && percent(random, 60)) {
+        settings->direct_bytes_min = 0;
+        shape->has_heap = true;
+    }
+    shape->publisher_fences = percent(random, 25);
+    const bool sleeps = from->sleeps || percent(random, 40);
+    shape->spins = sleeps ? below(random, 2) : 1 + below(random, 6);
+    shape->yields = sleeps ? 0 : below(random, 4);
+    shape->first_ticket = below(random, 4 * KOLO_SLOTS);
+}
+
+static void draw_reduction(sched_call *call, const struct kolo_shared_settings *settings, uint64_t *random) {
+    static const kolo_dtype dtypes[] = {KOLO_F32, KOLO_BF16, KOLO_I32, KOLO_U8};
+    static const kolo_op ops[] = {KOLO_SUM, KOLO_SUM, KOLO_MAX, KOLO_AVG};
+    const uint32_t band = below(random, settings->bands);
+    const uint64_t least = band ? settings->band[band - 1].bytes_max + 1 : 0;
+    const uint64_t bytes = least + below(random, settings->band[band].bytes_max - least - 2);
+    /* Sums of floats in ring order have other bits. */
+    call->dtype = dtypes[settings->band[band].algorithm == KOLO_RING ? 2 + below(random, 2) : below(random, 4)];
+    call->op = ops[below(random, sizeof ops / sizeof *ops)];
+    call->count = (bytes + kolo_dtype_bytes(call->dtype) - 1) / kolo_dtype_bytes(call->dtype);
+    call->in_place = percent(random, 30);
+}
+
+static void draw_call(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
+    const bool reduces = from->algorithms || from->lines;
+    call->outsider = percent(random, 25) ? below(random, shape->ranks) : SCHED_NOBODY;
+    call->dtype = KOLO_U8;
+    if (from->barriers && percent(random, 12)) {
+        call->collective = KOLO_BARRIER;
+    } else if (from->broadcasts && (!reduces || percent(random, from->same_root ? 75 : 25))) {
+        call->collective = KOLO_BROADCAST;
+        call->root = from->same_root ? 0 : below(random, shape->ranks);
+        call->count =
+            from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
+    } else {
+        call->collective = KOLO_ALLREDUCE;
+        draw_reduction(call, &shape->settings, random);
+    }
+}
+
+static void draw_fault(sched_plan *plan, sched_fault fault, uint64_t *random) {
+    plan->fault = fault;
+    plan->culprits[0] = plan->culprits[1] = SCHED_NOBODY;
+    if (fault == SCHED_NO_FAULT)
+        return;
+    plan->culprits[0] = below(random, plan->shape.ranks);
+    if (fault == SCHED_ABORT && percent(random, 80))
+        plan->culprits[1] = (plan->culprits[0] + 1 + below(random, plan->shape.ranks - 1)) % plan->shape.ranks;
+    plan->fault_call = below(random, plan->calls);
+    plan->fault_step = 1 + below(random, UINT64_C(1) << (3 + below(random, 8)));
+}
+
+void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
+    uint64_t random = seed;
+    memset(plan, 0, sizeof *plan);
+    draw_shape(&plan->shape, from, &random);
+    plan->calls = 2 + below(&random, from->calls_max - 1);
+    for (uint32_t i = 0; i < plan->calls; i++)
+        draw_call(&plan->call[i], from, &plan->shape, &random);
+    draw_fault(plan, from->fault, &random);
+    plan->wakes_early = percent(&random, 40);
+}

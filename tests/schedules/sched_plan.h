@@ -1,0 +1,54 @@
+/* What the ranks of one run do, all of it drawn from the seed: how many they are, how their communicator is set up,
+ * which calls they make, and what goes wrong. */
+#ifndef SCHED_PLAN_H
+#define SCHED_PLAN_H
+
+#include "sched_team.h"
+
+enum { SCHED_CALLS_MAX = 8 };
+
+typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE } sched_fault;
+
+/* What there is to choose from in a run. */
+typedef struct sched_case {
+    const char *name;
+    const char *purpose;
+    uint32_t ranks_min, ranks_max;
+    uint32_t algorithms; /* a bit a kolo_algorithm */
+    bool lines;          /* also messages that fit lines */
+    bool broadcasts;
+    bool same_root; /* many short broadcasts, all from rank 0 */
+    bool barriers;
+    bool sleeps; /* nobody spins for long */
+    uint32_t calls_max;
+    sched_fault fault;
+} sched_case;
+
+/* One of the cases; NULL past the last. */
+const sched_case *sched_case_at(uint32_t index);
+const sched_case *sched_case_find(const char *name);
+
+typedef struct sched_call {
+    kolo_collective collective;
+    kolo_dtype dtype;
+    kolo_op op;
+    size_t count;
+    uint32_t root;
+    bool in_place;
+    uint32_t outsider; /* rank whose buffers are not kolo_alloc's; SCHED_NOBODY: none */
+} sched_call;
+
+typedef struct sched_plan {
+    sched_shape shape;
+    uint32_t calls;
+    sched_call call[SCHED_CALLS_MAX];
+    sched_fault fault;
+    uint32_t culprits[2]; /* who aborts, dies or leaves; SCHED_NOBODY: none */
+    uint32_t fault_call;  /* before which call it aborts or leaves */
+    uint64_t fault_step;  /* of its own, at which it dies */
+    bool wakes_early;
+} sched_plan;
+
+void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed);
+
+#endif

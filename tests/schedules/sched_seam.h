@@ -1,0 +1,23 @@
+/* Between the library and the scheduler. The library's sources are compiled as they are, but with the compiler's thread
+ * sanitizer, which turns every access to memory into a call: each atomic with its memory order, each fence, each plain
+ * load and store. sched_instrumented.c answers these calls in place of the sanitizer's runtime. Calls that leave the
+ * library, and a few within it, are caught by the linker (--wrap): sched_wrapped.c. */
+#ifndef SCHED_SEAM_H
+#define SCHED_SEAM_H
+
+#include <stdint.h>
+
+/* Before a run: what the seam itself draws, for negative controls, follows from the seed. */
+void sched_seam_begin(uint64_t seed);
+
+/* All that live sleep: fails if one sleeps although what it waits for is there. */
+void sched_seam_quiet(void);
+
+/* What a rank waits for, in words; empty if it does not. */
+void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes);
+
+/* Plain memory, for the tests themselves. */
+void sched_seam_read(const void *address, uint64_t bytes);
+void sched_seam_write(const void *address, uint64_t bytes);
+
+#endif

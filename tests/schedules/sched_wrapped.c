@@ -1,0 +1,206 @@
+/* Calls that the linker leads here instead of where they go (sched_seam.h). */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "comm/comm.h"
+#include "sched_control.h"
+#include "sched_engine.h"
+#include "sched_memory.h"
+#include "sched_seam.h"
+#include "sched_team.h"
+
+enum { SKIPPED_ODDS = 4 }; /* one wait in so many, where a negative control skips some */
+
+sched_control sched_control_now = SCHED_SOUND;
+
+static struct {
+    uint64_t random;
+    struct kolo_wait waits[SCHED_RANKS_MAX]; /* what each rank waits for; flag NULL: nothing */
+    bool claims[SCHED_RANKS_MAX];
+} seam;
+
+void sched_seam_begin(uint64_t seed) {
+    memset(&seam, 0, sizeof seam);
+    seam.random = seed;
+}
+
+/* Memory. */
+
+void sched_seam_read(const void *address, uint64_t bytes) {
+    if (sched_self() != SCHED_NOBODY)
+        sched_memory_read(address, bytes);
+}
+
+void sched_seam_write(const void *address, uint64_t bytes) {
+    if (sched_self() != SCHED_NOBODY)
+        sched_memory_write(address, bytes);
+}
+
+void *__real_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_memcpy(void *to, const void *from, size_t bytes);
+int __real_memcmp(const void *a, const void *b, size_t bytes);
+int __wrap_memcmp(const void *a, const void *b, size_t bytes);
+void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const void *next);
+
+void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
+    sched_seam_read(from, bytes);
+    sched_seam_write(to, bytes);
+    return __real_memcpy(to, from, bytes);
+}
+
+int __wrap_memcmp(const void *a, const void *b, size_t bytes) {
+    sched_seam_read(a, bytes);
+    sched_seam_read(b, bytes);
+    return __real_memcmp(a, b, bytes);
+}
+
+/* Its stores are of a kind that is not instrumented. */
+void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const void *next) {
+    (void)next;
+    __wrap_memcpy(to, from, bytes);
+}
+
+/* The system. */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+int __wrap_sched_yield(void);
+int64_t __real_kolo_clock_ns(void);
+int64_t __wrap_kolo_clock_ns(void);
+
+/* As the kernel does it, the look at the word and falling asleep are one. */
+static long sleep_on(const uint32_t *word, uint32_t expected, const struct timespec *limit) {
+    sched_memory_drain(sched_self());
+    if (sched_memory_peek(word, sizeof *word) != expected && !sched_breaks(SCHED_FUTEX_UNCHECKED)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    sched_trace("rank %" PRIu32 " sleeps", sched_self());
+    sched_sleep(word, (int64_t)limit->tv_sec * 1000000000 + limit->tv_nsec);
+    return 0;
+}
+
+long __wrap_syscall(long number, ...) {
+    long arguments[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        arguments[i] = va_arg(list, long);
+    va_end(list);
+    if (sched_self() == SCHED_NOBODY)
+        return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+                              arguments[5]);
+    sched_step();
+    if (number == SYS_membarrier) {
+        const kolo_comm *comm = sched_team_comm(sched_self());
+        if (!comm->waiter.publisher_fences && !sched_breaks(SCHED_NO_MEMBARRIER))
+            sched_memory_drain_all();
+        return 0;
+    }
+    if (number != SYS_futex)
+        sched_fail("rank %" PRIu32 " makes system call %ld, which the seam does not know", sched_self(), number);
+    const void *word = (const void *)arguments[0];
+    if ((int)arguments[1] == FUTEX_WAIT)
+        return sleep_on(word, (uint32_t)arguments[2], (const struct timespec *)arguments[3]);
+    sched_memory_drain(sched_self());
+    sched_wake(word);
+    return 0;
+}
+
+int __wrap_sched_yield(void) {
+    sched_give_way();
+    sched_step();
+    return 0;
+}
+
+int64_t __wrap_kolo_clock_ns(void) {
+    return sched_self() == SCHED_NOBODY ? __real_kolo_clock_ns() : sched_now_ns();
+}
+
+/* The library. */
+
+int __real_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                            uint32_t peer);
+int __wrap_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                            uint32_t peer);
+int __real_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
+int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
+void __wrap_kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
+void __wrap_kolo_comm_free(kolo_comm *comm);
+
+static bool skips_wait(const kolo_atomic_u64 *flag) {
+    const sched_word word = sched_team_word(flag);
+    if (sched_breaks(SCHED_STEP_WAIT_SKIPPED) && word == SCHED_WORD_PROGRESS && !seam.claims[sched_self()])
+        return sched_random_below(&seam.random, SKIPPED_ODDS) == 0;
+    if (sched_breaks(SCHED_LINE_WAIT_SKIPPED) && word == SCHED_WORD_ROUND)
+        return sched_random_below(&seam.random, SKIPPED_ODDS) == 0;
+    return false;
+}
+
+int __wrap_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                            uint32_t peer) {
+    if (skips_wait(flag))
+        return 0;
+    struct kolo_wait *wait = &seam.waits[sched_self()];
+    *wait = (struct kolo_wait){.flag = flag, .target = target, .bell = bell, .peer = peer};
+    const int rc = __real_kolo_wait_slowly(waiter, flag, target, bell, peer);
+    wait->flag = NULL;
+    return rc;
+}
+
+void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes) {
+    const struct kolo_wait *wait = &seam.waits[rank];
+    char where[96];
+    text[0] = '\0';
+    if (!wait->flag)
+        return;
+    sched_team_describe(wait->flag, where, sizeof where);
+    snprintf(text, text_bytes, "%s to reach %" PRIu64 ", which is %" PRIu64, where, wait->target,
+             sched_memory_peek(wait->flag, sizeof *wait->flag));
+}
+
+void sched_seam_quiet(void) {
+    char what[200];
+    for (uint32_t rank = 0; rank < SCHED_RANKS_MAX; rank++) {
+        const struct kolo_wait *wait = &seam.waits[rank];
+        if (wait->flag && sched_has_died(wait->peer))
+            continue; /* between its store and the bell, perhaps: a slice later its death is found */
+        if (!wait->flag || !sched_sleeps(rank) || sched_memory_peek(wait->flag, sizeof *wait->flag) < wait->target)
+            continue;
+        sched_seam_describe_wait(rank, what, sizeof what);
+        sched_fail("a wake-up was lost: rank %" PRIu32 " sleeps for %s", rank, what);
+    }
+}
+
+int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
+    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS;
+    if (sched_breaks(SCHED_CLAIM_AT_ONCE))
+        return 0;
+    if (sched_breaks(SCHED_RETIRE_EARLY) && comm->slot_free[slot] > 0)
+        comm->slot_free[slot]--;
+    seam.claims[comm->rank] = true;
+    const int rc = __real_kolo_slot_claim(comm, ticket);
+    seam.claims[comm->rank] = false;
+    return rc;
+}
+
+void __wrap_kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
+                               uint32_t self) {
+    (void)members;
+    sched_step();
+    for (uint32_t rank = 0; rank < liveness->ranks; rank++)
+        if (rank != self && sched_has_died(rank) && !sched_breaks(SCHED_DEATH_UNSEEN))
+            liveness->ended[rank] = true;
+}
+
+/* The team keeps what it has made: others may look at it still. */
+void __wrap_kolo_comm_free(kolo_comm *comm) {
+    (void)comm;
+}

@@ -1,0 +1,222 @@
+/* Runs kolo's protocols under schedules that a seed chooses (sched_engine.h), and shows that faults in them are found
+ * (sched_control.h). */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sched_case.h"
+#include "sched_control.h"
+#include "sched_engine.h"
+
+enum { CONTROL_SEEDS = 10000, SECONDS = 20 };
+
+static struct {
+    uint64_t seed;
+    uint64_t seeds; /* 0: as many as fit */
+    double seconds;
+    const sched_case *only;
+    const char *control;
+    bool controls;
+    bool trace;
+} options = {.seconds = SECONDS};
+
+static struct { uint64_t runs, steps, switches; } totals;
+
+/* A negative control, and the case that must find it. Not every case can. A slot is rarely claimed before it is free by
+ * what the claimer has waited for anyway: in mesh and tree whoever reads from a slot gives back into it, and in ring
+ * and oneshot nobody gets that far ahead; the root of a broadcast does. And central's steps leave gaps in which
+ * another's may be early. */
+static const struct control {
+    sched_control control;
+    const char *name;
+    const char *found_by;
+} controls[] = {
+    {SCHED_CLAIM_AT_ONCE, "claim-at-once", "swap"},
+    {SCHED_CLAIM_AT_ONCE, "claim-at-once", "broadcast"},
+    {SCHED_CLAIM_AT_ONCE, "claim-at-once", "mixed"},
+    {SCHED_CLAIM_AT_ONCE, "claim-at-once", "ahead"},
+    {SCHED_RETIRE_EARLY, "retire-early", "swap"},
+    {SCHED_RETIRE_EARLY, "retire-early", "mixed"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "oneshot"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "swap"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "mesh"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "tree"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "ring"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "central"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "direct"},
+    {SCHED_STEP_WAIT_SKIPPED, "step-wait-skipped", "broadcast"},
+    {SCHED_LINE_WAIT_SKIPPED, "line-wait-skipped", "lines"},
+    {SCHED_LINE_WAIT_SKIPPED, "line-wait-skipped", "tree"},
+    {SCHED_STEP_EARLY, "step-early", "oneshot"},
+    {SCHED_STEP_EARLY, "step-early", "mesh"},
+    {SCHED_STEP_EARLY, "step-early", "tree"},
+    {SCHED_STEP_EARLY, "step-early", "ring"},
+    {SCHED_STEP_EARLY, "step-early", "direct"},
+    {SCHED_STEP_RELAXED, "step-relaxed", "mesh"},
+    {SCHED_STEP_RELAXED, "step-relaxed", "mixed"},
+    {SCHED_LINE_RELAXED, "line-relaxed", "lines"},
+    {SCHED_LINES_ONE_SET, "lines-one-set", "lines"},
+    {SCHED_TURN_WRONG, "turn-wrong", "swap"},
+    {SCHED_NO_MEMBARRIER, "no-membarrier", "sleep"},
+    {SCHED_NO_FULL_FENCE, "no-full-fence", "sleep"},
+    {SCHED_BELL_UNSEEN, "bell-unseen", "sleep"},
+    {SCHED_RINGS_STILL, "rings-still", "sleep"},
+    {SCHED_FUTEX_UNCHECKED, "futex-unchecked", "sleep"},
+    {SCHED_DEATH_UNSEEN, "death-unseen", "death"},
+    {SCHED_FAILURE_OVERWRITTEN, "failure-overwritten", "abort"},
+};
+
+enum { CONTROLS = sizeof controls / sizeof *controls };
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void print_help(void) {
+    puts("usage: schedules_test [options]\n\n"
+         "Runs kolo's protocols with all ranks in one thread, under schedules chosen by seeds.\n\n"
+         "  --seconds S   as many seeds as fit in S seconds (default 20)\n"
+         "  --seeds N     N seeds of each case\n"
+         "  --seed N      the first seed, or with --case the only one (default: from the clock)\n"
+         "  --case NAME   only this case\n"
+         "  --trace       print each step\n"
+         "  --controls    instead, put in each fault of the negative controls and expect it to be found\n"
+         "  --control NAME  put in this fault\n"
+         "  --list        list cases and controls\n"
+         "  --help        print this\n\n"
+         "Exit status: 0 if all went well, 1 if not, 2 for a wrong option.\n\n"
+         "example: schedules_test --case mesh --seed 17 --trace");
+}
+
+static void print_list(void) {
+    const sched_case *next;
+    for (uint32_t i = 0; (next = sched_case_at(i)); i++)
+        printf("%-10s %s\n", next->name, next->purpose);
+    for (size_t i = 0; i < CONTROLS; i++)
+        printf("control %-20s found by %s\n", controls[i].name, controls[i].found_by);
+}
+
+/* True if one run went well; says so if it did not, unless `quietly`. */
+static bool run_once(const sched_case *which, uint64_t seed, bool quietly) {
+    char problem[700];
+    const bool fine = sched_case_run(which, seed, options.trace, problem, sizeof problem);
+    totals.runs++;
+    totals.steps += sched_steps();
+    totals.switches += sched_switches();
+    if (!fine && !quietly)
+        printf("FAILED: case %s, seed %" PRIu64 ": %s\n  repeat with: schedules_test --case %s --seed %" PRIu64
+               "%s%s --trace\n",
+               which->name, seed, problem, which->name, seed, options.control ? " --control " : "",
+               options.control ? options.control : "");
+    return fine;
+}
+
+/* All cases, seed after seed, until time or seeds are used up or one fails. */
+static int run_seeds(void) {
+    const double end_s = now_s() + options.seconds;
+    uint64_t seeds = 0;
+    bool fine = true;
+    while (fine && (options.seeds ? seeds < options.seeds : now_s() < end_s)) {
+        const sched_case *which;
+        for (uint32_t i = 0; fine && (which = sched_case_at(i)); i++)
+            if (!options.only || options.only == which)
+                fine = run_once(which, options.seed + seeds, false);
+        seeds++;
+    }
+    printf("%" PRIu64 " runs with %" PRIu64 " seeds from %" PRIu64 " on: %" PRIu64 " steps, %" PRIu64 " switches: %s\n",
+           totals.runs, seeds, options.seed, totals.steps, totals.switches, fine ? "all well" : "FAILED");
+    return fine ? 0 : 1;
+}
+
+/* True if the fault is found within CONTROL_SEEDS. */
+static bool run_control(const struct control *control) {
+    const sched_case *which = sched_case_find(control->found_by);
+    uint64_t seeds = 0;
+    sched_control_now = control->control;
+    while (seeds < CONTROL_SEEDS && run_once(which, options.seed + seeds, true))
+        seeds++;
+    sched_control_now = SCHED_SOUND;
+    if (seeds == CONTROL_SEEDS)
+        printf("FAILED: %s: case %s found nothing in %d seeds from %" PRIu64 " on\n", control->name, which->name,
+               CONTROL_SEEDS, options.seed);
+    else
+        printf("%-20s found by %-10s with seed %" PRIu64 " of %d\n", control->name, which->name, seeds + 1,
+               CONTROL_SEEDS);
+    return seeds < CONTROL_SEEDS;
+}
+
+static int run_controls(void) {
+    bool fine = true;
+    printf("seeds from %" PRIu64 " on\n", options.seed);
+    for (size_t i = 0; i < CONTROLS; i++)
+        fine &= run_control(&controls[i]);
+    return fine ? 0 : 1;
+}
+
+static void refuse(const char *argument) {
+    fprintf(stderr, "schedules_test: %s: no such option, or its value is missing or wrong; see --help\n", argument);
+    exit(2);
+}
+
+static uint64_t read_number(const char *option, const char *text) {
+    char *end;
+    const uint64_t number = text ? strtoull(text, &end, 10) : 0;
+    if (!text || *end || end == text)
+        refuse(option);
+    return number;
+}
+
+/* Takes an option and its value; true if there was a value. */
+static bool read_option(const char *option, const char *value) {
+    if (strcmp(option, "--controls") == 0)
+        return !(options.controls = true);
+    if (strcmp(option, "--trace") == 0)
+        return !(options.trace = true);
+    if (strcmp(option, "--seconds") == 0)
+        options.seconds = (double)read_number(option, value);
+    else if (strcmp(option, "--seeds") == 0)
+        options.seeds = read_number(option, value);
+    else if (strcmp(option, "--seed") == 0)
+        options.seed = read_number(option, value);
+    else if (strcmp(option, "--case") == 0 && value && sched_case_find(value))
+        options.only = sched_case_find(value);
+    else if (strcmp(option, "--control") == 0 && value)
+        options.control = value;
+    else
+        refuse(option);
+    return true;
+}
+
+static void break_as_asked(void) {
+    for (size_t i = 0; i < CONTROLS && options.control; i++)
+        if (strcmp(controls[i].name, options.control) == 0)
+            sched_control_now = controls[i].control;
+    if (options.control && sched_control_now == SCHED_SOUND)
+        refuse(options.control);
+}
+
+int main(int argc, char **argv) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    options.seed = ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) % 1000000000 * 1000;
+    bool is_seed_given = false;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--list") == 0) {
+            strcmp(argv[i], "--help") == 0 ? print_help() : print_list();
+            return 0;
+        }
+        is_seed_given |= strcmp(argv[i], "--seed") == 0;
+        i += read_option(argv[i], argv[i + 1]);
+    }
+    break_as_asked();
+    if (options.only && is_seed_given && options.seeds == 0)
+        options.seeds = 1;
+    return options.controls ? run_controls() : run_seeds();
+}
