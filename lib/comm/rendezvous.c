@@ -24,14 +24,20 @@
 
 /* Deadline, failures, peers that die. */
 
-static void list_missing(const struct kolo_job *job, char *text, size_t text_bytes) {
+static bool is_behind(const struct kolo_job *job, uint32_t rank, bool ready) {
+    const struct kolo_job_member *member = &job->members[rank];
+    return kolo_load_acquire(ready ? &member->attached : &member->epoch) < job->epoch;
+}
+
+/* Lists the ranks that have not begun this creation or, `ready`, that have not attached in it. */
+static void list_behind(const struct kolo_job *job, bool ready, char *text, size_t text_bytes) {
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t first = 0; first < job->ranks; first++) {
-        if (kolo_load_acquire(&job->members[first].epoch) >= job->epoch)
+        if (!is_behind(job, first, ready))
             continue;
         uint32_t last = first;
-        while (last + 1 < job->ranks && kolo_load_acquire(&job->members[last + 1].epoch) < job->epoch)
+        while (last + 1 < job->ranks && is_behind(job, last + 1, ready))
             last++;
         int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "", first)
                                  : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
@@ -43,15 +49,24 @@ static void list_missing(const struct kolo_job *job, char *text, size_t text_byt
     }
 }
 
+/* All have come. Until rank 0 has offered the segment, and once all have attached, it is rank 0 that is waited for. */
+static int fail_not_ready(const struct kolo_job *job) {
+    char late[512] = "";
+    if (kolo_load_acquire(&job->header->offer) >= job->epoch)
+        list_behind(job, true, late, sizeof late);
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": rank %s came, but was not ready within %" PRId64
+                     " ms: is it stopped, or does it get no processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                     job->rank, late[0] ? late : "0", job->settings->create_timeout_ns / KOLO_NS_PER_MS);
+}
+
 int kolo_job_timeout(const struct kolo_job *job) {
     char missing[512] = "0";
     int64_t ms = job->settings->create_timeout_ns / KOLO_NS_PER_MS;
     if (job->header)
-        list_missing(job, missing, sizeof missing);
+        list_behind(job, false, missing, sizeof missing);
     if (missing[0] == '\0')
-        return kolo_fail(KOLO_ERR_TIMEOUT,
-                         "rank %" PRIu32 ": all %" PRIu32 " ranks came, but not all were ready within %" PRId64 " ms",
-                         job->rank, job->ranks, ms);
+        return fail_not_ready(job);
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %" PRIu32 ": rank %s never came within %" PRId64 " ms%s%s: were all %" PRIu32
                      " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
