@@ -5,6 +5,10 @@
 
 #include "comm/history.h"
 
+static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
+    return kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, rank) == 'T';
+}
+
 uint32_t kolo_standing_last(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
     uint32_t last = peer;
@@ -13,7 +17,9 @@ uint32_t kolo_standing_last(const kolo_comm *comm, uint32_t peer) {
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const uint64_t calls = kolo_load_acquire(&signals[rank].calls);
         const uint64_t step = kolo_load_acquire(&signals[rank].progress);
-        if (rank != comm->rank && (calls < last_calls || (calls == last_calls && step < last_step)))
+        const bool is_equal = calls == last_calls && step == last_step;
+        if (rank != comm->rank &&
+            (calls < last_calls || (calls == last_calls && step < last_step) || (is_equal && is_stopped(comm, rank))))
             last = rank, last_calls = calls, last_step = step;
     }
     return last;

@@ -4,8 +4,9 @@
 
 #include "comm/comm.h"
 
-/* The rank, other than this one, that has got least far: fewest calls, then fewest steps; `peer` among equals. Whoever
- * waits for long may wait for one that waits itself. */
+/* The rank, other than this one, that has got least far: fewest calls, then fewest steps. Among equals one that is
+ * stopped, since steps do not show how far a rank has got in lines; else `peer`. Whoever waits for long may wait for
+ * one that waits itself. */
 uint32_t kolo_standing_last(const kolo_comm *comm, uint32_t peer);
 
 /* "stopped (by a signal such as SIGSTOP, or a debugger)", for what kolo_process_activity says. */
