@@ -5,6 +5,7 @@
 
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
     const size_t slot_bytes = comm->segment.slot_bytes;
@@ -23,6 +24,7 @@ int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t 
                 kolo_copy(buffer + first, kolo_slot(comm, root, chunk), part);
             comm->stats.received_bytes += part;
         }
+        KOLO_POINT("broadcast.copied");
         if (rc == 0)
             kolo_step_publish(comm, 2 * chunk + 2);
         kolo_slot_retire(comm, chunk, 2 * chunk + 2);

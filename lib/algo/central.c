@@ -8,6 +8,7 @@
 
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 enum { SERVER = 0 };
 
@@ -25,6 +26,7 @@ static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t
         reduction->kernel->fold(recv, comm->sources, comm->size, count, comm->size);
         kolo_copy(kolo_slot(comm, SERVER, chunk), recv, count * element_bytes);
     }
+    KOLO_POINT("central.served");
     comm->stats.sent_bytes += count * element_bytes;
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     kolo_step_publish(comm, 2 * chunk + 2);
@@ -35,11 +37,13 @@ static int push_and_pull(kolo_comm *comm, const struct kolo_reduction *reduction
     const size_t element_bytes = reduction->kernel->element_bytes;
     size_t first, count = kolo_chunk(reduction, chunk, &first);
     kolo_copy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+    KOLO_POINT("central.pushed");
     kolo_step_publish(comm, 2 * chunk + 1);
     int rc = kolo_step_await(comm, SERVER, 2 * chunk + 2);
     if (rc < 0)
         return rc;
     kolo_copy(reduction->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
+    KOLO_POINT("central.pulled");
     comm->stats.sent_bytes += count * element_bytes;
     comm->stats.received_bytes += count * element_bytes;
     return 0;

@@ -19,6 +19,7 @@
 
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 static void show_places(kolo_comm *comm, const struct kolo_reduction *reduction) {
     const size_t bytes = reduction->count * reduction->kernel->element_bytes;
@@ -26,6 +27,7 @@ static void show_places(kolo_comm *comm, const struct kolo_reduction *reduction)
     /* Read after the acquire of step 1. */
     kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, reduction->send, bytes, comm->rank));
     kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, reduction->recv, bytes, comm->rank));
+    KOLO_POINT("direct.placed");
     kolo_step_publish(comm, 1);
 }
 
@@ -72,6 +74,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     if (rc < 0)
         return rc;
     if (!find_buffers(comm, reduction, first)) {
+        KOLO_POINT("direct.impossible");
         kolo_call_end(comm, 1, 0);
         return KOLO_DIRECT_IMPOSSIBLE;
     }
@@ -81,10 +84,12 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     while (count > 0) {
         const size_t part = count < piece_count ? count : piece_count;
         reduce_piece(comm, reduction, part, count);
+        KOLO_POINT("direct.reduced_piece");
         count -= part;
     }
     if (reduction->plan.stream)
         kolo_fence_stream();
+    KOLO_POINT("direct.reduced");
     kolo_step_publish(comm, 2);
     rc = kolo_step_await_all(comm, 2);
     kolo_slot_retire(comm, 0, 3);

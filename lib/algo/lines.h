@@ -14,6 +14,7 @@
 #include "algo/plan.h"
 #include "comm/comm.h"
 #include "comm/failure.h"
+#include "sync/point.h"
 
 /* At most one line's payload, in line: a call of memcpy would take longer than the copy. */
 static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {
@@ -40,14 +41,19 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
                                     uint64_t round) {
     struct kolo_shared_line *line = &comm->segment.lines[comm->rank].sets[round & 1][first];
     size_t done = bytes < KOLO_LINE_BYTES_MAX ? bytes : KOLO_LINE_BYTES_MAX;
+    KOLO_POINT("lines.writing");
     memcpy(line->payload, &comm->stamp, sizeof comm->stamp);
     kolo_copy_short(line->payload + sizeof comm->stamp, payload, done);
+    KOLO_POINT("lines.filled");
     kolo_store_release(&line->round, round); /* pairs with kolo_lines_read, as does the next */
+    KOLO_POINT("lines.stored");
     for (; done < bytes; done += KOLO_LINE_PAYLOAD) {
         const size_t left = bytes - done;
         line++;
         kolo_copy_short(line->payload, payload + done, left < KOLO_LINE_PAYLOAD ? left : KOLO_LINE_PAYLOAD);
+        KOLO_POINT("lines.filled_next");
         kolo_store_release(&line->round, round);
+        KOLO_POINT("lines.stored_next");
     }
 }
 
@@ -60,6 +66,7 @@ static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, s
     memcpy(unpacked, line->payload + sizeof comm->stamp, KOLO_LINE_BYTES_MAX);
     for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
         line++;
+        KOLO_POINT("lines.awaiting_next");
         *rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer);
         if (*rc < 0)
             return NULL;
@@ -74,9 +81,11 @@ static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first
                                   const void **source) {
     struct kolo_shared_line *line = &comm->segment.lines[peer].sets[round & 1][first];
     kolo_bell *bell = &comm->segment.signals[peer].bell;
+    KOLO_POINT("lines.awaiting");
     int rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer); /* pairs with kolo_lines_write */
     if (rc < 0)
         return rc;
+    KOLO_POINT("lines.awaited");
     if (__builtin_expect(memcmp(line->payload, &comm->stamp, sizeof comm->stamp) != 0, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
     *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->stamp

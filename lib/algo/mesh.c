@@ -23,6 +23,7 @@
 
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 static uint64_t step_in(size_t chunk) {
     return chunk == 0 ? 1 : 2 * chunk;
@@ -42,8 +43,10 @@ static int copy_in(kolo_comm *comm, const struct kolo_reduction *reduction, size
     const uint8_t *from = reduction->send + first * element_bytes;
     uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
     const size_t before_bytes = own * element_bytes, upto_bytes = (own + own_count) * element_bytes;
+    KOLO_POINT("mesh.claimed");
     kolo_copy(slot, from, before_bytes);
     kolo_copy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
+    KOLO_POINT("mesh.copied_in");
     comm->stats.sent_bytes += (count - own_count) * element_bytes;
     kolo_step_publish(comm, step_in(chunk));
     return 0;
@@ -69,7 +72,9 @@ static void fold(kolo_comm *comm, const struct kolo_reduction *reduction, uint8_
         const size_t bytes = part * kernel->element_bytes;
         uint8_t *result = is_streamed ? comm->stage : recv;
         kernel->fold(result, comm->sources, comm->size, part, comm->size);
+        KOLO_POINT("mesh.folded");
         give_back(comm, result, bytes);
+        KOLO_POINT("mesh.given_back");
         for (uint32_t rank = 0; rank < comm->size; rank++)
             comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
         if (is_streamed)
@@ -93,6 +98,7 @@ static int reduce(kolo_comm *comm, const struct kolo_reduction *reduction, size_
     fold(comm, reduction, reduction->recv + (first + own) * element_bytes, own_count);
     comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
     comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
+    KOLO_POINT("mesh.reduced");
     kolo_step_publish(comm, step_reduced(chunk));
     return 0;
 }
@@ -107,6 +113,7 @@ static int copy_out(kolo_comm *comm, const struct kolo_reduction *reduction, siz
             return rc;
         kolo_result_copy(reduction, first + slice, kolo_slot(comm, comm->rank, chunk) + slice * element_bytes,
                          slice_count);
+        KOLO_POINT("mesh.copied_out");
         comm->stats.received_bytes += slice_count * element_bytes;
     }
     return 0;

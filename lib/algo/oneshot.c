@@ -16,12 +16,14 @@
 #include "algo/lines.h"
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel) {
     const size_t bytes = count * kernel->element_bytes;
     const uint64_t round = ++comm->line_rounds;
     kolo_lines_write(comm, 0, send, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    KOLO_POINT("oneshot.rung");
     comm->sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank)
@@ -30,8 +32,10 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
         if (rc < 0)
             return rc;
     }
+    KOLO_POINT("oneshot.read_lines");
     if (count)
         kernel->fold(recv, comm->sources, comm->size, count, comm->size);
+    KOLO_POINT("oneshot.folded_lines");
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return 0;
@@ -49,7 +53,9 @@ static int show_chunk(kolo_comm *comm, const struct kolo_reduction *reduction, s
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
+    KOLO_POINT("oneshot.claimed");
     kolo_copy(shown_at(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+    KOLO_POINT("oneshot.copied_in");
     kolo_step_publish(comm, chunk + 1);
     return 0;
 }
@@ -69,6 +75,7 @@ int kolo_oneshot_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
             comm->sources[rank] = shown_at(comm, rank, chunk);
         comm->sources[comm->rank] = reduction->send + first * element_bytes;
         reduction->kernel->fold(reduction->recv + first * element_bytes, comm->sources, comm->size, count, comm->size);
+        KOLO_POINT("oneshot.folded");
         kolo_slot_retire(comm, chunk, chunk + 3 < chunks + 1 ? chunk + 3 : chunks + 1);
     }
     comm->stats.sent_bytes += reduction->count * element_bytes;

@@ -19,6 +19,7 @@
 
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 /* Where a slice of a chunk lies: in the message, and in every rank's slot. */
 struct place {
@@ -60,6 +61,7 @@ static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction
             partial = input;
         kolo_copy(to + at, partial, part * kernel->acc_bytes);
     }
+    KOLO_POINT("ring.passed_partial");
     comm->stats.sent_bytes += place.count * kernel->acc_bytes;
     comm->stats.received_bytes += hop == 0 ? 0 : place.count * kernel->acc_bytes;
 }
@@ -82,6 +84,7 @@ static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, 
         kolo_copy(recv, to, bytes);
         comm->stats.received_bytes += bytes;
     }
+    KOLO_POINT("ring.passed_final");
     comm->stats.sent_bytes += bytes;
 }
 
@@ -91,6 +94,7 @@ static void take_last(kolo_comm *comm, const struct kolo_reduction *reduction, s
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
     const size_t bytes = place.count * reduction->kernel->element_bytes;
     kolo_copy(reduction->recv + place.message_offset, before + place.final_offset, bytes);
+    KOLO_POINT("ring.taken");
     comm->stats.received_bytes += bytes;
 }
 

@@ -48,6 +48,7 @@
 #include "algo/lines.h"
 #include "comm/progress.h"
 #include "reduce/copy.h"
+#include "sync/point.h"
 
 enum { LEVELS_MAX = KOLO_TREE_LEVELS + 1 };
 
@@ -189,6 +190,7 @@ static int run_lines(const struct tree *tree) {
     size_t bytes = reduction->count * reduction->kernel->element_bytes;
     for (uint32_t level = 0; level <= tree->top; level++) {
         if (tree->levels[level].units > 1) { /* else nobody reads it */
+            KOLO_POINT("tree.showing_lines");
             kolo_lines_write(comm, level * lines, own, bytes, round);
             kolo_bell_ring(&comm->waiter, &comm->signal->bell);
             comm->stats.sent_bytes += bytes;
@@ -198,6 +200,7 @@ static int run_lines(const struct tree *tree) {
             return rc;
         if (reduction->count > 0 && !is_folded(tree, level))
             fold_units(tree, level, level == tree->top ? reduction->recv : partial, reduction->count);
+        KOLO_POINT("tree.folded_lines");
         own = partial;
         bytes = reduction->count * reduction->kernel->acc_bytes;
     }
@@ -249,6 +252,7 @@ static int show(const struct tree *tree, size_t chunk) {
                   span.count * element_bytes);
         comm->stats.sent_bytes += span.count * element_bytes;
     }
+    KOLO_POINT("tree.shown");
     kolo_step_publish(comm, step_of(tree, chunk, 0));
     return 0;
 }
@@ -309,6 +313,7 @@ static void give(const struct tree *tree, size_t chunk, uint32_t level) {
                 continue;
             const uint32_t rank = owner_in(tree, level, this->first + unit * this->size, slice);
             kolo_copy(box_at(tree, rank, chunk, level, span), element_at(tree, comm->rank, chunk, span), bytes);
+            KOLO_POINT("tree.given");
             comm->stats.sent_bytes += bytes;
         }
     }
@@ -336,6 +341,7 @@ static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
         comm->stats.received_bytes +=
             span.count * (level == 0 ? kernel->element_bytes : kernel->acc_bytes) * (tree->levels[level].units - 1);
     }
+    KOLO_POINT("tree.reduced");
     if (level == tree->top)
         give(tree, chunk, level);
     kolo_step_publish(comm, step_of(tree, chunk, level + 1));
@@ -356,6 +362,7 @@ static void take(const struct tree *tree, size_t chunk, uint32_t level, struct s
         source = result;
     }
     kolo_result_copy(reduction, first + span.first, source, span.count);
+    KOLO_POINT("tree.taken");
     comm->stats.received_bytes += bytes;
 }
 
@@ -376,6 +383,7 @@ static int collect(const struct tree *tree, size_t chunk, uint32_t level) {
     }
     if (level > 0) {
         give(tree, chunk, level - 1);
+        KOLO_POINT("tree.collected");
         kolo_step_publish(tree->comm, step_of(tree, chunk, stage));
     }
     return 0;

@@ -9,6 +9,7 @@
 #include "comm/failure.h"
 #include "comm/heap.h"
 #include "comm/progress.h"
+#include "sync/point.h"
 
 /* All ranks' sum of `words`. */
 static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
@@ -32,12 +33,14 @@ static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
         words[0] = rc < 0 ? (uint64_t)-rc : 0;
         memcpy(&words[1], &name, sizeof name);
     }
+    KOLO_POINT("alloc.created");
     const int exchanged = exchange(comm, words, rank0, sizeof words / sizeof *words);
     if (exchanged < 0 || rc < 0)
         return exchanged < 0 ? exchanged : rc;
     if (rank0[0])
         return kolo_fail(-(int)rank0[0], "rank %" PRIu32 ": kolo_alloc failed on rank 0: %s; see that rank's message",
                          comm->rank, kolo_strerror(-(int)rank0[0]));
+    KOLO_POINT("alloc.offered");
     memcpy(&name, &rank0[1], sizeof name);
     if (comm->rank != 0)
         *fd = kolo_region_open(&name);
@@ -49,9 +52,11 @@ static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_regi
     int rc = fd < 0 ? fd : kolo_region_map(region, fd, part_bytes, comm->size, comm->rank);
     if (rc == 0)
         rc = kolo_heap_reserve(&comm->heap);
+    KOLO_POINT("alloc.mapped");
     const uint64_t words[2] = {rc < 0, rc == KOLO_ERR_NO_SPACE};
     uint64_t failed[2];
     const int exchanged = exchange(comm, words, failed, 2);
+    KOLO_POINT("alloc.agreed");
     if (exchanged == 0 && failed[0] == 0)
         return 0;
     if (region->base)
@@ -76,6 +81,7 @@ static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
         close(fd);
     if (rc < 0)
         return rc;
+    KOLO_POINT("alloc.adding");
     kolo_heap_add(&comm->heap, &region);
     *buffer = region.base + comm->rank * part_bytes;
     return 0;
@@ -110,7 +116,10 @@ int kolo_free(kolo_comm *comm, void *buffer) {
                          buffer);
     if (!buffer)
         return 0;
+    KOLO_POINT("free.noting");
     kolo_call_note(comm, KOLO_FREE, (uint32_t)index);
+    KOLO_POINT("free.noted");
     kolo_heap_remove(&comm->heap, (uint32_t)index, comm->rank);
+    KOLO_POINT("free.removed");
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "comm/create.h"
 #include "comm/failure.h"
 #include "comm/shrink.h"
+#include "sync/point.h"
 
 /* Gives the caller what was made, if what rank 0 decided for it makes sense. */
 static int hand_out(kolo_comm *made, kolo_comm **comm) {
@@ -57,11 +58,13 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
 int kolo_comm_destroy(kolo_comm *comm) {
     if (!comm)
         return 0;
+    KOLO_POINT("destroy.beginning");
     if (comm->segment.header && comm->token->ours) {
         if (!comm->token->usable)
             kolo_shrink_bury(comm);
         kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
     }
+    KOLO_POINT("destroy.departed");
     kolo_comm_free(comm);
     return 0;
 }
@@ -72,6 +75,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!comm->token->usable)
         return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_abort: the communicator is broken already",
                          comm->rank);
+    KOLO_POINT("abort.beginning");
     if (comm->segment.header)
         kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
     comm->token->usable = false;

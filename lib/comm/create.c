@@ -17,6 +17,7 @@
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
 #include "shm/guard.h"
+#include "sync/point.h"
 
 /* Rank 0's part: the segment. */
 
@@ -26,6 +27,7 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
     if (segment->fd < 0)
         return kolo_fail_system(errno, "duplicating the job file's descriptor");
+    KOLO_POINT("create.placed");
     int rc = kolo_segment_allocate(segment->fd, segment->offset, bytes);
     if (rc != KOLO_ERR_NO_SPACE || !job->path[0])
         return rc;
@@ -66,6 +68,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
         rc = kolo_segment_map(segment->fd, segment->offset, bytes, &mapping);
     if (rc < 0)
         return rc;
+    KOLO_POINT("create.mapped");
     kolo_comm_found(comm, mapping, 1);
 
     struct stat found;
@@ -81,7 +84,9 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     header->segment_inode = (uint64_t)found.st_ino;
     header->mapping = (uint64_t)(uintptr_t)mapping;
     kolo_fence_threads();
+    KOLO_POINT("create.offering");
     kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
+    KOLO_POINT("create.offered");
     return 0;
 }
 
@@ -134,9 +139,11 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
                                .fd = header->segment_fd};
     const uint64_t offset = copy.offset, bytes = copy.bytes, slot_bytes = copy.slot_bytes;
     struct kolo_segment *segment = &comm->segment;
+    KOLO_POINT("create.accepting");
     int rc = open_segment(segment, job, &copy);
     if (rc < 0)
         return rc;
+    KOLO_POINT("create.opened");
     struct stat found;
     if (slot_bytes == 0 || slot_bytes % KOLO_PAGE_BYTES || slot_bytes > UINT64_C(1) << 30 || offset % KOLO_PAGE_BYTES ||
         bytes != kolo_layout_compute(comm->size, slot_bytes).bytes || fstat(segment->fd, &found) < 0 ||
@@ -156,6 +163,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
         rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
     if (rc < 0)
         return rc;
+    KOLO_POINT("create.accepted");
     kolo_segment_view(segment, mapping, comm->size, slot_bytes);
     if (same_process)
         kolo_segment_borrow(segment);
@@ -166,6 +174,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
 
 static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
+    KOLO_POINT("create.introducing");
     self->pid = (uint32_t)getpid();
     self->start = kolo_process_own_start();
     self->membarrier = kolo_fence_register() == 0;
@@ -175,7 +184,9 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     comm->liveness.guard_place = kolo_guard_place(job->epoch, 0);
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
+    KOLO_POINT("create.present");
     kolo_segment_settle(&comm->segment, comm->rank);
+    KOLO_POINT("create.settled");
 }
 
 /* Says that this rank is ready and waits until all are, and until rank 0 has decided what binds all. */
@@ -183,6 +194,7 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
     int64_t pause_ns = 0;
     kolo_fence_threads();
     kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with rank 0's loop below */
+    KOLO_POINT("create.attached");
     for (uint32_t rank = 0; comm->rank == 0 && rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
             int rc = kolo_job_wait(job, &pause_ns);
@@ -192,17 +204,23 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
     }
     if (comm->rank == 0) {
         kolo_fence_threads(); /* decide looks at what the others wrote */
+        KOLO_POINT("create.deciding");
         decide(comm, job->settings);
+        KOLO_POINT("create.decided");
         kolo_job_unlink(job);
         kolo_fence_threads();
+        KOLO_POINT("create.completing");
         kolo_store_release(&job->header->complete, job->epoch); /* pairs with the loop below */
+        KOLO_POINT("create.completed");
         return 0;
     }
+    KOLO_POINT("create.awaiting");
     while (kolo_load_acquire(&job->header->complete) < job->epoch) {
         int rc = kolo_job_wait(job, &pause_ns);
         if (rc < 0)
             return rc;
     }
+    KOLO_POINT("create.complete");
     kolo_fence_threads();
     return 0;
 }
@@ -287,6 +305,7 @@ void kolo_comm_free(kolo_comm *comm) {
         kolo_segment_leave(&comm->segment);
     else if (comm->segment.fd >= 0)
         close(comm->segment.fd);
+    KOLO_POINT("destroy.left");
     kolo_liveness_destroy(&comm->liveness);
     free(comm->peer_steps);
     free(comm->sources);
@@ -295,6 +314,7 @@ void kolo_comm_free(kolo_comm *comm) {
     free(comm->stage);
     if (comm->token)
         munmap(comm->token, KOLO_PAGE_BYTES);
+    KOLO_POINT("destroy.freeing");
     free(comm);
 }
 

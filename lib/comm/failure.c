@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/history.h"
 #include "comm/standing.h"
+#include "sync/point.h"
 
 /* What was found. */
 struct finding {
@@ -130,6 +131,7 @@ void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
 static int adopt(kolo_comm *comm) {
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
+    KOLO_POINT("failure.adopting");
     comm->token->usable = false;
     kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->rank, failure.message);
@@ -141,10 +143,13 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
     bool first = false;
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
     if (kolo_load_acquire(&header->failure) == 0) {
+        KOLO_POINT("failure.found");
         self->failure_code = code;
         self->failure_call = comm->calls;
         self->failure_peer_calls = kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
+        KOLO_POINT("failure.noted");
         first = kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
+        KOLO_POINT("failure.published");
     }
     const int rc = adopt(comm);
     if (first) /* one table of all ranks is enough; the others have said their line */

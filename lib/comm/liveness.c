@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "shm/guard.h"
 #include "shm/layout.h"
+#include "sync/point.h"
 
 enum {
     NOT_OPENED = -1, /* poll ignores negative descriptors */
@@ -74,12 +75,15 @@ static void note_end(struct kolo_liveness *liveness, uint32_t rank, int wait_sta
 static void watch(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_member *member) {
     struct pollfd *peer = &liveness->peers[rank];
     struct kolo_process process;
+    KOLO_POINT("liveness.opening");
     errno = EMFILE;
     peer->fd = liveness->pidfds ? (int)syscall(SYS_pidfd_open, member->pid, 0) : -1;
+    const int error = errno;
+    KOLO_POINT("liveness.opened");
     if (peer->fd >= 0) { /* poll says when it ends, unless it is another process */
         if (kolo_process_read(member->pid, &process) == 0 && member->start != 0 && process.start != member->start)
             note_end(liveness, rank, -1);
-    } else if (errno == ESRCH) {
+    } else if (error == ESRCH) {
         note_end(liveness, rank, -1);
     } else {
         peer->fd = NO_PIDFD;
@@ -125,6 +129,7 @@ void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared
     for (uint32_t rank = 0; rank < liveness->ranks; rank++)
         if (!liveness->ended[rank] && !is_self(&members[rank], &members[self]))
             look_at(liveness, rank, &members[rank]);
+    KOLO_POINT("liveness.polling");
     for (uint32_t first = 0; first < liveness->ranks; first += POLL_BATCH)
         poll_batch(liveness, members, first);
 }

@@ -31,18 +31,22 @@
 
 #include "comm/comm.h"
 #include "comm/failure.h"
+#include "sync/point.h"
 
 #define KOLO_STAMP_MIX UINT64_C(0x9e3779b97f4a7c15) /* odd: a difference never goes away */
 
 /* Begins a call: numbers it and shows what it is to whoever waits for this rank for long. */
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
+    KOLO_POINT("call.beginning");
     comm->calls++;
     comm->call = kolo_call_word(collective, dtype, op, root, count);
     comm->stamp = (comm->stamp ^ comm->call) * KOLO_STAMP_MIX;
     /* Pairs with failure.c's look, as does the next. */
     kolo_store_release(&comm->history->words[comm->calls % (2 * KOLO_HISTORY)], comm->call);
+    KOLO_POINT("call.described");
     kolo_store_release(&comm->signal->calls, comm->calls);
+    KOLO_POINT("call.begun");
 }
 
 /* Leaves a call, whatever became of it: shows that, and the totals, to whoever looks from outside. */
@@ -63,16 +67,20 @@ static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, u
 /* Publishes step `step` of the present call, from 1. */
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
+    KOLO_POINT("step.stamping");
     kolo_store_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS], comm->stamp);
     kolo_publish(&comm->waiter, &signal->progress, comm->step + step, &signal->bell);
+    KOLO_POINT("step.published");
 }
 
 /* Waits until `peer` has published step `step` of the present call, or a later one. */
 static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step) {
     struct kolo_shared_signal *signal = &comm->segment.signals[peer];
+    KOLO_POINT("step.awaiting");
     int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, comm->step + step, &signal->bell, peer);
     if (rc < 0)
         return rc;
+    KOLO_POINT("step.awaited");
     comm->peer_steps[peer] = comm->step + step; /* spares kolo_slot_claim a look at the line */
     if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS]) != comm->stamp, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
@@ -106,6 +114,7 @@ static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t 
 
 /* Ends a call that had `steps` steps and `tickets` tickets. */
 static inline void kolo_call_end(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
+    KOLO_POINT("call.ending");
     comm->step += steps;
     comm->ticket += tickets;
 }

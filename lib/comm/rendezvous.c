@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "comm/liveness.h"
 #include "shm/guard.h"
+#include "sync/point.h"
 
 #define PAUSE_NS_FIRST   20000
 #define PAUSE_NS_MAX     1000000
@@ -75,7 +76,9 @@ int kolo_job_timeout(const struct kolo_job *job) {
 
 /* The published word: the negated status, the rank at fault and the reporter. */
 static void publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
+    KOLO_POINT("job.failing");
     kolo_compare_and_swap(&job->header->failure, 0, (uint64_t)-status << 32 | culprit << 16 | job->rank);
+    KOLO_POINT("job.failed");
 }
 
 int kolo_job_fail(struct kolo_job *job, int status) {
@@ -157,6 +160,7 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     if (rc < 0)
         return kolo_job_fail(job, rc);
     *pause_ns = *pause_ns == 0 ? PAUSE_NS_FIRST : *pause_ns * 2 < PAUSE_NS_MAX ? *pause_ns * 2 : PAUSE_NS_MAX;
+    KOLO_POINT("job.pausing");
     kolo_clock_sleep(*pause_ns);
     return 0;
 }
@@ -180,6 +184,7 @@ static int fill_file(struct kolo_job *job) {
     if (rc < 0)
         return rc;
     struct kolo_job_header *header = job->header;
+    KOLO_POINT("job.allocated");
     header->version = KOLO_VERSION_WORD;
     header->layout = KOLO_LAYOUT;
     header->ranks = job->ranks;
@@ -188,7 +193,9 @@ static int fill_file(struct kolo_job *job) {
     header->creator_namespace = job->own_namespace;
     header->creator_guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(1, 0));
     kolo_store_relaxed(&header->file_end, job->bytes);
+    KOLO_POINT("job.filled");
     kolo_store_release(&header->magic, KOLO_JOB_MAGIC); /* pairs with check_header */
+    KOLO_POINT("job.signed");
     return 0;
 }
 
@@ -286,12 +293,14 @@ static int remove_stale(struct kolo_job *job) {
     int fd, rc = open_name(job, &found, &fd);
     if (rc < 0 || fd < 0)
         return rc;
+    KOLO_POINT("job.found_other");
     if (kolo_job_header_read(fd, &header) && kolo_job_creator_alive(job->own_namespace, fd, &header))
         rc = kolo_fail(KOLO_ERR_MISMATCH,
                        "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",
                        job->path, header.creator_pid);
     else if ((rc = kolo_job_name_remove_of(job->path, fd)) < 0)
         rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone", job->path);
+    KOLO_POINT("job.removed_stale");
     close(fd);
     return rc;
 }
@@ -315,7 +324,9 @@ static int create_named(struct kolo_job *job) {
     job->guarded = true;
     int rc = fill_file(job);
     for (int i = 0; rc == 0 && i < REPLACEMENTS_MAX; i++) {
+        KOLO_POINT("job.linking");
         int linked = link_file(job);
+        KOLO_POINT("job.linked");
         job->linked = linked == 0;
         if (linked == 0)
             return 0;
@@ -336,6 +347,7 @@ static int try_attach_named(struct kolo_job *job) {
     if (rc < 0 || job->fd < 0)
         return rc;
     job->guarded = true;
+    KOLO_POINT("job.opened");
     if (kolo_job_header_read(job->fd, &header) && !kolo_job_creator_alive(job->own_namespace, job->fd, &header)) {
         close(job->fd); /* rank 0 will replace it */
         job->fd = -1;
@@ -405,6 +417,7 @@ static int try_map(struct kolo_job *job) {
         return 0;
     if ((size_t)found.st_size < job->bytes)
         job->bytes = KOLO_PAGE_BYTES;
+    KOLO_POINT("job.mapping");
     return map_file(job);
 }
 
@@ -456,7 +469,9 @@ static int register_rank(struct kolo_job *job) {
         self->start = kolo_process_own_start();
         self->pid_namespace = job->own_namespace;
         self->guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(job->epoch, job->rank));
+        KOLO_POINT("job.registering");
         taken = !kolo_compare_and_swap(&self->epoch, epoch, epoch + 1); /* pairs with look_at_members */
+        KOLO_POINT("job.registered");
     }
     if (taken)
         return kolo_fail(KOLO_ERR_MISMATCH,
@@ -487,6 +502,7 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
 void kolo_job_unlink(struct kolo_job *job) {
     if (job->linked)
         unlink(job->path);
+    KOLO_POINT("job.unlinked");
     job->linked = false;
 }
 
@@ -494,6 +510,7 @@ void kolo_job_close(struct kolo_job *job) {
     kolo_job_unlink(job);
     if (job->header)
         munmap(job->header, job->bytes);
+    KOLO_POINT("job.unmapped");
     if (job->fd >= 0)
         close(job->fd);
     job->header = NULL;

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "cpu/memory.h"
 #include "shm/segment.h"
+#include "sync/point.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21U << 26)
@@ -128,6 +129,7 @@ int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint3
         return kolo_fail_system(errno, "kolo_alloc: mapping %zu bytes", bytes);
     if (part_bytes % HUGE_PAGE_BYTES == 0)
         madvise(base, bytes, MADV_HUGEPAGE); /* refused where the system has none for shared memory */
+    KOLO_POINT("region.mapped");
     const int rc = fill(base + own * part_bytes, part_bytes, fd, (off_t)(own * part_bytes));
     if (rc < 0) {
         munmap(base, bytes);
@@ -138,7 +140,9 @@ int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint3
 }
 
 void kolo_region_leave(struct kolo_region *region, uint32_t own) {
+    KOLO_POINT("region.leaving");
     madvise(region->base + own * region->part_bytes, region->part_bytes, MADV_REMOVE);
+    KOLO_POINT("region.returned");
     kolo_region_forget(region);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "cpu/memory.h"
+#include "sync/point.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -116,13 +117,17 @@ void kolo_segment_borrow(struct kolo_segment *segment) {
 
 void kolo_segment_leave(struct kolo_segment *segment) {
     uint64_t mine = OCCUPANCY_RANK + (segment->counted ? OCCUPANCY_USER : 0);
+    KOLO_POINT("segment.leaving");
     uint64_t left = kolo_fetch_add(&segment->header->occupancy, -mine) - mine;
+    KOLO_POINT("segment.left");
     /* From here on another thread may remove a counted mapping, unless this one was the last to use it. */
     if (left / OCCUPANCY_RANK == 0)
         fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset,
                   (off_t)segment->bytes);
+    KOLO_POINT("segment.returned");
     if (!segment->counted || left % OCCUPANCY_RANK == 0)
         munmap(segment->header, segment->bytes);
+    KOLO_POINT("segment.unmapped");
     close(segment->fd);
     segment->header = NULL;
 }

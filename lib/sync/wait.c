@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "sync/futex.h"
+#include "sync/point.h"
 
 enum { GIVEN_WAY_NS = 1000 }; /* a sched_yield that takes longer has let another run */
 
@@ -19,18 +20,26 @@ static inline void pause_briefly(void) {
 static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {
     kolo_bell *bell = wait->bell;
     atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    KOLO_POINT("wait.announced");
     kolo_fence_sleeper();
+    KOLO_POINT("wait.fenced");
     uint32_t rings = atomic_load_explicit(&bell->rings, memory_order_acquire);
+    KOLO_POINT("wait.sleeping");
     if (!kolo_wait_reached(wait))
         kolo_futex_sleep(&bell->rings, rings, ns);
+    KOLO_POINT("wait.woken");
     atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    KOLO_POINT("wait.withdrawn");
 }
 
 void kolo_bell_ring_slowly(kolo_bell *bell) {
     /* After the flag's store and before the wake-up: a sleeper that read the old count has not slept yet, and its
      * futex call will then find the count changed. */
+    KOLO_POINT("bell.ringing");
     atomic_fetch_add_explicit(&bell->rings, 1, memory_order_release);
+    KOLO_POINT("bell.waking");
     kolo_futex_wake_all(&bell->rings);
+    KOLO_POINT("bell.woke");
 }
 
 static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t start_ns) {
@@ -38,6 +47,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t star
     /* Bounded by check, which fails at the deadline. */
     for (;;) {
         wait->waited_ns = kolo_clock_ns() - start_ns;
+        KOLO_POINT("wait.checking");
         int rc = waiter->check(waiter, wait);
         if (rc < 0)
             return rc;
@@ -62,6 +72,7 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
 
 static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int64_t start_ns) {
     for (uint32_t i = 0; i < waiter->yields; i++) {
+        KOLO_POINT("wait.yielding");
         sched_yield();
         const bool reached = kolo_wait_reached(wait);
         if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN)
@@ -75,6 +86,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
 int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
                      uint32_t peer) {
     struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
+    KOLO_POINT("wait.spinning");
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (kolo_wait_reached(&wait))
             return 0;

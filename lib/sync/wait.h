@@ -17,6 +17,7 @@
 
 #include "sync/atomic.h"
 #include "sync/fence.h"
+#include "sync/point.h"
 
 #define KOLO_SPINS_MIN 4
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
@@ -87,7 +88,9 @@ static inline void kolo_bell_ring(const kolo_waiter *waiter, kolo_bell *own_bell
 /* Publishes `value` in the caller's own flag and wakes whoever sleeps until then. */
 static inline void kolo_publish(const kolo_waiter *waiter, kolo_atomic_u64 *own_flag, uint64_t value,
                                 kolo_bell *own_bell) {
+    KOLO_POINT("flag.storing");
     kolo_store_release(own_flag, value); /* pairs with kolo_wait_at_least */
+    KOLO_POINT("flag.stored");
     kolo_bell_ring(waiter, own_bell);
 }
 

@@ -1,0 +1,27 @@
+/* Named points of the protocol, at which a test makes a rank die or stop: around every store that others read, every
+ * wait, system call and change of state. They are nothing outside the test build of the library (tests/faults), where
+ * KOLO_POINTS is defined and the test defines kolo_point_reached.
+ *
+ * A name is "<file or object>.<what has just been done, or is about to be: -ing>", and stands in one place only. All
+ * names of a program lie one behind another in a section of its own, so that a test knows those that no rank has
+ * passed, too. */
+#ifndef KOLO_SYNC_POINT_H
+#define KOLO_SYNC_POINT_H
+
+#ifdef KOLO_POINTS
+
+void kolo_point_reached(const char *name);
+
+#define KOLO_POINT(name)                                                                                               \
+    do {                                                                                                               \
+        static const char point_[] __attribute__((used, section("kolo_points"))) = name;                               \
+        kolo_point_reached(point_);                                                                                    \
+    } while (0)
+
+#else
+
+#define KOLO_POINT(name) ((void)0)
+
+#endif
+
+#endif
