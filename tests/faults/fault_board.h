@@ -1,0 +1,89 @@
+/* What the driver of a sweep and the ranks of a run share: which fault is to strike where, and what each rank has done.
+ *
+ * The board lies in memory that all map. A rank writes its own record only, and the victim the time of the fault; the
+ * driver reads when the ranks have ended. So nothing here needs an order, and what a rank wrote before it died is
+ * there. */
+#ifndef KOLO_TESTS_FAULT_BOARD_H
+#define KOLO_TESTS_FAULT_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kolo.h"
+
+enum { BOARD_RANKS_MAX = 8, BOARD_POINTS_MAX = 192, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 2, BOARD_TEXT_BYTES = 400 };
+
+enum action { ACTION_KILL, ACTION_STOP, ACTION_EXIT_0, ACTION_EXIT_3, ACTIONS };
+
+/* At its `passage`th passage of `point`, counted where the case counts, `rank` does it to itself. */
+struct fault {
+    bool armed;
+    int rank;
+    int point; /* see board_point */
+    uint64_t passage;
+    enum action action;
+};
+
+/* A call of a rank: creation is step 0. */
+struct step {
+    int status;
+    bool returned;
+    bool is_wrong; /* it succeeded with a wrong result */
+    int64_t begin_ns;
+    int64_t end_ns;
+    int64_t held_ns;        /* of that, time in which the rank could have run and another had the processor */
+    uint64_t contributions; /* stores that others wait for */
+};
+
+struct leftovers {
+    int descriptors;
+    int mappings; /* of shared memory files */
+    int64_t blocks;
+};
+
+struct rank_record {
+    bool is_counting;
+    uint64_t passages[BOARD_POINTS_MAX]; /* while counting */
+    bool passed[BOARD_POINTS_MAX];       /* ever */
+    int last_point;                      /* -1: none yet */
+    int64_t registers_ns;                /* when it came to create.introducing */
+    int64_t registering_ns;              /* from then to create.present; see fault_verdict.c */
+    int step;                            /* the present one; past the last one in destroy */
+    struct step steps[BOARD_STEPS_MAX];
+    char message[BOARD_TEXT_BYTES]; /* of the first error */
+    kolo_failure failure;           /* as kolo_comm_failure tells it after that */
+    int status_after;               /* of the next call */
+    struct leftovers before;
+    struct leftovers after;
+    bool finished;
+};
+
+struct board {
+    struct fault faults[BOARD_FAULTS]; /* the last one is what the sweep tries, another is part of the case */
+    bool struck[BOARD_FAULTS];
+    int64_t struck_ns[BOARD_FAULTS];
+    int64_t held_ns[BOARD_FAULTS]; /* of the rank that it struck, up to then: see team_held_ns */
+    struct rank_record ranks[BOARD_RANKS_MAX];
+};
+
+extern struct board *board;
+
+/* Maps the board and reads the program's points, sorted by name. Exits with 1 where it cannot. */
+void board_create(void);
+
+/* Forgets the last run. */
+void board_clear(void);
+
+/* Says which rank this process is, for good. */
+void board_enter(int rank);
+
+int board_points(void);
+const char *board_point_name(int point);
+int board_point(const char *name); /* -1: there is none such */
+
+/* Whether `rank` has passed the point of that name, which must exist. */
+bool board_passed(int rank, const char *name);
+
+const char *board_action_name(enum action action);
+
+#endif

@@ -1,0 +1,318 @@
+#include "fault_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fault_board.h"
+#include "fault_leftovers.h"
+#include "fault_team.h"
+
+/* One line, several lines, one chunk and many chunks of the smallest slots. */
+enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
+
+enum { LATE_MS = 30, LATER_MS = 60 };
+
+#define CALLS(name_, ranks_, algorithm_, count_)                                                                       \
+    { .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .algorithm = algorithm_, .count = count_ }
+
+const struct fault_case fault_cases[] = {
+    {.name = "create-2", .phase = PHASE_CREATE, .ranks = 2, .count = LINE},
+    {.name = "create-3", .phase = PHASE_CREATE, .ranks = 3, .count = LINE},
+    {.name = "create-fd", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .by_descriptor = true},
+    {.name = "create-stale", .phase = PHASE_CREATE, .ranks = 2, .count = LINE, .twist = TWIST_REPLACES},
+    {.name = "create-second", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_EARLY},
+    CALLS("line-2", 2, KOLO_ONESHOT, LINE),
+    CALLS("line-3", 3, KOLO_ONESHOT, LINE),
+    CALLS("lines-2", 2, KOLO_ONESHOT, LINES),
+    CALLS("lines-4", 4, KOLO_ONESHOT, LINES),
+    CALLS("oneshot-2", 2, KOLO_ONESHOT, CHUNK),
+    CALLS("oneshot-2-many", 2, KOLO_ONESHOT, CHUNKS),
+    CALLS("oneshot-3-many", 3, KOLO_ONESHOT, CHUNKS),
+    CALLS("mesh-2", 2, KOLO_MESH, CHUNK),
+    CALLS("mesh-2-many", 2, KOLO_MESH, CHUNKS),
+    CALLS("mesh-3-many", 3, KOLO_MESH, CHUNKS),
+    CALLS("ring-2-many", 2, KOLO_RING, CHUNKS),
+    CALLS("ring-3", 3, KOLO_RING, CHUNK),
+    CALLS("ring-4-many", 4, KOLO_RING, CHUNKS),
+    CALLS("central-2-many", 2, KOLO_CENTRAL, CHUNKS),
+    CALLS("central-3", 3, KOLO_CENTRAL, CHUNK),
+    CALLS("central-3-many", 3, KOLO_CENTRAL, CHUNKS),
+    {.name = "tree-4-lines",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .algorithm = KOLO_TREE,
+     .count = LINE,
+     .tree_levels = "2"},
+    {.name = "tree-4", .phase = PHASE_CALLS, .ranks = 4, .algorithm = KOLO_TREE, .count = CHUNK, .tree_levels = "2"},
+    {.name = "tree-5-many",
+     .phase = PHASE_CALLS,
+     .ranks = 5,
+     .algorithm = KOLO_TREE,
+     .count = CHUNKS,
+     .tree_levels = "2"},
+    {.name = "buffers-2",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BUFFERS,
+     .ranks = 2,
+     .algorithm = KOLO_DIRECT,
+     .count = CHUNKS},
+    {.name = "buffers-3",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BUFFERS,
+     .ranks = 3,
+     .algorithm = KOLO_DIRECT,
+     .count = CHUNKS},
+    {.name = "broadcast-2", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = CHUNK},
+    {.name = "broadcast-3-many", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = CHUNKS},
+    {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
+    {.name = "sleeps-2",
+     .phase = PHASE_CALLS,
+     .ranks = 2,
+     .algorithm = KOLO_ONESHOT,
+     .count = LINES,
+     .twist = TWIST_LATE},
+    {.name = "sleeps-3", .phase = PHASE_CALLS, .ranks = 3, .algorithm = KOLO_MESH, .count = CHUNK, .twist = TWIST_LATE},
+    {.name = "rings-2",
+     .phase = PHASE_CALLS,
+     .ranks = 2,
+     .algorithm = KOLO_ONESHOT,
+     .count = LINES,
+     .twist = TWIST_RINGS},
+    {.name = "rings-3", .phase = PHASE_CALLS, .ranks = 3, .algorithm = KOLO_MESH, .count = CHUNK, .twist = TWIST_RINGS},
+    {.name = "abort-2",
+     .phase = PHASE_CALLS,
+     .ranks = 2,
+     .algorithm = KOLO_ONESHOT,
+     .count = LINE,
+     .twist = TWIST_ABORTS},
+    {.name = "abort-3",
+     .phase = PHASE_CALLS,
+     .ranks = 3,
+     .algorithm = KOLO_MESH,
+     .count = CHUNK,
+     .twist = TWIST_ABORTS},
+    {.name = "second-3",
+     .phase = PHASE_CALLS,
+     .ranks = 3,
+     .algorithm = KOLO_ONESHOT,
+     .count = LINE,
+     .twist = TWIST_SECOND},
+    {.name = "destroy-2", .phase = PHASE_DESTROY, .ranks = 2, .algorithm = KOLO_ONESHOT, .count = LINE},
+    {.name = "destroy-3", .phase = PHASE_DESTROY, .script = SCRIPT_KEEP, .ranks = 3, .count = CHUNKS},
+};
+
+const int fault_cases_count = sizeof fault_cases / sizeof *fault_cases;
+
+/* Scripts. */
+
+enum call { CALL_ALLREDUCE, CALL_BROADCAST, CALL_BARRIER, CALL_ALLOC, CALL_DIRECT, CALL_HALF_DIRECT, CALL_FREE };
+
+static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DIRECT,  CALL_DIRECT,
+                                           CALL_HALF_DIRECT, CALL_FREE,  CALL_BARRIER, CALL_FREE};
+static const enum call keep_script[] = {CALL_ALLOC, CALL_ALLOC, CALL_DIRECT};
+
+static enum call call_of(const struct fault_case *what, int step) {
+    if (step > case_calls(what) || what->script == SCRIPT_BARRIER)
+        return CALL_BARRIER;
+    if (what->script == SCRIPT_BUFFERS)
+        return buffers_script[step - 1];
+    if (what->script == SCRIPT_KEEP)
+        return keep_script[step - 1];
+    return what->script == SCRIPT_BROADCAST ? CALL_BROADCAST : CALL_ALLREDUCE;
+}
+
+int case_calls(const struct fault_case *what) {
+    if (what->script == SCRIPT_BUFFERS)
+        return sizeof buffers_script / sizeof *buffers_script;
+    return 3;
+}
+
+bool case_waits(const struct fault_case *what, int step) {
+    return call_of(what, step) != CALL_FREE;
+}
+
+bool case_joins(const struct fault_case *what, int step) {
+    return case_waits(what, step) && call_of(what, step) != CALL_BROADCAST;
+}
+
+int case_actor(const struct fault_case *what, int victim) {
+    const int next = (victim + 1) % what->ranks;
+    if (what->twist == TWIST_RINGS || what->twist == TWIST_ABORTS)
+        return victim;
+    if (what->twist == TWIST_SECOND_EARLY && next == 0) /* rank 0's death may keep the others from meeting at all */
+        return 1;
+    return what->twist == TWIST_NONE || what->twist == TWIST_REPLACES ? -1 : next;
+}
+
+/* One rank. */
+
+struct player {
+    const struct run_mode *mode;
+    int rank;
+    struct rank_record *record;
+    kolo_comm *comm;
+    int32_t *buffers[2]; /* of kolo_alloc */
+    int held_fd;         /* see team_held_open */
+};
+
+static void begin_step(struct player *player, int step) {
+    player->record->step = step;
+    player->record->steps[step].held_ns = team_held_ns(player->held_fd);
+    player->record->steps[step].begin_ns = now_ns();
+}
+
+static void end_step(struct player *player, int status) {
+    struct rank_record *record = player->record;
+    struct step *step = &record->steps[record->step];
+    step->end_ns = now_ns();
+    step->held_ns = team_held_ns(player->held_fd) - step->held_ns;
+    step->status = status;
+    step->returned = true;
+    if (status < 0)
+        snprintf(record->message, sizeof record->message, "%s", kolo_error_message());
+}
+
+static int32_t value_of(int rank, int step, size_t index) {
+    return (rank + 1) * (step + 10) + (int32_t)(index % 97);
+}
+
+static int allreduce(const struct player *player, int step, int32_t *send, int32_t *recv) {
+    const struct fault_case *what = player->mode->what;
+    for (size_t i = 0; i < what->count; i++)
+        send[i] = value_of(player->rank, step, i);
+    const int status = kolo_allreduce(player->comm, send, recv, what->count, KOLO_I32, KOLO_SUM);
+    for (size_t i = 0; status == 0 && i < what->count; i++) {
+        int32_t sum = 0;
+        for (int rank = 0; rank < what->ranks; rank++)
+            sum += value_of(rank, step, i);
+        player->record->steps[step].is_wrong |= recv[i] != sum;
+    }
+    return status;
+}
+
+static int broadcast(const struct player *player, int step, int32_t *data) {
+    const size_t count = player->mode->what->count;
+    for (size_t i = 0; i < count; i++)
+        data[i] = value_of(player->rank, step, i);
+    const int status = kolo_broadcast(player->comm, data, count, KOLO_I32, 0);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        player->record->steps[step].is_wrong |= data[i] != value_of(0, step, i);
+    return status;
+}
+
+static int make_call(struct player *player, int step) {
+    static int32_t send[COUNT_MAX], recv[COUNT_MAX];
+    int32_t **buffers = player->buffers;
+    const int next = buffers[0] != NULL; /* buffers are made, and freed, in their order */
+    switch (call_of(player->mode->what, step)) {
+    case CALL_ALLREDUCE:
+        return allreduce(player, step, send, recv);
+    case CALL_BROADCAST:
+        return broadcast(player, step, send);
+    case CALL_ALLOC:
+        return kolo_alloc(player->comm, COUNT_MAX * sizeof **buffers, (void **)&buffers[next]);
+    case CALL_DIRECT:
+        return allreduce(player, step, buffers[0], buffers[1]);
+    case CALL_HALF_DIRECT:
+        return allreduce(player, step, buffers[0], player->rank == 0 ? recv : buffers[1]);
+    case CALL_FREE: {
+        int32_t *buffer = buffers[!next];
+        buffers[!next] = NULL;
+        return kolo_free(player->comm, buffer);
+    }
+    default:
+        return kolo_barrier(player->comm);
+    }
+}
+
+static void sleep_ms(int64_t ms) {
+    const struct timespec pause = {.tv_nsec = ms * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* What the twist has this rank do before the call of that step; true if it is done instead. */
+static bool do_twist(struct player *player, int step) {
+    const struct run_mode *mode = player->mode;
+    const enum twist twist = mode->what->twist;
+    const bool acts = player->rank == mode->actor;
+    if (step != CASE_TWIST_STEP)
+        return false;
+    if ((twist == TWIST_LATE || twist == TWIST_RINGS) && acts)
+        sleep_ms(LATE_MS);
+    if (twist == TWIST_SECOND && !acts && player->rank != (mode->actor + mode->what->ranks - 1) % mode->what->ranks)
+        sleep_ms(LATER_MS); /* so that the victim is the one that finds the actor dead */
+    if (twist != TWIST_ABORTS || !acts)
+        return false;
+    end_step(player, kolo_comm_abort(player->comm, 7));
+    return true;
+}
+
+/* True if somebody else is to die, and this rank to go on until it notices. */
+static bool is_to_notice(const struct player *player) {
+    for (int i = 0; i < BOARD_FAULTS; i++)
+        if (board->faults[i].armed && board->faults[i].rank != player->rank)
+            return true;
+    return false;
+}
+
+static int create(struct player *player) {
+    const struct run_mode *mode = player->mode;
+    kolo_options options = KOLO_OPTIONS_INIT;
+    options.rank = player->rank;
+    options.size = mode->what->ranks;
+    options.job = mode->fd < 0 ? mode->job : NULL;
+    options.shm_fd = mode->fd;
+    options.algorithm = mode->what->algorithm;
+    options.slot_bytes = SLOT_BYTES;
+    options.timeout_ms = mode->timeout_ms;
+    options.create_timeout_ms = mode->create_timeout_ms;
+    begin_step(player, CASE_CREATE_STEP);
+    const int status = kolo_comm_create(&player->comm, &options);
+    end_step(player, status);
+    return status;
+}
+
+/* Until one fails. */
+static void make_calls(struct player *player) {
+    const struct fault_case *what = player->mode->what;
+    const int last = case_calls(what) + (is_to_notice(player) ? CASE_PROBES : 0);
+    int step = 1;
+    for (; step <= last; step++) {
+        begin_step(player, step);
+        if (do_twist(player, step))
+            return;
+        if (player->rank == player->mode->actor || what->twist == TWIST_SECOND)
+            begin_step(player, step); /* the pause was not part of it */
+        const int status = make_call(player, step);
+        end_step(player, status);
+        if (status < 0)
+            return;
+    }
+    player->record->step = step;
+}
+
+void case_run(const struct run_mode *mode, int rank) {
+    struct rank_record *record = &board->ranks[rank];
+    struct player player = {.mode = mode, .rank = rank, .record = record};
+    player.held_fd = team_held_open();
+    record->before = leftovers_count();
+    board_enter(rank);
+    record->is_counting = mode->what->phase == PHASE_CREATE;
+    if (create(&player) == 0) {
+        if (mode->spoil && is_to_notice(&player))
+            mode->spoil(player.comm);
+        record->is_counting = mode->what->phase == PHASE_CALLS;
+        make_calls(&player);
+        kolo_comm_failure(player.comm, &record->failure);
+        if (record->failure.status)
+            record->status_after = kolo_barrier(player.comm);
+        record->is_counting = mode->what->phase == PHASE_DESTROY;
+        if (kolo_comm_destroy(player.comm) < 0)
+            record->status_after = KOLO_OK; /* which is an error there */
+    }
+    record->is_counting = false;
+    record->after = leftovers_count();
+    record->finished = true;
+}

@@ -1,0 +1,73 @@
+/* The cases of the sweep: a team that creates a communicator, makes a few calls and destroys it, with faults counted in
+ * one of these three phases. */
+#ifndef KOLO_TESTS_FAULT_CASES_H
+#define KOLO_TESTS_FAULT_CASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kolo.h"
+
+enum phase { PHASE_CREATE, PHASE_CALLS, PHASE_DESTROY };
+
+enum script {
+    SCRIPT_ALLREDUCE, /* three all-reduces */
+    SCRIPT_BROADCAST, /* three broadcasts from rank 0 */
+    SCRIPT_BARRIER,   /* three barriers */
+    SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
+    SCRIPT_KEEP       /* buffers that are there when the communicator is destroyed */
+};
+
+/* What else happens. `actor` below is the rank that does it. */
+enum twist {
+    TWIST_NONE,
+    TWIST_LATE,         /* the actor comes late, so that the victim waits until it sleeps */
+    TWIST_RINGS,        /* the victim comes late, and wakes those that sleep */
+    TWIST_ABORTS,       /* the victim calls kolo_comm_abort */
+    TWIST_SECOND,       /* the actor dies, and then the victim while it finds that out and publishes it */
+    TWIST_SECOND_EARLY, /* the same during creation */
+    TWIST_REPLACES      /* the job's name is there, left by a rank 0 that died */
+};
+
+enum { CASE_CREATE_STEP = 0, CASE_TWIST_STEP = 2, CASE_PROBES = 3 };
+
+struct fault_case {
+    const char *name;
+    enum phase phase;
+    enum script script;
+    enum twist twist;
+    int ranks;
+    kolo_algorithm algorithm;
+    size_t count;            /* of int32 */
+    const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */
+    bool by_descriptor;
+};
+
+extern const struct fault_case fault_cases[];
+extern const int fault_cases_count;
+
+/* How the ranks of a run behave beyond the case. */
+struct run_mode {
+    const struct fault_case *what;
+    int actor; /* see enum twist; -1: none */
+    const char *job;
+    int fd; /* -1: by name */
+    int64_t timeout_ms;
+    int64_t create_timeout_ms;
+    void (*spoil)(kolo_comm *comm); /* a defect for the survivors; NULL: none. See fault_control.c */
+};
+
+/* Who the actor is when `victim` is the victim. */
+int case_actor(const struct fault_case *what, int victim);
+
+/* Calls of the script, which are steps 1 and on; barriers that the survivors make follow them. */
+int case_calls(const struct fault_case *what);
+
+/* Whether the call of that step cannot end before all ranks have begun it; and whether it may wait at all. */
+bool case_joins(const struct fault_case *what, int step);
+bool case_waits(const struct fault_case *what, int step);
+
+/* Runs as `rank` and writes down in the board what came of it. */
+void case_run(const struct run_mode *mode, int rank);
+
+#endif

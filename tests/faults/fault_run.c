@@ -1,0 +1,150 @@
+#include "fault_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fault_leftovers.h"
+#include "fault_verdict.h"
+
+/* Deadlines that nothing reaches but what is stopped; those that it does reach are short. */
+enum { DEADLINE_MS = 3000, DEADLINE_SHORT_MS = 200, CREATION_MS = 500 };
+
+/* What takes longer hangs. */
+static int64_t limit_ns(const struct run_mode *mode) {
+    return INT64_C(1000000) * (2 * mode->timeout_ms + 2000);
+}
+
+static const char *fresh_job(void) {
+    static char job[64];
+    static unsigned jobs;
+    snprintf(job, sizeof job, "fault-%d-%u", (int)getpid(), ++jobs);
+    return job;
+}
+
+static void run_rank(const void *mode, int rank) {
+    case_run(mode, rank);
+}
+
+/* Makes a fault that is part of a case strike that rank. */
+static void arm_twist(int rank, const char *point, uint64_t passage) {
+    board->faults[0] = (struct fault){true, rank, board_point(point), passage, ACTION_KILL};
+}
+
+/* Leaves the job's name behind, by the death of a rank 0. */
+static void leave_name(const struct run_mode *mode) {
+    struct team team;
+    board_clear();
+    arm_twist(0, "job.linked", 1);
+    team_start(&team, 1, run_rank, mode);
+    team_await(&team, -1, limit_ns(mode));
+    team_kill(&team);
+    board_clear();
+}
+
+static void prepare(struct run *run, const struct fault_case *what, int victim, int64_t deadline_ms,
+                    int64_t create_deadline_ms) {
+    snprintf(run->job, sizeof run->job, "%s", fresh_job());
+    run->mode = (struct run_mode){.what = what,
+                                  .actor = case_actor(what, victim),
+                                  .job = run->job,
+                                  .fd = what->by_descriptor ? memfd_create("fault", MFD_CLOEXEC) : -1,
+                                  .timeout_ms = deadline_ms,
+                                  .create_timeout_ms = create_deadline_ms};
+    if (what->tree_levels)
+        setenv("KOLO_TREE_LEVELS", what->tree_levels, 1);
+    else
+        unsetenv("KOLO_TREE_LEVELS");
+    if (what->twist == TWIST_REPLACES)
+        leave_name(&run->mode);
+    board_clear();
+    run->first_victim = -1;
+    if (what->twist == TWIST_SECOND)
+        arm_twist(run->first_victim = run->mode.actor, "call.beginning", CASE_TWIST_STEP);
+    else if (what->twist == TWIST_SECOND_EARLY)
+        arm_twist(run->first_victim = run->mode.actor, "create.introducing", 1);
+}
+
+static void finish(struct run *run) {
+    team_kill(&run->team);
+    if (run->mode.fd >= 0)
+        close(run->mode.fd);
+}
+
+void run_listing(const struct fault_case *what, int victim, struct listing *listing) {
+    struct run run = {.victim = victim};
+    prepare(&run, what, victim, DEADLINE_MS, DEADLINE_MS);
+    team_start(&run.team, what->ranks, run_rank, &run.mode);
+    run.hung = !team_await(&run.team, -1, limit_ns(&run.mode));
+    finish(&run);
+    const struct rank_record *record = &board->ranks[victim];
+    const bool may_fail = what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY;
+    if (run.hung || !record->finished || (record->message[0] && !may_fail)) {
+        fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, victim,
+                run.hung ? " to its end" : "", board_point_name(record->last_point), record->message);
+        exit(1);
+    }
+    memcpy(listing->passages[victim], record->passages, sizeof record->passages);
+    for (int step = 0; step < BOARD_STEPS_MAX; step++)
+        listing->contributions[victim][step] = record->steps[step].contributions;
+}
+
+/* A name that rank 0 left is to be replaced by the next job of that name, which leaves nothing. */
+static void expect_replaced(struct run *run) {
+    static const struct fault_case next = {.name = "next", .phase = PHASE_DESTROY, .ranks = 2, .count = 1};
+    struct run_mode mode = {.what = &next,
+                            .actor = -1,
+                            .job = run->job,
+                            .fd = -1,
+                            .timeout_ms = DEADLINE_MS,
+                            .create_timeout_ms = DEADLINE_MS};
+    struct team team;
+    board_clear();
+    team_start(&team, next.ranks, run_rank, &mode);
+    const bool ended = team_await(&team, -1, limit_ns(&mode));
+    team_kill(&team);
+    for (int rank = 0; rank < next.ranks; rank++)
+        if (!ended || !board->ranks[rank].finished || board->ranks[rank].steps[CASE_CREATE_STEP].status < 0)
+            verdict_complain(run, "the next job of the same name, rank %d: %s", rank, board->ranks[rank].message);
+    if (leftovers_named(run->job))
+        verdict_complain(run, "%s is still there after the next job of that name", leftovers_path(run->job));
+}
+
+bool run_trial(const struct trial *trial, struct run *run) {
+    const enum action action = trial->fault.action;
+    *run = (struct run){.trial = trial, .victim = trial->fault.rank, .noticed_ns = -1, .past_ns = -1};
+    prepare(run, trial->what, run->victim,
+            trial->deadline_ms      ? trial->deadline_ms
+            : action == ACTION_STOP ? DEADLINE_SHORT_MS
+                                    : DEADLINE_MS,
+            trial->what->phase == PHASE_CREATE ? CREATION_MS : DEADLINE_MS);
+    run->mode.spoil = trial->spoil;
+    board->faults[BOARD_FAULTS - 1] = trial->fault;
+    team_start(&run->team, trial->what->ranks, run_rank, &run->mode);
+    /* A victim that never comes to its point ends like the others. */
+    run->hung = !team_await(&run->team, run->victim, limit_ns(&run->mode));
+    if (!board->struck[BOARD_FAULTS - 1])
+        team_await(&run->team, -1, limit_ns(&run->mode));
+    const bool is_reached = board->struck[BOARD_FAULTS - 1];
+    if (trial->litters)
+        close(open(leftovers_path(run->job), O_CREAT | O_RDONLY | O_CLOEXEC, 0600));
+    run->held_ns = run->team.held_ns;
+    for (int rank = 0; rank < trial->what->ranks; rank++)
+        run->held_ns += run->team.waited_ns[rank] + board->ranks[rank].registering_ns;
+    if (is_reached)
+        verdict_find(run);
+    finish(run);
+    if (is_reached && leftovers_named(run->job)) {
+        if (verdict_name_may_stay(run))
+            expect_replaced(run);
+        else
+            verdict_complain(run, "%s is left", leftovers_path(run->job));
+    }
+    if (team_is_left())
+        verdict_complain(run, "a process is left");
+    unlink(leftovers_path(run->job));
+    return is_reached;
+}

@@ -1,0 +1,48 @@
+/* One run of a case, with a fault or without. */
+#ifndef KOLO_TESTS_FAULT_RUN_H
+#define KOLO_TESTS_FAULT_RUN_H
+
+#include "fault_board.h"
+#include "fault_cases.h"
+#include "fault_team.h"
+#include "fault_times.h"
+
+enum { COMPLAINT_BYTES = 1200 };
+
+/* What the ranks of a case do undisturbed. */
+struct listing {
+    uint64_t passages[BOARD_RANKS_MAX][BOARD_POINTS_MAX];
+    uint64_t contributions[BOARD_RANKS_MAX][BOARD_STEPS_MAX];
+};
+
+/* What to try. */
+struct trial {
+    const struct fault_case *what;
+    struct fault fault;
+    const struct listing *listing;
+    void (*spoil)(kolo_comm *comm); /* see fault_cases.h */
+    int64_t deadline_ms;            /* 0: as the action needs it */
+    bool litters;                   /* for fault_control.c: the job's name is there when all is over */
+};
+
+struct run {
+    const struct trial *trial;
+    struct run_mode mode;
+    char job[64];
+    int victim;       /* -1: none */
+    int first_victim; /* of TWIST_SECOND and TWIST_SECOND_EARLY; -1: none */
+    struct team team;
+    bool hung;
+    int64_t held_ns; /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
+    char complaint[COMPLAINT_BYTES]; /* "": all was as it should be */
+    int64_t noticed_ns; /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
+    int64_t past_ns;    /* from the deadline to the last error; -1: nobody waited for it */
+};
+
+/* Runs the case for rank `victim`, undisturbed but for its twist, and adds what that rank did to *listing. */
+void run_listing(const struct fault_case *what, int victim, struct listing *listing);
+
+/* Runs the trial. False if the victim did not come to its point that often. */
+bool run_trial(const struct trial *trial, struct run *run);
+
+#endif

@@ -1,0 +1,364 @@
+/* The sweep: every point of the protocol (sync/point.h) x every rank that passes it x every kind of end, for every
+ * algorithm. See fault_verdict.c for what must then be true, fault_cases.c for the cases.
+ *
+ * First each case runs undisturbed, which tells the points that each rank passes, and how often; together they must
+ * pass every point that the library has. Then come the trials: at the first, the middle and the last passage of a point
+ * the rank kills, stops or ends itself. By default it is a sample, drawn with the seed: each point once with SIGKILL,
+ * then any. How often a rank passes a point of a wait is for the scheduler to say: where a trial finds fewer passages
+ * than the listing it is made again with half as many, and the first passage must come in the cases that see to it. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault_board.h"
+#include "fault_cases.h"
+#include "fault_control.h"
+#include "fault_run.h"
+#include "fault_times.h"
+#include "fault_verdict.h"
+
+enum {
+    RUNS_DEFAULT = 240,
+    FIRST_PASSAGE_TRIES = 5,
+    REPORTS_MAX = 20,
+    REPEATS_MAX = 3,
+    HELD_NS = 50000000,
+    CASES_MAX = 64,
+    PASSAGES = 3
+};
+
+/* Of 100 trials of a sample that follow those which cover the points. Who is stopped is waited for to the deadline. */
+static const int shares[ACTIONS] = {[ACTION_KILL] = 70, [ACTION_STOP] = 8, [ACTION_EXIT_0] = 12, [ACTION_EXIT_3] = 10};
+
+static struct {
+    const char *case_name; /* NULL: all, as the next three */
+    const char *point_name;
+    int rank; /* -1: all */
+    int action;
+    uint64_t passage; /* 0: first, middle and last */
+    uint64_t seed;
+    size_t runs;
+    bool all;
+    bool list;
+} options = {.rank = -1, .action = -1, .runs = RUNS_DEFAULT};
+
+static struct {
+    uint64_t passages;
+    size_t trials, runs, failures;
+    size_t fewer;    /* runs in which the victim came to its point less often than listed */
+    size_t repeated; /* trials, since the machine had held ranks up */
+    size_t missed;   /* trials that came to nothing for that, by chance */
+    struct times noticed[ACTIONS];
+    struct times past;
+} report;
+
+static struct listing listings[CASES_MAX];
+static struct trial *trials;
+static size_t trials_capacity;
+
+/* What there is to try. */
+
+static void add_trial(int index, struct fault fault) {
+    if (report.trials == trials_capacity) {
+        trials_capacity = trials_capacity ? 2 * trials_capacity : 4096;
+        trials = realloc(trials, trials_capacity * sizeof *trials);
+        if (!trials)
+            abort();
+    }
+    trials[report.trials++] = (struct trial){.what = &fault_cases[index], .fault = fault, .listing = &listings[index]};
+}
+
+static void add_passages(int index, int rank, int point) {
+    const uint64_t count = listings[index].passages[rank][point];
+    const uint64_t passages[PASSAGES] = {1, (count + 1) / 2, count};
+    for (int i = 0; i < PASSAGES; i++) {
+        const uint64_t passage = options.passage ? options.passage : passages[i];
+        if (i > 0 && (options.passage || passage == passages[i - 1]))
+            continue;
+        for (int action = 0; action < ACTIONS; action++)
+            if (options.action < 0 || options.action == action)
+                add_trial(index, (struct fault){true, rank, point, passage, (enum action)action});
+    }
+}
+
+static bool is_wanted(const char *wanted, const char *name) {
+    return !wanted || strcmp(wanted, name) == 0;
+}
+
+static void list_case(int index) {
+    const struct fault_case *what = &fault_cases[index];
+    for (int rank = 0; rank < what->ranks; rank++) {
+        run_listing(what, rank, &listings[index]);
+        for (int point = 0; point < board_points(); point++) {
+            const uint64_t passages = listings[index].passages[rank][point];
+            if (passages == 0)
+                continue;
+            report.passages += passages;
+            if (options.list)
+                printf("%-18s rank %d  %-24s %6" PRIu64 "\n", what->name, rank, board_point_name(point), passages);
+            if ((options.rank < 0 || options.rank == rank) && is_wanted(options.point_name, board_point_name(point)))
+                add_passages(index, rank, point);
+        }
+    }
+}
+
+/* Every point of the library must be passed in some case. */
+static void expect_all_points(void) {
+    for (int point = 0; point < board_points(); point++) {
+        bool is_passed = false;
+        for (int index = 0; index < fault_cases_count; index++)
+            for (int rank = 0; rank < fault_cases[index].ranks; rank++)
+                is_passed |= listings[index].passages[rank][point] > 0;
+        if (is_passed)
+            continue;
+        printf("FAILED: no case passes %s\n", board_point_name(point));
+        report.failures++;
+    }
+}
+
+/* One trial. */
+
+static void tell_failure(const struct trial *trial, const char *what) {
+    const struct fault *fault = &trial->fault;
+    if (report.failures++ >= REPORTS_MAX)
+        return;
+    printf("FAILED: case %s, rank %d, %s at passage %" PRIu64 " of %s: %s\n"
+           "    repeat: fault_sweep --case %s --rank %d --action %s --point %s --passage %" PRIu64 "\n",
+           trial->what->name, fault->rank, board_action_name(fault->action), fault->passage,
+           board_point_name(fault->point), what, trial->what->name, fault->rank, board_action_name(fault->action),
+           board_point_name(fault->point), fault->passage);
+    fflush(stdout);
+}
+
+/* Whether the case makes sure that its victims come to that point: waits get long, and sleepers are there to be woken,
+ * by design in few cases, but by chance in any. */
+static bool is_assured(const struct trial *trial) {
+    const char *name = board_point_name(trial->fault.point);
+    const enum twist twist = trial->what->twist;
+    if (strncmp(name, "wait.", 5) == 0 || strncmp(name, "liveness.", 9) == 0)
+        return twist == TWIST_LATE;
+    return strncmp(name, "bell.", 5) != 0 || twist == TWIST_RINGS;
+}
+
+/* Makes the trial, until the victim comes to its point. */
+static void try_until_reached(struct trial *trial, struct run *run) {
+    int tries_left = is_assured(trial) ? FIRST_PASSAGE_TRIES : 1;
+    bool is_reached;
+    do {
+        tries_left -= trial->fault.passage == 1;
+        report.runs++;
+        is_reached = run_trial(trial, run);
+        report.fewer += !is_reached;
+        if (!is_reached && trial->fault.passage > 1)
+            trial->fault.passage /= 2;
+        else if (!is_reached && tries_left == 0 && is_assured(trial))
+            verdict_complain(run, "it never came there");
+        else if (!is_reached && tries_left == 0)
+            report.missed++;
+    } while (!is_reached && tries_left > 0);
+}
+
+static void try_one(struct trial trial) {
+    static struct run run;
+    try_until_reached(&trial, &run);
+    /* A machine that lets ranks wait makes them late, and deadlines pass for others than the victim. */
+    for (int again = 0; run.complaint[0] && run.held_ns > HELD_NS && again < REPEATS_MAX; again++) {
+        report.repeated++;
+        try_until_reached(&trial, &run);
+    }
+    if (run.complaint[0])
+        tell_failure(&trial, run.complaint);
+    if (run.noticed_ns >= 0)
+        times_add(&report.noticed[trial.fault.action], run.noticed_ns);
+    if (run.past_ns >= 0)
+        times_add(&report.past, run.past_ns);
+}
+
+/* The sample. */
+
+static const struct trial *draw(uint64_t *random, int point, int action) {
+    for (;;) {
+        const struct trial *trial = &trials[random_next(random) % report.trials];
+        const bool is_fit = point < 0 || (trial->fault.point == point && is_assured(trial));
+        if (is_fit && (int)trial->fault.action == action)
+            return trial;
+    }
+}
+
+static int draw_action(uint64_t *random) {
+    int left = (int)(random_next(random) % 100), action = 0;
+    while (left >= shares[action])
+        left -= shares[action++];
+    return action;
+}
+
+static void try_sample(void) {
+    uint64_t random = options.seed;
+    size_t done = 0;
+    for (int point = 0; point < board_points(); point++, done++)
+        try_one(*draw(&random, point, ACTION_KILL));
+    for (; done < options.runs; done++)
+        try_one(*draw(&random, -1, draw_action(&random)));
+}
+
+static void try_all(void) {
+    const bool shows = isatty(STDOUT_FILENO) != 0;
+    for (size_t i = 0; i < report.trials; i++) {
+        try_one(trials[i]);
+        if (shows || (i + 1) % 1000 == 0) {
+            printf("%s%zu of %zu, %zu failed%s", shows ? "\r" : "", i + 1, report.trials, report.failures,
+                   shows ? "" : "\n");
+            fflush(stdout);
+        }
+    }
+    if (shows)
+        printf("\n");
+}
+
+/* The report. */
+
+static void print_report(double seconds) {
+    static const char *const kinds[ACTIONS] = {"killed", "stopped after leaving", "exited with 0", "exited with 3"};
+    struct times *killed = &report.noticed[ACTION_KILL];
+    printf("%d points, %" PRIu64 " passages, %zu trials to choose from, %zu runs\n", board_points(), report.passages,
+           report.trials, report.runs);
+    printf("%zu runs with fewer passages than listed, for which %zu trials of waits came to nothing\n", report.fewer,
+           report.missed);
+    if (report.repeated)
+        printf("%zu trials made again, since ranks had to wait for a processor for over 50 ms\n", report.repeated);
+    printf("from the fault to the last survivor's error:\n");
+    for (int action = 0; action < ACTIONS; action++)
+        times_print(&report.noticed[action], kinds[action]);
+    printf("from the deadline to the last survivor's error:\n");
+    times_print(&report.past, "stopped, or unknown");
+    if (killed->count >= 100 && times_percentile(killed, 99) > INT64_C(100000000)) {
+        printf("FAILED: the 99th percentile of deaths by SIGKILL is over 100 ms\n");
+        report.failures++;
+    }
+    printf("%s, %zu failures, seed %" PRIu64 ", %.1f s\n", report.failures ? "FAILED" : "passed", report.failures,
+           options.seed, seconds);
+}
+
+/* Arguments. */
+
+static void print_usage(FILE *to) {
+    fprintf(to, "usage: fault_sweep [--all] [--seed N] [--runs N] [--case NAME] [--point NAME] [--rank N]\n"
+                "                   [--action NAME] [--passage N] [--list] [--control]\n\n"
+                "Makes ranks die, or stop, at the points of the protocol, and looks what becomes of the others.\n\n"
+                "  --all          every trial, about half an hour; also if any of the five below is given\n"
+                "  --case NAME    only this case\n"
+                "  --point NAME   only at this point\n"
+                "  --rank N       only this rank\n"
+                "  --action NAME  only this end: kill, stop, exit, exit3\n"
+                "  --passage N    only when the rank comes there for the Nth time\n"
+                "  --seed N       of the sample; without it, by the clock\n"
+                "  --runs N       trials of the sample, 240 without it, and one a point at least\n"
+                "  --list         print the points that each rank passes in each case, and how often\n"
+                "  --control      instead, show that each of some defects is noticed\n"
+                "  --help         print this\n\n"
+                "Exit status: 0 passed, 1 failed, 2 wrong arguments.\n\n"
+                "example: fault_sweep --case mesh-3-many --point mesh.given_back --action kill\n");
+}
+
+static _Noreturn void refuse(const char *option, const char *value) {
+    fprintf(stderr, "fault_sweep: --%s %s: not understood; see --help\n", option, value);
+    exit(2);
+}
+
+static uint64_t parse_number(const char *option) {
+    char *end;
+    errno = 0;
+    const uint64_t value = strtoull(optarg, &end, 0);
+    if (errno || end == optarg || *end || *optarg == '-')
+        refuse(option, optarg);
+    return value;
+}
+
+static int parse_action(void) {
+    for (int action = 0; action < ACTIONS; action++)
+        if (strcmp(optarg, board_action_name((enum action)action)) == 0)
+            return action;
+    refuse("action", optarg);
+}
+
+static void parse_narrowing(int option) {
+    options.all = true;
+    if (option == 'c')
+        options.case_name = optarg;
+    else if (option == 'p' && board_point(optarg) < 0)
+        refuse("point", optarg);
+    else if (option == 'p')
+        options.point_name = optarg;
+    else if (option == 'r')
+        options.rank = (int)parse_number("rank");
+    else if (option == 'x')
+        options.action = parse_action();
+    else
+        options.passage = parse_number("passage");
+}
+
+/* True if the control was asked for. */
+static bool parse(int argc, char **argv) {
+    static const struct option longs[] = {
+        {"all", no_argument, NULL, 'a'},          {"seed", required_argument, NULL, 's'},
+        {"runs", required_argument, NULL, 'n'},   {"case", required_argument, NULL, 'c'},
+        {"point", required_argument, NULL, 'p'},  {"rank", required_argument, NULL, 'r'},
+        {"action", required_argument, NULL, 'x'}, {"passage", required_argument, NULL, 'k'},
+        {"list", no_argument, NULL, 'l'},         {"control", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    bool control = false;
+    options.seed = (uint64_t)now_ns() % 1000000007;
+    for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
+        if (option == 'h' || option == '?') {
+            print_usage(option == 'h' ? stdout : stderr);
+            exit(option == 'h' ? 0 : 2);
+        }
+        if (option == 'a')
+            options.all = true;
+        else if (option == 's')
+            options.seed = parse_number("seed");
+        else if (option == 'n')
+            options.runs = parse_number("runs");
+        else if (option == 'l')
+            options.list = true;
+        else if (option == 'o')
+            control = true;
+        else
+            parse_narrowing(option);
+    }
+    if (optind < argc)
+        refuse("", argv[optind]);
+    return control;
+}
+
+int main(int argc, char **argv) {
+    board_create();
+    setenv("KOLO_TUNE_FILE", "none", 1);
+    unsetenv("KOLO_LOG");
+    if (parse(argc, argv))
+        return control_run();
+    const int64_t begin_ns = now_ns();
+    printf("seed %" PRIu64 "\n", options.seed);
+    for (int index = 0; index < fault_cases_count; index++)
+        if (is_wanted(options.case_name, fault_cases[index].name))
+            list_case(index);
+    if (options.list)
+        return 0;
+    if (report.trials == 0) {
+        fprintf(stderr, "fault_sweep: no such trial: see --list\n");
+        return 2;
+    }
+    if (!options.case_name)
+        expect_all_points();
+    if (options.all)
+        try_all();
+    else if (report.failures == 0)
+        try_sample();
+    print_report((double)(now_ns() - begin_ns) * 1e-9);
+    return report.failures ? 1 : 0;
+}

@@ -1,0 +1,109 @@
+#include "fault_team.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_NS = 300000 };
+
+void team_start(struct team *team, int ranks, void (*run)(const void *context, int rank), const void *context) {
+    const pid_t parent = getpid();
+    *team = (struct team){.ranks = ranks};
+    fflush(NULL);
+    for (int rank = 0; rank < ranks; rank++) {
+        team->pids[rank] = fork();
+        if (team->pids[rank] < 0) {
+            perror("fork");
+            exit(1);
+        }
+        if (team->pids[rank] > 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        run(context, rank);
+        _exit(0);
+    }
+}
+
+/* What has ended still tells how long it had to wait for a processor, until it is reaped. */
+static void reap(struct team *team, int rank, int options) {
+    siginfo_t info = {.si_pid = 0};
+    if (team->ended[rank] || waitid(P_PID, (id_t)team->pids[rank], &info, WEXITED | WNOWAIT | options) < 0 ||
+        info.si_pid == 0)
+        return;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)team->pids[rank]);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    team->waited_ns[rank] = team_held_ns(fd);
+    if (fd >= 0)
+        close(fd);
+    team->ended[rank] = waitpid(team->pids[rank], &team->wait_status[rank], 0) == team->pids[rank];
+}
+
+bool team_await(struct team *team, int except, int64_t limit_ns) {
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    const int64_t begin_ns = now_ns();
+    for (int64_t looked_ns = begin_ns; looked_ns - begin_ns <= limit_ns;) {
+        int left = 0;
+        for (int rank = 0; rank < team->ranks; rank++) {
+            reap(team, rank, WNOHANG);
+            left += rank != except && !team->ended[rank];
+        }
+        if (left == 0)
+            return true;
+        nanosleep(&look, NULL);
+        const int64_t woken_ns = now_ns(), late_ns = woken_ns - looked_ns - LOOK_NS;
+        if (late_ns > team->held_ns)
+            team->held_ns = late_ns;
+        looked_ns = woken_ns;
+    }
+    return false;
+}
+
+void team_kill(struct team *team) {
+    for (int rank = 0; rank < team->ranks; rank++) {
+        if (team->ended[rank])
+            continue;
+        kill(team->pids[rank], SIGKILL);
+        reap(team, rank, 0);
+    }
+}
+
+bool team_is_left(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+int team_held_open(void) {
+    return open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+}
+
+int64_t team_held_ns(int fd) {
+    char text[128] = "";
+    if (fd < 0 || pread(fd, text, sizeof text - 1, 0) <= 0)
+        return 0;
+    const char *second = strchr(text, ' '); /* of three numbers */
+    return second ? strtoll(second, NULL, 10) : 0;
+}
+
+uint64_t random_next(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -1,0 +1,42 @@
+/* Ranks as forked processes, which die with their parent. */
+#ifndef KOLO_TESTS_FAULT_TEAM_H
+#define KOLO_TESTS_FAULT_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { TEAM_RANKS_MAX = 8 };
+
+struct team {
+    int ranks;
+    pid_t pids[TEAM_RANKS_MAX];
+    bool ended[TEAM_RANKS_MAX];
+    int wait_status[TEAM_RANKS_MAX];   /* of those that have ended, as the next */
+    int64_t waited_ns[TEAM_RANKS_MAX]; /* see team_held_ns */
+    int64_t held_ns;                   /* by how much a short sleep of the parent took too long, at worst */
+};
+
+/* Starts the processes, each of which runs `run` and exits with 0. */
+void team_start(struct team *team, int ranks, void (*run)(const void *context, int rank), const void *context);
+
+/* Reaps until all but `except` (-1: all) have ended; false if that takes longer than `limit_ns`. */
+bool team_await(struct team *team, int except, int64_t limit_ns);
+
+/* Kills and reaps whoever has not ended. */
+void team_kill(struct team *team);
+
+/* Whether this process has children. */
+bool team_is_left(void);
+
+/* How long this process could have run while another had the processor, since it began: 0 where the kernel does not
+ * tell. The descriptor, -1 there, is for the other's argument. */
+int team_held_open(void);
+int64_t team_held_ns(int fd);
+
+/* splitmix64: the same sequence from the same state everywhere. */
+uint64_t random_next(uint64_t *state);
+
+int64_t now_ns(void);
+
+#endif
