@@ -41,6 +41,7 @@ struct fault_case {
     size_t count;            /* of int32 */
     const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */
     bool by_descriptor;
+    bool sleeps; /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
 };
 
 extern const struct fault_case fault_cases[];

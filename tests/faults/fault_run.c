@@ -58,6 +58,10 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
         setenv("KOLO_TREE_LEVELS", what->tree_levels, 1);
     else
         unsetenv("KOLO_TREE_LEVELS");
+    if (what->sleeps)
+        setenv("KOLO_WAIT", "sleep", 1);
+    else
+        unsetenv("KOLO_WAIT");
     if (what->twist == TWIST_REPLACES)
         leave_name(&run->mode);
     board_clear();

@@ -140,8 +140,12 @@ static void tell_failure(const struct trial *trial, const char *what) {
 static bool is_assured(const struct trial *trial) {
     const char *name = board_point_name(trial->fault.point);
     const enum twist twist = trial->what->twist;
-    if (strncmp(name, "wait.", 5) == 0 || strncmp(name, "liveness.", 9) == 0)
+    if (strcmp(name, "wait.spinning") == 0)
         return twist == TWIST_LATE;
+    if (strcmp(name, "wait.yielding") == 0)
+        return twist == TWIST_LATE && !trial->what->sleeps;
+    if (strncmp(name, "wait.", 5) == 0 || strncmp(name, "liveness.", 9) == 0)
+        return twist == TWIST_LATE && trial->what->sleeps;
     return strncmp(name, "bell.", 5) != 0 || twist == TWIST_RINGS;
 }
 
