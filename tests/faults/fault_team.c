@@ -34,18 +34,23 @@ void team_start(struct team *team, int ranks, void (*run)(const void *context, i
     }
 }
 
+int64_t team_waited_ns(const struct team *team, int rank) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)team->pids[rank]);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int64_t ns = team_held_ns(fd);
+    if (fd >= 0)
+        close(fd);
+    return ns;
+}
+
 /* What has ended still tells how long it had to wait for a processor, until it is reaped. */
 static void reap(struct team *team, int rank, int options) {
     siginfo_t info = {.si_pid = 0};
     if (team->ended[rank] || waitid(P_PID, (id_t)team->pids[rank], &info, WEXITED | WNOWAIT | options) < 0 ||
         info.si_pid == 0)
         return;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)team->pids[rank]);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    team->waited_ns[rank] = team_held_ns(fd);
-    if (fd >= 0)
-        close(fd);
+    team->waited_ns[rank] = team_waited_ns(team, rank);
     team->ended[rank] = waitpid(team->pids[rank], &team->wait_status[rank], 0) == team->pids[rank];
 }
 

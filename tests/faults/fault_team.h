@@ -34,6 +34,9 @@ bool team_is_left(void);
 int team_held_open(void);
 int64_t team_held_ns(int fd);
 
+/* The same of another rank that has not been reaped. */
+int64_t team_waited_ns(const struct team *team, int rank);
+
 /* splitmix64: the same sequence from the same state everywhere. */
 uint64_t random_next(uint64_t *state);
 

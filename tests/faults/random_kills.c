@@ -64,6 +64,7 @@ static struct {
 } options = {.jobs = JOBS_DEFAULT};
 
 static int failures, kills, replaced;
+static int64_t waited_ns[TEAM_RANKS_MAX]; /* of a victim when it was killed: see team_waited_ns */
 static struct times noticed;
 
 static uint64_t random_below(uint64_t *state, uint64_t limit) {
@@ -152,6 +153,7 @@ static int64_t kill_some(const struct job *job, const struct team *team, uint64_
     pause_us(random_below(random, job->early ? EARLY_US_MAX : LATE_US_MAX));
     const int64_t first_ns = now_ns();
     for (uint64_t i = 0, rank = random_below(random, (uint64_t)job->ranks); i < victims; i++) {
+        waited_ns[rank] = team_waited_ns(team, (int)rank);
         kill(team->pids[rank], SIGKILL);
         pause_us(random_below(random, BETWEEN_US_MAX));
         rank = (rank + 1) % (uint64_t)job->ranks;
@@ -209,6 +211,8 @@ static void check_time(const struct job *job, const struct team *team, int64_t f
     int64_t longest_ns = -1, held_ns = team->held_ns;
     for (int rank = 0; rank < job->ranks; rank++) {
         const struct record *record = &shared->records[rank];
+        if (was_killed(team, rank))
+            held_ns += team->waited_ns[rank] - waited_ns[rank]; /* before it was dead */
         if (was_killed(team, rank) || !record->created)
             continue;
         const int64_t begin_ns = record->call_begin_ns > first_ns ? record->call_begin_ns : first_ns;
