@@ -34,6 +34,7 @@ struct run {
     struct team team;
     bool hung;
     int64_t held_ns; /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
+    bool is_late;    /* an error came too late, and that is all of the complaint */
     char complaint[COMPLAINT_BYTES]; /* "": all was as it should be */
     int64_t noticed_ns; /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
     int64_t past_ns;    /* from the deadline to the last error; -1: nobody waited for it */

@@ -30,6 +30,7 @@ enum { MS = 1000000 };
 void verdict_complain(struct run *run, const char *format, ...) {
     const size_t used = strlen(run->complaint);
     va_list list;
+    run->is_late = false;
     va_start(list, format);
     if (used + 2 < sizeof run->complaint) {
         snprintf(run->complaint + used, sizeof run->complaint - used, "%s", used ? "; " : "");
@@ -346,6 +347,8 @@ void verdict_find(struct run *run) {
     else
         check_calls(run);
     const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
+    const bool is_right = !run->complaint[0];
     check_noticed(run, held_ns);
     check_deadline(run, held_ns);
+    run->is_late = is_right && run->complaint[0];
 }
