@@ -178,9 +178,12 @@ static void try_one(struct trial trial) {
     static struct run run;
     try_until_reached(&trial, &run);
     note_times(&run);
-    /* A machine that lets ranks wait makes them late, and deadlines pass for others than the victim. What is late each
-     * time is late by itself; what is late once counts in the percentiles. */
-    for (int again = 0; run.complaint[0] && (run.is_late || run.held_ns > HELD_NS) && again < REPEATS_MAX; again++) {
+    /* A machine that lets ranks wait makes them late, and deadlines pass for others than the victim; so does a kernel
+     * that takes its time over the system calls of a creation, whose deadline is short here. What fails each time fails
+     * by itself; what is late once counts in the percentiles. */
+    for (int again = 0; run.complaint[0] && again < REPEATS_MAX; again++) {
+        if (!run.is_late && run.held_ns <= HELD_NS && trial.what->phase != PHASE_CREATE)
+            break;
         report.repeated++;
         try_until_reached(&trial, &run);
         note_times(&run);
@@ -240,7 +243,7 @@ static void print_report(double seconds) {
     printf("%zu runs with fewer passages than listed, for which %zu trials of waits came to nothing\n", report.fewer,
            report.missed);
     if (report.repeated)
-        printf("%zu trials made again, since ranks had to wait for a processor, or were late\n", report.repeated);
+        printf("%zu trials made again, since ranks were held up or late\n", report.repeated);
     printf("from the fault to the last survivor's error:\n");
     for (int action = 0; action < ACTIONS; action++)
         times_print(&report.noticed[action], kinds[action]);
