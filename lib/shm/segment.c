@@ -19,7 +19,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { INTERRUPTIONS_MAX = 1000 };
+enum { INTERRUPTIONS_MAX = 1000, CHECKED_BYTES_MIN = 1 << 20 };
 
 /* Limits that the kernel would enforce with a signal (SIGXFSZ, or a SIGKILL for want of memory) instead of an error. */
 static int check_limits(uint64_t end, size_t bytes) {
@@ -30,7 +30,8 @@ static int check_limits(uint64_t end, size_t bytes) {
             "shared memory: a file of %llu bytes needed, and this process may write %llu: raise that limit "
             "(ulimit -f), or set KOLO_SLOT_BYTES lower",
             (unsigned long long)end, (unsigned long long)file.rlim_cur);
-    const uint64_t available_bytes = kolo_memory_available();
+    /* What little a full group needs for the job file it gets back from its caches. */
+    const uint64_t available_bytes = bytes < CHECKED_BYTES_MIN ? UINT64_MAX : kolo_memory_available();
     if (bytes > available_bytes)
         return kolo_fail(
             KOLO_ERR_NO_SPACE,

@@ -169,6 +169,8 @@ static void attend(const struct team *team, const pid_t *pids) {
 static void run_endings(int ranks) {
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         for (int reaped = 0; reaped < 2; reaped++) {
+            if (reaped && endings[i].status == KOLO_ERR_TIMEOUT)
+                continue;
             /* The harness waits for the ranks in order: for rank 0 as soon as attend has returned. */
             const struct setup setup = {&endings[i], reaped ? 0 : ranks - 1, reaped};
             harness_run(&(struct team){.ranks = ranks,
@@ -246,7 +248,7 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "Lets ranks end, stop and stall in every way, and reads what the others say of it.");
     tells_after_wait = kernel_tells_after_wait();
     for (int ranks = 2; ranks <= 3; ranks++)
-        if (wants_ranks(ranks))
+        if (wants_ranks(ranks) && !(arguments.quick && ranks == 2))
             run_endings(ranks);
     harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_warned});
     harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_warned, .argument = "silent"});
