@@ -50,6 +50,7 @@
 
 #define PAUSE_NS_FIRST 20000
 #define PAUSE_NS_MAX   1000000
+#define DYING_NS_MAX   (5000 * KOLO_NS_PER_MS)
 
 enum outcome { COMMITTED = 1, ABORTED, FAILED };
 
@@ -309,6 +310,21 @@ static int map_offered(struct shrink *s) {
     return 0;
 }
 
+/* Opens the leader's descriptor `theirs`: a descriptor, or -errno. A process that dies closes its files a moment before
+ * others can see that it is dead: where there is nothing to open, it is given time to be found so. */
+static int open_offered(struct shrink *s, int theirs, bool same_process) {
+    const kolo_comm *comm = s->comm;
+    int fd = same_process ? fcntl(theirs, F_DUPFD_CLOEXEC, 3) : -1;
+    if (same_process)
+        return fd < 0 ? -errno : fd;
+    begin_wait(s);
+    s->deadline_ns = kolo_clock_ns() + DYING_NS_MAX;
+    while ((fd = kolo_segment_open(comm->segment.members[s->leader].pid, theirs)) < 0 && fd != -EMFILE &&
+           fd != -ENFILE && fd != -ENOMEM && !is_settled(s) && !is_gone(comm, s->leader) && wait_briefly(s))
+        ;
+    return fd;
+}
+
 /* The others' part. Returns 0, too, where there is an outcome instead of an offer. */
 static int accept_offer(struct shrink *s) {
     const kolo_comm *comm = s->comm;
@@ -325,9 +341,7 @@ static int accept_offer(struct shrink *s) {
     const int theirs = (int)kolo_load_relaxed(&proposal->fd);
     const bool same_process = shares_process(comm, comm->rank, s->leader);
     s->mapping = same_process ? kolo_load_relaxed(&proposal->mapping) : 0;
-    int fd = same_process ? fcntl(theirs, F_DUPFD_CLOEXEC, 3)
-                          : kolo_segment_open(comm->segment.members[s->leader].pid, theirs);
-    const int error = same_process ? errno : -fd;
+    const int fd = open_offered(s, theirs, same_process);
     s->made->segment.fd = fd < 0 ? -1 : fd;
     look(s);
     if (is_gone(comm, s->leader))
@@ -336,7 +350,7 @@ static int accept_offer(struct shrink *s) {
         return 0;
     if (fd < 0)
         return kolo_fail_system(
-            error, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory as /proc/%" PRIu32 "/fd/%d",
+            -fd, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory as /proc/%" PRIu32 "/fd/%d",
             comm->rank, s->leader, comm->segment.members[s->leader].pid, theirs);
     return map_offered(s);
 }
