@@ -33,8 +33,9 @@ struct run {
     int first_victim; /* of TWIST_SECOND and TWIST_SECOND_EARLY; -1: none */
     struct team team;
     bool hung;
-    int64_t held_ns; /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
-    bool is_late;    /* an error came too late, and that is all of the complaint */
+    int64_t held_ns;    /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
+    int64_t machine_ns; /* how much of noticed_ns was the machine's at most: see fault_verdict.c */
+    bool is_late;       /* an error came too late, and that is all of the complaint */
     char complaint[COMPLAINT_BYTES]; /* "": all was as it should be */
     int64_t noticed_ns; /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
     int64_t past_ns;    /* from the deadline to the last error; -1: nobody waited for it */

@@ -235,6 +235,7 @@ static void check_noticed(struct run *run, int64_t held_ns) {
         if (ns > run->noticed_ns)
             run->noticed_ns = ns;
     }
+    run->machine_ns = held_ns;
     if (run->noticed_ns > VERDICT_NOTICED_NS + held_ns)
         verdict_complain(run, "noticed after %.1f ms, of which the machine took %.1f", (double)run->noticed_ns / MS,
                          (double)held_ns / MS);
