@@ -242,7 +242,8 @@ static uint64_t abort_without(const struct shrink *s, uint32_t rank) {
 
 static bool shares_process(const kolo_comm *comm, uint32_t rank, uint32_t other) {
     const struct kolo_shared_member *members = comm->segment.members;
-    return members[rank].pid == members[other].pid && members[rank].start == members[other].start;
+    return members[rank].pid == members[other].pid && members[rank].start == members[other].start &&
+           members[rank].pid_namespace == members[other].pid_namespace;
 }
 
 /* Writes the new segment's members; returns how many are of the leader's process. */
@@ -256,6 +257,7 @@ static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *
         struct kolo_shared_member *after = &members[next++];
         after->pid = before->pid;
         after->start = before->start;
+        after->pid_namespace = before->pid_namespace;
         after->membarrier = before->membarrier;
         after->cpus = before->cpus;
         kolo_store_relaxed(&after->state, KOLO_MEMBER_PRESENT);
