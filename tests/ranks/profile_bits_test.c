@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -51,7 +52,8 @@ static void write_profile(char text[TEXT_BYTES], int ranks, uint64_t seed) {
 /* Points KOLO_TUNE_FILE to a file without a name that holds `text`. Returns its descriptor. */
 static int offer_profile(const char *text) {
     const int fd = memfd_create("profile", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+    /* A memfd is anybody's to write, and such profiles do not count. */
+    if (fd < 0 || fchmod(fd, 0600) < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
         abort();
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
