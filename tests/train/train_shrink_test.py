@@ -13,7 +13,7 @@ import unittest
 import training
 
 SEED = int(os.environ.get("SEED", time.time_ns() % 1000003))
-OPTIONS = ("--epochs", 40, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
+OPTIONS = ("--epochs", 100, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
 
 
 class Shrink(training.TrainingTest):
@@ -66,7 +66,7 @@ class Shrink(training.TrainingTest):
             with self.subTest(ranks=ranks, victims=victims, seed=SEED):
                 job, pids = self.start(ranks, *OPTIONS, "--no-compare")
                 for victim in victims:
-                    time.sleep(stream.uniform(0, 0.15))
+                    time.sleep(stream.uniform(0, 0.1))
                     os.kill(pids[victim], signal.SIGKILL)
                 self.assert_learned(self.finish(job, ranks, len(victims)), undisturbed)
 

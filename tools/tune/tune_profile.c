@@ -221,7 +221,8 @@ int tune_profile_try(const kolo_machine *machine, const tune_space *space, int c
     if (candidate == TUNE_DEFAULT)
         return setenv("KOLO_TUNE_FILE", "none", 1);
     const int fd = memfd_create("kolo-tune", MFD_CLOEXEC);
-    trial = fd < 0 ? NULL : fdopen(fd, "w");
+    /* A memfd is anybody's to write, and such profiles do not count. */
+    trial = fd < 0 || fchmod(fd, 0600) < 0 ? NULL : fdopen(fd, "w");
     if (!trial)
         return complain("cannot create", "a trial profile");
     write_trial(trial, machine, space, candidate);
