@@ -22,16 +22,15 @@ static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size
 
 /* Rank 0 makes the file, and every rank gets a descriptor of it, or all fail. */
 static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
-    struct kolo_region_name name = {0};
-    uint64_t words[1 + sizeof name / sizeof(uint64_t)] = {0},
-                                     rank0[sizeof words / sizeof *words]; /* a status, a name */
+    struct kolo_memory_file file = {0};
+    uint64_t words[1 + sizeof file / sizeof(uint64_t)] = {0},
+                                     rank0[sizeof words / sizeof *words]; /* a status, a file */
     int rc = 0;
     *fd = -1;
     if (comm->rank == 0) {
-        *fd = rc = kolo_region_create(part_bytes, comm->size);
-        rc = rc < 0 ? rc : kolo_region_tell(rc, &name);
+        *fd = rc = kolo_region_create(part_bytes, comm->size, &file);
         words[0] = rc < 0 ? (uint64_t)-rc : 0;
-        memcpy(&words[1], &name, sizeof name);
+        memcpy(&words[1], &file, sizeof file);
     }
     KOLO_POINT("alloc.created");
     const int exchanged = exchange(comm, words, rank0, sizeof words / sizeof *words);
@@ -41,9 +40,9 @@ static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
         return kolo_fail(-(int)rank0[0], "rank %" PRIu32 ": kolo_alloc failed on rank 0: %s; see that rank's message",
                          comm->rank, kolo_strerror(-(int)rank0[0]));
     KOLO_POINT("alloc.offered");
-    memcpy(&name, &rank0[1], sizeof name);
+    memcpy(&file, &rank0[1], sizeof file);
     if (comm->rank != 0)
-        *fd = kolo_region_open(&name);
+        *fd = kolo_region_open(&file);
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
 #include "shm/guard.h"
+#include "shm/memory_file.h"
 #include "sync/point.h"
 
 /* Rank 0's part: the segment. */
@@ -33,10 +34,9 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
         return rc;
     close(segment->fd);
     segment->offset = 0;
-    segment->fd = memfd_create("kolo", MFD_CLOEXEC);
+    segment->fd = kolo_memory_file_create("kolo", 0);
     if (segment->fd < 0)
         return rc; /* the message of the attempt that failed first */
-    fchmod(segment->fd, 0600);
     kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
              bytes);
     return kolo_segment_allocate(segment->fd, 0, bytes);
@@ -71,17 +71,18 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     KOLO_POINT("create.mapped");
     kolo_comm_found(comm, mapping, 1);
 
-    struct stat found;
-    if (fstat(segment->fd, &found) < 0)
-        return kolo_fail_system(errno, "looking at the segment's file");
+    struct kolo_memory_file file;
+    rc = kolo_memory_file_name(segment->fd, &file);
+    if (rc < 0)
+        return kolo_fail_system(-rc, "looking at the segment's file");
     struct kolo_job_header *header = job->header;
     header->segment_offset = segment->offset;
     header->segment_bytes = bytes;
     header->slot_bytes = settings->slot_bytes;
-    header->segment_pid = (uint32_t)getpid();
+    header->segment_pid = (uint32_t)file.pid;
     header->segment_fd = segment->offset ? -1 : segment->fd;
-    header->segment_device = (uint64_t)found.st_dev;
-    header->segment_inode = (uint64_t)found.st_ino;
+    header->segment_device = file.device;
+    header->segment_inode = file.inode;
     header->mapping = (uint64_t)(uintptr_t)mapping;
     kolo_fence_threads();
     KOLO_POINT("create.offering");
@@ -94,29 +95,25 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
 
 /* What rank 0 offers, as it was read once. */
 struct offer {
-    uint64_t offset, bytes, slot_bytes, mapping, device, inode;
-    uint32_t pid;
-    int32_t fd;
+    uint64_t offset, bytes, slot_bytes, mapping;
+    bool is_apart; /* it lies in `file`, not in the job's */
+    struct kolo_memory_file file;
 };
 
-/* Opens what rank 0 offers. Its memfd has to be reached by way of its process, whose number may mean another one here
- * or none: what is found there must be that very file. */
 static int open_segment(struct kolo_segment *segment, const struct kolo_job *job, const struct offer *offer) {
-    struct stat found;
-    if (offer->fd < 0) {
+    if (!offer->is_apart) {
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%" PRId32, offer->pid, offer->fd);
-    segment->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (segment->fd >= 0 && fstat(segment->fd, &found) == 0 && (uint64_t)found.st_dev == offer->device &&
-        (uint64_t)found.st_ino == offer->inode)
-        return 0;
-    return kolo_fail_system(segment->fd < 0 ? errno : ESRCH,
-                            "rank %" PRIu32 ": opening rank 0's memfd as %s (/dev/shm had no room for the segment:"
-                            " enlarge it, or run all ranks in one pid namespace)",
-                            job->rank, path);
+    const int fd = kolo_memory_file_open(&offer->file, O_RDWR);
+    if (fd < 0)
+        return kolo_fail_system(-fd,
+                                "rank %" PRIu32 ": opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
+                                " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid"
+                                " namespace)",
+                                job->rank, offer->file.pid, offer->file.fd);
+    segment->fd = fd;
+    return 0;
 }
 
 static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
@@ -129,14 +126,16 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
     }
     kolo_fence_threads();
     /* Copies first, then checks of the copies. */
+    const int32_t fd = header->segment_fd;
     const struct offer copy = {.offset = header->segment_offset,
                                .bytes = header->segment_bytes,
                                .slot_bytes = header->slot_bytes,
                                .mapping = header->mapping,
-                               .device = header->segment_device,
-                               .inode = header->segment_inode,
-                               .pid = header->segment_pid,
-                               .fd = header->segment_fd};
+                               .is_apart = fd >= 0,
+                               .file = {.pid = header->segment_pid,
+                                        .fd = (uint64_t)fd,
+                                        .device = header->segment_device,
+                                        .inode = header->segment_inode}};
     const uint64_t offset = copy.offset, bytes = copy.bytes, slot_bytes = copy.slot_bytes;
     struct kolo_segment *segment = &comm->segment;
     KOLO_POINT("create.accepting");
@@ -155,7 +154,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
     segment->offset = offset;
     /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. */
     const uint64_t own_namespace = comm->liveness.own_namespace;
-    const bool same_process = copy.pid == (uint32_t)getpid() && own_namespace != 0 &&
+    const bool same_process = copy.file.pid == (uint64_t)getpid() && own_namespace != 0 &&
                               own_namespace == job->members[0].pid_namespace &&
                               kolo_process_own_start() == job->members[0].start;
     void *mapping = (void *)(uintptr_t)copy.mapping;

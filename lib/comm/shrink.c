@@ -32,21 +32,21 @@
  * with the last descriptor, however its holders ended, while a piece that a dead rank should have given back would stay
  * for as long as the job. Before the commit only the leader writes into it, and only into what it has just made. Ranks
  * that are threads of its process take its mapping after the commit, never before, so that it can unmap it when there
- * is none; the mapping is counted for them from the start (header.occupancy). The number of a descriptor means what the
- * leader says until it closes it, which it does not before there is an outcome: who has opened it looks once more for
- * one, and whether the leader lives. */
+ * is none; the mapping is counted for them from the start (header.occupancy). The leader's descriptor is that of the
+ * file until it closes it, which it does not before there is an outcome: who has opened it, or failed to, looks once
+ * more for one, and whether the leader lives. */
 #include "comm/shrink.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "shm/memory_file.h"
 
 #define PAUSE_NS_FIRST 20000
 #define PAUSE_NS_MAX   1000000
@@ -271,11 +271,14 @@ static int offer(struct shrink *s) {
     kolo_comm *made = s->made;
     struct kolo_segment *segment = &made->segment;
     const struct kolo_layout layout = kolo_layout_compute(made->size, made->origin.slot_bytes);
-    segment->fd = memfd_create("kolo", MFD_CLOEXEC);
-    if (segment->fd < 0)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->rank);
+    struct kolo_memory_file file;
+    const int fd = kolo_memory_file_create("kolo", 0);
+    segment->fd = fd < 0 ? -1 : fd;
+    int rc = fd < 0 ? fd : kolo_memory_file_name(fd, &file);
+    if (rc < 0)
+        return kolo_fail_system(-rc, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->rank);
     void *mapping;
-    int rc = kolo_segment_allocate(segment->fd, 0, layout.bytes);
+    rc = kolo_segment_allocate(segment->fd, 0, layout.bytes);
     if (rc == 0)
         rc = kolo_segment_map(segment->fd, 0, layout.bytes, &mapping);
     if (rc < 0)
@@ -283,7 +286,9 @@ static int offer(struct shrink *s) {
     kolo_comm_found(made, mapping, fill_members(s, (void *)((uint8_t *)mapping + layout.members)));
     s->decide(made, &made->origin);
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
-    kolo_store_relaxed(&proposal->fd, (uint64_t)segment->fd);
+    kolo_store_relaxed(&proposal->fd, file.fd);
+    kolo_store_relaxed(&proposal->device, file.device);
+    kolo_store_relaxed(&proposal->inode, file.inode);
     kolo_store_relaxed(&proposal->mapping, (uint64_t)(uintptr_t)mapping);
     kolo_store_release(&proposal->offered, s->generation); /* pairs with accept_offer */
     return 0;
@@ -312,17 +317,16 @@ static int map_offered(struct shrink *s) {
     return 0;
 }
 
-/* Opens the leader's descriptor `theirs`: a descriptor, or -errno. A process that dies closes its files a moment before
- * others can see that it is dead: where there is nothing to open, it is given time to be found so. */
-static int open_offered(struct shrink *s, int theirs, bool same_process) {
-    const kolo_comm *comm = s->comm;
-    int fd = same_process ? fcntl(theirs, F_DUPFD_CLOEXEC, 3) : -1;
+/* Opens the leader's file: a descriptor, or -errno. A process that dies closes its files a moment before others can see
+ * that it is dead: where there is nothing to open, it is given time to be found so. */
+static int open_offered(struct shrink *s, const struct kolo_memory_file *file, bool same_process) {
+    int fd = same_process ? fcntl((int)file->fd, F_DUPFD_CLOEXEC, 3) : -1;
     if (same_process)
         return fd < 0 ? -errno : fd;
     begin_wait(s);
     s->deadline_ns = kolo_clock_ns() + DYING_NS_MAX;
-    while ((fd = kolo_segment_open(comm->segment.members[s->leader].pid, theirs)) < 0 && fd != -EMFILE &&
-           fd != -ENFILE && fd != -ENOMEM && !is_settled(s) && !is_gone(comm, s->leader) && wait_briefly(s))
+    while ((fd = kolo_memory_file_open(file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
+           !is_settled(s) && !is_gone(s->comm, s->leader) && wait_briefly(s))
         ;
     return fd;
 }
@@ -340,10 +344,13 @@ static int accept_offer(struct shrink *s) {
             return 0;
         }
     }
-    const int theirs = (int)kolo_load_relaxed(&proposal->fd);
+    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].pid,
+                                          .fd = kolo_load_relaxed(&proposal->fd),
+                                          .device = kolo_load_relaxed(&proposal->device),
+                                          .inode = kolo_load_relaxed(&proposal->inode)};
     const bool same_process = shares_process(comm, comm->rank, s->leader);
     s->mapping = same_process ? kolo_load_relaxed(&proposal->mapping) : 0;
-    const int fd = open_offered(s, theirs, same_process);
+    const int fd = open_offered(s, &file, same_process);
     s->made->segment.fd = fd < 0 ? -1 : fd;
     look(s);
     if (is_gone(comm, s->leader))
@@ -351,9 +358,10 @@ static int accept_offer(struct shrink *s) {
     if (is_settled(s))
         return 0;
     if (fd < 0)
-        return kolo_fail_system(
-            -fd, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory as /proc/%" PRIu32 "/fd/%d",
-            comm->rank, s->leader, comm->segment.members[s->leader].pid, theirs);
+        return kolo_fail_system(-fd,
+                                "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32
+                                "'s memory as /proc/%" PRIu64 "/fd/%" PRIu64,
+                                comm->rank, s->leader, file.pid, file.fd);
     return map_offered(s);
 }
 

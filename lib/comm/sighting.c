@@ -15,15 +15,13 @@
 
 #include "base/status.h"
 #include "comm/liveness.h"
+#include "shm/memory_file.h"
 
 enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, SLOT_BYTES_LOG_MAX = 30 };
 
 /* Files that a process has open and that may hold segments. */
 struct open_files {
-    struct {
-        uint64_t device, inode;
-        int fd; /* the process's */
-    } list[FILES_MAX];
+    struct kolo_memory_file list[FILES_MAX];
     size_t count;
 };
 
@@ -106,29 +104,25 @@ static void list_files(uint32_t pid, struct open_files *files) {
             listed |= files->list[i].device == found.st_dev && files->list[i].inode == found.st_ino;
         if (listed)
             continue;
-        files->list[files->count].device = found.st_dev;
-        files->list[files->count].inode = found.st_ino;
-        files->list[files->count++].fd = atoi(entry->d_name);
+        files->list[files->count++] =
+            (struct kolo_memory_file){pid, strtoul(entry->d_name, NULL, 10), found.st_dev, found.st_ino};
     }
     if (directory)
         closedir(directory);
 }
 
-/* Opens descriptor `fd` of a process anew, for reading, if it still is that file; -1 otherwise. */
-static int open_file(uint32_t pid, int fd, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
-    char path[64];
+/* Opens it for reading, if it is this user's; a negative number otherwise. */
+static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) {
     struct stat found;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%d", pid, fd);
-    const int own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (own < 0)
-        return -1;
-    if (fstat(own, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_dev != device ||
-        found.st_ino != inode) {
-        close(own);
+    const int fd = kolo_memory_file_open(file, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid()) {
+        close(fd);
         return -1;
     }
     *file_bytes = (uint64_t)found.st_size;
-    return own;
+    return fd;
 }
 
 /* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
@@ -141,7 +135,7 @@ static int look_at_mapping(struct kolo_sightings *sightings, uint32_t pid, const
     if (at == files->count || is_known(sightings, device, inode, offset))
         return 0;
     struct kolo_sighting seen = {.device = device, .inode = inode};
-    seen.fd = open_file(pid, files->list[at].fd, device, inode, &file_bytes);
+    seen.fd = open_file(&files->list[at], &file_bytes);
     if (seen.fd < 0)
         return 0;
     int rc = look_at_segment(seen.fd, file_bytes, offset, pid, &seen);

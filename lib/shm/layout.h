@@ -27,7 +27,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         3u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         4u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -137,8 +137,10 @@ struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
 
     KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of the segment below; stored last */
-    kolo_atomic_u64 fd;                   /* its descriptor */
-    kolo_atomic_u64 mapping;              /* its address, for ranks that are threads of the same process */
+    kolo_atomic_u64 fd;                   /* its descriptor, and which file that is: see shm/memory_file.h */
+    kolo_atomic_u64 device;
+    kolo_atomic_u64 inode;
+    kolo_atomic_u64 mapping; /* its address, for ranks that are threads of the same process */
 };
 
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_BURIED = 3 };

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -34,14 +32,13 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts) {
 /* A file of huge pages, or -1 if the pool has fewer than `bytes` left. A shared mapping reserves them for the file,
  * which keeps them when the mapping goes: no later access can fail. */
 static int create_huge(size_t bytes) {
-    const int fd = memfd_create("kolo-alloc", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB);
+    const int fd = kolo_memory_file_create("kolo-alloc", MFD_HUGETLB | MFD_HUGE_2MB);
     if (fd < 0)
         return -1;
     void *trial = MAP_FAILED;
     if (ftruncate(fd, (off_t)bytes) == 0)
         trial = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (trial != MAP_FAILED) {
-        fchmod(fd, 0600);
         munmap(trial, bytes);
         return fd;
     }
@@ -49,7 +46,7 @@ static int create_huge(size_t bytes) {
     return -1;
 }
 
-int kolo_region_create(size_t part_bytes, uint32_t parts) {
+static int create(size_t part_bytes, uint32_t parts) {
     const size_t bytes = part_bytes * parts;
     struct rlimit file; /* beyond which sizing it would end the process with SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &file) == 0 && bytes > file.rlim_cur)
@@ -66,10 +63,9 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
                          "kolo_alloc: %zu bytes for each of %" PRIu32 " ranks are %zu in all, and %" PRIu64
                          " are available: free buffers, ask for less, or raise the memory limit",
                          part_bytes, parts, bytes, available_bytes);
-    fd = memfd_create("kolo-alloc", MFD_CLOEXEC);
+    fd = kolo_memory_file_create("kolo-alloc", 0);
     if (fd < 0)
-        return kolo_fail_system(errno, "kolo_alloc: creating a memfd");
-    fchmod(fd, 0600);
+        return kolo_fail_system(-fd, "kolo_alloc: creating a memfd");
     if (ftruncate(fd, (off_t)bytes) < 0) {
         const int rc = kolo_fail_system(errno, "kolo_alloc: sizing a memfd to %zu bytes", bytes);
         close(fd);
@@ -78,29 +74,22 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
     return fd;
 }
 
-int kolo_region_tell(int fd, struct kolo_region_name *name) {
-    struct stat found;
-    if (fstat(fd, &found) < 0)
-        return kolo_fail_system(errno, "kolo_alloc: looking at a memfd");
-    *name = (struct kolo_region_name){(uint64_t)getpid(), (uint64_t)fd, found.st_dev, found.st_ino};
-    return 0;
+int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_file *file) {
+    const int fd = create(part_bytes, parts);
+    const int rc = fd < 0 ? 0 : kolo_memory_file_name(fd, file);
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return kolo_fail_system(-rc, "kolo_alloc: looking at a memfd");
 }
 
-int kolo_region_open(const struct kolo_region_name *name) {
-    char path[64];
-    struct stat found;
-    snprintf(path, sizeof path, "/proc/%" PRIu64 "/fd/%" PRIu64, name->pid, name->fd);
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int error = fd < 0 ? errno : ESRCH;
-    if (fd >= 0 && fstat(fd, &found) == 0 && found.st_dev == name->device && found.st_ino == name->inode)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return kolo_fail_system(
-        error,
-        "kolo_alloc: opening rank 0's memory as %s, which takes /proc and one pid namespace for all "
-        "ranks",
-        path);
+int kolo_region_open(const struct kolo_memory_file *file) {
+    const int fd = kolo_memory_file_open(file, O_RDWR);
+    return fd >= 0 ? fd
+                   : kolo_fail_system(-fd,
+                                      "kolo_alloc: opening rank 0's memory as /proc/%" PRIu64 "/fd/%" PRIu64
+                                      ", which takes /proc and one pid namespace for all ranks",
+                                      file->pid, file->fd);
 }
 
 /* The owner is the first to touch its part, so that the pages come from its own node. */

@@ -6,30 +6,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/memory_file.h"
+
 struct kolo_region {
     uint8_t *base;     /* part r is at base + r * part_bytes; NULL: not mapped */
     size_t part_bytes; /* whole pages; whole huge pages from one huge page on */
     uint32_t parts;
 };
 
-/* Where another process finds the file, and how it knows that it has found that one. */
-struct kolo_region_name {
-    uint64_t pid, fd, device, inode;
-};
-
 /* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 
-/* Returns a descriptor of a new file of `parts` parts, of huge pages where the system has set enough of them aside.
- * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
-int kolo_region_create(size_t part_bytes, uint32_t parts);
+/* Returns a descriptor of a new file of `parts` parts, of huge pages where the system has set enough of them aside, and
+ * fills in what others open it by. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
+int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_file *file);
 
-/* Fills in the name of this process's file behind `fd`. KOLO_ERR_SYSTEM. */
-int kolo_region_tell(int fd, struct kolo_region_name *name);
-
-/* Opens the file of that name, for the caller to close. KOLO_ERR_SYSTEM: it cannot be reached, as from another pid
- * namespace, where the pid is another process's or nobody's. */
-int kolo_region_open(const struct kolo_region_name *name);
+/* Opens rank 0's file, for the caller to close. KOLO_ERR_SYSTEM: it cannot be reached, as from another pid namespace,
+ * where the pid is another process's or nobody's. */
+int kolo_region_open(const struct kolo_memory_file *file);
 
 /* Maps all parts and fills part `own` with zeroed pages near the calling thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM,
  * with nothing left mapped. */

@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/mempolicy.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -58,13 +56,6 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
                      "shared memory: %zu bytes needed, %llu free: enlarge it (docker run --shm-size, mount -o "
                      "remount,size=), or set KOLO_SLOT_BYTES below %llu",
                      bytes, free_bytes, (unsigned long long)bytes);
-}
-
-int kolo_segment_open(uint32_t pid, int fd) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%d", pid, fd);
-    const int own_fd = open(path, O_RDWR | O_CLOEXEC);
-    return own_fd < 0 ? -errno : own_fd;
 }
 
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {

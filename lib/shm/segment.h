@@ -23,9 +23,6 @@ struct kolo_segment {
  * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
-/* Opens the file that process `pid` has as descriptor `fd`: a descriptor, or -errno. */
-int kolo_segment_open(uint32_t pid, int fd);
-
 /* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 

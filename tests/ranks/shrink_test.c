@@ -73,12 +73,29 @@ static bool bits_are_the_same(const struct rank *rank, kolo_comm *comm) {
            expect(rank, lowest == highest, "the ranks that are left have different bits");
 }
 
+/* The library's nameless files can be opened by their user only. Among threads any of them may be closed meanwhile. */
+static bool memory_is_private(const struct rank *rank) {
+    bool is_private = true;
+    DIR *directory = arguments.threads ? NULL : opendir("/proc/self/fd");
+    for (const struct dirent *entry; directory && (entry = readdir(directory));) {
+        char target[64] = "";
+        struct stat found;
+        if (readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1) > 0 &&
+            strncmp(target, "/memfd:kolo", 11) == 0 && fstatat(dirfd(directory), entry->d_name, &found, 0) == 0)
+            is_private &=
+                expect(rank, (found.st_mode & 0777) == 0600, "%s has mode %o", target, (unsigned)found.st_mode & 0777);
+    }
+    if (directory)
+        closedir(directory);
+    return is_private;
+}
+
 static bool works(const struct rank *rank, kolo_comm *comm, uint64_t alive) {
     const int wanted = count_of(alive & all_of(rank->rank));
     return expect(rank, kolo_comm_size(comm) == count_of(alive) && kolo_comm_rank(comm) == wanted,
                   "is rank %d of %d after shrinking, not %d of %d", kolo_comm_rank(comm), kolo_comm_size(comm), wanted,
                   count_of(alive)) &&
-           sums_are_right(rank, comm, alive) && bits_are_the_same(rank, comm) &&
+           sums_are_right(rank, comm, alive) && bits_are_the_same(rank, comm) && memory_is_private(rank) &&
            expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
 }
 
