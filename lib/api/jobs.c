@@ -28,7 +28,7 @@ static void describe(int fd, const struct stat *found, kolo_job_name *name) {
     struct timespec now;
     const bool complete = kolo_job_header_read(fd, &header);
     clock_gettime(CLOCK_REALTIME, &now);
-    name->pid = complete ? header.creator_pid : 0;
+    name->pid = complete ? header.creator.pid : 0;
     name->stale = !complete || !kolo_job_creator_alive(kolo_process_own_namespace(), fd, &header);
     name->age_s = now.tv_sec > found->st_ctim.tv_sec ? (int64_t)(now.tv_sec - found->st_ctim.tv_sec) : 0;
 }

@@ -134,7 +134,7 @@ static void read_or_zero(int fd, void *to, size_t bytes, uint64_t offset) {
 }
 
 static uint32_t member_pid(const struct kolo_shared_member *member) {
-    return member->pid <= INT32_MAX ? member->pid : 0;
+    return member->process.pid <= INT32_MAX ? member->process.pid : 0;
 }
 
 /* True if a rank is left that lives. */
@@ -145,7 +145,8 @@ static bool look_at_processes(struct reading *reading, uint32_t ranks) {
         const uint32_t pid = member_pid(member);
         struct kolo_process process;
         const bool found = pid && kolo_process_read(pid, &process) == 0 && process.state != 'Z' &&
-                           process.state != 'X' && (member->start == 0 || member->start == process.start);
+                           process.state != 'X' &&
+                           (member->process.start == 0 || member->process.start == process.start);
         reading->processes[rank] = found ? process.state : '\0';
         lives |= found && kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED;
     }

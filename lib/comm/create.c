@@ -153,10 +153,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
                          comm->rank, bytes, offset, slot_bytes);
     segment->offset = offset;
     /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. */
-    const uint64_t own_namespace = comm->liveness.own_namespace;
-    const bool same_process = copy.file.pid == (uint64_t)getpid() && own_namespace != 0 &&
-                              own_namespace == job->members[0].pid_namespace &&
-                              kolo_process_own_start() == job->members[0].start;
+    const bool same_process = kolo_liveness_is_same(&job->members[0].process, &job->members[comm->rank].process);
     void *mapping = (void *)(uintptr_t)copy.mapping;
     if (!same_process)
         rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
@@ -174,11 +171,9 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
 static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     KOLO_POINT("create.introducing");
-    self->pid = (uint32_t)getpid();
-    self->start = kolo_process_own_start();
+    const bool guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
+    kolo_liveness_introduce(&self->process, comm->liveness.own_namespace, guarded);
     self->membarrier = kolo_fence_register() == 0;
-    self->pid_namespace = comm->liveness.own_namespace;
-    self->guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
     comm->liveness.guard_fd = comm->segment.fd;
     comm->liveness.guard_place = kolo_guard_place(job->epoch, 0);
     kolo_cpu_set_allowed(&self->cpus);

@@ -85,14 +85,14 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
     case KOLO_ERR_PEER_DEAD:
         failure->code = detail_of(word);
         describe_end(failure->cause, failure->code, end, sizeof end);
-        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") %s; found by rank %d %s", failure->rank, culprit->pid, end,
-                 failure->reporter, where);
+        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") %s; found by rank %d %s", failure->rank, culprit->process.pid,
+                 end, failure->reporter, where);
         break;
     case KOLO_ERR_TIMEOUT:
         snprintf(text, bytes,
                  "rank %d (pid %" PRIu32 ") did not come: it has begun %" PRIu64
                  " calls and is %s; rank %d waited for it %s until the deadline",
-                 failure->rank, culprit->pid, reporter->failure_peer_calls,
+                 failure->rank, culprit->process.pid, reporter->failure_peer_calls,
                  kolo_standing_activity((char)detail_of(word)), failure->reporter, where);
         break;
     case KOLO_ERR_MISMATCH: {

@@ -144,7 +144,7 @@ void kolo_history_log(const kolo_comm *comm) {
         char stand[320];
         describe_stand(comm, rank, now_ns, stand, sizeof stand);
         kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s", rank,
-                 member->pid, stand,
+                 member->process.pid, stand,
                  left                         ? "; has left"
                  : comm->liveness.ended[rank] ? "; its process has ended"
                                               : "");

@@ -19,12 +19,20 @@ enum {
     POLL_BATCH = 64 /* poll refuses more than RLIMIT_NOFILE at once */
 };
 
-kolo_reach kolo_liveness_reach(uint64_t own, uint64_t theirs, bool guarded) {
-    if (own == theirs && own != 0)
+kolo_reach kolo_liveness_reach(uint64_t own_namespace, const struct kolo_shared_process *process) {
+    const bool is_equal = process->pid_namespace == own_namespace;
+    if (is_equal && own_namespace != 0)
         return KOLO_REACH_PID;
-    if (guarded)
+    if (process->guarded)
         return KOLO_REACH_GUARD;
-    return own == theirs ? KOLO_REACH_PID : KOLO_REACH_NONE;
+    return is_equal ? KOLO_REACH_PID : KOLO_REACH_NONE;
+}
+
+void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded) {
+    *self = (struct kolo_shared_process){.pid = (uint32_t)getpid(),
+                                         .guarded = guarded,
+                                         .start = kolo_process_own_start(),
+                                         .pid_namespace = own_namespace};
 }
 
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks) {
@@ -72,16 +80,16 @@ static void note_end(struct kolo_liveness *liveness, uint32_t rank, int wait_sta
 
 /* Opens a pidfd for a peer. The start time is checked after that: from then on the descriptor stands for that process
  * and no other. */
-static void watch(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_member *member) {
+static void watch(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
     struct pollfd *peer = &liveness->peers[rank];
-    struct kolo_process process;
+    struct kolo_process found;
     KOLO_POINT("liveness.opening");
     errno = EMFILE;
-    peer->fd = liveness->pidfds ? (int)syscall(SYS_pidfd_open, member->pid, 0) : -1;
+    peer->fd = liveness->pidfds ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
     const int error = errno;
     KOLO_POINT("liveness.opened");
     if (peer->fd >= 0) { /* poll says when it ends, unless it is another process */
-        if (kolo_process_read(member->pid, &process) == 0 && member->start != 0 && process.start != member->start)
+        if (kolo_process_read(process->pid, &found) == 0 && process->start != 0 && found.start != process->start)
             note_end(liveness, rank, -1);
     } else if (error == ESRCH) {
         note_end(liveness, rank, -1);
@@ -96,25 +104,20 @@ static void poll_batch(struct kolo_liveness *liveness, const struct kolo_shared_
         return;
     for (uint32_t rank = first; rank < first + count; rank++) {
         const struct pollfd *peer = &liveness->peers[rank];
+        const struct kolo_shared_process *process = &members[rank].process;
         if (peer->fd >= 0 && peer->revents)
-            note_end(liveness, rank, kolo_process_wait_status(peer->fd, members[rank].pid, members[rank].start));
+            note_end(liveness, rank, kolo_process_wait_status(peer->fd, process->pid, process->start));
     }
 }
 
-/* True for this rank and for threads of its process, which cannot be seen to end. */
-static bool is_self(const struct kolo_shared_member *member, const struct kolo_shared_member *self) {
-    return member->pid == self->pid && member->start == self->start && member->pid_namespace == self->pid_namespace &&
-           self->pid_namespace != 0;
-}
-
-static void look_at(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_member *member) {
-    switch (kolo_liveness_reach(liveness->own_namespace, member->pid_namespace, member->guarded)) {
+static void look_at(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
+    switch (kolo_liveness_reach(liveness->own_namespace, process)) {
     case KOLO_REACH_PID:
         if (liveness->peers[rank].fd == NOT_OPENED)
-            watch(liveness, rank, member);
+            watch(liveness, rank, process);
         if (liveness->peers[rank].fd == NO_PIDFD && !liveness->ended[rank] &&
-            !kolo_process_alive(member->pid, member->start))
-            note_end(liveness, rank, kolo_process_wait_status(-1, member->pid, member->start));
+            !kolo_process_alive(process->pid, process->start))
+            note_end(liveness, rank, kolo_process_wait_status(-1, process->pid, process->start));
         break;
     case KOLO_REACH_GUARD:
         if (liveness->guard_fd >= 0 && !kolo_guard_held(liveness->guard_fd, liveness->guard_place + rank))
@@ -127,8 +130,8 @@ static void look_at(struct kolo_liveness *liveness, uint32_t rank, const struct 
 
 void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self) {
     for (uint32_t rank = 0; rank < liveness->ranks; rank++)
-        if (!liveness->ended[rank] && !is_self(&members[rank], &members[self]))
-            look_at(liveness, rank, &members[rank]);
+        if (!liveness->ended[rank] && !kolo_liveness_is_same(&members[rank].process, &members[self].process))
+            look_at(liveness, rank, &members[rank].process);
     KOLO_POINT("liveness.polling");
     for (uint32_t first = 0; first < liveness->ranks; first += POLL_BATCH)
         poll_batch(liveness, members, first);
@@ -136,7 +139,8 @@ void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared
 
 char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,
                             uint32_t self, uint32_t rank) {
-    const struct kolo_shared_member *member = &members[rank];
-    const bool visible = member->pid_namespace == liveness->own_namespace && !is_self(member, &members[self]);
-    return visible ? kolo_process_activity(member->pid) : 0;
+    const struct kolo_shared_process *process = &members[rank].process;
+    const bool visible =
+        process->pid_namespace == liveness->own_namespace && !kolo_liveness_is_same(process, &members[self].process);
+    return visible ? kolo_process_activity(process->pid) : 0;
 }

@@ -7,9 +7,9 @@
 
 #include "kolo.h"
 #include "comm/process.h"
+#include "shm/layout.h"
 
 struct pollfd;
-struct kolo_shared_member;
 
 /* By what one process can tell whether another lives. */
 typedef enum kolo_reach {
@@ -18,9 +18,17 @@ typedef enum kolo_reach {
     KOLO_REACH_GUARD, /* by its lock, see shm/guard.h */
 } kolo_reach;
 
-/* own, theirs: numbers of pid namespaces. Where neither is known both are taken for the same, unless there is a lock to
- * go by: only an old kernel without /proc leaves one so. */
-kolo_reach kolo_liveness_reach(uint64_t own, uint64_t theirs, bool guarded);
+/* own_namespace: see kolo_process_own_namespace. Where neither is known both are taken for the same, unless there is a
+ * lock to go by: only an old kernel without /proc leaves one so. */
+kolo_reach kolo_liveness_reach(uint64_t own_namespace, const struct kolo_shared_process *process);
+
+/* Says which process this one is. */
+void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
+
+/* True if both are one process, of which ranks are threads. Not where it is not known what their pids mean. */
+static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {
+    return a->pid == b->pid && a->start == b->start && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
+}
 
 struct kolo_ending {
     kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED or ENDED */

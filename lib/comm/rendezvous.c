@@ -91,7 +91,7 @@ static int fail_dead(const struct kolo_job *job, uint32_t rank) {
     return kolo_fail(KOLO_ERR_PEER_DEAD,
                      "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
                      ") died while the communicator was being created",
-                     job->rank, rank, job->members[rank % job->ranks].pid);
+                     job->rank, rank, job->members[rank % job->ranks].process.pid);
 }
 
 static int published_failure(const struct kolo_job *job) {
@@ -107,16 +107,20 @@ static int published_failure(const struct kolo_job *job) {
                      (uint32_t)(word & 0xffff), kolo_strerror(status));
 }
 
-static bool member_alive(const struct kolo_job *job, uint32_t rank) {
-    const struct kolo_job_member *member = &job->members[rank];
-    switch (kolo_liveness_reach(job->own_namespace, member->pid_namespace, member->guarded)) {
+/* False if that process, which locks a byte of fd's file where it is guarded, is known to have ended. */
+static bool is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int fd, uint64_t guard_place) {
+    switch (kolo_liveness_reach(own_namespace, process)) {
     case KOLO_REACH_PID:
-        return kolo_process_alive(member->pid, member->start);
+        return kolo_process_alive(process->pid, process->start);
     case KOLO_REACH_GUARD:
-        return kolo_guard_held(job->fd, kolo_guard_place(job->epoch, rank));
+        return kolo_guard_held(fd, guard_place);
     default:
         return true;
     }
+}
+
+static bool member_alive(const struct kolo_job *job, uint32_t rank) {
+    return is_alive(&job->members[rank].process, job->own_namespace, job->fd, kolo_guard_place(job->epoch, rank));
 }
 
 /* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */
@@ -188,10 +192,8 @@ static int fill_file(struct kolo_job *job) {
     header->version = KOLO_VERSION_WORD;
     header->layout = KOLO_LAYOUT;
     header->ranks = job->ranks;
-    header->creator_pid = (uint32_t)getpid();
-    header->creator_start = kolo_process_own_start();
-    header->creator_namespace = job->own_namespace;
-    header->creator_guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(1, 0));
+    kolo_liveness_introduce(&header->creator, job->own_namespace,
+                            job->guarded && kolo_guard_take(job->fd, kolo_guard_place(1, 0)));
     kolo_store_relaxed(&header->file_end, job->bytes);
     KOLO_POINT("job.filled");
     kolo_store_release(&header->magic, KOLO_JOB_MAGIC); /* pairs with check_header */
@@ -261,16 +263,10 @@ bool kolo_job_header_read(int fd, struct kolo_job_header *header) {
 }
 
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header) {
+    const struct kolo_shared_process *creator = &header->creator;
     if (header->layout != KOLO_LAYOUT) /* of another version, which may say less */
-        return kolo_process_alive(header->creator_pid, header->creator_start);
-    switch (kolo_liveness_reach(own_namespace, header->creator_namespace, header->creator_guarded)) {
-    case KOLO_REACH_PID:
-        return kolo_process_alive(header->creator_pid, header->creator_start);
-    case KOLO_REACH_GUARD:
-        return kolo_guard_held(fd, kolo_guard_place(1, 0));
-    default:
-        return true;
-    }
+        return kolo_process_alive(creator->pid, creator->start);
+    return is_alive(creator, own_namespace, fd, kolo_guard_place(1, 0));
 }
 
 int kolo_job_name_remove_of(const char *path, int fd) {
@@ -297,7 +293,7 @@ static int remove_stale(struct kolo_job *job) {
     if (kolo_job_header_read(fd, &header) && kolo_job_creator_alive(job->own_namespace, fd, &header))
         rc = kolo_fail(KOLO_ERR_MISMATCH,
                        "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",
-                       job->path, header.creator_pid);
+                       job->path, header.creator.pid);
     else if ((rc = kolo_job_name_remove_of(job->path, fd)) < 0)
         rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone", job->path);
     KOLO_POINT("job.removed_stale");
@@ -465,10 +461,8 @@ static int register_rank(struct kolo_job *job) {
     bool taken = epoch > kolo_load_acquire(&job->header->complete); /* by a creation that is not over */
     job->epoch = epoch + 1;
     if (!taken) {
-        self->pid = (uint32_t)getpid();
-        self->start = kolo_process_own_start();
-        self->pid_namespace = job->own_namespace;
-        self->guarded = job->guarded && kolo_guard_take(job->fd, kolo_guard_place(job->epoch, job->rank));
+        kolo_liveness_introduce(&self->process, job->own_namespace,
+                                job->guarded && kolo_guard_take(job->fd, kolo_guard_place(job->epoch, job->rank)));
         KOLO_POINT("job.registering");
         taken = !kolo_compare_and_swap(&self->epoch, epoch, epoch + 1); /* pairs with look_at_members */
         KOLO_POINT("job.registered");
@@ -477,7 +471,7 @@ static int register_rank(struct kolo_job *job) {
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %" PRIu32 " is taken already, by process %" PRIu32
                          ": every rank of a job needs a number of its own",
-                         job->rank, self->pid);
+                         job->rank, self->process.pid);
     return 0;
 }
 

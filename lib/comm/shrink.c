@@ -240,10 +240,9 @@ static uint64_t abort_without(const struct shrink *s, uint32_t rank) {
     return settle(&s->comm->segment.header->shrink_outcome, pack(s->generation, ABORTED, 0, rank));
 }
 
-static bool shares_process(const kolo_comm *comm, uint32_t rank, uint32_t other) {
-    const struct kolo_shared_member *members = comm->segment.members;
-    return members[rank].pid == members[other].pid && members[rank].start == members[other].start &&
-           members[rank].pid_namespace == members[other].pid_namespace;
+static bool shares_leaders_process(const struct shrink *s, uint32_t rank) {
+    const struct kolo_shared_member *members = s->comm->segment.members;
+    return kolo_liveness_is_same(&members[rank].process, &members[s->leader].process);
 }
 
 /* Writes the new segment's members; returns how many are of the leader's process. */
@@ -255,13 +254,12 @@ static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *
             continue;
         const struct kolo_shared_member *before = &comm->segment.members[rank];
         struct kolo_shared_member *after = &members[next++];
-        after->pid = before->pid;
-        after->start = before->start;
-        after->pid_namespace = before->pid_namespace;
+        after->process = before->process;
+        after->process.guarded = 0; /* the locks were on the file before this one */
         after->membarrier = before->membarrier;
         after->cpus = before->cpus;
         kolo_store_relaxed(&after->state, KOLO_MEMBER_PRESENT);
-        users += shares_process(comm, rank, s->leader);
+        users += rank == s->leader || shares_leaders_process(s, rank);
     }
     return users;
 }
@@ -344,11 +342,11 @@ static int accept_offer(struct shrink *s) {
             return 0;
         }
     }
-    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].pid,
+    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].process.pid,
                                           .fd = kolo_load_relaxed(&proposal->fd),
                                           .device = kolo_load_relaxed(&proposal->device),
                                           .inode = kolo_load_relaxed(&proposal->inode)};
-    const bool same_process = shares_process(comm, comm->rank, s->leader);
+    const bool same_process = shares_leaders_process(s, comm->rank);
     s->mapping = same_process ? kolo_load_relaxed(&proposal->mapping) : 0;
     const int fd = open_offered(s, &file, same_process);
     s->made->segment.fd = fd < 0 ? -1 : fd;

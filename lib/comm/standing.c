@@ -69,7 +69,7 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32
              "), which is %s and %s %" PRIu64 "; begun so far: %s",
-             (double)wait->waited_ns * 1e-9, comm->calls, call, late, comm->segment.members[late].pid,
+             (double)wait->waited_ns * 1e-9, comm->calls, call, late, comm->segment.members[late].process.pid,
              kolo_standing_activity(activity), calls < comm->calls ? "has come as far as call" : "is in call", calls,
              standing);
 }

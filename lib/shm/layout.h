@@ -27,7 +27,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         4u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         5u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -44,6 +44,14 @@
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
 
+/* Which process: for others to see whether it lives. */
+struct kolo_shared_process {
+    uint32_t pid;
+    uint32_t guarded;       /* 1: it has locked its byte, see shm/guard.h */
+    uint64_t start;         /* tells it from a later one with the same pid; 0: not known */
+    uint64_t pid_namespace; /* in which the pid counts, see comm/process.h; 0: not known */
+};
+
 /* The job file. */
 
 struct kolo_job_header {
@@ -52,10 +60,7 @@ struct kolo_job_header {
     uint32_t version;                   /* of the library, KOLO_VERSION_WORD */
     uint32_t layout;                    /* KOLO_LAYOUT */
     uint32_t ranks;
-    uint32_t creator_pid;
-    uint64_t creator_start;     /* when that process started: tells it from a later one with the same pid */
-    uint64_t creator_namespace; /* in which that pid counts, see comm/process.h; 0: not known */
-    uint32_t creator_guarded;   /* 1: it has locked the byte of rank 0's first creation, see shm/guard.h */
+    struct kolo_shared_process creator; /* its byte is that of rank 0's first creation */
 
     /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
     KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
@@ -82,10 +87,7 @@ struct kolo_job_header {
 struct kolo_job_member {
     KOLO_ALIGNED kolo_atomic_u64 epoch; /* creations that this rank has begun */
     kolo_atomic_u64 attached;           /* creations in which it has mapped and checked the segment */
-    uint64_t start;                     /* see creator_start, and so on */
-    uint64_t pid_namespace;
-    uint32_t pid;
-    uint32_t guarded;
+    struct kolo_shared_process process;
 };
 
 /* A segment. */
@@ -148,12 +150,9 @@ enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_BURIED = 3
 /* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
  * kolo_comm_shrink later. Of a rank that is dead, another one sets `state`, see kolo_segment_bury. */
 struct kolo_shared_member {
-    KOLO_ALIGNED uint64_t start;
-    uint32_t pid;
+    KOLO_ALIGNED struct kolo_shared_process process;
     uint32_t membarrier; /* 1: registered, see sync/fence.h */
-    uint64_t pid_namespace;
-    uint32_t guarded;  /* 1: it has locked its byte, see shm/guard.h */
-    kolo_cpu_set cpus; /* its affinity at creation */
+    kolo_cpu_set cpus;   /* its affinity at creation */
 
     KOLO_ALIGNED kolo_atomic_u64 state; /* KOLO_MEMBER_* */
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
@@ -211,6 +210,7 @@ struct kolo_shared_lines {
 };
 
 static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES, "one line a writer");
+static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");

@@ -162,7 +162,7 @@ static void refuse_changed(void) {
         {offsetof(struct kolo_job_header, segment_bytes), 8192, KOLO_ERR_VERSION, "8192 bytes at"},
         {offsetof(struct kolo_job_header, segment_offset), 8192000, KOLO_ERR_VERSION, "at 8192000"},
         {offsetof(struct kolo_job_header, segment_offset), 1, KOLO_ERR_VERSION, "at 1,"},
-        {offsetof(struct kolo_job_header, creator_start), 1, KOLO_ERR_TIMEOUT, "rank 0 never came"},
+        {offsetof(struct kolo_job_header, creator.start), 1, KOLO_ERR_TIMEOUT, "rank 0 never came"},
         {offsetof(struct kolo_job_header, file_end), 0, KOLO_ERR_VERSION,
          "damaged"}, /* only cut off after the header */
     };

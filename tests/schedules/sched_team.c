@@ -102,7 +102,7 @@ void sched_team_create(const sched_shape *shape) {
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
         fill_comm(&team.comms[rank], rank, shape);
         struct kolo_shared_member *member = &team.comms[0].segment.members[rank];
-        member->pid = PID_FIRST + rank;
+        member->process.pid = PID_FIRST + rank;
         atomic_store(&member->state, KOLO_MEMBER_PRESENT);
     }
     team.comms[0].segment.header->ranks = shape->ranks;
