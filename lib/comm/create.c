@@ -144,9 +144,12 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
         return rc;
     KOLO_POINT("create.opened");
     struct stat found;
-    if (slot_bytes == 0 || slot_bytes % KOLO_PAGE_BYTES || slot_bytes > UINT64_C(1) << 30 || offset % KOLO_PAGE_BYTES ||
-        bytes != kolo_layout_compute(comm->size, slot_bytes).bytes || fstat(segment->fd, &found) < 0 ||
-        found.st_uid != geteuid() || offset > (uint64_t)found.st_size || bytes > (uint64_t)found.st_size - offset)
+    if (fstat(segment->fd, &found) < 0 || found.st_uid != geteuid() ||
+        !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
+                                                           .slot_bytes = slot_bytes,
+                                                           .segment_bytes = bytes,
+                                                           .offset = offset,
+                                                           .file_bytes = (uint64_t)found.st_size}))
         return kolo_fail(KOLO_ERR_VERSION,
                          "rank %" PRIu32 ": the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
                          ", slots of %" PRIu64 ")",

@@ -11,7 +11,6 @@
 #include "cpu/features.h"
 #include "shm/layout.h"
 
-#define SLOT_BYTES_MAX     (UINT64_C(1) << 30)
 #define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
 #define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
 #define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
@@ -28,14 +27,12 @@ size_t kolo_settings_slot_bytes(uint32_t ranks) {
     return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
 }
 
-static int check_job(const char *job) {
-    size_t length = strlen(job);
-    if (length == 0 || length >= KOLO_JOB_NAME_BYTES)
-        return kolo_fail(KOLO_ERR_ARG, "job name '%.64s': must have 1 to %d characters", job, KOLO_JOB_NAME_BYTES - 1);
-    for (const char *c = job; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
-            return kolo_fail(KOLO_ERR_ARG, "job name '%.64s': only letters, digits, '.', '_' and '-' are allowed", job);
-    return 0;
+bool kolo_settings_job_is_legal(const char *job) {
+    const size_t length = strnlen(job, KOLO_JOB_NAME_BYTES);
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)job[i]) && !strchr("._-", job[i]))
+            return false;
+    return length > 0 && length < KOLO_JOB_NAME_BYTES;
 }
 
 /* Where the ranks meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the launcher's job. */
@@ -53,9 +50,10 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     }
     settings->shm_fd = job ? -1 : (int)fd;
     if (job) {
-        int rc = check_job(job);
-        if (rc < 0)
-            return rc;
+        if (!kolo_settings_job_is_legal(job))
+            return kolo_fail(KOLO_ERR_ARG,
+                             "job name '%.64s': must be 1 to %d letters, digits, '.', '_' and '-', no other characters",
+                             job, KOLO_JOB_NAME_BYTES - 1);
         strcpy(place->job, job);
     }
     if (place->size > 1 && settings->shm_fd < 0 && !place->job[0])
@@ -107,13 +105,13 @@ static int resolve_algorithm(struct kolo_settings *settings, const kolo_options 
 static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options *options) {
     int64_t bytes = 0;
     int rc = 0;
-    if (options->slot_bytes > SLOT_BYTES_MAX)
+    if (options->slot_bytes > KOLO_SLOT_BYTES_MAX)
         return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, options->slot_bytes,
-                         SLOT_BYTES_MAX);
+                         KOLO_SLOT_BYTES_MAX);
     if (options->slot_bytes)
         bytes = (int64_t)options->slot_bytes;
     else
-        rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, SLOT_BYTES_MAX, &bytes);
+        rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, &bytes);
     settings->slot_bytes =
         bytes ? whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
     return rc;

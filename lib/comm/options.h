@@ -27,6 +27,9 @@ struct kolo_settings {
 /* Fills *settings. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the value. */
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
 
+/* Whether that can be a job's name. Reads no more than KOLO_JOB_NAME_BYTES of it. */
+bool kolo_settings_job_is_legal(const char *job);
+
 /* The slot size for `ranks` ranks where nobody asked for another. */
 size_t kolo_settings_slot_bytes(uint32_t ranks);
 

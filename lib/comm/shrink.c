@@ -299,7 +299,10 @@ static int map_offered(struct shrink *s) {
     const size_t slot_bytes = made->origin.slot_bytes, bytes = kolo_layout_compute(made->size, slot_bytes).bytes;
     struct stat found;
     if (fstat(segment->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
-        (uint64_t)found.st_size != bytes)
+        !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = made->size,
+                                                           .slot_bytes = slot_bytes,
+                                                           .segment_bytes = bytes,
+                                                           .file_bytes = (uint64_t)found.st_size}))
         return damaged(s->comm, s->leader);
     if (s->mapping)
         return 0;

@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "comm/liveness.h"
+#include "comm/options.h"
+#include "comm/process.h"
 #include "shm/memory_file.h"
 
-enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, SLOT_BYTES_LOG_MAX = 30 };
+enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64 };
 
 /* Files that a process has open and that may hold segments. */
 struct open_files {
@@ -26,14 +27,6 @@ struct open_files {
 };
 
 /* Segments. */
-
-static bool job_is_legal(const char *job) {
-    size_t length = strnlen(job, KOLO_JOB_NAME_BYTES);
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)job[i]) && !strchr("._-", job[i]))
-            return false;
-    return length < KOLO_JOB_NAME_BYTES;
-}
 
 static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
     return kolo_fail(KOLO_ERR_VERSION,
@@ -51,19 +44,20 @@ static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_
         return 0;
     if (header.layout != KOLO_LAYOUT || header.version != KOLO_VERSION_WORD)
         return refuse_version(pid, header.version, header.layout);
-    const uint32_t ranks = header.ranks;
-    const uint64_t slot_bytes = header.slot_bytes;
-    if (got < (ssize_t)sizeof header || ranks < 2 || ranks > KOLO_RANKS_MAX || slot_bytes == 0 ||
-        slot_bytes % KOLO_PAGE_BYTES || slot_bytes > UINT64_C(1) << SLOT_BYTES_LOG_MAX || !job_is_legal(header.job) ||
-        header.segment_bytes != kolo_layout_compute(ranks, slot_bytes).bytes || offset > file_bytes ||
-        header.segment_bytes > file_bytes - offset)
+    const struct kolo_segment_claim claim = {.ranks = header.ranks,
+                                             .slot_bytes = header.slot_bytes,
+                                             .segment_bytes = header.segment_bytes,
+                                             .offset = offset,
+                                             .file_bytes = file_bytes};
+    if (got < (ssize_t)sizeof header || !kolo_layout_is_legal(&claim) ||
+        (header.job[0] && !kolo_settings_job_is_legal(header.job)))
         return kolo_fail(KOLO_ERR_VERSION,
-                         "process %" PRIu32 ": the header of a segment is damaged (%" PRIu32 " ranks, slots of %" PRIu64
+                         "process %" PRIu32 ": the header of a segment is damaged (%" PRIu64 " ranks, slots of %" PRIu64
                          " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
-                         pid, ranks, slot_bytes, header.segment_bytes, offset, file_bytes);
+                         pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, offset, file_bytes);
     seen->offset = offset;
-    seen->ranks = ranks;
-    seen->layout = kolo_layout_compute(ranks, slot_bytes);
+    seen->ranks = header.ranks;
+    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes);
     memcpy(seen->job, header.job, sizeof seen->job);
     return 1;
 }
@@ -243,7 +237,7 @@ int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) 
     snprintf(path, sizeof path, "/proc/%.9s", target);
     if (is_number && stat(path, &found) == 0)
         rc = search_process(sightings, (uint32_t)strtoul(target, NULL, 10), &found);
-    else if (!*target || !job_is_legal(target))
+    else if (!kolo_settings_job_is_legal(target))
         rc = kolo_fail(KOLO_ERR_ARG, "'%.64s' is neither a process nor the name of a job", target);
     else
         rc = look_at_processes(sightings, 0, target);

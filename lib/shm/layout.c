@@ -15,6 +15,15 @@ struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes) {
     return layout;
 }
 
+bool kolo_layout_is_legal(const struct kolo_segment_claim *claim) {
+    if (claim->ranks < 2 || claim->ranks > KOLO_RANKS_MAX || claim->slot_bytes == 0 ||
+        claim->slot_bytes % KOLO_PAGE_BYTES || claim->slot_bytes > KOLO_SLOT_BYTES_MAX)
+        return false;
+    const size_t bytes = kolo_layout_compute((uint32_t)claim->ranks, claim->slot_bytes).bytes;
+    return claim->segment_bytes == bytes && claim->offset % KOLO_PAGE_BYTES == 0 &&
+           claim->offset <= claim->file_bytes && bytes <= claim->file_bytes - claim->offset;
+}
+
 size_t kolo_layout_job_bytes(uint32_t ranks) {
     return whole_pages(sizeof(struct kolo_job_header) + ranks * sizeof(struct kolo_job_member));
 }

@@ -18,6 +18,7 @@
 #define KOLO_SHM_LAYOUT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,8 +35,9 @@
 #define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
 #define KOLO_LINES          8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
-#define KOLO_JOB_NAME_BYTES 128                          /* of a job's name, its NUL included */
-#define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64)        /* of a set with a bit a rank */
+#define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
+#define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
+#define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 
 #define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 
@@ -233,8 +235,14 @@ struct kolo_layout {
     size_t bytes; /* of all, whole pages */
 };
 
-/* slot_bytes: a multiple of KOLO_PAGE_BYTES. */
+/* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. */
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes);
+
+/* Whether a segment may be so, in a file of so many bytes, as others say it is. */
+struct kolo_segment_claim {
+    uint64_t ranks, slot_bytes, segment_bytes, offset, file_bytes;
+};
+bool kolo_layout_is_legal(const struct kolo_segment_claim *claim);
 
 /* Bytes of the job file before the first segment, whole pages. */
 size_t kolo_layout_job_bytes(uint32_t ranks);
