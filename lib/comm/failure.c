@@ -66,14 +66,18 @@ static void describe_end(kolo_cause cause, int detail, char *text, size_t text_b
         snprintf(text, text_bytes, "has ended (the system does not tell how)");
 }
 
-static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *failure) {
-    const struct kolo_shared_member *reporter = &comm->segment.members[reporter_of(word) % comm->size];
-    const struct kolo_shared_member *culprit = &comm->segment.members[rank_of(word) % comm->size];
-    char where[64] = "between calls", end[80];
+void kolo_failure_unpack(uint64_t word, kolo_failure *failure) {
     memset(failure, 0, sizeof *failure);
     failure->status = status_of(word);
     failure->rank = (int)rank_of(word);
     failure->reporter = (int)reporter_of(word);
+}
+
+static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *failure) {
+    const struct kolo_shared_member *reporter = &comm->segment.members[reporter_of(word) % comm->size];
+    const struct kolo_shared_member *culprit = &comm->segment.members[rank_of(word) % comm->size];
+    char where[64] = "between calls", end[80];
+    kolo_failure_unpack(word, failure);
     failure->code = (int)reporter->failure_code;
     failure->cause = cause_of(word);
     failure->call = reporter->failure_call;
@@ -111,13 +115,6 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
     default:
         snprintf(text, bytes, "rank %d failed: %s", failure->rank, kolo_strerror(failure->status));
     }
-}
-
-void kolo_failure_unpack(uint64_t word, kolo_failure *failure) {
-    memset(failure, 0, sizeof *failure);
-    failure->status = status_of(word);
-    failure->rank = (int)rank_of(word);
-    failure->reporter = (int)reporter_of(word);
 }
 
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
