@@ -144,8 +144,7 @@ static bool look_at_processes(struct reading *reading, uint32_t ranks) {
         const struct kolo_shared_member *member = &reading->members[rank];
         const uint32_t pid = member_pid(member);
         struct kolo_process process;
-        const bool found = pid && kolo_process_read(pid, &process) == 0 && process.state != 'Z' &&
-                           process.state != 'X' &&
+        const bool found = pid && kolo_process_read(pid, &process) == 0 && !kolo_process_is_zombie(&process) &&
                            (member->process.start == 0 || member->process.start == process.start);
         reading->processes[rank] = found ? process.state : '\0';
         lives |= found && kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED;

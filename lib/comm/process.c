@@ -109,7 +109,7 @@ uint64_t kolo_process_own_namespace(void) {
     return number;
 }
 
-static bool is_zombie(const struct kolo_process *process) {
+bool kolo_process_is_zombie(const struct kolo_process *process) {
     return process->state == 'X' || (process->state == 'Z' && process->threads <= 1);
 }
 
@@ -120,7 +120,7 @@ bool kolo_process_alive(uint32_t pid, uint64_t start) {
         return false;
     if (rc < 0)
         return kill((pid_t)pid, 0) == 0 || errno == EPERM;
-    return !is_zombie(&process) && (start == 0 || process.start == start);
+    return !kolo_process_is_zombie(&process) && (start == 0 || process.start == start);
 }
 
 char kolo_process_activity(uint32_t pid) {
@@ -155,7 +155,8 @@ int kolo_process_wait_status(int pidfd, uint32_t pid, uint64_t start) {
     /* Until its parent has waited for it /proc tells, from then on the pidfd does, and it may happen at any time. */
     struct kolo_process process;
     int status = reaped_status(pidfd);
-    if (status < 0 && kolo_process_read(pid, &process) == 0 && process.start == start && is_zombie(&process))
+    if (status < 0 && kolo_process_read(pid, &process) == 0 && process.start == start &&
+        kolo_process_is_zombie(&process))
         status = process.wait_status;
     return status < 0 ? reaped_status(pidfd) : status;
 }

@@ -19,6 +19,9 @@ struct kolo_process {
 /* Reads what /proc says of a process. -ESRCH: no such process; another negative errno: cannot be read. */
 int kolo_process_read(uint32_t pid, struct kolo_process *process);
 
+/* True if all that is left of it is what its parent may wait for. */
+bool kolo_process_is_zombie(const struct kolo_process *process);
+
 /* The caller's start time; 0 where /proc does not tell, which then counts as any. */
 uint64_t kolo_process_own_start(void);
 

@@ -1,11 +1,13 @@
 /* The black box: after known calls each rank's last 64 are seen from outside as they were made, with whom they waited
  * for; and when a rank dies, the log of the one that finds out shows where each stood, once. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -215,6 +217,64 @@ static void run_death(struct rank *rank) {
     close(own_stderr);
 }
 
+/* A process whose first thread has ended while others, two ranks, go on. */
+
+static const char *threads_job;
+
+static void *be_rank(void *number) {
+    kolo_options options = KOLO_OPTIONS_INIT;
+    kolo_comm *comm = NULL;
+    options.rank = *(const int *)number;
+    options.size = 2;
+    options.job = threads_job;
+    if (expect_status(NULL, kolo_comm_create(&comm, &options), 0, "kolo_comm_create"))
+        counter_add(1);
+    pause();
+    return NULL;
+}
+
+static _Noreturn void end_first_thread(uint64_t all_ready) {
+    static int numbers[] = {0, 1};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        expect(NULL, pthread_create(&threads[i], NULL, be_rank, &numbers[i]) == 0, "pthread_create failed");
+    while (counter_add(0) < all_ready + 1) /* the parent has found them, which it cannot later */
+        sleep_ms(1);
+    pthread_exit(NULL);
+}
+
+static bool is_over(kolo_watch *watch, char *process) {
+    kolo_watched_comm comm = {.comm_bytes = sizeof comm};
+    kolo_watched_rank seen = {.rank_bytes = sizeof seen};
+    expect_status(NULL, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read");
+    expect_status(NULL, kolo_watch_rank(watch, 0, 1, &seen), 0, "kolo_watch_rank");
+    *process = seen.process;
+    return comm.over;
+}
+
+static void watch_without_first_thread(void) {
+    const uint64_t all_ready = counter_add(0) + 2;
+    char target[16], process = '\0';
+    kolo_watch *watch = NULL;
+    threads_job = fresh_job();
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0)
+        end_first_thread(all_ready);
+    while (counter_add(0) < all_ready)
+        sleep_ms(1);
+    snprintf(target, sizeof target, "%d", (int)pid);
+    const bool is_open = expect_status(NULL, kolo_watch_open(&watch, target), 0, "kolo_watch_open");
+    counter_add(1);
+    while (is_open && process != 'Z' && expect(NULL, !is_over(watch, &process), "its communicator is over"))
+        sleep_ms(1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    expect(NULL, is_open && is_over(watch, &process) && process == '\0', "a killed process lives, in state %c",
+           process);
+    kolo_watch_close(watch);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Looks at ranks' last calls from outside, and at what the log shows of a failure.");
     for (int ranks = 2; ranks <= 4; ranks++) {
@@ -226,5 +286,7 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = ranks, .by_descriptor = true, .run = run_history});
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .victim = 2, .run = run_death});
     }
+    if (!arguments.threads)
+        watch_without_first_thread();
     return harness_end();
 }
