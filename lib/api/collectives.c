@@ -143,6 +143,13 @@ int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, 
     return rc;
 }
 
+static int broadcast_timed(kolo_comm *comm, void *buffer, size_t bytes, uint32_t root) {
+    kolo_history_begin(comm);
+    const int rc = kolo_broadcast_run(comm, buffer, bytes, root);
+    kolo_history_end(comm);
+    return rc;
+}
+
 static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
     static const char *const function = "kolo_broadcast";
     if (!kolo_usable(comm))
@@ -162,11 +169,8 @@ static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dty
     if (comm->size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
-    if (bytes >= KOLO_TIMED_BYTES_MIN)
-        kolo_history_begin(comm);
-    rc = kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
-    if (bytes >= KOLO_TIMED_BYTES_MIN)
-        kolo_history_end(comm);
+    rc = bytes < KOLO_TIMED_BYTES_MIN ? kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root)
+                                      : broadcast_timed(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
     kolo_call_leave(comm);
     return rc;
 }
