@@ -116,7 +116,15 @@ static int open_segment(struct kolo_segment *segment, const struct kolo_job *job
     return 0;
 }
 
-static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
+/* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. It takes
+ * it when the creation is complete, with which rank 0 has counted it there: from then on rank 0 does not unmap it.
+ * Until then it has a mapping of its own. */
+static bool shares_rank0s_process(const struct kolo_job *job, uint32_t rank) {
+    return kolo_liveness_is_same(&job->members[0].process, &job->members[rank].process);
+}
+
+/* *lent: rank 0's mapping, to be used once the creation is complete; NULL: it cannot be. */
+static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     struct kolo_job_header *header = job->header;
     int64_t pause_ns = 0;
     while (kolo_load_acquire(&header->offer) < job->epoch) { /* pairs with offer_segment */
@@ -155,17 +163,13 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job) {
                          ", slots of %" PRIu64 ")",
                          comm->rank, bytes, offset, slot_bytes);
     segment->offset = offset;
-    /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. */
-    const bool same_process = kolo_liveness_is_same(&job->members[0].process, &job->members[comm->rank].process);
-    void *mapping = (void *)(uintptr_t)copy.mapping;
-    if (!same_process)
-        rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
+    *lent = shares_rank0s_process(job, comm->rank) ? (void *)(uintptr_t)copy.mapping : NULL;
+    void *mapping;
+    rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
     if (rc < 0)
         return rc;
     KOLO_POINT("create.accepted");
     kolo_segment_view(segment, mapping, comm->size, slot_bytes);
-    if (same_process)
-        kolo_segment_borrow(segment);
     return 0;
 }
 
@@ -186,31 +190,41 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     KOLO_POINT("create.settled");
 }
 
-/* Says that this rank is ready and waits until all are, and until rank 0 has decided what binds all. */
+/* Says that this rank is ready. */
+static void attach(const kolo_comm *comm, struct kolo_job *job) {
+    kolo_fence_threads();
+    kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with complete */
+    KOLO_POINT("create.attached");
+}
+
+/* Rank 0's: waits until all are ready, and decides what binds all. */
 static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
     int64_t pause_ns = 0;
-    kolo_fence_threads();
-    kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with rank 0's loop below */
-    KOLO_POINT("create.attached");
-    for (uint32_t rank = 0; comm->rank == 0 && rank < comm->size; rank++) {
+    int32_t borrowers = 0;
+    for (uint32_t rank = 1; rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
             int rc = kolo_job_wait(job, &pause_ns);
             if (rc < 0)
                 return rc;
         }
+        borrowers += shares_rank0s_process(job, rank);
     }
-    if (comm->rank == 0) {
-        kolo_fence_threads(); /* decide looks at what the others wrote */
-        KOLO_POINT("create.deciding");
-        decide(comm, job->settings);
-        KOLO_POINT("create.decided");
-        kolo_job_unlink(job);
-        kolo_fence_threads();
-        KOLO_POINT("create.completing");
-        kolo_store_release(&job->header->complete, job->epoch); /* pairs with the loop below */
-        KOLO_POINT("create.completed");
-        return 0;
-    }
+    kolo_fence_threads(); /* decide looks at what the others wrote */
+    KOLO_POINT("create.deciding");
+    decide(comm, job->settings);
+    KOLO_POINT("create.decided");
+    kolo_job_unlink(job);
+    kolo_segment_lend(&comm->segment, borrowers);
+    kolo_fence_threads();
+    KOLO_POINT("create.completing");
+    kolo_store_release(&job->header->complete, job->epoch); /* pairs with await_completion */
+    KOLO_POINT("create.completed");
+    return 0;
+}
+
+/* The others'. */
+static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
+    int64_t pause_ns = 0;
     KOLO_POINT("create.awaiting");
     while (kolo_load_acquire(&job->header->complete) < job->epoch) {
         int rc = kolo_job_wait(job, &pause_ns);
@@ -219,6 +233,10 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
     }
     KOLO_POINT("create.complete");
     kolo_fence_threads();
+    if (lent) {
+        kolo_segment_borrow(&comm->segment, lent);
+        kolo_segment_settle(&comm->segment, comm->rank);
+    }
     return 0;
 }
 
@@ -282,11 +300,13 @@ void kolo_comm_finish(kolo_comm *comm) {
 }
 
 static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
-    int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job);
+    void *lent = NULL;
+    int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job, &lent);
     if (rc < 0)
         return rc;
     introduce(comm, job);
-    rc = complete(comm, job, decide);
+    attach(comm, job);
+    rc = comm->rank == 0 ? complete(comm, job, decide) : await_completion(comm, job, lent);
     if (rc < 0)
         return rc;
     kolo_comm_finish(comm);

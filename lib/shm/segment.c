@@ -102,9 +102,15 @@ uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users) {
     return ranks * OCCUPANCY_RANK + users * OCCUPANCY_USER;
 }
 
-void kolo_segment_borrow(struct kolo_segment *segment) {
+void kolo_segment_lend(struct kolo_segment *segment, int32_t users) {
+    kolo_fetch_add(&segment->header->occupancy, (uint64_t)(int64_t)users * OCCUPANCY_USER);
+}
+
+void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
+    const uint32_t ranks = segment->header->ranks;
+    munmap(segment->header, segment->bytes);
+    kolo_segment_view(segment, mapping, ranks, segment->slot_bytes);
     segment->counted = true;
-    kolo_fetch_add(&segment->header->occupancy, OCCUPANCY_USER);
 }
 
 void kolo_segment_leave(struct kolo_segment *segment) {

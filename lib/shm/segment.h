@@ -36,8 +36,11 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 /* The header's first occupancy: of `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
-/* Takes a place in rank 0's mapping, in a thread of the same process. */
-void kolo_segment_borrow(struct kolo_segment *segment);
+/* Rank 0's: counts `users` ranks more as using its mapping or, below 0, fewer. */
+void kolo_segment_lend(struct kolo_segment *segment, int32_t users);
+
+/* Takes rank 0's mapping, in a thread of its process that is counted there, in place of the rank's own. */
+void kolo_segment_borrow(struct kolo_segment *segment, void *mapping);
 
 /* Leaves for good: unmaps, closes the descriptor, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
