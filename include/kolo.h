@@ -147,12 +147,12 @@ typedef struct kolo_options {
 #define KOLO_OPTIONS_INIT                                                                                              \
     { sizeof(kolo_options), -1, -1, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0 }
 
-/* Creates a communicator together with all other ranks; blocks until all have come or create_timeout_ms has
- * passed. NULL options: everything from the environment; with nothing there, a communicator of one rank. The
- * caller owns *comm and ends it with kolo_comm_destroy. Creations with the same job name follow one another.
- * KOLO_ERR_ARG: an option or variable is wrong. KOLO_ERR_TIMEOUT: the message lists the ranks that never
- * came. KOLO_ERR_NO_SPACE: the message tells need and limit. KOLO_ERR_MISMATCH: duplicate rank, different
- * sizes. KOLO_ERR_VERSION, KOLO_ERR_PEER_DEAD, KOLO_ERR_SYSTEM: as above. */
+/* Creates a communicator together with all other ranks, on each of them or on none; blocks until all have come or
+ * create_timeout_ms has passed. NULL options: everything from the environment; with nothing there, a communicator of
+ * one rank. The caller owns *comm and ends it with kolo_comm_destroy. Creations with the same job name follow one
+ * another. KOLO_ERR_ARG: an option or variable is wrong. KOLO_ERR_TIMEOUT: the message lists the ranks that never came.
+ * KOLO_ERR_NO_SPACE: the message tells need and limit. KOLO_ERR_MISMATCH: duplicate rank, different sizes.
+ * KOLO_ERR_VERSION, KOLO_ERR_PEER_DEAD, KOLO_ERR_SYSTEM: as above. */
 KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
 
 /* Leaves the communicator and frees it; waits for nobody. NULL is fine. In a forked child it frees only the

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "comm/failure.h"
 #include "comm/history.h"
+#include "comm/outcome.h"
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
 #include "shm/guard.h"
@@ -217,7 +218,11 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
     kolo_segment_lend(&comm->segment, borrowers);
     kolo_fence_threads();
     KOLO_POINT("create.completing");
-    kolo_store_release(&job->header->complete, job->epoch); /* pairs with await_completion */
+    const int rc = kolo_job_complete(job);
+    if (rc < 0) {
+        kolo_segment_lend(&comm->segment, -borrowers);
+        return rc;
+    }
     KOLO_POINT("create.completed");
     return 0;
 }
@@ -226,9 +231,9 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
 static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
     int64_t pause_ns = 0;
     KOLO_POINT("create.awaiting");
-    while (kolo_load_acquire(&job->header->complete) < job->epoch) {
+    while (!kolo_job_is_complete(job)) {
         int rc = kolo_job_wait(job, &pause_ns);
-        if (rc < 0)
+        if (rc < 0 && !kolo_job_is_complete(job)) /* it was, before this rank could give up */
             return rc;
     }
     KOLO_POINT("create.complete");
@@ -359,17 +364,18 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
 
 int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kolo_decide_fn *decide) {
     kolo_comm *comm = NULL;
-    int rc = kolo_comm_begin(&comm, settings);
-    if (rc == 0 && comm->size > 1) {
-        struct kolo_job job;
-        rc = kolo_job_open(&job, settings);
-        if (rc == 0) {
+    struct kolo_job job;
+    const bool meets = settings->place.size > 1;
+    int rc = meets ? kolo_job_open(&job, settings) : 0; /* first: what fails from here on is told to the others */
+    if (rc == 0) {
+        rc = kolo_comm_begin(&comm, settings);
+        if (rc == 0 && meets)
             rc = join(comm, &job, decide);
-            if (rc < 0)
-                kolo_job_fail(&job, rc);
-        }
-        kolo_job_close(&job);
+        if (rc < 0 && meets)
+            kolo_job_fail(&job, rc);
     }
+    if (meets)
+        kolo_job_close(&job);
     if (rc < 0) {
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
         if (comm)

@@ -35,6 +35,18 @@ void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_name
                                          .pid_namespace = own_namespace};
 }
 
+bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
+                            uint64_t guard_place) {
+    switch (kolo_liveness_reach(own_namespace, process)) {
+    case KOLO_REACH_PID:
+        return kolo_process_alive(process->pid, process->start);
+    case KOLO_REACH_GUARD:
+        return kolo_guard_held(guard_fd, guard_place);
+    default:
+        return true;
+    }
+}
+
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks) {
     struct rlimit limit;
     liveness->ranks = ranks;

@@ -22,6 +22,10 @@ typedef enum kolo_reach {
  * lock to go by: only an old kernel without /proc leaves one so. */
 kolo_reach kolo_liveness_reach(uint64_t own_namespace, const struct kolo_shared_process *process);
 
+/* False if a process, which locks that byte of a file where it is guarded, is known to have ended. */
+bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
+                            uint64_t guard_place);
+
 /* Says which process this one is. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 

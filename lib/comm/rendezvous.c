@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,159 +13,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/liveness.h"
+#include "comm/outcome.h"
 #include "shm/guard.h"
 #include "sync/point.h"
 
-#define PAUSE_NS_FIRST   20000
-#define PAUSE_NS_MAX     1000000
-#define LOOK_INTERVAL_NS (50 * KOLO_NS_PER_MS)
 #define REPLACEMENTS_MAX 16
-
-/* Deadline, failures, peers that die. */
-
-static bool is_behind(const struct kolo_job *job, uint32_t rank, bool ready) {
-    const struct kolo_job_member *member = &job->members[rank];
-    return kolo_load_acquire(ready ? &member->attached : &member->epoch) < job->epoch;
-}
-
-/* Lists the ranks that have not begun this creation or, `ready`, that have not attached in it. */
-static void list_behind(const struct kolo_job *job, bool ready, char *text, size_t text_bytes) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t first = 0; first < job->ranks; first++) {
-        if (!is_behind(job, first, ready))
-            continue;
-        uint32_t last = first;
-        while (last + 1 < job->ranks && is_behind(job, last + 1, ready))
-            last++;
-        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "", first)
-                                 : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
-                                            first, last);
-        used += (size_t)more;
-        if (used >= text_bytes - 1)
-            return;
-        first = last;
-    }
-}
-
-/* All have come. Until rank 0 has offered the segment, and once all have attached, it is rank 0 that is waited for. */
-static int fail_not_ready(const struct kolo_job *job) {
-    char late[512] = "";
-    if (kolo_load_acquire(&job->header->offer) >= job->epoch)
-        list_behind(job, true, late, sizeof late);
-    return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %" PRIu32 ": rank %s came, but was not ready within %" PRId64
-                     " ms: is it stopped, or does it get no processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                     job->rank, late[0] ? late : "0", job->settings->create_timeout_ns / KOLO_NS_PER_MS);
-}
-
-int kolo_job_timeout(const struct kolo_job *job) {
-    char missing[512] = "0";
-    int64_t ms = job->settings->create_timeout_ns / KOLO_NS_PER_MS;
-    if (job->header)
-        list_behind(job, false, missing, sizeof missing);
-    if (missing[0] == '\0')
-        return fail_not_ready(job);
-    return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %" PRIu32 ": rank %s never came within %" PRId64 " ms%s%s: were all %" PRIu32
-                     " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                     job->rank, missing, ms, job->path[0] ? "; waited at " : "", job->path, job->ranks);
-}
-
-/* The published word: the negated status, the rank at fault and the reporter. */
-static void publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
-    KOLO_POINT("job.failing");
-    kolo_compare_and_swap(&job->header->failure, 0, (uint64_t)-status << 32 | culprit << 16 | job->rank);
-    KOLO_POINT("job.failed");
-}
-
-int kolo_job_fail(struct kolo_job *job, int status) {
-    if (job->header)
-        publish_failure(job, status, job->rank);
-    return status;
-}
-
-static int fail_dead(const struct kolo_job *job, uint32_t rank) {
-    return kolo_fail(KOLO_ERR_PEER_DEAD,
-                     "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
-                     ") died while the communicator was being created",
-                     job->rank, rank, job->members[rank % job->ranks].process.pid);
-}
-
-static int published_failure(const struct kolo_job *job) {
-    uint64_t word = kolo_load_acquire(&job->header->failure); /* pairs with publish_failure */
-    if (word == 0)
-        return 0;
-    int status = -(int)(word >> 32 & 0xff);
-    if (status == KOLO_ERR_TIMEOUT)
-        return kolo_job_timeout(job);
-    if (status == KOLO_ERR_PEER_DEAD)
-        return fail_dead(job, word >> 16 & 0xffff);
-    return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %u: %s; see that rank's message", job->rank,
-                     (uint32_t)(word & 0xffff), kolo_strerror(status));
-}
-
-/* False if that process, which locks a byte of fd's file where it is guarded, is known to have ended. */
-static bool is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int fd, uint64_t guard_place) {
-    switch (kolo_liveness_reach(own_namespace, process)) {
-    case KOLO_REACH_PID:
-        return kolo_process_alive(process->pid, process->start);
-    case KOLO_REACH_GUARD:
-        return kolo_guard_held(fd, guard_place);
-    default:
-        return true;
-    }
-}
-
-static bool member_alive(const struct kolo_job *job, uint32_t rank) {
-    return is_alive(&job->members[rank].process, job->own_namespace, job->fd, kolo_guard_place(job->epoch, rank));
-}
-
-/* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */
-static int check_name(const struct kolo_job *job) {
-    struct stat found;
-    if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
-        return 0;
-    return kolo_fail(
-        KOLO_ERR_SYSTEM,
-        "rank 0: %s was removed while ranks were still to come; systemd does so when its user logs out: set"
-        " RemoveIPC=no in logind.conf, or start the ranks with kolorun, which does without a name",
-        job->path);
-}
-
-static int look_at_members(struct kolo_job *job) {
-    for (uint32_t rank = 0; rank < job->ranks; rank++) {
-        const struct kolo_job_member *member = &job->members[rank];
-        if (rank == job->rank || kolo_load_acquire(&member->epoch) < job->epoch) /* pairs with register_rank */
-            continue;
-        if (!member_alive(job, rank)) {
-            if (kolo_load_acquire(&job->header->complete) >= job->epoch) /* it ended after the creation had */
-                return 0;
-            publish_failure(job, KOLO_ERR_PEER_DEAD, rank);
-            return fail_dead(job, rank);
-        }
-    }
-    return 0;
-}
-
-int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
-    int64_t now_ns = kolo_clock_ns();
-    int rc = job->header ? published_failure(job) : 0;
-    if (rc == 0 && job->header && now_ns >= job->look_ns) {
-        job->look_ns = now_ns + LOOK_INTERVAL_NS;
-        rc = check_name(job);
-        if (rc == 0)
-            rc = look_at_members(job);
-    }
-    if (rc == 0 && now_ns >= job->deadline_ns)
-        rc = kolo_job_timeout(job);
-    if (rc < 0)
-        return kolo_job_fail(job, rc);
-    *pause_ns = *pause_ns == 0 ? PAUSE_NS_FIRST : *pause_ns * 2 < PAUSE_NS_MAX ? *pause_ns * 2 : PAUSE_NS_MAX;
-    KOLO_POINT("job.pausing");
-    kolo_clock_sleep(*pause_ns);
-    return 0;
-}
 
 /* The file. */
 
@@ -179,6 +29,11 @@ static int map_file(struct kolo_job *job) {
     job->header = mapping;
     job->members = (void *)(job->header + 1);
     return 0;
+}
+
+static void unmap_file(struct kolo_job *job) {
+    munmap(job->header, job->bytes);
+    job->header = NULL;
 }
 
 static int fill_file(struct kolo_job *job) {
@@ -266,7 +121,7 @@ bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_jo
     const struct kolo_shared_process *creator = &header->creator;
     if (header->layout != KOLO_LAYOUT) /* of another version, which may say less */
         return kolo_process_alive(creator->pid, creator->start);
-    return is_alive(creator, own_namespace, fd, kolo_guard_place(1, 0));
+    return kolo_liveness_is_alive(creator, own_namespace, fd, kolo_guard_place(1, 0));
 }
 
 int kolo_job_name_remove_of(const char *path, int fd) {
@@ -321,11 +176,13 @@ static int create_named(struct kolo_job *job) {
     int rc = fill_file(job);
     for (int i = 0; rc == 0 && i < REPLACEMENTS_MAX; i++) {
         KOLO_POINT("job.linking");
-        int linked = link_file(job);
-        KOLO_POINT("job.linked");
+        const int linked = link_file(job);
         job->linked = linked == 0;
-        if (linked == 0)
+        job->linked_ns = kolo_clock_ns();
+        if (linked == 0) {
+            KOLO_POINT("job.linked");
             return 0;
+        }
         if (linked != -EEXIST)
             return kolo_fail_system(-linked, "rank 0: naming the job file %s", job->path);
         rc = remove_stale(job);
@@ -340,11 +197,17 @@ static int try_attach_named(struct kolo_job *job) {
     struct stat found;
     struct kolo_job_header header;
     int rc = open_name(job, &found, &job->fd);
+    if (rc == 0 && job->fd < 0) {
+        job->was_nameless = true;
+        KOLO_POINT("job.nameless");
+    }
     if (rc < 0 || job->fd < 0)
         return rc;
     job->guarded = true;
     KOLO_POINT("job.opened");
     if (kolo_job_header_read(job->fd, &header) && !kolo_job_creator_alive(job->own_namespace, job->fd, &header)) {
+        if (job->was_nameless)
+            return kolo_job_fail_dead(job, 0, &header.creator);
         close(job->fd); /* rank 0 will replace it */
         job->fd = -1;
         return 0;
@@ -399,6 +262,8 @@ static int fill_inherited(struct kolo_job *job) {
     if (rc < 0)
         return rc;
     rc = check_header(job, job->header);
+    if (rc == KOLO_ERR_VERSION) /* not a file to write into */
+        unmap_file(job);
     return rc > 0 ? kolo_fail(KOLO_ERR_MISMATCH, "rank 0: the inherited file is being filled by another process") : rc;
 }
 
@@ -429,10 +294,8 @@ static int try_attach(struct kolo_job *job) {
     rc = check_header(job, job->header);
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
         rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": the job file is cut short", job->rank);
-    if (rc == KOLO_ERR_VERSION) { /* not a file to write into */
-        munmap(job->header, job->bytes);
-        job->header = NULL;
-    }
+    if (rc == KOLO_ERR_VERSION) /* not a file to write into */
+        unmap_file(job);
     return rc;
 }
 
@@ -457,14 +320,13 @@ static int attach(struct kolo_job *job) {
 
 static int register_rank(struct kolo_job *job) {
     struct kolo_job_member *self = &job->members[job->rank];
-    uint64_t epoch = kolo_load_acquire(&self->epoch);
-    bool taken = epoch > kolo_load_acquire(&job->header->complete); /* by a creation that is not over */
-    job->epoch = epoch + 1;
+    const uint64_t before = kolo_load_acquire(&self->epoch), epoch = before + 1;
+    bool taken = before > kolo_job_completed(job); /* by a creation that is not over */
     if (!taken) {
         kolo_liveness_introduce(&self->process, job->own_namespace,
-                                job->guarded && kolo_guard_take(job->fd, kolo_guard_place(job->epoch, job->rank)));
+                                job->guarded && kolo_guard_take(job->fd, kolo_guard_place(epoch, job->rank)));
         KOLO_POINT("job.registering");
-        taken = !kolo_compare_and_swap(&self->epoch, epoch, epoch + 1); /* pairs with look_at_members */
+        taken = !kolo_compare_and_swap(&self->epoch, before, epoch); /* pairs with process_of */
         KOLO_POINT("job.registered");
     }
     if (taken)
@@ -472,6 +334,7 @@ static int register_rank(struct kolo_job *job) {
                          "rank %" PRIu32 " is taken already, by process %" PRIu32
                          ": every rank of a job needs a number of its own",
                          job->rank, self->process.pid);
+    job->epoch = epoch;
     return 0;
 }
 
@@ -503,10 +366,9 @@ void kolo_job_unlink(struct kolo_job *job) {
 void kolo_job_close(struct kolo_job *job) {
     kolo_job_unlink(job);
     if (job->header)
-        munmap(job->header, job->bytes);
+        unmap_file(job);
     KOLO_POINT("job.unmapped");
     if (job->fd >= 0)
         close(job->fd);
-    job->header = NULL;
     job->fd = -1;
 }

@@ -7,10 +7,8 @@
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
  * job member. A creation goes: every rank registers (pid, start time, epoch); rank 0 allocates the segment and offers
- * it; the others map it, write their shared member and say `attached`; rank 0, when all have, says `complete`.
- *
- * A death at any point: whoever waits looks at the registered processes now and then. Any failure is published in the
- * header by compare-and-swap, and ends the creation on every rank. What is left of a name then says whose it was. */
+ * it; the others map it, write their shared member and say `attached`; rank 0, when all have, says that it is complete.
+ * How that ends, whoever dies or gives up when, is told in comm/outcome.h. */
 #ifndef KOLO_COMM_RENDEZVOUS_H
 #define KOLO_COMM_RENDEZVOUS_H
 
@@ -30,9 +28,11 @@ struct kolo_job {
     size_t bytes;
     char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
     bool linked;                         /* the name exists and is this rank's to remove */
+    int64_t linked_ns;                   /* since when */
     bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
     uint64_t own_namespace;              /* see comm/process.h */
-    uint64_t epoch;
+    uint64_t epoch;                      /* 0: not registered */
+    bool was_nameless;                   /* there was no name when this rank looked first */
     int64_t deadline_ns;
     int64_t look_ns; /* when to look next whether the others live */
 };
@@ -40,15 +40,6 @@ struct kolo_job {
 /* Opens (rank 0: makes) the job file and registers this rank. The job must be closed even where this fails.
  * KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
-
-/* Waits a moment for another rank: 0, or the reason to give up, its message set. */
-int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns);
-
-/* Ends the creation on all ranks with `status`, which it returns; the message is kept. */
-int kolo_job_fail(struct kolo_job *job, int status);
-
-/* KOLO_ERR_TIMEOUT with a message that lists the ranks that have not attached. */
-int kolo_job_timeout(const struct kolo_job *job);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);

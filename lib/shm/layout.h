@@ -28,7 +28,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         5u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         6u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -75,11 +75,9 @@ struct kolo_job_header {
     uint64_t segment_device; /* with segment_fd: which file it must be */
     uint64_t segment_inode;
 
-    /* Rank 0 adds one when all ranks of a creation are attached. */
-    KOLO_ALIGNED kolo_atomic_u64 complete;
-
-    /* Any rank, by compare-and-swap from 0: the first creation failure, see comm/rendezvous.c. */
-    KOLO_ALIGNED kolo_atomic_u64 failure;
+    /* By compare-and-swap: rank 0 that one more creation is complete, any rank that one has failed. See
+     * comm/outcome.h. */
+    KOLO_ALIGNED kolo_atomic_u64 outcome;
 
     /* Rank 0 of a creation: end of the last segment. */
     KOLO_ALIGNED kolo_atomic_u64 file_end;
@@ -211,7 +209,7 @@ struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
 };
 
-static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES, "one line a writer");
+static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES, "one line a writer");
 static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");

@@ -23,6 +23,8 @@ const struct fault_case fault_cases[] = {
     {.name = "create-fd", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .by_descriptor = true},
     {.name = "create-stale", .phase = PHASE_CREATE, .ranks = 2, .count = LINE, .twist = TWIST_REPLACES},
     {.name = "create-second", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_EARLY},
+    {.name = "create-awaited", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_AWAITED},
+    {.name = "create-given-up", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_GIVES_UP},
     CALLS("line-2", 2, KOLO_ONESHOT, LINE),
     CALLS("line-3", 3, KOLO_ONESHOT, LINE),
     CALLS("lines-2", 2, KOLO_ONESHOT, LINES),
@@ -163,7 +165,9 @@ int case_actor(const struct fault_case *what, int victim) {
         return victim;
     if (what->twist == TWIST_SECOND_EARLY && next == 0) /* rank 0's death may keep the others from meeting at all */
         return 1;
-    return what->twist == TWIST_NONE || what->twist == TWIST_REPLACES ? -1 : next;
+    const bool is_played = what->twist != TWIST_NONE && what->twist != TWIST_REPLACES && what->twist != TWIST_AWAITED &&
+                           what->twist != TWIST_GIVES_UP;
+    return is_played ? next : -1;
 }
 
 /* One rank. */
@@ -288,6 +292,10 @@ static int create(struct player *player) {
     options.slot_bytes = SLOT_BYTES;
     options.timeout_ms = mode->timeout_ms;
     options.create_timeout_ms = mode->create_timeout_ms;
+    if (mode->what->twist == TWIST_GIVES_UP && player->rank == 0)
+        options.create_timeout_ms = 0;
+    if (mode->what->twist == (player->rank == 0 ? TWIST_AWAITED : TWIST_GIVES_UP))
+        sleep_ms(LATE_MS);
     begin_step(player, CASE_CREATE_STEP);
     const int status = kolo_comm_create(&player->comm, &options);
     end_step(player, status);

@@ -26,7 +26,9 @@ enum twist {
     TWIST_ABORTS,       /* the victim calls kolo_comm_abort */
     TWIST_SECOND,       /* the actor dies, and then the victim while it finds that out and publishes it */
     TWIST_SECOND_EARLY, /* the same during creation */
-    TWIST_REPLACES      /* the job's name is there, left by a rank 0 that died */
+    TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
+    TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
+    TWIST_GIVES_UP      /* rank 0 has no time, and gives up before the others come */
 };
 
 enum { CASE_CREATE_STEP = 0, CASE_TWIST_STEP = 2, CASE_PROBES = 3 };

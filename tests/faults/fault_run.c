@@ -85,7 +85,8 @@ void run_listing(const struct fault_case *what, int victim, struct listing *list
     run.hung = !team_await(&run.team, -1, limit_ns(&run.mode));
     finish(&run);
     const struct rank_record *record = &board->ranks[victim];
-    const bool may_fail = what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY;
+    const bool may_fail =
+        what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY || what->twist == TWIST_GIVES_UP;
     if (run.hung || !record->finished || (record->message[0] && !may_fail)) {
         fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, victim,
                 run.hung ? " to its end" : "", board_point_name(record->last_point), record->message);

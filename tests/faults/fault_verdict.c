@@ -1,9 +1,11 @@
 /* The rules. V is the victim; a step is a call of the script, then barriers, until one fails.
  *
- * Creation. Who has not registered is unknown to the others, which time out; who has is missed within 100 ms by those
- * that have registered too. (Where rank 0 is dead the others may find no job to register with, and time out.) Either
- * way the message names V. Creation may succeed for the survivors once V has said that it is attached, and must once
- * the creation is complete; then the first call fails.
+ * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
+ * who has is missed within 100 ms by those that have registered too. Rank 0 is known to those from when it has made the
+ * job's file; and, by name, to those that had looked for it before. (The others find no job to register with, and time
+ * out.) Either way the message names V. Creation may succeed for the survivors once V has said that it is attached, and
+ * must once the creation is complete; then the first call fails. Where rank 0 gives up before the others come, it fails
+ * whoever dies, for want of time or by V's death; and if rank 0 lives, the others learn of it as soon as they come.
  *
  * Calls. V dies in step t. If it had not made all stores of that step that others wait for, some survivor's first error
  * is in step t, and every survivor's in t or in the next step that waits. If it had made them all, step t may succeed,
@@ -280,8 +282,17 @@ static bool is_created(int rank) {
     return board->ranks[rank].steps[CASE_CREATE_STEP].status == 0;
 }
 
+/* Whether the survivor can know of a victim that it is dead, not late. */
+static bool can_know(const struct run *run, int rank, int victim) {
+    const bool by_descriptor = run->trial->what->by_descriptor;
+    const bool has_made_file = victim == 0 && board_passed(0, by_descriptor ? "job.signed" : "job.linked");
+    if (board_passed(rank, "job.registered"))
+        return has_made_file || board_passed(victim, "job.registered");
+    return has_made_file && !by_descriptor && board_passed(rank, "job.nameless");
+}
+
 static int wanted_creation_status(const struct run *run, int rank, int victim) {
-    const bool is_known = board_passed(victim, "job.registered") && board_passed(rank, "job.registered");
+    const bool is_known = can_know(run, rank, victim);
     return is_known && !(victim == run->victim && is_stopped(run)) ? KOLO_ERR_PEER_DEAD : KOLO_ERR_TIMEOUT;
 }
 
@@ -309,10 +320,12 @@ static void check_creation(struct run *run) {
     const int victim = run->victim;
     const bool must = board_passed(victim, "create.completed") || board_passed(victim, "create.complete");
     const bool may = must || board_passed(victim, victim == 0 ? "create.completing" : "create.settled");
-    int named = -1;
+    int named = -1, survivors = 0, created = 0;
     for (int rank = 0; rank < run->team.ranks; rank++) {
         if (!is_survivor(run, rank))
             continue;
+        survivors++;
+        created += is_created(rank);
         if (is_created(rank) && !may)
             verdict_complain(run, "rank %d created it without rank %d", rank, victim);
         else if (is_created(rank) && failed_step(&board->ranks[rank]) > 1)
@@ -323,6 +336,24 @@ static void check_creation(struct run *run) {
             verdict_complain(run, "rank %d: creation failed after all had come: %s", rank, board->ranks[rank].message);
         else
             check_not_created(run, rank);
+    }
+    if (created && created < survivors)
+        verdict_complain(run, "%d of %d survivors created it", created, survivors);
+}
+
+static void check_given_up(struct run *run) {
+    for (int rank = 0; rank < run->team.ranks; rank++) {
+        const struct rank_record *record = &board->ranks[rank];
+        const struct step *step = &record->steps[CASE_CREATE_STEP];
+        if (!is_survivor(run, rank))
+            continue;
+        const bool is_late = step->status == KOLO_ERR_TIMEOUT && (rank == 0 || strstr(record->message, "rank 0"));
+        if (!is_late && (step->status != KOLO_ERR_PEER_DEAD || !message_names(record->message, run->victim)))
+            verdict_complain(run, "rank %d: creation returned %d (%s): %s", rank, step->status,
+                             kolo_strerror(step->status), record->message);
+        const int64_t ns = step->end_ns - step->begin_ns, held_ns = machine_ns(record, CASE_CREATE_STEP);
+        if (run->victim != 0 && rank != 0 && ns > VERDICT_NOTICED_NS + held_ns)
+            verdict_complain(run, "rank %d learnt of it after %.1f ms", rank, (double)ns / MS);
     }
 }
 
@@ -343,6 +374,10 @@ void verdict_find(struct run *run) {
             all_ended &= check_end(run, rank);
     if (!all_ended)
         return;
+    if (run->trial->what->twist == TWIST_GIVES_UP) {
+        check_given_up(run);
+        return;
+    }
     if (run->trial->what->phase == PHASE_CREATE)
         check_creation(run);
     else

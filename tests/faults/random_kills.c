@@ -165,15 +165,14 @@ static bool was_killed(const struct team *team, int rank) {
     return team->ended[rank] && WIFSIGNALED(team->wait_status[rank]) && WTERMSIG(team->wait_status[rank]) == SIGKILL;
 }
 
-/* Dead, or gone after its creation had failed, which rank 0 may not have noticed when it completed its own. */
-static bool is_gone(const struct team *team, int rank) {
-    return was_killed(team, rank) || !shared->records[rank].created;
-}
-
 static void check_error(const struct job *job, const struct team *team, int rank) {
     const struct record *record = &shared->records[rank];
     char name[32];
     snprintf(name, sizeof name, ": rank %d ", record->failure.rank);
+    for (int other = 0; other < rank; other++)
+        if (!was_killed(team, other) && shared->records[other].created != record->created)
+            fail(job, "rank %d has created it, rank %d has not", record->created ? rank : other,
+                 record->created ? other : rank);
     if (!record->created) {
         if (!job->early || (record->status != KOLO_ERR_PEER_DEAD && record->status != KOLO_ERR_TIMEOUT))
             fail(job, "rank %d: creation returned %d: %s", rank, record->status, record->message);
@@ -182,7 +181,7 @@ static void check_error(const struct job *job, const struct team *team, int rank
     if (record->status != KOLO_ERR_PEER_DEAD || record->failure.status != KOLO_ERR_PEER_DEAD)
         fail(job, "rank %d got %d, and kolo_comm_failure tells of %d: %s", rank, record->status, record->failure.status,
              record->message);
-    else if (!is_gone(team, record->failure.rank) || !strstr(record->message, name))
+    else if (!was_killed(team, record->failure.rank) || !strstr(record->message, name))
         fail(job, "rank %d blames rank %d: %s", rank, record->failure.rank, record->message);
     for (int other = 0; other < rank; other++)
         if (!was_killed(team, other) && shared->records[other].created &&

@@ -15,7 +15,7 @@
 #include "harness.h"
 #include "shm/layout.h"
 
-enum { FILE_BYTES = 4096 }; /* of a job file for two ranks */
+enum { FILE_BYTES = 4096 /* of a job file for two ranks */, HEADER_BYTES = sizeof(struct kolo_job_header) };
 
 static const char *path_of(const char *job) {
     static char path[160];
@@ -68,7 +68,7 @@ static void expect_job_works(const char *job, ino_t replaced, const char *what) 
 
 /* A file that is not a job file: rank 1 says so (or, where it may become one, waits), rank 0 replaces it. */
 static void refuse_garbage(void) {
-    static const size_t sizes[] = {0, 1, 100, 639, 640, FILE_BYTES, 3 * FILE_BYTES};
+    static const size_t sizes[] = {0, 1, 100, HEADER_BYTES - 1, HEADER_BYTES, FILE_BYTES, 3 * FILE_BYTES};
     unsigned char garbage[3 * FILE_BYTES];
     struct stat file;
     memset(garbage, 0xee, sizeof garbage);
@@ -184,13 +184,14 @@ static void refuse_changed(void) {
 }
 
 static void refuse_inherited(void) {
-    unsigned char garbage[FILE_BYTES];
-    memset(garbage, 0xee, sizeof garbage);
+    unsigned char garbage[FILE_BYTES] = {0xee}, now[FILE_BYTES];
     for (int rank = 0; rank < 2; rank++) {
         int fd = memfd_create("garbage", MFD_CLOEXEC);
         expect(NULL, write(fd, garbage, sizeof garbage) == sizeof garbage, "write: %s", strerror(errno));
         if (expect_status(NULL, create_rank(rank, NULL, fd, 300), KOLO_ERR_VERSION, "inherited garbage"))
             expect_message(NULL, "inherited garbage", "inherited", "not a kolo job file", NULL);
+        expect(NULL, pread(fd, now, sizeof now, 0) == sizeof now && memcmp(now, garbage, sizeof now) == 0,
+               "rank %d wrote into a file that is not its job's", rank);
         const int cut = rank == 0 ? KOLO_ERR_MISMATCH : KOLO_ERR_VERSION;
         expect(NULL, ftruncate(fd, 100) == 0, "ftruncate: %s", strerror(errno));
         expect_status(NULL, create_rank(rank, NULL, fd, 300), cut, "an inherited file of 100 bytes");

@@ -1,0 +1,239 @@
+#include "comm/outcome.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/liveness.h"
+#include "comm/rendezvous.h"
+#include "shm/guard.h"
+#include "sync/point.h"
+
+#define PAUSE_NS_FIRST   20000
+#define PAUSE_NS_MAX     1000000
+#define LOOK_INTERVAL_NS (50 * KOLO_NS_PER_MS)
+#define NAME_NS_MIN      (100 * KOLO_NS_PER_MS) /* how long a name stays at least, if not all come */
+
+/* The outcome: how many creations are complete (38 bits); if there will be no more, the negated status (6), the rank at
+ * fault (10) and the reporter (10). */
+
+static_assert(KOLO_RANKS_MAX <= 1 << 10, "a rank fits");
+
+static uint64_t completed_of(uint64_t outcome) {
+    return outcome >> 26;
+}
+
+static int status_of(uint64_t outcome) {
+    return -(int)(outcome >> 20 & 0x3f);
+}
+
+static uint32_t culprit_of(uint64_t outcome) {
+    return outcome >> 10 & 0x3ff;
+}
+
+static uint32_t reporter_of(uint64_t outcome) {
+    return outcome & 0x3ff;
+}
+
+/* Writes what comes of this creation or, for a rank that has not registered, of the one under way; status 0: success.
+ * False if it has an outcome already. */
+static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
+    kolo_atomic_u64 *outcome = &job->header->outcome;
+    const uint64_t before = job->epoch ? job->epoch - 1 : kolo_job_completed(job);
+    const uint64_t failure = (uint64_t)-status << 20 | culprit << 10 | job->rank;
+    return kolo_compare_and_swap(outcome, before << 26, status ? before << 26 | failure : (before + 1) << 26);
+}
+
+static bool publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
+    KOLO_POINT("job.failing");
+    const bool is_first = conclude(job, status, culprit);
+    KOLO_POINT("job.failed");
+    return is_first;
+}
+
+uint64_t kolo_job_completed(const struct kolo_job *job) {
+    return completed_of(kolo_load_acquire(&job->header->outcome)); /* pairs with conclude */
+}
+
+bool kolo_job_is_complete(const struct kolo_job *job) {
+    return job->epoch && kolo_job_completed(job) >= job->epoch;
+}
+
+/* Deadline, failures, peers that die. */
+
+static bool is_behind(const struct kolo_job *job, uint32_t rank, bool ready) {
+    const struct kolo_job_member *member = &job->members[rank];
+    return kolo_load_acquire(ready ? &member->attached : &member->epoch) < job->epoch;
+}
+
+/* Lists the ranks that have not begun this creation or, `ready`, that have not attached in it. */
+static void list_behind(const struct kolo_job *job, bool ready, char *text, size_t text_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t first = 0; first < job->ranks; first++) {
+        if (!is_behind(job, first, ready))
+            continue;
+        uint32_t last = first;
+        while (last + 1 < job->ranks && is_behind(job, last + 1, ready))
+            last++;
+        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "", first)
+                                 : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
+                                            first, last);
+        used += (size_t)more;
+        if (used >= text_bytes - 1)
+            return;
+        first = last;
+    }
+}
+
+/* The first rank that is waited for: until rank 0 has offered the segment, and once all have attached, that is rank 0.
+ */
+static uint32_t first_late(const struct kolo_job *job) {
+    for (int ready = 0; ready < 2; ready++) {
+        if (ready && kolo_load_acquire(&job->header->offer) < job->epoch)
+            break;
+        for (uint32_t rank = 0; rank < job->ranks; rank++)
+            if (is_behind(job, rank, ready))
+                return rank;
+    }
+    return 0;
+}
+
+/* The time of `reporter` is over, which waited for `culprit`, among others: says for whom. */
+static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t culprit) {
+    const bool is_own = reporter == job->rank;
+    char late[512] = "", time[64];
+    if (is_own)
+        snprintf(time, sizeof time, "within %" PRId64 " ms", job->settings->create_timeout_ns / KOLO_NS_PER_MS);
+    else
+        snprintf(time, sizeof time, "before the time of rank %" PRIu32 " was over", reporter);
+    if (job->header)
+        list_behind(job, false, late, sizeof late);
+    if (!job->header || late[0])
+        return kolo_fail(KOLO_ERR_TIMEOUT,
+                         "rank %" PRIu32 ": rank %s never came %s%s%s: were all %" PRIu32
+                         " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                         job->rank, late[0] ? late : "0", time, job->path[0] ? "; waited at " : "", job->path,
+                         job->ranks);
+    if (is_own && culprit != 0)
+        list_behind(job, true, late, sizeof late);
+    if (late[0] == '\0')
+        snprintf(late, sizeof late, "%" PRIu32, culprit);
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": rank %s came, but was not ready %s: is it stopped, or does it get no"
+                     " processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                     job->rank, late, time);
+}
+
+int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process) {
+    return kolo_fail(KOLO_ERR_PEER_DEAD,
+                     "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
+                     ") died while the communicator was being created",
+                     job->rank, rank, process->pid);
+}
+
+/* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
+ * the header. NULL: not known. */
+static const struct kolo_shared_process *process_of(const struct kolo_job *job, uint32_t rank) {
+    const struct kolo_job_member *member = &job->members[rank];
+    if (kolo_load_acquire(&member->epoch) >= job->epoch) /* pairs with register_rank */
+        return &member->process;
+    return rank == 0 && job->epoch == 1 ? &job->header->creator : NULL;
+}
+
+/* Why this rank's creation has failed; 0 if it has not. */
+static int published_failure(const struct kolo_job *job) {
+    const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
+    const int status = status_of(outcome);
+    const uint32_t culprit = culprit_of(outcome) % job->ranks;
+    if (status == 0 || (job->epoch && completed_of(outcome) >= job->epoch))
+        return 0;
+    if (status == KOLO_ERR_TIMEOUT)
+        return fail_late(job, reporter_of(outcome), culprit);
+    if (status == KOLO_ERR_PEER_DEAD) {
+        const struct kolo_shared_process *process = process_of(job, culprit);
+        return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
+    }
+    return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %" PRIu32 ": %s; see that rank's message",
+                     job->rank, reporter_of(outcome), kolo_strerror(status));
+}
+
+int kolo_job_complete(struct kolo_job *job) {
+    if (conclude(job, 0, 0))
+        return 0;
+    const int rc = published_failure(job);
+    return rc < 0 ? rc : kolo_fail(KOLO_ERR_VERSION, "rank 0: the job file is damaged");
+}
+
+/* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */
+static int check_name(const struct kolo_job *job) {
+    struct stat found;
+    if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
+        return 0;
+    return kolo_fail(
+        KOLO_ERR_SYSTEM,
+        "rank 0: %s was removed while ranks were still to come; systemd does so when its user logs out: set"
+        " RemoveIPC=no in logind.conf, or start the ranks with kolorun, which does without a name",
+        job->path);
+}
+
+/* Looks for a registered rank that has ended: *culprit. */
+static int look_at_members(const struct kolo_job *job, uint32_t *culprit) {
+    for (uint32_t rank = 0; rank < job->ranks; rank++) {
+        const struct kolo_shared_process *process = rank == job->rank ? NULL : process_of(job, rank);
+        if (!process ||
+            kolo_liveness_is_alive(process, job->own_namespace, job->fd, kolo_guard_place(job->epoch, rank)))
+            continue;
+        *culprit = rank;
+        return kolo_job_fail_dead(job, rank, process);
+    }
+    return 0;
+}
+
+int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
+    const int64_t now_ns = kolo_clock_ns();
+    uint32_t culprit = job->rank;
+    int rc = job->header ? published_failure(job) : 0;
+    if (rc < 0)
+        return rc;
+    if (job->header && now_ns >= job->look_ns) {
+        job->look_ns = now_ns + LOOK_INTERVAL_NS;
+        rc = check_name(job);
+        if (rc == 0)
+            rc = look_at_members(job, &culprit);
+    }
+    if (rc == 0 && now_ns >= job->deadline_ns) {
+        culprit = job->header ? first_late(job) : 0;
+        rc = fail_late(job, job->rank, culprit);
+    }
+    if (rc < 0) { /* another one may have been first to give up */
+        const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
+        return published < 0 ? published : rc;
+    }
+    *pause_ns = *pause_ns == 0 ? PAUSE_NS_FIRST : *pause_ns * 2 < PAUSE_NS_MAX ? *pause_ns * 2 : PAUSE_NS_MAX;
+    KOLO_POINT("job.pausing");
+    kolo_clock_sleep(*pause_ns);
+    return 0;
+}
+
+/* Rank 0's: keeps the name until all have found it, or those that look for it could have. */
+static void await_seekers(const struct kolo_job *job) {
+    uint32_t rank = 0;
+    while (rank < job->ranks && kolo_clock_ns() < job->linked_ns + NAME_NS_MIN) {
+        while (rank < job->ranks && !is_behind(job, rank, false))
+            rank++;
+        KOLO_POINT("job.lingering");
+        if (rank < job->ranks)
+            kolo_clock_sleep(PAUSE_NS_MAX);
+    }
+}
+
+int kolo_job_fail(struct kolo_job *job, int status) {
+    if (job->header)
+        publish_failure(job, status, job->rank);
+    if (job->linked)
+        await_seekers(job);
+    return status;
+}

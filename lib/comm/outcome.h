@@ -1,0 +1,50 @@
+/* What comes of a creation, and waiting for it: every rank has a communicator, or all know why they have none.
+ *
+ * It is one word of the job's header, `outcome`: how many creations are complete and, after a failure, why there will
+ * be no more. Rank 0 counts a creation by compare-and-swap, from the word of the last one, when all have attached;
+ * whoever gives up writes the reason by compare-and-swap too, from that same word. One of them is first, so that a
+ * creation ends in the same way on all ranks: who wants to give up and finds it complete has all that it needs, and
+ * goes on; rank 0, finding a failure, gives up as well. Nobody finds it complete who has not attached. So no rank ever
+ * uses a communicator that another one has given up, to blame it for that in its first call. A failure does not touch
+ * creations before it, which a slow rank may yet have to find complete.
+ *
+ * Who gives up: a rank that lacks memory or the like, before it attaches; one that waits, at its deadline, or when it
+ * finds a process dead that has registered. Rank 0 counts as registered from the moment when others can find the file
+ * that it has made for the first creation: its header says who that was.
+ *
+ * Where rank 0 gives up soon after it has given the file its name, it keeps the name for a moment more: ranks that look
+ * for it find out there why. Who comes later finds no name, and waits for one to its deadline.
+ *
+ * A death at any point leaves: of a rank that has not registered, nothing, and it is waited for to the deadline. Of one
+ * that has, a process that each of the others finds dead within LOOK_INTERVAL_NS; unless the outcome was there before,
+ * with which the creation ends as if it lived, and the first call finds the death. Of a rank 0 by name, perhaps the
+ * name: who comes later cannot tell that from what an earlier job left, and waits for a rank 0 that replaces it; who
+ * found no name, and then this one, knows it for its own job's. By descriptor, a file without a header if it died while
+ * it wrote that, for which the others wait to the deadline. */
+#ifndef KOLO_COMM_OUTCOME_H
+#define KOLO_COMM_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kolo_job;
+struct kolo_shared_process;
+
+/* Waits a moment for another rank: 0, or the reason to give up, its message set. */
+int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns);
+
+/* Ends the creation on all ranks with `status`, which it returns; the message is kept. For a rank that has not said
+ * that it is attached: then kolo_job_wait does, unless the creation is complete. */
+int kolo_job_fail(struct kolo_job *job, int status);
+
+/* Rank 0, when all are attached: ends the creation on all ranks with success, or returns why it has failed. */
+int kolo_job_complete(struct kolo_job *job);
+
+/* Whether this rank's creation is complete, and how many are. */
+bool kolo_job_is_complete(const struct kolo_job *job);
+uint64_t kolo_job_completed(const struct kolo_job *job);
+
+/* KOLO_ERR_PEER_DEAD, with a message. */
+int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process);
+
+#endif
