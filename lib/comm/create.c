@@ -21,6 +21,8 @@
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
+#define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
+
 /* Rank 0's part: the segment. */
 
 /* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
@@ -101,12 +103,21 @@ struct offer {
     struct kolo_memory_file file;
 };
 
-static int open_segment(struct kolo_segment *segment, const struct kolo_job *job, const struct offer *offer) {
+static int open_segment(struct kolo_segment *segment, struct kolo_job *job, const struct offer *offer) {
     if (!offer->is_apart) {
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
-    const int fd = kolo_memory_file_open(&offer->file, O_RDWR);
+    /* Where rank 0 has died or given up there is nothing to open, a moment before that is known. */
+    const int64_t end_ns = kolo_clock_ns() + DYING_NS_MAX;
+    int64_t pause_ns = 0;
+    int fd;
+    while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
+           kolo_clock_ns() < end_ns) {
+        const int rc = kolo_job_wait(job, &pause_ns);
+        if (rc < 0)
+            return rc;
+    }
     if (fd < 0)
         return kolo_fail_system(-fd,
                                 "rank %" PRIu32 ": opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64

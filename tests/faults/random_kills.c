@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,7 @@
 #include "fault_times.h"
 
 enum {
+    SKIPPED = 77,
     JOBS_DEFAULT = 60,
     RANKS_MIN = 2,
     COUNT_MAX = 20000,
@@ -61,6 +64,7 @@ static struct shared {
 static struct {
     uint64_t seed;
     uint64_t jobs;
+    bool is_small;
 } options = {.jobs = JOBS_DEFAULT};
 
 static int failures, kills, replaced;
@@ -76,7 +80,8 @@ __attribute__((format(printf, 2, 3))) static void fail(const struct job *job, co
     va_start(list, format);
     printf("FAILED: job %s of %d ranks: ", job->name, job->ranks);
     vprintf(format, list);
-    printf("\n    repeat: random_kills --seed %" PRIu64 " --jobs %" PRIu64 "\n", options.seed, options.jobs);
+    printf("\n    repeat: random_kills --seed %" PRIu64 " --jobs %" PRIu64 "%s\n", options.seed, options.jobs,
+           options.is_small ? " --small-shm" : "");
     va_end(list);
     failures++;
 }
@@ -279,12 +284,13 @@ static void run_job(uint64_t number) {
 /* Arguments. */
 
 static void print_usage(FILE *to) {
-    fprintf(to, "usage: random_kills [--jobs N] [--seed N]\n\n"
+    fprintf(to, "usage: random_kills [--jobs N] [--seed N] [--small-shm]\n\n"
                 "Kills ranks of jobs at random times, and looks what becomes of the others.\n\n"
-                "  --jobs N  how many jobs, 60 without it\n"
-                "  --seed N  of ranks, sizes, victims and times; without it, by the clock\n"
-                "  --help    print this\n\n"
-                "Exit status: 0 passed, 1 failed, 2 wrong arguments.\n\n"
+                "  --jobs N     how many jobs, 60 without it\n"
+                "  --seed N     of ranks, sizes, victims and times; without it, by the clock\n"
+                "  --small-shm  with a /dev/shm that holds no segment: they are memory files of rank 0's\n"
+                "  --help       print this\n\n"
+                "Exit status: 0 passed, 1 failed, 2 wrong arguments, 77 no right to mount for --small-shm.\n\n"
                 "example: random_kills --jobs 1000\n");
 }
 
@@ -301,6 +307,7 @@ static uint64_t parse_number(const char *option) {
 static void parse(int argc, char **argv) {
     static const struct option longs[] = {{"jobs", required_argument, NULL, 'n'},
                                           {"seed", required_argument, NULL, 's'},
+                                          {"small-shm", no_argument, NULL, 'm'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     options.seed = (uint64_t)now_ns() % 1000000007;
@@ -309,6 +316,8 @@ static void parse(int argc, char **argv) {
             options.jobs = parse_number("jobs");
         else if (option == 's')
             options.seed = parse_number("seed");
+        else if (option == 'm')
+            options.is_small = true;
         else {
             print_usage(option == 'h' ? stdout : stderr);
             exit(option == 'h' ? 0 : 2);
@@ -316,8 +325,19 @@ static void parse(int argc, char **argv) {
     }
 }
 
+/* In a mount namespace of this process's own. */
+static void make_shm_small(void) {
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=16k,mode=1777") == 0)
+        return;
+    perror("random_kills: mounting a small /dev/shm");
+    exit(SKIPPED);
+}
+
 int main(int argc, char **argv) {
     parse(argc, argv);
+    if (options.is_small)
+        make_shm_small();
     setenv("KOLO_TUNE_FILE", "none", 1);
     unsetenv("KOLO_LOG");
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
