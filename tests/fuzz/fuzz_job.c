@@ -2,10 +2,10 @@
  * algo/plan.h): a communicator is created by rank 0 or rank 1 of two, from a file that is there already. It must end at
  * once with a status, and may be created only with settings that every message can be planned with.
  *
- * Input: a byte (bit 0: the rank; bit 1: the file ends behind the input; bit 2: behind the job's own page; bit 3:
- * version and layout are the input's, too, not this library's, with which kept inputs go on past the first check), the
- * job header and members, then what the segment begins with. The descriptor of another process in which a segment may
- * lie never is the input's: that would reach outside. */
+ * Input: a byte (bit 0: the rank; bit 1: the file ends behind the input; bit 2: behind the job's own page), the job
+ * header and members, then what the segment begins with. Inputs are to outlive changes of the layout: version and
+ * layout are the input's only with bit 3 of that byte, the segment's size only with bit 4. The descriptor of another
+ * process in which a segment may lie never is: that would reach outside. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@ static int make_file(const uint8_t *data, size_t bytes, uint8_t choice) {
     static uint8_t file[JOB_BYTES + BYTES_MAX];
     const size_t head_bytes = smaller(bytes, HEAD_BYTES), rest_bytes = bytes - head_bytes;
     const uint32_t version = KOLO_VERSION_WORD, layout = KOLO_LAYOUT;
+    const uint64_t segment_bytes = kolo_layout_compute(RANKS, SLOT_BYTES).bytes;
     const int32_t none = -1;
     memset(file, 0, sizeof file);
     memcpy(file, data, head_bytes);
@@ -34,8 +35,10 @@ static int make_file(const uint8_t *data, size_t bytes, uint8_t choice) {
         memcpy(file + offsetof(struct kolo_job_header, version), &version, sizeof version);
         memcpy(file + offsetof(struct kolo_job_header, layout), &layout, sizeof layout);
     }
+    if (!(choice & 16))
+        memcpy(file + offsetof(struct kolo_job_header, segment_bytes), &segment_bytes, sizeof segment_bytes);
     memcpy(file + JOB_BYTES, data + head_bytes, rest_bytes);
-    const size_t whole_bytes = JOB_BYTES + kolo_layout_compute(RANKS, SLOT_BYTES).bytes;
+    const size_t whole_bytes = JOB_BYTES + (size_t)segment_bytes;
     const size_t file_bytes = choice & 2 ? head_bytes : choice & 4 ? (size_t)JOB_BYTES : whole_bytes;
     const int fd = memfd_create("kolo-fuzz", MFD_CLOEXEC);
     REQUIRE(fd >= 0 && ftruncate(fd, (off_t)file_bytes) == 0);
