@@ -19,13 +19,22 @@ enum {
     POLL_BATCH = 64 /* poll refuses more than RLIMIT_NOFILE at once */
 };
 
-kolo_reach kolo_liveness_reach(uint64_t own_namespace, const struct kolo_shared_process *process) {
+/* By what one process can tell whether another lives. */
+enum reach {
+    REACH_NONE,  /* by nothing: it counts as alive */
+    REACH_PID,   /* both are in one pid namespace */
+    REACH_GUARD, /* by its lock, see shm/guard.h */
+};
+
+/* Where neither namespace is known both are taken for the same, unless there is a lock to go by: only an old kernel
+ * without /proc leaves one so. */
+static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace) {
     const bool is_equal = process->pid_namespace == own_namespace;
     if (is_equal && own_namespace != 0)
-        return KOLO_REACH_PID;
+        return REACH_PID;
     if (process->guarded)
-        return KOLO_REACH_GUARD;
-    return is_equal ? KOLO_REACH_PID : KOLO_REACH_NONE;
+        return REACH_GUARD;
+    return is_equal ? REACH_PID : REACH_NONE;
 }
 
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded) {
@@ -37,10 +46,10 @@ void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_name
 
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place) {
-    switch (kolo_liveness_reach(own_namespace, process)) {
-    case KOLO_REACH_PID:
+    switch (reach_of(process, own_namespace)) {
+    case REACH_PID:
         return kolo_process_alive(process->pid, process->start);
-    case KOLO_REACH_GUARD:
+    case REACH_GUARD:
         return kolo_guard_held(guard_fd, guard_place);
     default:
         return true;
@@ -123,19 +132,19 @@ static void poll_batch(struct kolo_liveness *liveness, const struct kolo_shared_
 }
 
 static void look_at(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
-    switch (kolo_liveness_reach(liveness->own_namespace, process)) {
-    case KOLO_REACH_PID:
+    switch (reach_of(process, liveness->own_namespace)) {
+    case REACH_PID:
         if (liveness->peers[rank].fd == NOT_OPENED)
             watch(liveness, rank, process);
         if (liveness->peers[rank].fd == NO_PIDFD && !liveness->ended[rank] &&
             !kolo_process_alive(process->pid, process->start))
             note_end(liveness, rank, kolo_process_wait_status(-1, process->pid, process->start));
         break;
-    case KOLO_REACH_GUARD:
+    case REACH_GUARD:
         if (liveness->guard_fd >= 0 && !kolo_guard_held(liveness->guard_fd, liveness->guard_place + rank))
             note_end(liveness, rank, -1);
         break;
-    case KOLO_REACH_NONE:
+    case REACH_NONE:
         break;
     }
 }

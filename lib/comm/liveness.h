@@ -11,18 +11,8 @@
 
 struct pollfd;
 
-/* By what one process can tell whether another lives. */
-typedef enum kolo_reach {
-    KOLO_REACH_NONE,  /* by nothing: it counts as alive */
-    KOLO_REACH_PID,   /* both are in one pid namespace */
-    KOLO_REACH_GUARD, /* by its lock, see shm/guard.h */
-} kolo_reach;
-
-/* own_namespace: see kolo_process_own_namespace. Where neither is known both are taken for the same, unless there is a
- * lock to go by: only an old kernel without /proc leaves one so. */
-kolo_reach kolo_liveness_reach(uint64_t own_namespace, const struct kolo_shared_process *process);
-
-/* False if a process, which locks that byte of a file where it is guarded, is known to have ended. */
+/* False if a process, which locks that byte of a file where it is guarded, is known to have ended. own_namespace: see
+ * kolo_process_own_namespace. */
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place);
 

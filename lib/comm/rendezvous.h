@@ -32,7 +32,7 @@ struct kolo_job {
     bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
     uint64_t own_namespace;              /* see comm/process.h */
     uint64_t epoch;                      /* 0: not registered */
-    bool was_nameless;                   /* there was no name when this rank looked first */
+    bool was_nameless;                   /* once there was no name when this rank looked for it */
     int64_t deadline_ns;
     int64_t look_ns; /* when to look next whether the others live */
 };
