@@ -15,7 +15,8 @@ struct finding {
     int status;
     uint32_t rank; /* at fault */
     kolo_cause cause;
-    int detail; /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
+    int detail;    /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
+    uint64_t call; /* in which it was found; 0: the present one */
 };
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
@@ -134,6 +135,18 @@ static int adopt(kolo_comm *comm) {
     return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->rank, failure.message);
 }
 
+/* The first call that both have begun and that differs, 0 if there is none, of this rank's last KOLO_HISTORY: ranks
+ * that disagree do not get further, but a root may be past the call before it has to wait for a peer. What the peer
+ * shows of a call cannot be of a later one, since it is never KOLO_HISTORY ahead. */
+static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
+    const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
+    const uint64_t last = theirs < comm->calls ? theirs : comm->calls;
+    for (uint64_t call = comm->calls < KOLO_HISTORY ? 1 : comm->calls - KOLO_HISTORY + 1; call <= last; call++)
+        if (call_of(comm, peer, call) != call_of(comm, comm->rank, call))
+            return call;
+    return 0;
+}
+
 static int publish(kolo_comm *comm, const struct finding *finding, int64_t code) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     struct kolo_shared_header *header = comm->segment.header;
@@ -142,7 +155,7 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
     if (kolo_load_acquire(&header->failure) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = code;
-        self->failure_call = comm->calls;
+        self->failure_call = finding->call ? finding->call : comm->calls;
         self->failure_peer_calls = kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
         KOLO_POINT("failure.noted");
         first = kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
@@ -158,37 +171,31 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     const kolo_cause cause = status == KOLO_ERR_ABORTED    ? KOLO_CAUSE_ABORTED
                              : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
                                                            : KOLO_CAUSE_FAILED;
-    return publish(comm, &(struct finding){status, rank, cause, 0}, code);
-}
-
-/* True if `peer` has begun the call of this rank's number, and it was another one. What it shows of that call cannot be
- * of a later one, since it is never KOLO_HISTORY ahead. */
-static bool differs(const kolo_comm *comm, uint32_t peer) {
-    const struct kolo_shared_signal *signal = &comm->segment.signals[peer];
-    return kolo_load_acquire(&signal->calls) >= comm->calls && /* pairs with kolo_call_begin */
-           call_of(comm, peer, comm->calls) != comm->call;
+    const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
+    return publish(comm, &(struct finding){status, rank, cause, 0, call}, code);
 }
 
 /* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
 static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_member *members = comm->segment.members;
-    if (differs(comm, wait->peer))
-        return (struct finding){KOLO_ERR_MISMATCH, wait->peer, KOLO_CAUSE_MISMATCH, 0};
+    const uint64_t different = first_difference(comm, wait->peer);
+    if (different)
+        return (struct finding){KOLO_ERR_MISMATCH, wait->peer, KOLO_CAUSE_MISMATCH, 0, different};
     kolo_liveness_look(&comm->liveness, members, comm->rank);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         bool departed = kolo_load_acquire(&members[rank].state) == KOLO_MEMBER_DEPARTED;
         const struct kolo_ending *ending = &comm->liveness.endings[rank];
         if (departed && rank == wait->peer)
-            return (struct finding){KOLO_ERR_PEER_DEAD, rank, KOLO_CAUSE_LEFT, 0};
+            return (struct finding){KOLO_ERR_PEER_DEAD, rank, KOLO_CAUSE_LEFT, 0, 0};
         if (comm->liveness.ended[rank] && !departed)
-            return (struct finding){KOLO_ERR_PEER_DEAD, rank, ending->cause, ending->code};
+            return (struct finding){KOLO_ERR_PEER_DEAD, rank, ending->cause, ending->code, 0};
     }
     if (wait->waited_ns < comm->waiter.timeout_ns)
         return (struct finding){0};
     const uint32_t late = kolo_standing_last(comm, wait->peer);
     const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
-    return (struct finding){KOLO_ERR_TIMEOUT, late, activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
-                            activity};
+    return (struct finding){KOLO_ERR_TIMEOUT, late, activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED, activity,
+                            0};
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
