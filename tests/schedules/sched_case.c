@@ -25,9 +25,10 @@ static struct {
     sched_plan plan;
     uint64_t seed;
     uint8_t expected[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES];
+    uint8_t expected_other[SCHED_BUFFER_BYTES];              /* of plan.other, where it is a broadcast */
     uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES]; /* buffers that are not kolo_alloc's */
     ending endings[SCHED_RANKS_MAX];
-    int64_t fault_ns; /* when a rank aborted or left; -1: none has */
+    int64_t fault_ns; /* when a rank aborted or left, or the last came to disagree; -1: none has */
 } run;
 
 static size_t bytes_of(const sched_call *call) {
@@ -35,9 +36,9 @@ static size_t bytes_of(const sched_call *call) {
 }
 
 /* Any bits: what of them are numbers does not matter here. */
-static void fill_input(uint8_t *input, uint32_t rank, uint32_t call) {
-    uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)call << 48;
-    const size_t bytes = bytes_of(&run.plan.call[call]);
+static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, const sched_call *call) {
+    uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)index << 48;
+    const size_t bytes = bytes_of(call);
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
         const uint64_t bits = sched_random(&random);
         memcpy(input + at, &bits, bytes - at < sizeof bits ? bytes - at : sizeof bits);
@@ -52,51 +53,74 @@ static void compute_expected(void) {
     for (uint32_t i = 0; i < run.plan.calls; i++) {
         const sched_call *call = &run.plan.call[i];
         if (call->collective == KOLO_BROADCAST)
-            fill_input(run.expected[i], call->root, i);
+            fill_input(run.expected[i], call->root, i, call);
         for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLREDUCE; rank++) {
-            fill_input(inputs[rank], rank, i);
+            fill_input(inputs[rank], rank, i, call);
             sources[rank] = inputs[rank];
         }
         if (call->collective == KOLO_ALLREDUCE && call->count)
             kolo_reducer_select(0)->kernels[call->dtype][call->op].fold(run.expected[i], sources, ranks, call->count,
                                                                         ranks);
     }
+    if (run.plan.fault == SCHED_MISMATCH && run.plan.other.collective == KOLO_BROADCAST)
+        fill_input(run.expected_other, run.plan.other.root, run.plan.fault_call, &run.plan.other);
+}
+
+/* Two ranks may swap their slots (oneshot): where they disagree both may write into one of them. No more comes of it:
+ * they compare stamps before they read from a slot, and nobody else does. */
+static bool is_given_up(const void *address) {
+    return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && run.plan.shape.ranks == 2 &&
+           sched_team_word(address) == SCHED_WORD_SLOT;
 }
 
 /* Ranks. */
 
+/* Where ranks disagree, the only call that may succeed is a broadcast, on its root and on those that agree with it. */
+static void check_agreement(uint32_t rank, uint32_t index, const sched_call *call) {
+    if (run.plan.fault != SCHED_MISMATCH || index != run.plan.fault_call)
+        return;
+    if (call->collective != KOLO_BROADCAST || sched_dissents(&run.plan, rank) != sched_dissents(&run.plan, call->root))
+        sched_fail("rank %" PRIu32 ": call %" PRIu32 " succeeds, in which ranks disagree", rank, index);
+}
+
 static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
-    const size_t bytes = bytes_of(&run.plan.call[index]);
+    const sched_call *call = sched_plan_call(&run.plan, rank, index);
+    const uint8_t *expected = call == &run.plan.other ? run.expected_other : run.expected[index];
+    const size_t bytes = bytes_of(call);
     sched_seam_read(result, bytes);
     for (size_t at = 0; at < bytes; at++)
-        if (result[at] != run.expected[index][at])
+        if (result[at] != expected[at])
             sched_fail("rank %" PRIu32 ": byte %zu of the result of call %" PRIu32 " is %#x instead of %#x", rank, at,
-                       index, result[at], run.expected[index][at]);
+                       index, result[at], expected[at]);
 }
 
 static int make_call(kolo_comm *comm, uint32_t index) {
-    const sched_call *call = &run.plan.call[index];
     const uint32_t rank = comm->rank;
+    const sched_call *call = sched_plan_call(&run.plan, rank, index);
     const bool is_outside = call->outsider == rank;
     uint8_t *send = is_outside ? run.outside[rank][0] : sched_team_send(rank);
     uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : sched_team_recv(rank);
     int rc;
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->line_rounds++;
+    if (sched_breaks(SCHED_STAMPS_EQUAL))
+        comm->stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
     sched_seam_write(send, bytes_of(call));
     sched_seam_write(recv, bytes_of(call));
     memset(recv, POISON, bytes_of(call));
-    if (call->collective == KOLO_BARRIER)
-        return kolo_barrier(comm);
-    if (call->collective == KOLO_BROADCAST) {
+    if (call->collective == KOLO_BARRIER) {
+        rc = kolo_barrier(comm);
+    } else if (call->collective == KOLO_BROADCAST) {
         if (rank == call->root)
-            fill_input(recv, rank, index);
+            fill_input(recv, rank, index, call);
         rc = kolo_broadcast(comm, recv, call->count, call->dtype, (int)call->root);
     } else {
-        fill_input(send, rank, index);
+        fill_input(send, rank, index, call);
         rc = kolo_allreduce(comm, send, recv, call->count, call->dtype, call->op);
     }
     if (rc == 0)
+        check_agreement(rank, index, call);
+    if (rc == 0 && call->collective != KOLO_BARRIER)
         check_result(rank, index, recv);
     return rc;
 }
@@ -120,6 +144,8 @@ static void body(uint32_t rank) {
                 ending->status = kolo_comm_abort(comm, ABORT_CODE);
             break;
         }
+        if (run.plan.fault == SCHED_MISMATCH && i == run.plan.fault_call)
+            run.fault_ns = sched_now_ns();
         sched_trace("rank %" PRIu32 " begins call %" PRIu32, rank, i);
         ending->status = make_call(comm, i);
         sched_trace("rank %" PRIu32 " has ended call %" PRIu32 ": %d", rank, i, ending->status);
@@ -156,12 +182,22 @@ static bool is_culprit(int rank) {
     return rank == (int)run.plan.culprits[0] || rank == (int)run.plan.culprits[1];
 }
 
+/* The two of a mismatch have made different calls. */
+static bool names_fault(const kolo_failure *failure) {
+    if (run.plan.fault == SCHED_MISMATCH)
+        return sched_dissents(&run.plan, (uint32_t)failure->rank) !=
+               sched_dissents(&run.plan, (uint32_t)failure->reporter);
+    return is_culprit(failure->rank);
+}
+
 /* What is wrong with a rank that came back with an error, where there was a fault. */
 static const char *judge_failure(const ending *ending, const kolo_failure **first) {
-    const int wanted = run.plan.fault == SCHED_ABORT ? KOLO_ERR_ABORTED : KOLO_ERR_PEER_DEAD;
+    const int wanted = run.plan.fault == SCHED_ABORT      ? KOLO_ERR_ABORTED
+                       : run.plan.fault == SCHED_MISMATCH ? KOLO_ERR_MISMATCH
+                                                          : KOLO_ERR_PEER_DEAD;
     if (ending->status != wanted)
         return "returned another error";
-    if (ending->failure.status != wanted || !is_culprit(ending->failure.rank))
+    if (ending->failure.status != wanted || !names_fault(&ending->failure))
         return "got a failure that names another rank";
     if (*first && ((*first)->rank != ending->failure.rank || (*first)->reporter != ending->failure.reporter))
         return "got another failure than others did";
@@ -178,7 +214,7 @@ static const char *judge(uint32_t rank, const kolo_failure **first) {
     if (!ending->returned)
         return "never came back";
     if (ending->status == 0)
-        return NULL;
+        return run.plan.fault == SCHED_MISMATCH ? "made all its calls" : NULL;
     if (ending->status > 0 || fault_ns() < 0)
         return "failed";
     if (run.plan.fault == SCHED_ABORT && is_culprit((int)rank) && ending->status == KOLO_ERR_STATE)
@@ -194,7 +230,7 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
     sched_plan_draw(&run.plan, which, seed);
     compute_expected();
     sched_team_create(&run.plan.shape);
-    sched_memory_begin(run.plan.shape.ranks, sched_team_describe);
+    sched_memory_begin(run.plan.shape.ranks, sched_team_describe, is_given_up);
     sched_seam_begin(seed);
     sched_engine_run(&(sched_run){.ranks = run.plan.shape.ranks,
                                   .seed = seed,

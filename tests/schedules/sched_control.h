@@ -21,6 +21,10 @@ typedef enum sched_control {
     SCHED_BELL_UNSEEN,        /* who publishes never sees a sleeper */
     SCHED_RINGS_STILL,        /* waking changes nothing in the futex word */
     SCHED_FUTEX_UNCHECKED,    /* the sleeper does not look at the futex word again */
+    SCHED_STAMPS_EQUAL,       /* what a call is does not get into the stamp */
+    SCHED_STEP_STAMP_UNSEEN,  /* the stamp of a step is not compared */
+    SCHED_WORD_UNSEEN,        /* what a peer calls is not compared in long waits */
+    SCHED_WORD_LATE,          /* the history's word is stored after the number of its call */
     SCHED_DEATH_UNSEEN,       /* no one learns that a rank has died */
     SCHED_FAILURE_OVERWRITTEN /* a second failure replaces the first */
 } sched_control;

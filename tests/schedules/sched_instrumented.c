@@ -32,6 +32,10 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
         return sched_memory_peek((const void *)address, bytes);
     if (sched_breaks(SCHED_BELL_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_SLEEPERS)
         return 0;
+    if (sched_breaks(SCHED_STEP_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP)
+        return sched_team_comm(sched_self())->stamp;
+    if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
+        return sched_team_comm(sched_self())->call;
     return sched_memory_load((const void *)address, bytes, acquires(order));
 }
 
@@ -42,10 +46,32 @@ static bool has_release(const void *address, int order) {
     return releases(order);
 }
 
+/* Holds the store of a history's word back until that of its call's number is done. */
+static bool store_late(void *word, uint32_t bytes, uint64_t value) {
+    static struct {
+        void *word;
+        uint64_t value;
+    } held[SCHED_RANKS_MAX];
+    const uint32_t rank = sched_self();
+    if (sched_team_word(word) == SCHED_WORD_CALL) {
+        held[rank].word = word;
+        held[rank].value = value;
+        return true;
+    }
+    if (sched_team_word(word) != SCHED_WORD_CALLS)
+        return false;
+    sched_memory_store(word, bytes, value, true);
+    sched_step();
+    sched_memory_store(held[rank].word, bytes, held[rank].value, true);
+    return true;
+}
+
 static bool store(volatile void *address, uint32_t bytes, uint64_t value, int order) {
     void *word = (void *)address;
     if (!begin(address))
         return false;
+    if (sched_breaks(SCHED_WORD_LATE) && store_late(word, bytes, value))
+        return true;
     if (sched_breaks(SCHED_STEP_EARLY) && sched_team_word(word) == SCHED_WORD_PROGRESS)
         value++;
     sched_memory_store(word, bytes, value, has_release(word, order));

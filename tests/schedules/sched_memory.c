@@ -42,6 +42,7 @@ static struct {
     vector vectors[SCHED_RANKS_MAX]; /* of each rank; its own entry is its present epoch */
     buffer buffers[SCHED_RANKS_MAX];
     void (*describe)(const void *address, char *text, size_t text_bytes);
+    bool (*is_given_up)(const void *address);
 } memory;
 
 uint8_t *sched_memory_arena(void) {
@@ -49,7 +50,8 @@ uint8_t *sched_memory_arena(void) {
 }
 
 /* Epochs go on from run to run, so that the granules need not be cleared. */
-void sched_memory_begin(uint32_t ranks, void (*describe)(const void *, char *, size_t)) {
+void sched_memory_begin(uint32_t ranks, void (*describe)(const void *, char *, size_t),
+                        bool (*is_given_up)(const void *)) {
     vector present;
     for (uint32_t rank = 0; rank < SCHED_RANKS_MAX; rank++)
         present.known[rank] = memory.vectors[rank].known[rank];
@@ -60,6 +62,7 @@ void sched_memory_begin(uint32_t ranks, void (*describe)(const void *, char *, s
     }
     memory.ranks = ranks;
     memory.describe = describe;
+    memory.is_given_up = is_given_up;
 }
 
 static granule *granule_of(const void *address) {
@@ -103,7 +106,8 @@ void sched_memory_write(const void *address, size_t bytes) {
     const granule *last = granule_of((const uint8_t *)address + bytes - 1);
     for (granule *granule = granule_of(address); granule <= last; granule++) {
         const void *where = sched_arena + (granule - granules) * GRANULE_BYTES;
-        check_writer(granule, where, "overwrites");
+        if (!memory.is_given_up(where))
+            check_writer(granule, where, "overwrites");
         for (uint32_t rank = 0; rank < memory.ranks; rank++)
             if (rank != self && granule->reads.known[rank] > memory.vectors[self].known[rank])
                 complain(where, "overwrites", rank, "read");

@@ -23,8 +23,10 @@ enum { SCHED_ARENA_BYTES = 512 << 10 };
 /* The arena, which begins zeroed at program start only. */
 uint8_t *sched_memory_arena(void);
 
-/* Forgets what happened in earlier runs: all ranks know of it. `describe` names an address for messages. */
-void sched_memory_begin(uint32_t ranks, void (*describe)(const void *address, char *text, size_t text_bytes));
+/* Forgets what happened in earlier runs: all ranks know of it. `describe` names an address for messages. What lies at
+ * one that `is_given_up` may be overwritten by any rank, whoever wrote it before. */
+void sched_memory_begin(uint32_t ranks, void (*describe)(const void *address, char *text, size_t text_bytes),
+                        bool (*is_given_up)(const void *address));
 
 static inline bool sched_memory_is_shared(const void *address) {
     extern uint8_t sched_arena[];

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "comm/failure.h"
 #include "sched_engine.h"
 
 #define BIT(algorithm) (1u << (algorithm))
@@ -103,6 +104,23 @@ static const sched_case cases[] = {
      .barriers = true,
      .calls_max = 6,
      .fault = SCHED_DEPARTURE},
+    {.name = "mismatch",
+     .purpose = "some ranks make another call than the others",
+     2,
+     5,
+     EVERY,
+     .lines = true,
+     .broadcasts = true,
+     .barriers = true,
+     .calls_max = 6,
+     .fault = SCHED_MISMATCH},
+    {.name = "roots",
+     .purpose = "broadcasts in which some ranks make another call, and of which roots may see nothing",
+     2,
+     4,
+     .broadcasts = true,
+     .calls_max = 6,
+     .fault = SCHED_MISMATCH},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -207,7 +225,58 @@ static void draw_call(sched_call *call, const sched_case *from, const sched_shap
     }
 }
 
-static void draw_fault(sched_plan *plan, sched_fault fault, uint64_t *random) {
+uint64_t sched_call_word(const sched_call *call) {
+    switch (call->collective) {
+    case KOLO_ALLREDUCE:
+        return kolo_call_word(KOLO_ALLREDUCE, call->dtype, call->op, 0, call->count);
+    case KOLO_BROADCAST:
+        return kolo_call_word(KOLO_BROADCAST, call->dtype, KOLO_SUM, call->root, call->count);
+    default:
+        return kolo_call_word(call->collective, KOLO_U8, KOLO_SUM, 0, 0);
+    }
+}
+
+const sched_call *sched_plan_call(const sched_plan *plan, uint32_t rank, uint32_t index) {
+    return index == plan->fault_call && sched_dissents(plan, rank) ? &plan->other : &plan->call[index];
+}
+
+/* Another call, which may differ from `call` in one respect only; or in none. */
+static sched_call draw_other(const sched_call *call, const sched_case *from, const sched_shape *shape,
+                             uint64_t *random) {
+    sched_call fresh = {0}, other = *call;
+    draw_call(&fresh, from, shape, random);
+    switch (below(random, 5)) {
+    case 0:
+        other.dtype = fresh.dtype;
+        break;
+    case 1:
+        other.op = fresh.op;
+        break;
+    case 2:
+        other.root = fresh.root;
+        break;
+    case 3:
+        other.count = fresh.count;
+        break;
+    default:
+        other = fresh;
+    }
+    other.count %= SCHED_BUFFER_BYTES / kolo_dtype_bytes(other.dtype) + 1;
+    return other;
+}
+
+/* Some ranks make another call, and in the end all have to meet. */
+static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *random) {
+    const sched_call *call = &plan->call[plan->fault_call];
+    do
+        plan->other = draw_other(call, from, &plan->shape, random);
+    while (sched_call_word(&plan->other) == sched_call_word(call));
+    plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.ranks) - 2);
+    plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
+}
+
+static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *random) {
+    const sched_fault fault = from->fault;
     plan->fault = fault;
     plan->culprits[0] = plan->culprits[1] = SCHED_NOBODY;
     if (fault == SCHED_NO_FAULT)
@@ -217,6 +286,8 @@ static void draw_fault(sched_plan *plan, sched_fault fault, uint64_t *random) {
         plan->culprits[1] = (plan->culprits[0] + 1 + below(random, plan->shape.ranks - 1)) % plan->shape.ranks;
     plan->fault_call = below(random, plan->calls);
     plan->fault_step = 1 + below(random, UINT64_C(1) << (3 + below(random, 8)));
+    if (fault == SCHED_MISMATCH)
+        draw_mismatch(plan, from, random);
 }
 
 void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
@@ -226,6 +297,6 @@ void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
     plan->calls = 2 + below(&random, from->calls_max - 1);
     for (uint32_t i = 0; i < plan->calls; i++)
         draw_call(&plan->call[i], from, &plan->shape, &random);
-    draw_fault(plan, from->fault, &random);
+    draw_fault(plan, from, &random);
     plan->wakes_early = percent(&random, 40);
 }

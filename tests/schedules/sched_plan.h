@@ -7,7 +7,7 @@
 
 enum { SCHED_CALLS_MAX = 8 };
 
-typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE } sched_fault;
+typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE, SCHED_MISMATCH } sched_fault;
 
 /* What there is to choose from in a run. */
 typedef struct sched_case {
@@ -44,10 +44,22 @@ typedef struct sched_plan {
     sched_call call[SCHED_CALLS_MAX];
     sched_fault fault;
     uint32_t culprits[2]; /* who aborts, dies or leaves; SCHED_NOBODY: none */
-    uint32_t fault_call;  /* before which call it aborts or leaves */
+    uint32_t fault_call;  /* before which call it aborts or leaves; where ranks disagree */
     uint64_t fault_step;  /* of its own, at which it dies */
+    uint64_t dissenters;  /* a bit for each rank that makes the next in place of call[fault_call]: some, not all */
+    sched_call other;
     bool wakes_early;
 } sched_plan;
+
+/* What that rank calls. */
+const sched_call *sched_plan_call(const sched_plan *plan, uint32_t rank, uint32_t index);
+
+/* As the library sees it: kolo_call_word. */
+uint64_t sched_call_word(const sched_call *call);
+
+static inline bool sched_dissents(const sched_plan *plan, uint32_t rank) {
+    return plan->dissenters >> rank & 1;
+}
 
 void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed);
 

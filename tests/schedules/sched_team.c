@@ -137,6 +137,14 @@ sched_word sched_team_word(const void *address) {
     const ptrdiff_t signal = offset_in(segment->signals, sizeof *segment->signals, address, &rank);
     if (signal == offsetof(struct kolo_shared_signal, progress))
         return SCHED_WORD_PROGRESS;
+    if (signal >= (ptrdiff_t)offsetof(struct kolo_shared_signal, stamps) &&
+        signal < (ptrdiff_t)offsetof(struct kolo_shared_signal, places))
+        return SCHED_WORD_STAMP;
+    if (signal == offsetof(struct kolo_shared_signal, calls))
+        return SCHED_WORD_CALLS;
+    const ptrdiff_t history = offset_in(segment->histories, sizeof *segment->histories, address, &rank);
+    if (history >= 0 && history < (ptrdiff_t)offsetof(struct kolo_shared_history, records))
+        return SCHED_WORD_CALL;
     if (signal == offsetof(struct kolo_shared_signal, bell.sleepers))
         return SCHED_WORD_SLEEPERS;
     if (signal == offsetof(struct kolo_shared_signal, bell.rings))
@@ -144,6 +152,8 @@ sched_word sched_team_word(const void *address) {
     const ptrdiff_t line = offset_in(segment->lines, sizeof *segment->lines, address, &rank);
     if (line >= 0 && line % (ptrdiff_t)sizeof(struct kolo_shared_line) == 0)
         return SCHED_WORD_ROUND;
+    if (offset_in(segment->slots, (size_t)KOLO_SLOTS * SCHED_SLOT_BYTES, address, &rank) >= 0)
+        return SCHED_WORD_SLOT;
     return address == (const void *)&segment->header->failure ? SCHED_WORD_FAILURE : SCHED_WORD_OTHER;
 }
 

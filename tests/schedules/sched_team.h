@@ -28,9 +28,13 @@ uint8_t *sched_team_recv(uint32_t rank);
 typedef enum sched_word {
     SCHED_WORD_OTHER,
     SCHED_WORD_PROGRESS,
+    SCHED_WORD_STAMP,
+    SCHED_WORD_CALLS,
+    SCHED_WORD_CALL, /* of the history */
     SCHED_WORD_SLEEPERS,
     SCHED_WORD_RINGS,
     SCHED_WORD_ROUND,
+    SCHED_WORD_SLOT, /* or one of many in it */
     SCHED_WORD_FAILURE
 } sched_word;
 

@@ -66,6 +66,10 @@ static const struct control {
     {SCHED_BELL_UNSEEN, "bell-unseen", "sleep"},
     {SCHED_RINGS_STILL, "rings-still", "sleep"},
     {SCHED_FUTEX_UNCHECKED, "futex-unchecked", "sleep"},
+    {SCHED_STAMPS_EQUAL, "stamps-equal", "mismatch"},
+    {SCHED_STEP_STAMP_UNSEEN, "step-stamp-unseen", "mismatch"},
+    {SCHED_WORD_UNSEEN, "word-unseen", "mismatch"},
+    {SCHED_WORD_LATE, "word-late", "sleep"},
     {SCHED_DEATH_UNSEEN, "death-unseen", "death"},
     {SCHED_FAILURE_OVERWRITTEN, "failure-overwritten", "abort"},
 };
