@@ -47,6 +47,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "shm/memory_file.h"
+#include "sync/point.h"
 
 #define PAUSE_NS_FIRST 20000
 #define PAUSE_NS_MAX   1000000
@@ -148,6 +149,7 @@ static bool wait_briefly(struct shrink *s) {
         look(s);
     if (now_ns >= s->deadline_ns)
         return false;
+    KOLO_POINT("shrink.waiting");
     kolo_clock_sleep(s->pause_ns);
     s->pause_ns = s->pause_ns * 2 < PAUSE_NS_MAX ? s->pause_ns * 2 : PAUSE_NS_MAX;
     return true;
@@ -182,7 +184,9 @@ static bool all_have_come(const struct shrink *s) {
 static void come(struct shrink *s) {
     const kolo_comm *comm = s->comm;
     begin_wait(s);
+    KOLO_POINT("shrink.coming");
     kolo_store_release(&comm->segment.members[comm->rank].shrink_arrived, s->generation); /* pairs with has_come */
+    KOLO_POINT("shrink.come");
     while (generation_of(kolo_load_acquire(&comm->segment.header->shrink_decision)) < s->generation &&
            !all_have_come(s) && wait_briefly(s))
         ;
@@ -203,8 +207,10 @@ static int adopt_view(struct shrink *s, uint64_t decision) {
         return left_out(comm);
     if (author >= comm->size)
         return damaged(comm, author);
+    KOLO_POINT("shrink.copying");
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         view[word] = kolo_load_acquire(&proposal_of(s, author)->view[word]); /* pairs with propose_view */
+    KOLO_POINT("shrink.copied");
     if (kolo_load_acquire(&comm->segment.header->shrink_decision) != decision)
         return left_out(comm);
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
@@ -215,6 +221,7 @@ static int adopt_view(struct shrink *s, uint64_t decision) {
     memcpy(comm->survivors, view, sizeof view);
     comm->shrink_generation = s->generation;
     s->leader = lowest(view, comm->size);
+    KOLO_POINT("shrink.adopted");
     return 0;
 }
 
@@ -225,9 +232,14 @@ static uint64_t propose_view(const struct shrink *s) {
     for (uint32_t rank = 0; rank < comm->size; rank++)
         if (has(comm->survivors, rank) && has_come(s, rank) && !is_gone(comm, rank))
             view[rank / 64] |= UINT64_C(1) << rank % 64;
-    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++) {
+        KOLO_POINT("shrink.proposing");
         kolo_store_release(&proposal_of(s, comm->rank)->view[word], view[word]); /* pairs with adopt_view */
-    return settle(&comm->segment.header->shrink_decision, pack(s->generation, 0, 0, comm->rank));
+    }
+    KOLO_POINT("shrink.proposed");
+    const uint64_t decision = settle(&comm->segment.header->shrink_decision, pack(s->generation, 0, 0, comm->rank));
+    KOLO_POINT("shrink.decided");
+    return decision;
 }
 
 /* 3. Attaching. */
@@ -237,7 +249,10 @@ static bool is_settled(const struct shrink *s) {
 }
 
 static uint64_t abort_without(const struct shrink *s, uint32_t rank) {
-    return settle(&s->comm->segment.header->shrink_outcome, pack(s->generation, ABORTED, 0, rank));
+    KOLO_POINT("shrink.aborting");
+    const uint64_t outcome = settle(&s->comm->segment.header->shrink_outcome, pack(s->generation, ABORTED, 0, rank));
+    KOLO_POINT("shrink.aborted");
+    return outcome;
 }
 
 static bool shares_leaders_process(const struct shrink *s, uint32_t rank) {
@@ -270,25 +285,32 @@ static int offer(struct shrink *s) {
     struct kolo_segment *segment = &made->segment;
     const struct kolo_layout layout = kolo_layout_compute(made->size, made->origin.slot_bytes);
     struct kolo_memory_file file;
+    KOLO_POINT("shrink.creating");
     const int fd = kolo_memory_file_create("kolo", 0);
     segment->fd = fd < 0 ? -1 : fd;
+    KOLO_POINT("shrink.created");
     int rc = fd < 0 ? fd : kolo_memory_file_name(fd, &file);
     if (rc < 0)
         return kolo_fail_system(-rc, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->rank);
     void *mapping;
     rc = kolo_segment_allocate(segment->fd, 0, layout.bytes);
+    KOLO_POINT("shrink.allocated");
     if (rc == 0)
         rc = kolo_segment_map(segment->fd, 0, layout.bytes, &mapping);
     if (rc < 0)
         return rc;
+    KOLO_POINT("shrink.mapped");
     kolo_comm_found(made, mapping, fill_members(s, (void *)((uint8_t *)mapping + layout.members)));
+    KOLO_POINT("shrink.filled");
     s->decide(made, &made->origin);
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
     kolo_store_relaxed(&proposal->fd, file.fd);
     kolo_store_relaxed(&proposal->device, file.device);
     kolo_store_relaxed(&proposal->inode, file.inode);
     kolo_store_relaxed(&proposal->mapping, (uint64_t)(uintptr_t)mapping);
+    KOLO_POINT("shrink.offering");
     kolo_store_release(&proposal->offered, s->generation); /* pairs with accept_offer */
+    KOLO_POINT("shrink.offered");
     return 0;
 }
 
@@ -306,6 +328,7 @@ static int map_offered(struct shrink *s) {
         return damaged(s->comm, s->leader);
     if (s->mapping)
         return 0;
+    KOLO_POINT("shrink.mapping");
     void *mapping;
     int rc = kolo_segment_map(segment->fd, 0, bytes, &mapping);
     if (rc < 0)
@@ -315,6 +338,7 @@ static int map_offered(struct shrink *s) {
     if (header->layout != KOLO_LAYOUT || header->ranks != made->size || header->slot_bytes != slot_bytes ||
         header->segment_bytes != bytes)
         return damaged(s->comm, s->leader);
+    KOLO_POINT("shrink.accepted");
     return 0;
 }
 
@@ -349,11 +373,14 @@ static int accept_offer(struct shrink *s) {
                                           .fd = kolo_load_relaxed(&proposal->fd),
                                           .device = kolo_load_relaxed(&proposal->device),
                                           .inode = kolo_load_relaxed(&proposal->inode)};
+    KOLO_POINT("shrink.opening");
     const bool same_process = shares_leaders_process(s, comm->rank);
     s->mapping = same_process ? kolo_load_relaxed(&proposal->mapping) : 0;
     const int fd = open_offered(s, &file, same_process);
     s->made->segment.fd = fd < 0 ? -1 : fd;
+    KOLO_POINT("shrink.opened");
     look(s);
+    KOLO_POINT("shrink.looked");
     if (is_gone(comm, s->leader))
         abort_without(s, s->leader);
     if (is_settled(s))
@@ -376,9 +403,12 @@ static int attach(struct shrink *s) {
     int rc = kolo_comm_begin(&s->made, &settings);
     if (rc == 0 && s->made->size > 1)
         rc = comm->rank == s->leader ? offer(s) : accept_offer(s);
-    if (rc == 0)
-        kolo_store_release(&comm->segment.members[comm->rank].shrink_attached, s->generation); /* pairs with missing */
-    return rc;
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("shrink.attaching");
+    kolo_store_release(&comm->segment.members[comm->rank].shrink_attached, s->generation); /* pairs with missing */
+    KOLO_POINT("shrink.attached");
+    return 0;
 }
 
 /* 4. Concluding. */
@@ -399,14 +429,26 @@ static uint32_t missing(const struct shrink *s, bool *gone) {
     return found;
 }
 
+static uint64_t fail_all(const struct shrink *s, int status) {
+    kolo_atomic_u64 *outcome = &s->comm->segment.header->shrink_outcome;
+    KOLO_POINT("shrink.failing");
+    const uint64_t word = settle(outcome, pack(s->generation, FAILED, status, s->comm->rank));
+    KOLO_POINT("shrink.failed");
+    return word;
+}
+
 static uint64_t await_outcome(struct shrink *s) {
     kolo_atomic_u64 *outcome = &s->comm->segment.header->shrink_outcome;
     begin_wait(s);
     while (!is_settled(s)) {
         bool gone;
         const uint32_t rank = missing(s, &gone);
-        if (rank == s->comm->size)
-            return settle(outcome, pack(s->generation, COMMITTED, 0, 0));
+        if (rank == s->comm->size) {
+            KOLO_POINT("shrink.committing");
+            const uint64_t word = settle(outcome, pack(s->generation, COMMITTED, 0, 0));
+            KOLO_POINT("shrink.committed");
+            return word;
+        }
         if (gone || !wait_briefly(s))
             return abort_without(s, rank);
     }
@@ -415,6 +457,7 @@ static uint64_t await_outcome(struct shrink *s) {
 
 static void take_into_use(struct shrink *s) {
     kolo_comm *made = s->made;
+    KOLO_POINT("shrink.taking");
     if (s->mapping) {
         kolo_segment_view(&made->segment, (void *)(uintptr_t)s->mapping, made->size, made->origin.slot_bytes);
         made->segment.counted = true;
@@ -426,6 +469,7 @@ static void take_into_use(struct shrink *s) {
     kolo_log(made->log_level, KOLO_LOG_INFO, (int)made->rank,
              "was rank %" PRIu32 "; %" PRIu32 " of %" PRIu32 " ranks are left", s->comm->rank, made->size,
              s->comm->size);
+    KOLO_POINT("shrink.taken");
 }
 
 /* What `word` comes to for this rank, whose own part ended with `rc`: 0, AGAIN or an error. */
@@ -436,11 +480,13 @@ static int conclude(struct shrink *s, uint64_t word, int rc) {
         take_into_use(s);
         return 0;
     }
+    KOLO_POINT("shrink.dropping");
     if (s->made && s->made->segment.header)
         kolo_segment_drop(&s->made->segment);
     if (s->made)
         kolo_comm_free(s->made);
     s->made = NULL;
+    KOLO_POINT("shrink.dropped");
     if (generation_of(word) != s->generation)
         return left_out(comm);
     if (rank >= comm->size)
@@ -467,10 +513,7 @@ static int attempt(struct shrink *s) {
     if (rc < 0)
         return rc;
     rc = attach(s);
-    const uint64_t word =
-        rc < 0 ? settle(&comm->segment.header->shrink_outcome, pack(s->generation, FAILED, rc, comm->rank))
-               : await_outcome(s);
-    return conclude(s, word, rc);
+    return conclude(s, rc < 0 ? fail_all(s, rc) : await_outcome(s), rc);
 }
 
 int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, kolo_decide_fn *decide) {

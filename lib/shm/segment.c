@@ -132,8 +132,12 @@ void kolo_segment_leave(struct kolo_segment *segment) {
 
 /* The mappings that a dead process used went with it: only its place among the ranks is left. */
 void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank) {
-    if (kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_BURIED))
-        kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);
+    KOLO_POINT("segment.burying");
+    if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_BURIED))
+        return;
+    KOLO_POINT("segment.discounting");
+    kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);
+    KOLO_POINT("segment.buried");
 }
 
 void kolo_segment_drop(struct kolo_segment *segment) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fault_team.h"
@@ -110,9 +111,17 @@ const char *board_action_name(enum action action) {
 static void strike(int index) {
     static const int signals[ACTIONS] = {[ACTION_KILL] = SIGKILL, [ACTION_STOP] = SIGSTOP};
     const enum action action = board->faults[index].action;
+    const int held_fd = team_held_open();
+    const struct timespec pause = {.tv_nsec = BOARD_PAUSE_MS * 1000000};
+    if (action == ACTION_PAUSE)
+        nanosleep(&pause, NULL);
     board->struck[index] = true;
-    board->held_ns[index] = team_held_ns(team_held_open());
+    board->held_ns[index] = team_held_ns(held_fd);
     board->struck_ns[index] = now_ns();
+    if (held_fd >= 0)
+        close(held_fd);
+    if (action == ACTION_PAUSE)
+        return;
     if (!signals[action])
         _exit(action == ACTION_EXIT_0 ? 0 : 3);
     kill(getpid(), signals[action]);

@@ -11,9 +11,18 @@
 
 #include "kolo.h"
 
-enum { BOARD_RANKS_MAX = 8, BOARD_POINTS_MAX = 192, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 2, BOARD_TEXT_BYTES = 400 };
+enum { BOARD_RANKS_MAX = 8, BOARD_POINTS_MAX = 192, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 3, BOARD_TEXT_BYTES = 400 };
 
-enum action { ACTION_KILL, ACTION_STOP, ACTION_EXIT_0, ACTION_EXIT_3, ACTIONS };
+enum action {
+    ACTION_KILL,
+    ACTION_STOP,
+    ACTION_EXIT_0,
+    ACTION_EXIT_3,
+    ACTIONS,
+    ACTION_PAUSE = ACTIONS /* for BOARD_PAUSE_MS; part of a case, never what the sweep tries */
+};
+
+enum { BOARD_PAUSE_MS = 60 };
 
 /* At its `passage`th passage of `point`, counted where the case counts, `rank` does it to itself. */
 struct fault {
@@ -33,6 +42,8 @@ struct step {
     int64_t end_ns;
     int64_t held_ns;        /* of that, time in which the rank could have run and another had the processor */
     uint64_t contributions; /* stores that others wait for */
+    int size;               /* of the communicator that came of a shrink */
+    uint64_t members;       /* a bit for each rank, by its first number, in the first sum after that */
 };
 
 struct leftovers {
@@ -59,10 +70,10 @@ struct rank_record {
 };
 
 struct board {
-    struct fault faults[BOARD_FAULTS]; /* the last one is what the sweep tries, another is part of the case */
+    struct fault faults[BOARD_FAULTS]; /* the last one is what the sweep tries, others are part of the case */
     bool struck[BOARD_FAULTS];
-    int64_t struck_ns[BOARD_FAULTS];
-    int64_t held_ns[BOARD_FAULTS]; /* of the rank that it struck, up to then: see team_held_ns */
+    int64_t struck_ns[BOARD_FAULTS]; /* of a pause, its end */
+    int64_t held_ns[BOARD_FAULTS];   /* of the rank that it struck, up to then: see team_held_ns */
     struct rank_record ranks[BOARD_RANKS_MAX];
 };
 

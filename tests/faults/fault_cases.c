@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "fault_board.h"
@@ -121,6 +122,16 @@ const struct fault_case fault_cases[] = {
      .algorithm = KOLO_ONESHOT,
      .count = LINE,
      .twist = TWIST_SECOND},
+    {.name = "shrink-2", .phase = PHASE_SHRINK, .ranks = 2, .count = LINE},
+    {.name = "shrink-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINES},
+    {.name = "shrink-4", .phase = PHASE_SHRINK, .ranks = 4, .algorithm = KOLO_MESH, .count = CHUNKS},
+    {.name = "shrink-late-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_LATE},
+    {.name = "shrink-death-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_DIES},
+    {.name = "shrink-death-4", .phase = PHASE_SHRINK, .ranks = 4, .count = CHUNK, .twist = TWIST_DIES},
+    {.name = "shrink-second-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_VIEW},
+    {.name = "shrink-second-4", .phase = PHASE_SHRINK, .ranks = 4, .count = LINE, .twist = TWIST_SECOND_VIEW},
+    {.name = "shrink-concludes-2", .phase = PHASE_SHRINK, .ranks = 2, .count = LINE, .twist = TWIST_PAUSES},
+    {.name = "shrink-lacks-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_LACKS},
     {.name = "destroy-2", .phase = PHASE_DESTROY, .ranks = 2, .algorithm = KOLO_ONESHOT, .count = LINE},
     {.name = "destroy-3", .phase = PHASE_DESTROY, .script = SCRIPT_KEEP, .ranks = 3, .count = CHUNKS},
 };
@@ -161,7 +172,7 @@ bool case_joins(const struct fault_case *what, int step) {
 
 int case_actor(const struct fault_case *what, int victim) {
     const int next = (victim + 1) % what->ranks;
-    if (what->twist == TWIST_RINGS || what->twist == TWIST_ABORTS)
+    if (what->twist == TWIST_RINGS || what->twist == TWIST_ABORTS || what->twist == TWIST_LACKS)
         return victim;
     if (what->twist == TWIST_SECOND_EARLY && next == 0) /* rank 0's death may keep the others from meeting at all */
         return 1;
@@ -263,6 +274,12 @@ static bool do_twist(struct player *player, int step) {
     const bool acts = player->rank == mode->actor;
     if (step != CASE_TWIST_STEP)
         return false;
+    if (mode->what->phase == PHASE_SHRINK) {
+        if (twist == TWIST_DIES || player->rank != 0)
+            return false;
+        end_step(player, kolo_comm_abort(player->comm, 7));
+        return true;
+    }
     if ((twist == TWIST_LATE || twist == TWIST_RINGS) && acts)
         sleep_ms(LATE_MS);
     if (twist == TWIST_SECOND && !acts && player->rank != (mode->actor + mode->what->ranks - 1) % mode->what->ranks)
@@ -305,7 +322,8 @@ static int create(struct player *player) {
 /* Until one fails. */
 static void make_calls(struct player *player) {
     const struct fault_case *what = player->mode->what;
-    const int last = case_calls(what) + (is_to_notice(player) ? CASE_PROBES : 0);
+    const bool goes_on = is_to_notice(player) || what->phase == PHASE_SHRINK;
+    const int last = case_calls(what) + (goes_on ? CASE_PROBES : 0);
     int step = 1;
     for (; step <= last; step++) {
         begin_step(player, step);
@@ -321,6 +339,72 @@ static void make_calls(struct player *player) {
     player->record->step = step;
 }
 
+/* After a shrink: who is in the new communicator, and whether sums are right there. */
+static int sum_members(struct player *player, int step) {
+    static int32_t send[COUNT_MAX], recv[COUNT_MAX];
+    const struct fault_case *what = player->mode->what;
+    struct step *taken = &player->record->steps[step];
+    for (size_t i = 1; i < what->count; i++)
+        send[i] = value_of(player->rank, step, i);
+    send[0] = 1 << player->rank;
+    const int status = kolo_allreduce(player->comm, send, recv, what->count, KOLO_I32, KOLO_SUM);
+    if (status < 0)
+        return status;
+    taken->members = (uint64_t)recv[0];
+    taken->is_wrong =
+        kolo_comm_size(player->comm) != __builtin_popcountll(taken->members) ||
+        kolo_comm_rank(player->comm) != __builtin_popcountll(taken->members & ((UINT64_C(1) << player->rank) - 1));
+    for (size_t i = 1; i < what->count; i++) {
+        int32_t sum = 0;
+        for (int rank = 0; rank < what->ranks; rank++)
+            sum += taken->members >> rank & 1 ? value_of(rank, step, i) : 0;
+        taken->is_wrong |= recv[i] != sum;
+    }
+    return 0;
+}
+
+static int shrink(struct player *player, int round) {
+    const struct run_mode *mode = player->mode;
+    const enum twist twist = round == 0 && player->rank == mode->actor ? mode->what->twist : TWIST_NONE;
+    const int step = CASE_RECOVERY_STEP + 2 * round;
+    struct rlimit before;
+    kolo_comm *left = NULL;
+    if (twist == TWIST_LATE)
+        sleep_ms(LATE_MS);
+    getrlimit(RLIMIT_NOFILE, &before);
+    if (twist == TWIST_LACKS)
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max});
+    begin_step(player, step);
+    player->record->is_counting = true;
+    const int status = kolo_comm_shrink(player->comm, &left);
+    end_step(player, status);
+    if (twist == TWIST_LACKS)
+        setrlimit(RLIMIT_NOFILE, &before);
+    if (status == 0) {
+        player->record->steps[step].size = kolo_comm_size(left);
+        kolo_comm_destroy(player->comm);
+        player->comm = left;
+    }
+    player->record->is_counting = false;
+    return status;
+}
+
+static void recover(struct player *player) {
+    for (int round = 0; round < CASE_ROUNDS; round++) {
+        const int step = CASE_RECOVERY_STEP + 2 * round + 1;
+        const int status = shrink(player, round);
+        if (status == KOLO_ERR_SYSTEM)
+            continue;
+        if (status < 0)
+            return;
+        begin_step(player, step);
+        end_step(player, sum_members(player, step));
+        if (player->record->steps[step].status == 0)
+            return;
+        kolo_comm_failure(player->comm, &player->record->failure);
+    }
+}
+
 void case_run(const struct run_mode *mode, int rank) {
     struct rank_record *record = &board->ranks[rank];
     struct player player = {.mode = mode, .rank = rank, .record = record};
@@ -331,11 +415,14 @@ void case_run(const struct run_mode *mode, int rank) {
     if (create(&player) == 0) {
         if (mode->spoil && is_to_notice(&player))
             mode->spoil(player.comm);
-        record->is_counting = mode->what->phase == PHASE_CALLS;
+        record->is_counting = mode->what->phase == PHASE_CALLS || rank == mode->dying;
         make_calls(&player);
         kolo_comm_failure(player.comm, &record->failure);
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);
+        record->is_counting = false;
+        if (mode->what->phase == PHASE_SHRINK)
+            recover(&player);
         record->is_counting = mode->what->phase == PHASE_DESTROY;
         if (kolo_comm_destroy(player.comm) < 0)
             record->status_after = KOLO_OK; /* which is an error there */

@@ -1,5 +1,5 @@
 /* The cases of the sweep: a team that creates a communicator, makes a few calls and destroys it, with faults counted in
- * one of these three phases. */
+ * one of these three phases; or that breaks it and goes on with what is left of it, with faults counted meanwhile. */
 #ifndef KOLO_TESTS_FAULT_CASES_H
 #define KOLO_TESTS_FAULT_CASES_H
 
@@ -8,7 +8,7 @@
 
 #include "kolo.h"
 
-enum phase { PHASE_CREATE, PHASE_CALLS, PHASE_DESTROY };
+enum phase { PHASE_CREATE, PHASE_CALLS, PHASE_DESTROY, PHASE_SHRINK };
 
 enum script {
     SCRIPT_ALLREDUCE, /* three all-reduces */
@@ -28,10 +28,18 @@ enum twist {
     TWIST_SECOND_EARLY, /* the same during creation */
     TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
     TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
-    TWIST_GIVES_UP      /* rank 0 has no time, and gives up before the others come */
+    TWIST_GIVES_UP,     /* rank 0 has no time, and gives up before the others come */
+
+    /* Of PHASE_SHRINK, where rank 0 breaks the communicator by an abort unless: */
+    TWIST_DIES,        /* the actor breaks it, by its death; another one pauses before it destroys it */
+    TWIST_SECOND_VIEW, /* the actor dies in the shrink, and the victim finds that out, as another rank pauses then */
+    TWIST_PAUSES,      /* the actor pauses once it is attached, so that the victim concludes */
+    TWIST_LACKS        /* the victim has no descriptor left: the first shrink fails on all */
 };
 
-enum { CASE_CREATE_STEP = 0, CASE_TWIST_STEP = 2, CASE_PROBES = 3 };
+/* Rounds of PHASE_SHRINK: in each a rank shrinks, CASE_RECOVERY_STEP, and then sums, the next step, in the communicator
+ * that has come of it, until a sum succeeds. */
+enum { CASE_CREATE_STEP = 0, CASE_TWIST_STEP = 2, CASE_PROBES = 3, CASE_RECOVERY_STEP = 10, CASE_ROUNDS = 4 };
 
 struct fault_case {
     const char *name;
@@ -53,6 +61,7 @@ extern const int fault_cases_count;
 struct run_mode {
     const struct fault_case *what;
     int actor; /* see enum twist; -1: none */
+    int dying; /* rank that dies before PHASE_SHRINK; -1: none */
     const char *job;
     int fd; /* -1: by name */
     int64_t timeout_ms;

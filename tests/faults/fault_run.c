@@ -1,13 +1,15 @@
 #include "fault_run.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fault_leftovers.h"
+#include "fault_recovery.h"
 #include "fault_verdict.h"
 
 /* Deadlines that nothing reaches but what is stopped; those that it does reach are short. */
@@ -34,6 +36,36 @@ static void arm_twist(int rank, const char *point, uint64_t passage) {
     board->faults[0] = (struct fault){true, rank, board_point(point), passage, ACTION_KILL};
 }
 
+static void arm_pause(int rank, const char *point) {
+    board->faults[1] = (struct fault){true, rank, board_point(point), 1, ACTION_PAUSE};
+}
+
+static void arm_twists(struct run *run, const struct fault_case *what) {
+    const int actor = run->mode.actor;
+    run->first_victim = -1;
+    switch (what->twist) {
+    case TWIST_SECOND:
+        arm_twist(run->first_victim = actor, "call.beginning", CASE_TWIST_STEP);
+        break;
+    case TWIST_SECOND_EARLY:
+        arm_twist(run->first_victim = actor, "create.introducing", 1);
+        break;
+    case TWIST_DIES:
+        arm_twist(run->first_victim = run->mode.dying = actor, "call.beginning", CASE_TWIST_STEP);
+        arm_pause((actor + 1) % what->ranks, "destroy.beginning");
+        break;
+    case TWIST_SECOND_VIEW:
+        arm_twist(run->first_victim = actor, "shrink.adopted", 1);
+        arm_pause((actor + 1) % what->ranks, "shrink.adopted");
+        break;
+    case TWIST_PAUSES:
+        arm_pause(actor, "shrink.attached");
+        break;
+    default:
+        break;
+    }
+}
+
 /* Leaves the job's name behind, by the death of a rank 0. */
 static void leave_name(const struct run_mode *mode) {
     struct team team;
@@ -50,6 +82,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
     snprintf(run->job, sizeof run->job, "%s", fresh_job());
     run->mode = (struct run_mode){.what = what,
                                   .actor = case_actor(what, victim),
+                                  .dying = -1,
                                   .job = run->job,
                                   .fd = what->by_descriptor ? memfd_create("fault", MFD_CLOEXEC) : -1,
                                   .timeout_ms = deadline_ms,
@@ -65,11 +98,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
     if (what->twist == TWIST_REPLACES)
         leave_name(&run->mode);
     board_clear();
-    run->first_victim = -1;
-    if (what->twist == TWIST_SECOND)
-        arm_twist(run->first_victim = run->mode.actor, "call.beginning", CASE_TWIST_STEP);
-    else if (what->twist == TWIST_SECOND_EARLY)
-        arm_twist(run->first_victim = run->mode.actor, "create.introducing", 1);
+    arm_twists(run, what);
 }
 
 static void finish(struct run *run) {
@@ -87,7 +116,8 @@ void run_listing(const struct fault_case *what, int victim, struct listing *list
     const struct rank_record *record = &board->ranks[victim];
     const bool may_fail =
         what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY || what->twist == TWIST_GIVES_UP;
-    if (run.hung || !record->finished || (record->message[0] && !may_fail)) {
+    const bool is_well = what->phase == PHASE_SHRINK ? recovery_is_done(record) : !record->message[0] || may_fail;
+    if (run.hung || !record->finished || !is_well) {
         fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, victim,
                 run.hung ? " to its end" : "", board_point_name(record->last_point), record->message);
         exit(1);
@@ -102,6 +132,7 @@ static void expect_replaced(struct run *run) {
     static const struct fault_case next = {.name = "next", .phase = PHASE_DESTROY, .ranks = 2, .count = 1};
     struct run_mode mode = {.what = &next,
                             .actor = -1,
+                            .dying = -1,
                             .job = run->job,
                             .fd = -1,
                             .timeout_ms = DEADLINE_MS,
@@ -118,9 +149,17 @@ static void expect_replaced(struct run *run) {
         verdict_complain(run, "%s is still there after the next job of that name", leftovers_path(run->job));
 }
 
+/* The others are through: the stopped victim goes on. */
+static void go_on_late(struct run *run) {
+    kill(run->team.pids[run->victim], SIGCONT);
+    team_await(&run->team, -1, limit_ns(&run->mode));
+    recovery_find_late(run);
+}
+
 bool run_trial(const struct trial *trial, struct run *run) {
     const enum action action = trial->fault.action;
-    *run = (struct run){.trial = trial, .victim = trial->fault.rank, .noticed_ns = -1, .past_ns = -1};
+    *run =
+        (struct run){.trial = trial, .victim = trial->fault.rank, .noticed_ns = -1, .recovered_ns = -1, .past_ns = -1};
     prepare(run, trial->what, run->victim,
             trial->deadline_ms      ? trial->deadline_ms
             : action == ACTION_STOP ? DEADLINE_SHORT_MS
@@ -141,6 +180,8 @@ bool run_trial(const struct trial *trial, struct run *run) {
         run->held_ns += run->team.waited_ns[rank] + board->ranks[rank].registering_ns;
     if (is_reached)
         verdict_find(run);
+    if (is_reached && action == ACTION_STOP && trial->what->phase == PHASE_SHRINK)
+        go_on_late(run);
     finish(run);
     if (is_reached && leftovers_named(run->job)) {
         if (verdict_name_may_stay(run))

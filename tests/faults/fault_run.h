@@ -30,15 +30,16 @@ struct run {
     struct run_mode mode;
     char job[64];
     int victim;       /* -1: none */
-    int first_victim; /* of TWIST_SECOND and TWIST_SECOND_EARLY; -1: none */
+    int first_victim; /* of twists in which the actor dies; -1: none */
     struct team team;
     bool hung;
     int64_t held_ns;    /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
     int64_t machine_ns; /* how much of noticed_ns was the machine's at most: see fault_verdict.c */
     bool is_late;       /* an error came too late, and that is all of the complaint */
     char complaint[COMPLAINT_BYTES]; /* "": all was as it should be */
-    int64_t noticed_ns; /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
-    int64_t past_ns;    /* from the deadline to the last error; -1: nobody waited for it */
+    int64_t noticed_ns;   /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
+    int64_t recovered_ns; /* of a shrink or a sum after it, without a deadline: see fault_recovery.c; -1: none */
+    int64_t past_ns;      /* from the deadline to the last error; -1: nobody waited for it */
 };
 
 /* Runs the case for rank `victim`, undisturbed but for its twist, and adds what that rank did to *listing. */

@@ -1,4 +1,5 @@
-/* The rules. V is the victim; a step is a call of the script, then barriers, until one fails.
+/* The rules, but for shrinks, which are in fault_recovery.c. V is the victim; a step is a call of the script, then
+ * barriers, until one fails.
  *
  * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
  * who has is missed within 100 ms by those that have registered too. Rank 0 is known to those from when it has made the
@@ -27,6 +28,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "fault_recovery.h"
+
 enum { MS = 1000000 };
 
 void verdict_complain(struct run *run, const char *format, ...) {
@@ -42,7 +45,7 @@ void verdict_complain(struct run *run, const char *format, ...) {
     va_end(list);
 }
 
-static bool is_survivor(const struct run *run, int rank) {
+bool verdict_is_survivor(const struct run *run, int rank) {
     return rank != run->victim && rank != run->first_victim;
 }
 
@@ -59,7 +62,7 @@ static int failed_step(const struct rank_record *record) {
 }
 
 /* What happens in the process whatever the error is. */
-static bool check_end(struct run *run, int rank) {
+bool verdict_check_end(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
     const struct leftovers *before = &record->before, *after = &record->after;
     if (!record->finished) {
@@ -130,7 +133,7 @@ static void check_steps(struct run *run) {
     bool is_missed = false;
     for (int rank = 0; rank < what->ranks; rank++) {
         int first, last;
-        if (!is_survivor(run, rank))
+        if (!verdict_is_survivor(run, rank))
             continue;
         const int failed = failed_step(&board->ranks[rank]);
         bound_step(run, rank, &first, &last);
@@ -214,12 +217,12 @@ static bool timed_out(const struct rank_record *record) {
 
 /* How long the victims had to wait for a processor from the fault until they were dead. */
 static int64_t dying_held_ns(const struct run *run) {
-    const int victims[BOARD_FAULTS] = {run->first_victim, run->victim};
     int64_t sum_ns = 0;
     for (int i = 0; i < BOARD_FAULTS; i++) {
-        if (victims[i] < 0 || !run->team.ended[victims[i]])
+        const int rank = board->faults[i].rank;
+        if (!board->struck[i] || board->faults[i].action == ACTION_PAUSE || !run->team.ended[rank])
             continue;
-        const int64_t held_ns = run->team.waited_ns[victims[i]] - board->held_ns[i];
+        const int64_t held_ns = run->team.waited_ns[rank] - board->held_ns[i];
         sum_ns += held_ns > 0 ? held_ns : 0;
     }
     return sum_ns;
@@ -230,7 +233,7 @@ static void check_noticed(struct run *run, int64_t held_ns) {
     const int index = run->first_victim >= 0 && is_stopped(run) ? 0 : BOARD_FAULTS - 1;
     for (int rank = 0; rank < run->team.ranks; rank++) {
         int64_t own_held_ns;
-        if (!is_survivor(run, rank) || timed_out(&board->ranks[rank]))
+        if (!verdict_is_survivor(run, rank) || timed_out(&board->ranks[rank]))
             continue;
         const int64_t ns = ignorance_ns(&board->ranks[rank], board->struck_ns[index], &own_held_ns);
         held_ns += own_held_ns;
@@ -249,7 +252,7 @@ static void check_deadline(struct run *run, int64_t held_ns) {
     int64_t past_ns = INT64_MIN, deadline_ns = 0;
     for (int rank = 0; rank < run->team.ranks; rank++) {
         const struct rank_record *record = &board->ranks[rank];
-        if (!is_survivor(run, rank) || !timed_out(record))
+        if (!verdict_is_survivor(run, rank) || !timed_out(record))
             continue;
         const struct step *step = &record->steps[failed_step(record)];
         deadline_ns = (step == record->steps ? run->mode.create_timeout_ms : run->mode.timeout_ms) * MS;
@@ -272,7 +275,7 @@ static void check_calls(struct run *run) {
     if (run->first_victim < 0)
         check_steps(run);
     for (int rank = 0; rank < run->team.ranks; rank++)
-        if (is_survivor(run, rank))
+        if (verdict_is_survivor(run, rank))
             check_failure(run, rank, &named);
 }
 
@@ -322,7 +325,7 @@ static void check_creation(struct run *run) {
     const bool may = must || board_passed(victim, victim == 0 ? "create.completing" : "create.settled");
     int named = -1, survivors = 0, created = 0;
     for (int rank = 0; rank < run->team.ranks; rank++) {
-        if (!is_survivor(run, rank))
+        if (!verdict_is_survivor(run, rank))
             continue;
         survivors++;
         created += is_created(rank);
@@ -345,7 +348,7 @@ static void check_given_up(struct run *run) {
     for (int rank = 0; rank < run->team.ranks; rank++) {
         const struct rank_record *record = &board->ranks[rank];
         const struct step *step = &record->steps[CASE_CREATE_STEP];
-        if (!is_survivor(run, rank))
+        if (!verdict_is_survivor(run, rank))
             continue;
         const bool is_late = step->status == KOLO_ERR_TIMEOUT && (rank == 0 || strstr(record->message, "rank 0"));
         if (!is_late && (step->status != KOLO_ERR_PEER_DEAD || !message_names(record->message, run->victim)))
@@ -370,19 +373,23 @@ bool verdict_name_may_stay(const struct run *run) {
 void verdict_find(struct run *run) {
     bool all_ended = true;
     for (int rank = 0; rank < run->team.ranks; rank++)
-        if (is_survivor(run, rank))
-            all_ended &= check_end(run, rank);
+        if (verdict_is_survivor(run, rank))
+            all_ended &= verdict_check_end(run, rank);
     if (!all_ended)
         return;
     if (run->trial->what->twist == TWIST_GIVES_UP) {
         check_given_up(run);
         return;
     }
+    const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
+    if (run->trial->what->phase == PHASE_SHRINK) {
+        recovery_find(run, held_ns);
+        return;
+    }
     if (run->trial->what->phase == PHASE_CREATE)
         check_creation(run);
     else
         check_calls(run);
-    const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
     const bool is_right = !run->complaint[0];
     check_noticed(run, held_ns);
     check_deadline(run, held_ns);

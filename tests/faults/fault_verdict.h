@@ -12,6 +12,12 @@
 /* Adds to run->complaint. */
 void verdict_complain(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Who is not to be struck. */
+bool verdict_is_survivor(const struct run *run, int rank);
+
+/* What is to be true of a rank that has ended whatever its errors are; false if it has not ended well. */
+bool verdict_check_end(struct run *run, int rank);
+
 /* Judges the survivors; run->team has ended but for a stopped victim. */
 void verdict_find(struct run *run);
 
