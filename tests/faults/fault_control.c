@@ -1,5 +1,6 @@
 #include "fault_control.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,50 @@ static void nothing(kolo_comm *comm) {
     (void)comm;
 }
 
+/* Defects in a shrink. */
+
+static void see_no_death(kolo_comm *comm) {
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        close(comm->liveness.peers[rank].fd);
+        comm->liveness.peers[rank].fd = -1;
+    }
+    comm->liveness.own_namespace = ~comm->liveness.own_namespace;
+    comm->liveness.guard_fd = -1;
+}
+
+static void wait_for_ever(kolo_comm *comm) {
+    see_no_death(comm);
+    comm->waiter.timeout_ns = INT64_MAX / 2;
+}
+
+static void wait_briefly(kolo_comm *comm) {
+    comm->waiter.timeout_ns = SOON_NS / 2;
+}
+
+static void drop_last(kolo_comm *comm) {
+    if (comm->rank + 1 < comm->size)
+        comm->survivors[0] &= ~(UINT64_C(1) << (comm->size - 1));
+}
+
+static void stay_away(kolo_comm *comm) {
+    comm->shrunk = comm->rank == 0;
+}
+
+static void grow(kolo_comm *comm) {
+    comm->origin.slot_bytes += comm->rank * KOLO_PAGE_BYTES;
+    comm->segment.slot_bytes = comm->origin.slot_bytes;
+}
+
+/* Where the victim is struck. */
+static const struct place {
+    const char *case_name;
+    const char *point;
+    int rank;
+    uint64_t passage;
+} in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1};
+
 struct control {
+    const struct place *place;
     const char *name;
     void (*spoil)(kolo_comm *comm);
     enum action action;
@@ -89,17 +133,26 @@ struct control {
 };
 
 static const struct control controls[] = {
-    {"no defect", nothing, ACTION_KILL, false, NULL},
-    {"no defect, stopped", nothing, ACTION_STOP, false, NULL},
-    {"deaths are not looked for", be_blind, ACTION_KILL, false, "got -4 (timeout), not -5"},
-    {"waits never end", hang, ACTION_KILL, false, "hangs, last at wait."},
-    {"another rank is blamed", misname, ACTION_KILL, false, "kolo_comm_failure tells of -5"},
-    {"deaths are noticed late", notice_late, ACTION_KILL, false, "noticed after"},
-    {"the deadline is not waited for", be_impatient, ACTION_STOP, false, "before the deadline"},
-    {"a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
-    {"a mapping is left", keep_mapping, ACTION_KILL, false, "shared mappings, "},
-    {"a block of memory is left", keep_block, ACTION_KILL, false, "memory blocks, "},
-    {"a name is left", nothing, ACTION_KILL, true, "is left"},
+    {&in_call, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&in_call, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
+    {&in_call, "deaths are not looked for", be_blind, ACTION_KILL, false, "got -4 (timeout), not -5"},
+    {&in_call, "waits never end", hang, ACTION_KILL, false, "hangs, last at wait."},
+    {&in_call, "another rank is blamed", misname, ACTION_KILL, false, "kolo_comm_failure tells of -5"},
+    {&in_call, "deaths are noticed late", notice_late, ACTION_KILL, false, "noticed after"},
+    {&in_call, "the deadline is not waited for", be_impatient, ACTION_STOP, false, "before the deadline"},
+    {&in_call, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
+    {&in_call, "a mapping is left", keep_mapping, ACTION_KILL, false, "shared mappings, "},
+    {&in_call, "a block of memory is left", keep_block, ACTION_KILL, false, "memory blocks, "},
+    {&in_call, "a name is left", nothing, ACTION_KILL, true, "is left"},
+    {&in_shrink, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&in_shrink, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
+    {&in_shrink, "deaths are not looked for", see_no_death, ACTION_KILL, false, "shrink 1 took"},
+    {&in_shrink, "waits never end", wait_for_ever, ACTION_KILL, false, "hangs, last at shrink.waiting"},
+    {&in_shrink, "the deadline is not waited for", wait_briefly, ACTION_STOP, false, "0 shrinks and 0 sums waited"},
+    {&in_shrink, "a living rank is left out", drop_last, ACTION_KILL, false, "has no communicator"},
+    {&in_shrink, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink 1: status -10"},
+    {&in_shrink, "segments of different sizes", grow, ACTION_KILL, false, "damaged"},
+    {&in_shrink, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
 };
 
 static const struct fault_case *find_case(const char *name) {
@@ -109,24 +162,32 @@ static const struct fault_case *find_case(const char *name) {
     return NULL;
 }
 
-int control_run(void) {
+static const struct listing *list_case(const struct fault_case *what) {
     static struct listing listing;
-    static struct run run;
-    const struct fault_case *what = find_case("lines-2");
-    int failures = 0;
-    for (int rank = 0; rank < what->ranks; rank++)
+    static const struct fault_case *listed;
+    for (int rank = 0; what != listed && rank < what->ranks; rank++)
         run_listing(what, rank, &listing);
+    listed = what;
+    return &listing;
+}
+
+int control_run(void) {
+    static struct run run;
+    int failures = 0;
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
         const struct control *control = &controls[i];
-        const struct trial trial = {.what = what,
-                                    .fault = {true, 1, board_point("lines.writing"), 2, control->action},
-                                    .listing = &listing,
-                                    .spoil = control->spoil,
-                                    .deadline_ms = DEADLINE_MS,
-                                    .litters = control->litters};
+        const struct place *place = control->place;
+        const struct fault_case *what = find_case(place->case_name);
+        const struct trial trial = {
+            .what = what,
+            .fault = {true, place->rank, board_point(place->point), place->passage, control->action},
+            .listing = list_case(what),
+            .spoil = control->spoil,
+            .deadline_ms = DEADLINE_MS,
+            .litters = control->litters};
         const bool is_reached = run_trial(&trial, &run);
         const bool is_right = control->noticed ? strstr(run.complaint, control->noticed) != NULL : !run.complaint[0];
-        printf("%s: %s: %s\n", is_reached && is_right ? "right" : "FAILED", control->name,
+        printf("%s: %s: %s: %s\n", is_reached && is_right ? "right" : "FAILED", what->name, control->name,
                !is_reached         ? "the victim did not come to its point"
                : !run.complaint[0] ? "no complaint"
                                    : run.complaint);
