@@ -156,6 +156,11 @@ static void go_on_late(struct run *run) {
     recovery_find_late(run);
 }
 
+/* How long the machine kept a rank waiting that has ended, or hangs. */
+static int64_t held_ns(const struct team *team, int rank) {
+    return team->ended[rank] ? team->waited_ns[rank] : team_waited_ns(team, rank);
+}
+
 bool run_trial(const struct trial *trial, struct run *run) {
     const enum action action = trial->fault.action;
     *run =
@@ -177,7 +182,7 @@ bool run_trial(const struct trial *trial, struct run *run) {
         close(open(leftovers_path(run->job), O_CREAT | O_RDONLY | O_CLOEXEC, 0600));
     run->held_ns = run->team.held_ns;
     for (int rank = 0; rank < trial->what->ranks; rank++)
-        run->held_ns += run->team.waited_ns[rank] + board->ranks[rank].registering_ns;
+        run->held_ns += held_ns(&run->team, rank) + board->ranks[rank].registering_ns;
     if (is_reached)
         verdict_find(run);
     if (is_reached && action == ACTION_STOP && trial->what->phase == PHASE_SHRINK)
