@@ -5,11 +5,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "command_line.h"
 #include "info_stale.h"
 #include "kolo.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,10 +17,11 @@
 #include <string.h>
 
 enum {
-    EXIT_USAGE = 2,
     ITEMS_MAX = 32,
     PLANS = 15 /* message sizes shown: 8 B to 2 GiB, each four times the one before */
 };
+
+enum { OPTION_RANKS = 256, OPTION_ENV, OPTION_JSON, OPTION_STALE, OPTION_REMOVE };
 
 typedef struct settings {
     int ranks; /* 0: as many as there are CPUs allowed */
@@ -241,79 +242,67 @@ static void print_env_json(void) {
     puts("\n  ]");
 }
 
-static void print_help(void) {
-    puts("usage: kolo-info [OPTION...]\n"
-         "\n"
-         "Prints the version, what kolo sees of this machine, and which algorithm an all-reduce would use.\n"
-         "\n"
-         "  --ranks N   show the plan for N ranks (default: as many as CPUs are allowed)\n"
-         "  --env       show every environment variable that kolo reads, and nothing else\n"
-         "  --stale     show names of jobs in /dev/shm: being created, or left by a killed one; and nothing else\n"
-         "  --remove    with --stale: remove it, unless its creator lives\n"
-         "  --json      print one JSON object\n"
-         "  --version   print the version\n"
-         "  --help      print this\n"
-         "\n"
-         "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 for "
-         "a wrong option.\n"
-         "\n"
-         "example: kolo-info --ranks 8 --json | python3 -m json.tool");
-}
+static const char help_text[] =
+    "usage: kolo-info [OPTION...]\n"
+    "\n"
+    "Prints the version, what kolo sees of this machine, and which algorithm an all-reduce would use.\n"
+    "\n"
+    "  --ranks N   show the plan for N ranks (default: as many as CPUs are allowed)\n"
+    "  --env       show every environment variable that kolo reads, and nothing else\n"
+    "  --stale     show names of jobs in /dev/shm: being created, or left by a killed one; and nothing else\n"
+    "  --remove    with --stale: remove it, unless its creator lives\n"
+    "  --json      print one JSON object\n"
+    "  --version   print the version\n"
+    "  --help      print this\n"
+    "\n"
+    "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 for "
+    "a wrong option.\n"
+    "\n"
+    "example: kolo-info --ranks 8 --json | python3 -m json.tool\n";
+
+static const struct option long_options[] = {{"ranks", required_argument, NULL, OPTION_RANKS},
+                                             {"env", no_argument, NULL, OPTION_ENV},
+                                             {"json", no_argument, NULL, OPTION_JSON},
+                                             {"stale", no_argument, NULL, OPTION_STALE},
+                                             {"remove", no_argument, NULL, OPTION_REMOVE},
+                                             {"version", no_argument, NULL, 'v'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {NULL, 0, NULL, 0}};
+
+static const command_line line = {"kolo-info", help_text, long_options, .arguments_max = 0};
 
 static int parse_ranks(const char *text) {
     char *end = NULL;
     errno = 0;
     long ranks = strtol(text, &end, 10);
-    if (errno || end == text || *end || ranks < 1 || ranks > KOLO_RANKS_MAX) {
-        fprintf(stderr, "kolo-info: --ranks %s: give a number from 1 to %d\n", text, KOLO_RANKS_MAX);
-        exit(EXIT_USAGE);
-    }
+    if (errno || end == text || *end || ranks < 1 || ranks > KOLO_RANKS_MAX)
+        command_line_refuse(&line, "--ranks '%s': give a number from 1 to %d", text, KOLO_RANKS_MAX);
     return (int)ranks;
 }
 
 static settings parse_arguments(int argc, char **argv) {
-    static const struct option options[] = {
-        {"ranks", required_argument, NULL, 'r'}, {"env", no_argument, NULL, 'e'},
-        {"json", no_argument, NULL, 'j'},        {"stale", no_argument, NULL, 's'},
-        {"remove", no_argument, NULL, 'd'},      {"version", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     settings chosen = {0};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = command_line_next(&line, argc, argv)) != -1;) {
         switch (option) {
-        case 'r':
+        case OPTION_RANKS:
             chosen.ranks = parse_ranks(optarg);
             break;
-        case 'e':
+        case OPTION_ENV:
             chosen.env_only = true;
             break;
-        case 's':
+        case OPTION_STALE:
             chosen.stale_only = true;
             break;
-        case 'd':
+        case OPTION_REMOVE:
             chosen.remove = true;
             break;
-        case 'j':
+        case OPTION_JSON:
             chosen.json = true;
             break;
-        case 'v':
-            printf("kolo-info %s\n", kolo_version());
-            exit(EXIT_SUCCESS);
-        case 'h':
-            print_help();
-            exit(EXIT_SUCCESS);
-        default:
-            fputs("kolo-info: see kolo-info --help\n", stderr);
-            exit(EXIT_USAGE);
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "kolo-info: unexpected argument %s; see kolo-info --help\n", argv[optind]);
-        exit(EXIT_USAGE);
-    }
-    if (chosen.remove && !chosen.stale_only) {
-        fputs("kolo-info: --remove goes with --stale; see kolo-info --help\n", stderr);
-        exit(EXIT_USAGE);
-    }
+    if (chosen.remove && !chosen.stale_only)
+        command_line_refuse(&line, "--remove goes with --stale");
     return chosen;
 }
 

@@ -75,10 +75,10 @@ class Info(unittest.TestCase):
         self.assertRegex(self.output("--version"), r"^kolo-info \d+\.\d+\.\d+\n$")
 
     def test_refuses_wrong_options(self):
-        self.assert_refused(2, "--ranks 0: give a number from 1 to 1024", "--ranks", "0")
-        self.assert_refused(2, "--ranks 2x", "--ranks", "2x")
-        self.assert_refused(2, "--ranks 1025", "--ranks", "1025")
-        self.assert_refused(2, "unexpected argument spare", "spare")
+        self.assert_refused(2, "--ranks '0': give a number from 1 to 1024", "--ranks", "0")
+        self.assert_refused(2, "--ranks '2x'", "--ranks", "2x")
+        self.assert_refused(2, "--ranks '1025'", "--ranks", "1025")
+        self.assert_refused(2, "'spare': is not expected", "spare")
         self.assert_refused(2, "--help", "--nonsense")
 
     def test_refuses_unreadable_variables(self):

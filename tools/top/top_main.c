@@ -69,16 +69,13 @@ static int follow(kolo_watch *watch, const top_options *options) {
 }
 
 int main(int argc, char **argv) {
-    top_options options;
+    const top_options options = top_options_parse(argc, argv);
     kolo_watch *watch;
-    int exit_code;
-    if (!top_options_parse(&options, argc, argv, &exit_code))
-        return exit_code;
     if (kolo_watch_open(&watch, options.target) < 0) {
         fprintf(stderr, "kolo-top: %s\n", kolo_error_message());
         return EXIT_FAILURE;
     }
-    exit_code = follow(watch, &options);
+    const int exit_code = follow(watch, &options);
     kolo_watch_close(watch);
     return exit_code;
 }

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "top_options.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo.h"
+#include "command_line.h"
 
 #define INTERVAL_S_MIN 0.01
 #define INTERVAL_S_MAX 3600.0
 
-enum { OPTION_INTERVAL = 256, OPTION_ONCE, OPTION_JSON, OPTION_VERSION };
+enum { OPTION_INTERVAL = 256, OPTION_ONCE, OPTION_JSON };
 
 static const struct option long_options[] = {
     {"interval", required_argument, NULL, OPTION_INTERVAL},
     {"once", no_argument, NULL, OPTION_ONCE},
     {"json", no_argument, NULL, OPTION_JSON},
     {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, OPTION_VERSION},
+    {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
 };
 
@@ -66,59 +64,34 @@ static const char help_text[] =
     "\n"
     "example: kolorun -n 2 kolo-train & sleep 5; kolo-top --once $!\n";
 
-static bool complain(const char *option, const char *text, const char *wanted) {
-    fprintf(stderr, "kolo-top: %s '%s': %s; see kolo-top --help\n", option, text, wanted);
-    return false;
-}
+static const command_line line = {"kolo-top", help_text, long_options, .arguments_max = 1};
 
-static bool parse_interval(top_options *options, const char *text) {
+static double parse_interval(const char *text) {
     char *end;
-    options->interval_s = strtod(text, &end);
+    const double seconds = strtod(text, &end);
     if (strspn(text, "0123456789.") != strlen(text) || end == text || *end ||
-        !(options->interval_s >= INTERVAL_S_MIN && options->interval_s <= INTERVAL_S_MAX))
-        return complain("--interval", text, "give seconds from 0.01 to 3600");
-    return true;
+        !(seconds >= INTERVAL_S_MIN && seconds <= INTERVAL_S_MAX))
+        command_line_refuse(&line, "--interval '%s': give seconds from 0.01 to 3600", text);
+    return seconds;
 }
 
-static bool parse_option(top_options *options, int option, const char *word) {
-    switch (option) {
-    case OPTION_INTERVAL:
-        return parse_interval(options, optarg);
-    case OPTION_ONCE:
-        options->once = true;
-        return true;
-    case OPTION_JSON:
-        options->json = true;
-        return true;
-    case ':':
-        return complain("option", word, "needs a value");
-    default:
-        return complain("option", word, "is unknown or ambiguous, or takes no value");
-    }
-}
-
-bool top_options_parse(top_options *options, int argc, char **argv, int *exit_code) {
-    *options = (top_options){.interval_s = 1};
-    *exit_code = TOP_EXIT_USAGE;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
-        if (option == 'h' || option == OPTION_VERSION) {
-            if (option == 'h')
-                fputs(help_text, stdout);
-            else
-                printf("kolo-top %s\n", kolo_version());
-            *exit_code = fflush(stdout) == 0 ? 0 : 1;
-            return false;
+top_options top_options_parse(int argc, char **argv) {
+    top_options options = {.interval_s = 1};
+    for (int option; (option = command_line_next(&line, argc, argv)) != -1;) {
+        switch (option) {
+        case OPTION_INTERVAL:
+            options.interval_s = parse_interval(optarg);
+            break;
+        case OPTION_ONCE:
+            options.once = true;
+            break;
+        case OPTION_JSON:
+            options.json = true;
+            break;
         }
-        if (!parse_option(options, option, argv[optind - 1]))
-            return false;
     }
-    if (optind == argc) {
-        fputs("kolo-top: give a process or the name of a job; see kolo-top --help\n", stderr);
-        return false;
-    }
-    if (optind + 1 < argc)
-        return complain("argument", argv[optind + 1], "is not expected");
-    options->target = argv[optind];
-    return true;
+    options.target = argv[optind];
+    if (!options.target)
+        command_line_refuse(&line, "give a process or the name of a job");
+    return options;
 }

@@ -4,8 +4,6 @@
 
 #include <stdbool.h>
 
-enum { TOP_EXIT_USAGE = 2 };
-
 typedef struct top_options {
     const char *target; /* a pid or a job's name */
     double interval_s;
@@ -13,7 +11,7 @@ typedef struct top_options {
     bool json;
 } top_options;
 
-/* Fills *options. False: the program ends with *exit_code, what is to be said has been said. */
-bool top_options_parse(top_options *options, int argc, char **argv, int *exit_code);
+/* Ends the program where there is nothing to do: --help, --version, a mistake. */
+top_options top_options_parse(int argc, char **argv);
 
 #endif

@@ -154,9 +154,7 @@ static int conclude(const tuning *tuning) {
 
 int main(int argc, char **argv) {
     static tuning tuning; /* too large for a stack */
-    int exit_code;
-    if (!tune_options_parse(&tuning.options, argc, argv, &exit_code))
-        return exit_code;
+    tuning.options = tune_options_parse(argc, argv);
     if (tuning.options.check) {
         clear_variables();
         return tune_profile_check(tuning.options.check);

@@ -1,11 +1,10 @@
 #include "tune_options.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
 #include "kolo.h"
 
 #define MAX_BYTES_DEFAULT ((size_t)64 << 20)
@@ -13,23 +12,19 @@
 #define MAX_BYTES_HIGH    ((size_t)4 << 30)
 #define SECONDS_MAX       3600.0
 
-enum {
-    OPTION_RANKS = 256,
-    OPTION_OUTPUT,
-    OPTION_CHECK,
-    OPTION_MAX,
-    OPTION_SECONDS,
-    OPTION_QUICK,
-    OPTION_UNBOUND,
-    OPTION_VERSION
-};
+enum { OPTION_RANKS = 256, OPTION_OUTPUT, OPTION_CHECK, OPTION_MAX, OPTION_SECONDS, OPTION_QUICK, OPTION_UNBOUND };
 
 static const struct option long_options[] = {
-    {"ranks", required_argument, NULL, OPTION_RANKS},     {"output", required_argument, NULL, OPTION_OUTPUT},
-    {"check", required_argument, NULL, OPTION_CHECK},     {"max", required_argument, NULL, OPTION_MAX},
-    {"seconds", required_argument, NULL, OPTION_SECONDS}, {"quick", no_argument, NULL, OPTION_QUICK},
-    {"unbound", no_argument, NULL, OPTION_UNBOUND},       {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, OPTION_VERSION},       {NULL, 0, NULL, 0},
+    {"ranks", required_argument, NULL, OPTION_RANKS},
+    {"output", required_argument, NULL, OPTION_OUTPUT},
+    {"check", required_argument, NULL, OPTION_CHECK},
+    {"max", required_argument, NULL, OPTION_MAX},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"quick", no_argument, NULL, OPTION_QUICK},
+    {"unbound", no_argument, NULL, OPTION_UNBOUND},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
+    {NULL, 0, NULL, 0},
 };
 
 static const char help_text[] =
@@ -69,12 +64,9 @@ static const char help_text[] =
     "\n"
     "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4\n";
 
-static bool complain(const char *option, const char *text, const char *wanted) {
-    fprintf(stderr, "kolo-tune: %s '%s': %s; see kolo-tune --help\n", option, text, wanted);
-    return false;
-}
+static const command_line line = {"kolo-tune", help_text, long_options, .arguments_max = 0};
 
-static bool parse_ranks(tune_options *options, const char *text) {
+static void parse_ranks(tune_options *options, const char *text) {
     const char *at = text;
     options->rank_counts = 0;
     do {
@@ -82,19 +74,18 @@ static bool parse_ranks(tune_options *options, const char *text) {
         errno = 0;
         const long ranks = strtol(at, &end, 10);
         if (errno || *at < '0' || *at > '9' || (*end && *end != ',') || ranks < 2 || ranks > KOLO_RANKS_MAX)
-            return complain("--ranks", text, "give numbers from 2 to 1024 with commas between");
+            command_line_refuse(&line, "--ranks '%s': give numbers from 2 to 1024 with commas between", text);
         for (int i = 0; i < options->rank_counts; i++)
             if (options->ranks[i] == ranks)
-                return complain("--ranks", text, "a number stands there twice");
+                command_line_refuse(&line, "--ranks '%s': a number stands there twice", text);
         if (options->rank_counts == TUNE_RANK_COUNTS_MAX)
-            return complain("--ranks", text, "give at most 24 numbers");
+            command_line_refuse(&line, "--ranks '%s': give at most 24 numbers", text);
         options->ranks[options->rank_counts++] = (int)ranks;
         at = *end ? end + 1 : NULL;
     } while (at);
-    return true;
 }
 
-static bool parse_max(tune_options *options, const char *text) {
+static size_t parse_max(const char *text) {
     static const char units[] = "KMG";
     char *end;
     errno = 0;
@@ -104,69 +95,52 @@ static bool parse_max(tune_options *options, const char *text) {
     if (good && unit)
         bytes <<= 10 * (unit - units + 1);
     if (!good || bytes < MAX_BYTES_LOW || bytes > MAX_BYTES_HIGH)
-        return complain("--max", text, "give a size from 1K to 4G, as in 65536, 64K or 16M");
-    options->max_bytes = (size_t)bytes;
-    return true;
+        command_line_refuse(&line, "--max '%s': give a size from 1K to 4G, as in 65536, 64K or 16M", text);
+    return (size_t)bytes;
 }
 
-static bool parse_seconds(tune_options *options, const char *text) {
+static double parse_seconds(const char *text) {
     char *end;
-    options->seconds = strtod(text, &end);
-    if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(options->seconds > 0) ||
-        options->seconds > SECONDS_MAX)
-        return complain("--seconds", text, "give a number above 0, up to 3600");
-    return true;
+    const double seconds = strtod(text, &end);
+    if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(seconds > 0) || seconds > SECONDS_MAX)
+        command_line_refuse(&line, "--seconds '%s': give a number above 0, up to 3600", text);
+    return seconds;
 }
 
-static bool parse_text(const char *option, const char **value) {
-    *value = optarg;
-    return *optarg ? true : complain(option, optarg, "give the name of a file");
+static const char *parse_path(const char *option, const char *text) {
+    if (!*text)
+        command_line_refuse(&line, "%s '%s': give the name of a file", option, text);
+    return text;
 }
 
-static bool parse_option(tune_options *options, int option, const char *word) {
-    switch (option) {
-    case OPTION_RANKS:
-        return parse_ranks(options, optarg);
-    case OPTION_OUTPUT:
-        return parse_text("--output", &options->output);
-    case OPTION_CHECK:
-        return parse_text("--check", &options->check);
-    case OPTION_MAX:
-        return parse_max(options, optarg);
-    case OPTION_SECONDS:
-        return parse_seconds(options, optarg);
-    case OPTION_QUICK:
-        options->quick = true;
-        return true;
-    case OPTION_UNBOUND:
-        options->unbound = true;
-        return true;
-    case ':':
-        return complain("option", word, "needs a value");
-    default:
-        return complain("option", word, "is unknown or ambiguous, or takes no value");
-    }
-}
-
-bool tune_options_parse(tune_options *options, int argc, char **argv, int *exit_code) {
-    *options = (tune_options){.max_bytes = MAX_BYTES_DEFAULT};
-    *exit_code = TUNE_EXIT_USAGE;
-    opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
-        if (option == 'h' || option == OPTION_VERSION) {
-            if (option == 'h')
-                fputs(help_text, stdout);
-            else
-                printf("kolo-tune %s\n", kolo_version());
-            *exit_code = fflush(stdout) == 0 ? 0 : 1;
-            return false;
+tune_options tune_options_parse(int argc, char **argv) {
+    tune_options options = {.max_bytes = MAX_BYTES_DEFAULT};
+    for (int option; (option = command_line_next(&line, argc, argv)) != -1;) {
+        switch (option) {
+        case OPTION_RANKS:
+            parse_ranks(&options, optarg);
+            break;
+        case OPTION_OUTPUT:
+            options.output = parse_path("--output", optarg);
+            break;
+        case OPTION_CHECK:
+            options.check = parse_path("--check", optarg);
+            break;
+        case OPTION_MAX:
+            options.max_bytes = parse_max(optarg);
+            break;
+        case OPTION_SECONDS:
+            options.seconds = parse_seconds(optarg);
+            break;
+        case OPTION_QUICK:
+            options.quick = true;
+            break;
+        case OPTION_UNBOUND:
+            options.unbound = true;
+            break;
         }
-        if (!parse_option(options, option, argv[optind - 1]))
-            return false;
     }
-    if (optind < argc)
-        return complain("argument", argv[optind], "is not expected");
-    if (options->seconds == 0)
-        options->seconds = options->quick ? 4 : 40;
-    return true;
+    if (options.seconds == 0)
+        options.seconds = options.quick ? 4 : 40;
+    return options;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TUNE_EXIT_USAGE = 2, TUNE_RANK_COUNTS_MAX = 24 };
+enum { TUNE_RANK_COUNTS_MAX = 24 };
 
 typedef struct tune_options {
     int ranks[TUNE_RANK_COUNTS_MAX];
@@ -18,7 +18,7 @@ typedef struct tune_options {
     bool unbound;
 } tune_options;
 
-/* Fills *options. False: the program ends with *exit_code, what is to be said has been said. */
-bool tune_options_parse(tune_options *options, int argc, char **argv, int *exit_code);
+/* Ends the program where there is nothing to do: --help, --version, a mistake. */
+tune_options tune_options_parse(int argc, char **argv);
 
 #endif
