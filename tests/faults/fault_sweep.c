@@ -21,6 +21,7 @@
 #include "fault_run.h"
 #include "fault_times.h"
 #include "fault_verdict.h"
+#include "splitmix64.h"
 
 enum {
     RUNS_DEFAULT = 240,

@@ -37,9 +37,6 @@ int64_t team_held_ns(int fd);
 /* The same of another rank that has not been reaped. */
 int64_t team_waited_ns(const struct team *team, int rank);
 
-/* splitmix64: the same sequence from the same state everywhere. */
-uint64_t random_next(uint64_t *state);
-
 int64_t now_ns(void);
 
 #endif

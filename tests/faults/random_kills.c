@@ -22,6 +22,7 @@
 #include "fault_leftovers.h"
 #include "fault_team.h"
 #include "fault_times.h"
+#include "splitmix64.h"
 
 enum {
     SKIPPED = 77,
@@ -70,10 +71,6 @@ static struct {
 static int failures, kills, replaced;
 static int64_t waited_ns[TEAM_RANKS_MAX]; /* of a victim when it was killed: see team_waited_ns */
 static struct times noticed;
-
-static uint64_t random_below(uint64_t *state, uint64_t limit) {
-    return random_next(state) % limit;
-}
 
 __attribute__((format(printf, 2, 3))) static void fail(const struct job *job, const char *format, ...) {
     va_list list;

@@ -46,17 +46,6 @@ void sleep_ms(int64_t ms) {
     nanosleep(&pause, NULL);
 }
 
-uint64_t random_next(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-uint64_t random_below(uint64_t *state, uint64_t limit) {
-    return random_next(state) % limit;
-}
-
 uint64_t random_seed(uint64_t part, uint64_t index) {
     uint64_t state = arguments.seed ^ part * UINT64_C(0xd1342543de82ef95);
     state = random_next(&state) ^ index;

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "kolo.h"
+#include "splitmix64.h"
 
 enum { HARNESS_SKIPPED = 77, HARNESS_RANKS_MAX = 64, HARNESS_RESULTS_MAX = 8192 };
 
@@ -95,9 +96,7 @@ void sleep_ms(int64_t ms);
 /* A job name that no other test uses; in a static buffer. */
 const char *fresh_job(void);
 
-/* A pseudo-random sequence, the same for the same seed everywhere, and the seed of one part of a test. */
-uint64_t random_next(uint64_t *state);
-uint64_t random_below(uint64_t *state, uint64_t limit);
+/* The seed of one part of a test. */
 uint64_t random_seed(uint64_t part, uint64_t index);
 
 /* Whether rank count or algorithm were asked for, or all are. */

@@ -8,6 +8,7 @@
 #include "sched_engine.h"
 #include "sched_memory.h"
 #include "sched_seam.h"
+#include "splitmix64.h"
 
 /* A failure is found at the end of the slice that some rank sleeps, if not before, and heard of at the end of another;
  * running takes little of the model's time. The library promises 100 ms. */
@@ -40,7 +41,7 @@ static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, const sche
     uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)index << 48;
     const size_t bytes = bytes_of(call);
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-        const uint64_t bits = sched_random(&random);
+        const uint64_t bits = random_next(&random);
         memcpy(input + at, &bits, bytes - at < sizeof bits ? bytes - at : sizeof bits);
     }
 }

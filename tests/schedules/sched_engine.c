@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "sched_memory.h"
+#include "splitmix64.h"
 
 enum {
     STACK_BYTES = 256 << 10,
@@ -46,17 +47,6 @@ static struct {
     uint64_t changes[CHANGES_MAX];
     char problem[512];
 } engine = {.running = SCHED_NOBODY};
-
-uint64_t sched_random(uint64_t *state) { /* splitmix64 */
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
-}
-
-uint64_t sched_random_below(uint64_t *state, uint64_t limit) {
-    return sched_random(state) % limit;
-}
 
 uint32_t sched_self(void) {
     return engine.running;
@@ -144,9 +134,9 @@ static uint32_t choose(void) {
         return SCHED_NOBODY;
     if (engine.policy == SCHED_PRIORITY)
         return find_highest(agents, count);
-    if (engine.policy == SCHED_STICKY && can_go_on(engine.last) && sched_random_below(&engine.random, STICKY_ODDS))
+    if (engine.policy == SCHED_STICKY && can_go_on(engine.last) && random_below(&engine.random, STICKY_ODDS))
         return engine.last;
-    return agents[sched_random_below(&engine.random, count)];
+    return agents[random_below(&engine.random, count)];
 }
 
 /* Wakes the rank that sleeps for the shortest time from now; false if none sleeps. */
@@ -202,9 +192,9 @@ static void die(void) {
 }
 
 static void wake_early(void) {
-    if (!engine.run.wakes_early || sched_random_below(&engine.random, EARLY_ODDS))
+    if (!engine.run.wakes_early || random_below(&engine.random, EARLY_ODDS))
         return;
-    const uint32_t rank = (uint32_t)sched_random_below(&engine.random, engine.run.ranks);
+    const uint32_t rank = (uint32_t)random_below(&engine.random, engine.run.ranks);
     if (engine.fibers[rank].state != ASLEEP)
         return;
     sched_trace("rank %" PRIu32 " is woken by a signal", rank);
@@ -281,21 +271,21 @@ static void prepare(uint32_t rank) {
 static void draw_priorities(void) {
     const uint32_t agents = 2 * engine.run.ranks;
     for (uint32_t i = 0; i < agents; i++) {
-        const uint32_t other = (uint32_t)sched_random_below(&engine.random, i + 1);
+        const uint32_t other = (uint32_t)random_below(&engine.random, i + 1);
         engine.priorities[i] = engine.priorities[other];
         engine.priorities[other] = (int64_t)i;
     }
     engine.lowest = 0;
-    const uint64_t range = UINT64_C(1) << (6 + sched_random_below(&engine.random, 7));
-    const uint64_t wanted = sched_random_below(&engine.random, CHANGES_MAX + 1);
+    const uint64_t range = UINT64_C(1) << (6 + random_below(&engine.random, 7));
+    const uint64_t wanted = random_below(&engine.random, CHANGES_MAX + 1);
     for (uint64_t i = 0; i < CHANGES_MAX; i++)
-        engine.changes[i] = i < wanted ? 1 + sched_random_below(&engine.random, range) : 0;
+        engine.changes[i] = i < wanted ? 1 + random_below(&engine.random, range) : 0;
 }
 
 void sched_engine_run(const sched_run *run) {
     engine.run = *run;
     engine.random = run->seed;
-    engine.policy = (sched_policy)sched_random_below(&engine.random, SCHED_POLICIES);
+    engine.policy = (sched_policy)random_below(&engine.random, SCHED_POLICIES);
     engine.problem[0] = '\0';
     engine.now_ns = 0;
     engine.death_ns = -1;
@@ -303,7 +293,7 @@ void sched_engine_run(const sched_run *run) {
     draw_priorities();
     for (uint32_t rank = 0; rank < run->ranks; rank++)
         prepare(rank);
-    engine.running = engine.last = (uint32_t)sched_random_below(&engine.random, run->ranks);
+    engine.running = engine.last = (uint32_t)random_below(&engine.random, run->ranks);
     sched_trace("policy %d", (int)engine.policy);
     /* Comes back when a rank leaves. */
     swapcontext(&engine.outside, &engine.fibers[engine.running].context);

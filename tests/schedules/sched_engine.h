@@ -44,10 +44,6 @@ bool sched_sleeps(uint32_t rank);
 int64_t sched_now_ns(void);
 int64_t sched_death_ns(void); /* when the victim died; -1: it has not */
 
-/* A pseudo-random sequence; the same state gives the same one everywhere. */
-uint64_t sched_random(uint64_t *state);
-uint64_t sched_random_below(uint64_t *state, uint64_t limit);
-
 /* In a fiber. */
 
 /* The running rank; SCHED_NOBODY outside. */

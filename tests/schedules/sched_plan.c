@@ -4,6 +4,7 @@
 
 #include "comm/failure.h"
 #include "sched_engine.h"
+#include "splitmix64.h"
 
 #define BIT(algorithm) (1u << (algorithm))
 #define EVERY                                                                                                          \
@@ -137,11 +138,11 @@ const sched_case *sched_case_find(const char *name) {
 }
 
 static uint32_t below(uint64_t *random, uint64_t limit) {
-    return (uint32_t)sched_random_below(random, limit);
+    return (uint32_t)random_below(random, limit);
 }
 
 static bool percent(uint64_t *random, uint64_t chance) {
-    return sched_random_below(random, PERCENT) < chance;
+    return random_below(random, PERCENT) < chance;
 }
 
 /* Chunks of a few lines, such that a message of the band has at most CHUNKS_MAX. */

@@ -15,6 +15,7 @@
 #include "sched_memory.h"
 #include "sched_seam.h"
 #include "sched_team.h"
+#include "splitmix64.h"
 
 enum { SKIPPED_ODDS = 4 }; /* one wait in so many, where a negative control skips some */
 
@@ -138,9 +139,9 @@ void __wrap_kolo_comm_free(kolo_comm *comm);
 static bool skips_wait(const kolo_atomic_u64 *flag) {
     const sched_word word = sched_team_word(flag);
     if (sched_breaks(SCHED_STEP_WAIT_SKIPPED) && word == SCHED_WORD_PROGRESS && !seam.claims[sched_self()])
-        return sched_random_below(&seam.random, SKIPPED_ODDS) == 0;
+        return random_below(&seam.random, SKIPPED_ODDS) == 0;
     if (sched_breaks(SCHED_LINE_WAIT_SKIPPED) && word == SCHED_WORD_ROUND)
-        return sched_random_below(&seam.random, SKIPPED_ODDS) == 0;
+        return random_below(&seam.random, SKIPPED_ODDS) == 0;
     return false;
 }
 

@@ -9,17 +9,11 @@
 #include <time.h>
 
 #include "kolo.h"
+#include "splitmix64.h"
 
 enum { COUNT_MAX = 1 << 18, CALLS_A_LOOK = 16, STEP = 2654435761u };
 
 static uint32_t *send, *recv;
-
-static uint64_t random_next(uint64_t *state) {
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
-}
 
 static double now_s(void) {
     struct timespec now;

@@ -66,17 +66,6 @@ test_arguments test_arguments_read(int argc, char **argv) {
     return arguments;
 }
 
-uint64_t random_next(uint64_t *state) {
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
-}
-
-uint64_t random_below(uint64_t *state, uint64_t limit) {
-    return random_next(state) % limit;
-}
-
 const char *dtype_name(kolo_dtype dtype) {
     return dtypes[dtype].name;
 }

@@ -8,6 +8,7 @@
 
 #include "kolo.h"
 #include "reduce/reducer.h"
+#include "splitmix64.h"
 
 /* Arguments of a test program: --seed N, and --thin N to run one case in N. */
 typedef struct test_arguments {
@@ -17,10 +18,6 @@ typedef struct test_arguments {
 
 /* Reads and prints them; exits with 2 where they cannot be read, with 0 after --help. */
 test_arguments test_arguments_read(int argc, char **argv);
-
-/* A pseudo-random sequence, the same for the same seed everywhere. */
-uint64_t random_next(uint64_t *state);
-uint64_t random_below(uint64_t *state, uint64_t limit);
 
 /* "f32", "sum": as messages have them. */
 const char *dtype_name(kolo_dtype dtype);
