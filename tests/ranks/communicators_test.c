@@ -1,10 +1,7 @@
 /* Several communicators: two at once, used in turn with the ranks in another order; one after another under the same
  * job name and through the same descriptor; and nothing left behind by two hundred of them. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -41,16 +38,6 @@ static void run_two_at_once(struct rank *rank) {
     kolo_comm_destroy(reversed);
 }
 
-static int open_descriptors(void) {
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory && readdir(directory))
-        count++;
-    if (directory)
-        closedir(directory);
-    return count;
-}
-
 static int mappings(void) {
     int lines = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -73,12 +60,7 @@ static bool run_cycle(struct rank *rank, size_t count) {
 }
 
 static void run_cycles(struct rank *rank) {
-    const int *inherited = rank->team->argument;
     const int cycles = arguments.quick ? CYCLES / 5 : CYCLES;
-    if (inherited) {
-        rank->options.job = NULL;
-        rank->options.shm_fd = *inherited;
-    }
     for (int i = 0; i < CYCLES_BEFORE; i++)
         if (!run_cycle(rank, 10))
             return;
@@ -92,20 +74,6 @@ static void run_cycles(struct rank *rank) {
            open_descriptors(), cycles);
     expect(rank, mappings() <= maps + MAPPINGS_TOLERATED, "%d mappings before, %d after %d communicators", maps,
            mappings(), cycles);
-}
-
-/* All segments lie one after another in the inherited file: those that are gone must not take memory any more. */
-static void run_cycles_inherited(int ranks) {
-    struct stat file;
-    int fd = memfd_create("inherited", MFD_CLOEXEC);
-    if (!expect(NULL, fd >= 0, "memfd_create failed"))
-        return;
-    harness_run(&(struct team){
-        .ranks = ranks, .slot_bytes = 16384, .creates_itself = true, .run = run_cycles, .argument = &fd});
-    if (expect(NULL, fstat(fd, &file) == 0, "fstat failed"))
-        expect(NULL, file.st_blocks <= 64, "%lld blocks of the inherited file are still allocated",
-               (long long)file.st_blocks);
-    close(fd);
 }
 
 /* More communicators at once than one after another: each must find its own peers. */
@@ -139,7 +107,9 @@ int main(int argc, char **argv) {
         team.by_descriptor = false;
         team.run = run_cycles;
         harness_run(&team);
-        run_cycles_inherited(counts[i]);
+        team.by_descriptor = team.empties_file = true;
+        team.slot_bytes = 16384;
+        harness_run(&team);
     }
     return harness_end();
 }

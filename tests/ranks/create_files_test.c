@@ -18,9 +18,7 @@
 enum { FILE_BYTES = 4096 /* of a job file for two ranks */, HEADER_BYTES = sizeof(struct kolo_job_header) };
 
 static const char *path_of(const char *job) {
-    static char path[160];
-    snprintf(path, sizeof path, "/dev/shm/kolo-%u-%s", (unsigned)geteuid(), job);
-    return path;
+    return job_path(job, geteuid());
 }
 
 static void write_file(const char *job, const void *data, size_t bytes) {
@@ -30,12 +28,8 @@ static void write_file(const char *job, const void *data, size_t bytes) {
 }
 
 static int create_rank(int rank, const char *job, int fd, int64_t create_timeout_ms) {
-    kolo_options options = KOLO_OPTIONS_INIT;
+    kolo_options options = options_for(rank, 2, job, fd);
     kolo_comm *comm = NULL;
-    options.rank = rank;
-    options.size = 2;
-    options.job = job;
-    options.shm_fd = fd;
     options.slot_bytes = 4096;
     options.create_timeout_ms = create_timeout_ms;
     int status = kolo_comm_create(&comm, &options);

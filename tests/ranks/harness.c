@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,16 @@ uint64_t random_seed(uint64_t part, uint64_t index) {
     uint64_t state = arguments.seed ^ part * UINT64_C(0xd1342543de82ef95);
     state = random_next(&state) ^ index;
     return random_next(&state);
+}
+
+int open_descriptors(void) {
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        closedir(directory);
+    return count;
 }
 
 int64_t patience_ms(int64_t ms) {
@@ -199,6 +210,21 @@ const char *fresh_job(void) {
     return job;
 }
 
+const char *job_path(const char *job, uid_t user) {
+    static char path[160];
+    snprintf(path, sizeof path, "/dev/shm/kolo-%u-%s", (unsigned)user, job);
+    return path;
+}
+
+kolo_options options_for(int rank, int ranks, const char *job, int fd) {
+    kolo_options options = KOLO_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = ranks;
+    options.job = fd < 0 ? job : NULL;
+    options.shm_fd = fd;
+    return options;
+}
+
 /* Checks. */
 
 static void report(const struct rank *rank, const char *text) {
@@ -336,17 +362,22 @@ static void run_processes(struct rank *ranks, const struct team *team) {
         reap(&ranks[i]);
 }
 
+/* Segments lie in an inherited file one after another: those that are gone must not take memory any more. */
+static void expect_empty(int fd) {
+    struct stat file;
+    if (expect(NULL, fstat(fd, &file) == 0, "fstat: %s", strerror(errno)))
+        expect(NULL, file.st_blocks <= 64, "%lld blocks of the inherited file are still allocated",
+               (long long)file.st_blocks);
+}
+
 void harness_run(const struct team *team) {
     struct rank ranks[HARNESS_RANKS_MAX];
     const char *job = fresh_job();
     const int fd = team->by_descriptor ? memfd_create("test", MFD_CLOEXEC) : -1;
     for (int i = 0; i < team->ranks; i++) {
-        ranks[i] = (struct rank){.rank = i, .ranks = team->ranks, .team = team, .options = KOLO_OPTIONS_INIT};
+        ranks[i] = (struct rank){.rank = i, .ranks = team->ranks, .team = team};
         kolo_options *options = &ranks[i].options;
-        options->rank = i;
-        options->size = team->ranks;
-        options->job = team->by_descriptor ? NULL : job;
-        options->shm_fd = fd;
+        *options = options_for(i, team->ranks, job, fd);
         options->algorithm = team->algorithm;
         options->slot_bytes = team->slot_bytes;
         options->timeout_ms = team->timeout_ms ? team->timeout_ms : PATIENCE_MS;
@@ -360,6 +391,8 @@ void harness_run(const struct team *team) {
     else
         run_processes(ranks, team);
     compare_results(team);
+    if (team->empties_file)
+        expect_empty(fd);
     if (fd >= 0)
         close(fd);
 }

@@ -36,6 +36,7 @@ struct team {
     size_t slot_bytes;   /* 0: default */
     int64_t timeout_ms;  /* 0: long enough for any machine */
     bool by_descriptor;  /* the ranks meet through an inherited memfd, not by name */
+    bool empties_file;   /* next to nothing may be left in that at the end */
     bool creates_itself; /* `run` begins without a communicator */
     int victim;          /* 1 + the rank that may end in any way; 0: none */
     uint64_t victims;    /* a bit for each of several that may */
@@ -93,8 +94,16 @@ uint64_t counter_add(uint64_t addend);
 int64_t now_ns(void);
 void sleep_ms(int64_t ms);
 
-/* A job name that no other test uses; in a static buffer. */
+/* How many descriptors this process has open, and a few more, always as many. */
+int open_descriptors(void);
+
+/* A job name that no other test uses, and the path of the file that a user's job has while it is being created; each in
+ * a static buffer. */
 const char *fresh_job(void);
+const char *job_path(const char *job, uid_t user);
+
+/* Options for one rank of `ranks` that meet under a name or, where fd is not -1, through an inherited descriptor. */
+kolo_options options_for(int rank, int ranks, const char *job, int fd);
 
 /* The seed of one part of a test. */
 uint64_t random_seed(uint64_t part, uint64_t index);

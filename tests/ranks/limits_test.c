@@ -224,9 +224,8 @@ static void run_swept(struct rank *rank) {
 }
 
 static void sweep(const struct team *team, const pid_t *pids) {
-    char path[160];
+    const char *path = job_path(team->argument, geteuid());
     (void)pids;
-    snprintf(path, sizeof path, "/dev/shm/kolo-%u-%s", (unsigned)geteuid(), (const char *)team->argument);
     while (counter_add(0) < 2 || access(path, F_OK) < 0)
         sleep_ms(1);
     sleep_ms(200); /* rank 1 has found it by now */

@@ -20,9 +20,7 @@
 enum { OWNER = 54321, ATTACKER = 54322, CREATE_MS = 20000 };
 
 static const char *path_of(const char *job) {
-    static char path[160];
-    snprintf(path, sizeof path, "/dev/shm/kolo-%u-%s", (unsigned)OWNER, job);
-    return path;
+    return job_path(job, OWNER);
 }
 
 static bool become(uid_t user) {
@@ -49,13 +47,9 @@ static void run_as(uid_t user, void (*act)(const char *job), const char *job) {
 }
 
 static int create_rank(int rank, const char *job, int fd, int64_t create_timeout_ms, bool uses_it) {
-    kolo_options options = KOLO_OPTIONS_INIT;
+    kolo_options options = options_for(rank, 2, job, fd);
     kolo_comm *comm = NULL;
     float data[4] = {1, 2, 3, 4};
-    options.rank = rank;
-    options.size = 2;
-    options.job = job;
-    options.shm_fd = fd;
     options.slot_bytes = 4096;
     options.create_timeout_ms = create_timeout_ms;
     int status = kolo_comm_create(&comm, &options);

@@ -1,13 +1,10 @@
 /* kolo_comm_shrink: the survivors of any loss go on with the ranks in their old order, with right sums and the same
  * bits, down to the last one; also where more die or stop while they agree; and nothing is left behind. */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -331,57 +328,30 @@ static void run_without_descriptors(struct rank *rank) {
 
 /* Nothing is left. */
 
-static int entries(const char *path) {
-    int count = 0;
-    DIR *directory = opendir(path);
-    while (directory && readdir(directory))
-        count++;
-    if (directory)
-        closedir(directory);
-    return count;
-}
-
 enum { CYCLES = 40 };
 
+/* Through an inherited file, which may hold nothing in the end, not even the segment that a dead rank never left. */
 static void run_cycles(struct rank *rank) {
-    const int *inherited = rank->team->argument;
     int before = 0;
-    rank->options.job = NULL;
-    rank->options.shm_fd = *inherited;
     for (int cycle = 0; cycle < CYCLES; cycle++) {
         if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
             return;
         if (cycle == 2)
-            before = entries("/proc/self/fd");
+            before = open_descriptors();
         if (cycle + 1 == CYCLES && rank->rank == 0)
             end_rank(rank);
         if (rank->rank == cycle % rank->ranks && cycle + 1 < CYCLES)
             kolo_comm_abort(rank->comm, CODE);
         call_until_failure(rank->comm, 6);
         if (cycle == CYCLES - 2)
-            expect(rank, entries("/proc/self/fd") == before, "%d descriptors in the third cycle, %d now", before,
-                   entries("/proc/self/fd"));
+            expect(rank, open_descriptors() == before, "%d descriptors in the third cycle, %d now", before,
+                   open_descriptors());
         const uint64_t lost = cycle + 1 == CYCLES; /* rank 0 */
         if (!shrink(rank) || !works(rank, rank->comm, all_of(rank->ranks) & ~lost))
             return;
         kolo_comm_destroy(rank->comm);
         rank->comm = NULL;
     }
-}
-
-/* Old segments lie in the inherited file, one after another: those that are gone must not take memory any more, the one
- * that a dead rank never left neither. */
-static void run_cycles_inherited(int ranks) {
-    struct stat file;
-    int fd = memfd_create("inherited", MFD_CLOEXEC);
-    if (!expect(NULL, fd >= 0, "memfd_create failed"))
-        return;
-    harness_run(&(struct team){
-        .ranks = ranks, .slot_bytes = 16384, .creates_itself = true, .victims = 1, .run = run_cycles, .argument = &fd});
-    if (expect(NULL, fstat(fd, &file) == 0, "fstat failed"))
-        expect(NULL, file.st_blocks <= 64, "%lld blocks of the inherited file are still allocated",
-               (long long)file.st_blocks);
-    close(fd);
 }
 
 static void run_for(int ranks) {
@@ -421,6 +391,12 @@ int main(int argc, char **argv) {
                 &(struct team){.ranks = 3, .slot_bytes = 8192, .run = run_without_descriptors, .argument = &victim});
     for (int ranks = 2; ranks <= 4; ranks += 2)
         if (wants_ranks(ranks))
-            run_cycles_inherited(ranks);
+            harness_run(&(struct team){.ranks = ranks,
+                                       .slot_bytes = 16384,
+                                       .by_descriptor = true,
+                                       .empties_file = true,
+                                       .creates_itself = true,
+                                       .victims = 1,
+                                       .run = run_cycles});
     return harness_end();
 }
