@@ -92,7 +92,7 @@ static void run_limited(struct rank *rank) {
     void *buffer = NULL;
     /* Where one rank fails before the others have come, they wait for it until then. */
     const bool fails_alone = limit->status != 0 && limit->rank >= 0 && !limit->late;
-    rank->options.create_timeout_ms = patience_ms(fails_alone ? 2000 : 20000);
+    rank->options.create_timeout_ms = fails_alone ? 2000 : patience_ms(20000);
     if (is_limited(rank, limit) && !limit->late)
         before = set_limit(rank, limit);
     const int64_t begin_ns = now_ns();
