@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/features.h"
+
 enum { MARGIN_BYTES = 128, CANARY = 0xa5 };
 
 static const struct {
@@ -115,6 +117,21 @@ void bits_store(kolo_dtype dtype, void *elements, size_t index, uint64_t bits) {
     memcpy((char *)elements + index * bytes, &bits, bytes);
 }
 
+const kolo_reducer *instance_next(uint32_t *index, kolo_dtype dtype, kolo_op op) {
+    static uint32_t features;
+    static bool asked; /* once: virtual machines take long over the answer */
+    if (!asked)
+        features = kolo_cpu_features();
+    asked = true;
+    for (const kolo_reducer *next; (next = kolo_reducer_at(features, *index));) {
+        const kolo_reducer *before = *index > 0 ? kolo_reducer_at(features, *index - 1) : NULL;
+        ++*index;
+        if (!before || memcmp(&next->kernels[dtype][op], &before->kernels[dtype][op], sizeof(kolo_kernel)) != 0)
+            return next;
+    }
+    return NULL;
+}
+
 static uint64_t float_bits(kolo_dtype dtype, fill_style style, uint64_t *state) {
     float_format format = format_of(dtype);
     uint64_t fraction_mask = (UINT64_C(1) << format.fraction_bits) - 1;
@@ -190,15 +207,10 @@ unsigned char *guarded_place(guarded area, size_t bytes, uint64_t *state) {
     return place;
 }
 
-static bool is_canary(const unsigned char *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) {
-        if (from[i] != CANARY)
-            return false;
-    }
-    return true;
-}
-
 bool guarded_intact(guarded area, const unsigned char *place, size_t bytes) {
+    unsigned char canaries[MARGIN_BYTES];
+    memset(canaries, CANARY, sizeof canaries);
     size_t before = margin_before(area, place);
-    return is_canary(place - before, before) && is_canary(place + bytes, margin_after(area, place, bytes));
+    return memcmp(place - before, canaries, before) == 0 &&
+           memcmp(place + bytes, canaries, margin_after(area, place, bytes)) == 0;
 }

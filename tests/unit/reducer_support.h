@@ -42,6 +42,10 @@ float_format format_of(kolo_dtype dtype); /* a float */
 uint64_t bits_at(kolo_dtype dtype, const void *elements, size_t index);
 void bits_store(kolo_dtype dtype, void *elements, size_t index, uint64_t bits);
 
+/* The instances that this CPU can run, from *index 0 on, but for one that has all kernels of the dtype and op from the
+ * instance before. NULL after the last. */
+const kolo_reducer *instance_next(uint32_t *index, kolo_dtype dtype, kolo_op op);
+
 typedef enum fill_style {
     FILL_BITS,    /* any bits */
     FILL_SPECIAL, /* what kernels get wrong: NaNs with payloads, infinities, zeros, subnormals, limits */
