@@ -66,7 +66,7 @@ static bool reduce_once(const struct rank *rank, uint32_t index, uint64_t *rando
     bool right = expect_status(rank, status, 0, "kolo_allreduce");
     if (right)
         record_result(rank, index, hash_bytes(recv, bytes));
-    if (right && (index + (uint32_t)rank->rank) % 3 == 0)
+    if (right && index % (uint32_t)rank->ranks == (uint32_t)rank->rank) /* the others have the same result */
         right = check_result(rank, index, &plan, recv);
     free(own);
     return right;
