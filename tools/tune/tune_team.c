@@ -89,8 +89,10 @@ static bool judge(const tune_job *job, int rank, int wait_status) {
     return wait_status == 0;
 }
 
-/* Waits for those that have ended. Returns how many that are, or -1 if one of them failed. */
+/* Waits for those that have ended. Returns how many that are, or -1 if any of them failed: the first may have ended for
+ * what happened to another. */
 static int collect(const tune_job *job, pid_t *pids) {
+    bool good = true;
     int ended = 0;
     for (int rank = 0; rank < job->space->ranks; rank++) {
         int wait_status;
@@ -98,17 +100,18 @@ static int collect(const tune_job *job, pid_t *pids) {
             continue;
         pids[rank] = 0;
         ended++;
-        if (!judge(job, rank, wait_status))
-            return -1;
+        good = judge(job, rank, wait_status) && good;
     }
-    return ended;
+    return good ? ended : -1;
 }
 
 static int await_ranks(const tune_job *job, pid_t *pids) {
     for (int left = job->space->ranks; left > 0;) {
         const int ended = collect(job, pids);
-        if (ended < 0)
+        if (ended < 0) {
+            collect(job, pids); /* who died while the survivor was found */
             return -1;
+        }
         left -= ended;
         const int signal = left > 0 ? sigwaitinfo(&awaited, NULL) : SIGCHLD;
         if (signal > 0 && signal != SIGCHLD)
