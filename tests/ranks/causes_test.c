@@ -79,7 +79,7 @@ static void be_late(const struct rank *rank, bool spins) {
     const int64_t end_ns = now_ns() + 20000 * INT64_C(1000000);
     while (counter_add(0) < (uint64_t)rank->ranks - 1 && now_ns() < end_ns)
         if (!spins)
-            sleep_ms(100);
+            sleep_ms(2 * TIMEOUT_MS); /* in one piece, or it might just be waking up when they look */
 }
 
 /* The victim's part: ends, or comes back long after the deadline. */
