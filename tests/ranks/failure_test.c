@@ -61,7 +61,13 @@ static void run_abort(struct rank *rank) {
     check_failure(rank, KOLO_ERR_ABORTED, culprit, CODE);
 }
 
-/* One rank does not come in time: it sleeps, or is stopped by the parent. It finds out when it comes. */
+static void await_counter(uint64_t value) {
+    for (int64_t waited_ms = 0; counter_add(0) < value && waited_ms < 60000; waited_ms++)
+        sleep_ms(1);
+}
+
+/* One rank does not come in time: it stays away, or is stopped by the parent, until the others have given up. It finds
+ * out when it comes. */
 static void run_late(struct rank *rank) {
     const size_t count = *(const size_t *)rank->team->argument;
     const bool stopped = rank->team->meanwhile != NULL, late = rank->rank == 0;
@@ -71,7 +77,7 @@ static void run_late(struct rank *rank) {
         return;
     counter_add(1);
     if (late && !stopped)
-        sleep_ms(2 * TIMEOUT_MS);
+        await_counter(2 * (uint64_t)rank->ranks - 1);
     while (status == 0) {
         begin_ns = now_ns();
         status = allreduce_once(rank, count);
@@ -84,11 +90,6 @@ static void run_late(struct rank *rank) {
     expect(rank, late || rank->ranks > 2 || took_ms >= TIMEOUT_MS, "gave up after %lld ms already", (long long)took_ms);
     check_failure(rank, KOLO_ERR_TIMEOUT, 0, 0);
     counter_add(1);
-}
-
-static void await_counter(uint64_t value) {
-    for (int64_t waited_ms = 0; counter_add(0) < value && waited_ms < 60000; waited_ms++)
-        sleep_ms(1);
 }
 
 static void stop_rank_0(const struct team *team, const pid_t *pids) {
