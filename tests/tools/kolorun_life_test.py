@@ -2,8 +2,11 @@
 
 import fcntl
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import launching
@@ -19,6 +22,15 @@ class Start(launching.LaunchingTest):
         done = kolorun("-n", "3", "sh", "-c", script)
         self.assertEqual(["0 3 0 3", "1 3 1 3", "2 3 2 3"], sorted(done.stdout.splitlines()))
         self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_job_has_a_name(self):
+        first, second = (kolorun("-n", "2", "sh", "-c", "echo $KOLO_JOB $KOLO_RESTARTS").stdout.splitlines()
+                         for _ in range(2))
+        self.assertEqual((first[0], second[0]), (first[1], second[1]))
+        self.assertNotEqual(first, second)
+        self.assertRegex(first[0], r"^kolorun-[0-9a-f]{16} 0$")
+        done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_JOB", env=launching.environment(KOLO_JOB="mine"))
+        self.assertEqual("mine\n", done.stdout)
 
     def test_environment_is_kept(self):
         done = kolorun("-n", "1", "sh", "-c", "echo $KOLO_LOG $KOLO_SIZE $OTHER",
@@ -197,6 +209,62 @@ class End(launching.LaunchingTest):
     def test_timeout_not_reached(self):
         done = kolorun("-n", "2", "--timeout", "1000", "true")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+
+class Restart(launching.LaunchingTest):
+    """The ranks wait for each other by files, so that nothing here depends on time."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kolorun-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def restart(self, ranks, script, *options, mode="restart"):
+        return kolorun("-n", str(ranks), "--on-failure", mode, *options, "sh", "-c", script, cwd=self.folder)
+
+    def test_started_again(self):
+        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e again ]; do sleep 0.01; done; exit 0; fi; '
+                  'echo $KOLO_RANK $KOLO_SIZE $KOLO_RESTARTS; [ $KOLO_RESTARTS = 1 ] || kill -9 $$; touch again')
+        done = self.restart(2, script)
+        self.assertEqual((0, "1 2 0\n1 2 1\n"), (done.returncode, done.stdout), done.stderr)
+        self.assertRegex(done.stderr, r"^kolorun: rank 1 \(pid \d+\) was killed by signal 9 \(SIGKILL\); the others go on, "
+                                      r"and it is started again \(1 of 3\)\n$")
+
+    def test_so_many_times(self):
+        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e 2 ]; do sleep 0.01; done; sleep 1; exit 0; fi; '
+                  'touch $KOLO_RESTARTS; exit 5')
+        done = self.restart(2, script, mode="restart:2")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual({"0", "1", "2"}, {path.name for path in self.folder.iterdir()})
+        self.assertEqual(["; the others go on, and it is started again (1 of 2)",
+                          "; the others go on, and it is started again (2 of 2)", "; the others go on"],
+                         [line.partition("code 5")[2] for line in done.stderr.splitlines()])
+
+    def test_not_without_others(self):
+        done = self.restart(1, "echo once; exit 5")
+        self.assertEqual((5, "once\n"), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, r"^kolorun: rank 0 \(pid \d+\) exited with code 5\n$")
+
+    def test_not_once_a_rank_has_ended_well(self):
+        # Rank 1 fails when kolorun has taken note of rank 0's end; rank 2 gives it time to start rank 1 again.
+        script = ('case $KOLO_RANK in 0) echo $$ > pid.part; mv pid.part pid; exit 0;; '
+                  '1) until [ -e pid ] && [ ! -e /proc/$(cat pid) ]; do sleep 0.01; done; touch failed; echo once; exit 5;; '
+                  '2) until [ -e failed ]; do sleep 0.01; done; sleep 1; esac')
+        done = self.restart(3, script)
+        self.assertEqual((0, "once\n"), (done.returncode, done.stdout), done.stderr)
+        self.assertRegex(done.stderr, r"^kolorun: rank 1 \(pid \d+\) exited with code 5; the others go on\n$")
+
+    def test_tagged_output(self):
+        # The first rank 1 leaves half a line, and a child that holds its pipes.
+        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e again ]; do sleep 0.01; done; exit 0; fi; '
+                  'if [ $KOLO_RESTARTS = 1 ]; then echo again; touch again; exit 0; fi; '
+                  'sleep 1000 & printf half; printf bad >&2; exit 5')
+        done = self.restart(2, script, "--tag-output")
+        self.assertEqual((0, "[1] half\n[1] again\n"), (done.returncode, done.stdout), done.stderr)
+        self.assertIn("[1] bad\n", done.stderr)
+
+    def test_ends_by_timeout(self):
+        done = self.restart(2, "[ $KOLO_RANK = 1 ] && exit 3; exec sleep 1000", "--timeout", "1", mode="restart:1")
+        self.assertEqual(124, done.returncode, done.stderr)
 
 
 class Remains(launching.LaunchingTest):

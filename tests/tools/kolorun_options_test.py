@@ -37,7 +37,9 @@ class Options(launching.LaunchingTest):
 
     def test_wrong_words(self):
         self.assert_refused("--bind 'socket'", "-n", "1", "--bind", "socket", "true")
-        self.assert_refused("--on-failure 'ignore' is none of end, continue", "-n", "1", "--on-failure", "ignore", "true")
+        for mode in ("ignore", "restarts", "restart:", "restart:0", "restart:-1", "restart:2x", "restart:9999999", "end:1"):
+            self.assert_refused(f"--on-failure '{mode}' is none of end, continue, restart", "-n", "1", "--on-failure", mode,
+                                "true")
         self.assert_refused("'--verbose'", "-n", "1", "--verbose", "true")
         self.assert_refused("'--tag-output=yes'", "-n", "1", "--tag-output=yes", "true")
         self.assert_refused("'-x'", "-n", "1", "-xn", "true")

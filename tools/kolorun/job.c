@@ -4,8 +4,8 @@
  * they happened. That order decides which rank is named: when one is killed, the others fail a moment later,
  * and kolorun may see all of it at once. SIGCHLD is there for adopted processes and for kernels without pidfds.
  *
- * After the first failure, or with --on-failure continue after kolorun's own reasons to end the job, it passes
- * through the phases below; each but the first has a deadline.
+ * After the first failure, or where the others go on (--on-failure) after kolorun's own reasons to end the job, it
+ * passes through the phases below; each but the first has a deadline.
  */
 #include "job.h"
 
@@ -31,6 +31,7 @@
 #define KILL_TO_GIVING_UP_MS 10000
 #define OUTPUT_REST_MS       10000
 #define MESSAGE_BYTES        1024
+#define RESTART_AFTER_MS     200 /* time to see whether the others end, too */
 #define NEVER_MS             INT64_MAX
 
 enum phase {
@@ -44,12 +45,15 @@ enum phase {
 enum { POLL_SIGNALS, POLL_ENDS, POLL_OUTPUT, POLL_FDS = POLL_OUTPUT + TAGGED_POLL_FDS };
 
 struct rank_process {
-    pid_t pid; /* 0: ended, or never started */
-    int pidfd; /* -1: none */
+    pid_t pid;             /* 0: ended, or never started */
+    int pidfd;             /* -1: none */
+    int restarts;          /* how often it has been started again, or is about to be */
+    int64_t restart_at_ms; /* NEVER_MS: not to be started */
 };
 
 struct job {
     const struct launch_options *options;
+    const int *cpus; /* of each rank; NULL: not bound */
     struct launch_context context;
     struct tagged_output *output; /* NULL: the ranks write for themselves */
     struct rank_process *ranks;
@@ -172,11 +176,25 @@ static void launch_failures_report(struct job *job) {
     }
 }
 
+/* A job in which a rank has ended well is about to end. Whether others still run then, time will tell. */
+static bool restart_plan(struct job *job, struct rank_process *process) {
+    if (job->options->on_failure != FAILURE_RESTART || job->succeeded ||
+        process->restarts == job->options->restarts_max)
+        return false;
+    process->restarts++;
+    process->restart_at_ms = now_ms() + RESTART_AFTER_MS;
+    return true;
+}
+
 static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
     if (job->phase != PHASE_RUNNING)
         return;
-    const bool goes_on = job->options->on_failure == FAILURE_CONTINUE && job->running > 0;
-    const char *rest = goes_on ? "; the others go on" : "";
+    char rest[80] = "";
+    if (job->options->on_failure != FAILURE_END && job->running > 0)
+        snprintf(rest, sizeof rest, "; the others go on");
+    if (rest[0] != '\0' && restart_plan(job, &job->ranks[rank]))
+        snprintf(rest, sizeof rest, "; the others go on, and it is started again (%d of %d)", job->ranks[rank].restarts,
+                 job->options->restarts_max);
     int code = WEXITSTATUS(status);
     if (WIFEXITED(status)) {
         job_say(job, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, code, rest);
@@ -211,7 +229,8 @@ static void rank_ended(struct job *job, int rank, int status) {
         (void)epoll_ctl(job->ends_fd, EPOLL_CTL_DEL, process->pidfd, NULL);
         close(process->pidfd);
     }
-    *process = (struct rank_process){.pid = 0, .pidfd = -1};
+    process->pid = 0;
+    process->pidfd = -1;
     job->running--;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         job->succeeded = true;
@@ -347,14 +366,67 @@ static void deadline_handle(struct job *job) {
     job_end(job, EXIT_TIMED_OUT, 0);
 }
 
+static int64_t next_restart_ms(const struct job *job) {
+    int64_t next_ms = NEVER_MS;
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        if (job->ranks[rank].restart_at_ms < next_ms)
+            next_ms = job->ranks[rank].restart_at_ms;
+    return next_ms;
+}
+
 static int poll_timeout_ms(const struct job *job) {
     int64_t deadline_ms = next_deadline_ms(job);
+    if (next_restart_ms(job) < deadline_ms)
+        deadline_ms = next_restart_ms(job);
     if (deadline_ms == NEVER_MS)
         return -1;
     int64_t left_ms = deadline_ms - now_ms();
     if (left_ms < 0)
         return 0;
     return left_ms < 3600000 ? (int)left_ms : 3600000;
+}
+
+static int rank_start(struct job *job, int rank) {
+    struct rank_process *process = &job->ranks[rank];
+    int outputs[TAGGED_STREAMS];
+    if (job->output != NULL) {
+        int rc = tagged_output_attach(job->output, rank, outputs);
+        if (rc < 0)
+            return rc;
+    }
+    const struct launch_place place = {.rank = rank,
+                                       .cpu = job->cpus != NULL ? job->cpus[rank] : -1,
+                                       .restarts = process->restarts,
+                                       .outputs = job->output != NULL ? outputs : NULL};
+    pid_t pid = launch_rank(&job->context, &place);
+    for (int i = 0; job->output != NULL && i < TAGGED_STREAMS; i++)
+        close(outputs[i]);
+    if (pid < 0)
+        return (int)pid;
+    process->pid = pid;
+    job->running++;
+    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
+    if (process->pidfd >= 0 && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, process->pidfd, &event) != 0) {
+        close(process->pidfd);
+        process->pidfd = -1;
+    }
+    return 0;
+}
+
+/* Nobody is left for a rank to join once all have ended, or one has ended well. */
+static void restarts_handle(struct job *job) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct rank_process *process = &job->ranks[rank];
+        if (process->restart_at_ms > now_ms())
+            continue;
+        process->restart_at_ms = NEVER_MS;
+        if (job->phase != PHASE_RUNNING || job->running == 0 || job->succeeded)
+            continue;
+        int rc = rank_start(job, rank);
+        if (rc < 0)
+            job_say(job, "cannot start rank %d again: %s; the others go on", rank, strerror(-rc));
+    }
 }
 
 static void job_watch(struct job *job) {
@@ -378,6 +450,7 @@ static void job_watch(struct job *job) {
         reap_others(job);
         if (job->output != NULL)
             output_service(job, fds + POLL_OUTPUT);
+        restarts_handle(job);
         deadline_handle(job);
     }
 }
@@ -410,6 +483,8 @@ static int job_open(struct job *job) {
     job->ends = calloc((size_t)ranks, sizeof *job->ends);
     if (job->ranks == NULL || job->ends == NULL)
         return -ENOMEM;
+    for (int rank = 0; rank < ranks; rank++)
+        job->ranks[rank] = (struct rank_process){.pidfd = -1, .restart_at_ms = NEVER_MS};
     job->ends_fd = epoll_create1(EPOLL_CLOEXEC);
     if (job->ends_fd < 0)
         return -errno;
@@ -438,33 +513,9 @@ static void job_close(struct job *job) {
     free(job->ends);
 }
 
-static int rank_start(struct job *job, int rank, int cpu) {
-    struct rank_process *process = &job->ranks[rank];
-    int outputs[TAGGED_STREAMS];
-    if (job->output != NULL) {
-        int rc = tagged_output_attach(job->output, rank, outputs);
-        if (rc < 0)
-            return rc;
-    }
-    pid_t pid = launch_rank(&job->context, rank, cpu, job->output != NULL ? outputs : NULL);
-    for (int i = 0; job->output != NULL && i < TAGGED_STREAMS; i++)
-        close(outputs[i]);
-    if (pid < 0)
-        return (int)pid;
-    process->pid = pid;
-    job->running++;
-    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
-    if (process->pidfd >= 0 && epoll_ctl(job->ends_fd, EPOLL_CTL_ADD, process->pidfd, &event) != 0) {
-        close(process->pidfd);
-        process->pidfd = -1;
-    }
-    return 0;
-}
-
-static void job_start(struct job *job, const int *cpus) {
+static void job_start(struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        int rc = rank_start(job, rank, cpus != NULL ? cpus[rank] : -1);
+        int rc = rank_start(job, rank);
         if (rc == 0)
             continue;
         const char *remedy = "";
@@ -481,7 +532,7 @@ static void job_start(struct job *job, const int *cpus) {
 }
 
 int job_run(const struct launch_options *options, const int *cpus) {
-    struct job job = {.options = options, .timeout_at_ms = NEVER_MS};
+    struct job job = {.options = options, .cpus = cpus, .timeout_at_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
         job_say(&job, "cannot prepare the job: %s", strerror(-rc));
@@ -491,9 +542,9 @@ int job_run(const struct launch_options *options, const int *cpus) {
     if (options->timeout_ms > 0)
         job.timeout_at_ms = now_ms() + options->timeout_ms;
     leftovers_adopt();
-    job_start(&job, cpus);
+    job_start(&job);
     job_watch(&job);
-    if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* --on-failure continue */
+    if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;
     if (job.exit_code != 0 || job.failure_code != 0)
         leftovers_kill();

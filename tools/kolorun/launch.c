@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +40,16 @@ static int segment_file_create(void) {
     return -error;
 }
 
+/* By which others can find the job, as long as it runs. */
+static int set_job_name(void) {
+    uint64_t drawn = 0;
+    char name[40];
+    if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) < 0)
+        return -errno;
+    snprintf(name, sizeof name, "kolorun-%016" PRIx64, drawn);
+    return setenv("KOLO_JOB", name, 0) == 0 ? 0 : -errno;
+}
+
 int launch_segment_create(int ranks) {
     int fd = segment_file_create();
     if (fd < 0)
@@ -47,6 +59,8 @@ int launch_segment_create(int ranks) {
         rc = set_number("KOLO_SIZE", ranks);
     if (rc == 0)
         rc = set_number("KOLO_LOCAL_SIZE", ranks);
+    if (rc == 0)
+        rc = set_job_name();
     if (rc < 0)
         close(fd);
     return rc;
@@ -71,32 +85,35 @@ void launch_context_close(struct launch_context *context) {
 }
 
 /* In the child. Returns 0 or a negative errno. */
-static int child_prepare(const struct launch_context *context, int rank, const int outputs[2]) {
+static int child_prepare(const struct launch_context *context, const struct launch_place *place) {
+    const int *outputs = place->outputs;
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return -errno;
     if (getppid() != context->launcher) /* kolorun ended before it could take us along */
         raise(SIGKILL);
     if (setrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
         return -errno;
-    if (rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
+    if (place->rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
         return -errno;
     if (outputs != NULL && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
         return -errno;
-    int rc = set_number("KOLO_RANK", rank);
+    int rc = set_number("KOLO_RANK", place->rank);
     if (rc == 0)
-        rc = set_number("KOLO_LOCAL_RANK", rank);
+        rc = set_number("KOLO_LOCAL_RANK", place->rank);
+    if (rc == 0)
+        rc = set_number("KOLO_RESTARTS", place->restarts);
     if (rc == 0 && sigprocmask(SIG_SETMASK, &context->original_mask, NULL) != 0)
         rc = -errno;
     return rc;
 }
 
 /* In the child: becomes the program, or tells kolorun why it could not. */
-static _Noreturn void child_run(const struct launch_context *context, int rank, int cpu, const int outputs[2]) {
-    struct launch_failure failure = {.rank = rank, .cpu = cpu, .step = LAUNCH_PREPARE};
-    int rc = child_prepare(context, rank, outputs);
-    if (rc == 0 && cpu >= 0) {
+static _Noreturn void child_run(const struct launch_context *context, const struct launch_place *place) {
+    struct launch_failure failure = {.rank = place->rank, .cpu = place->cpu, .step = LAUNCH_PREPARE};
+    int rc = child_prepare(context, place);
+    if (rc == 0 && place->cpu >= 0) {
         failure.step = LAUNCH_BIND;
-        rc = binding_apply(cpu);
+        rc = binding_apply(place->cpu);
     }
     if (rc == 0) {
         failure.step = LAUNCH_EXEC;
@@ -109,12 +126,12 @@ static _Noreturn void child_run(const struct launch_context *context, int rank, 
     _exit(127);
 }
 
-pid_t launch_rank(const struct launch_context *context, int rank, int cpu, const int outputs[2]) {
+pid_t launch_rank(const struct launch_context *context, const struct launch_place *place) {
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        child_run(context, rank, cpu, outputs);
+        child_run(context, place);
     return pid;
 }
 

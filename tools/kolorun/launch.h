@@ -28,8 +28,8 @@ struct launch_failure {
     int error; /* errno */
 };
 
-/* Makes the shared file of the job and puts what is the same for all ranks into the environment. The file
- * stays open and is inherited. Returns 0 or a negative errno. */
+/* Makes the shared file of the job, and a name if it has none, and puts what is the same for all ranks into the
+ * environment. The file stays open and is inherited. Returns 0 or a negative errno. */
 int launch_segment_create(int ranks);
 
 /* Fills *context but for original_mask. Returns 0 or a negative errno. */
@@ -38,9 +38,16 @@ int launch_context_open(struct launch_context *context, char **command);
 /* Closes what launch_context_open has opened; a zeroed context is fine. */
 void launch_context_close(struct launch_context *context);
 
-/* Forks the process of a rank, which becomes `command`. `cpu`: -1: not bound. `outputs`: descriptors for its
- * standard output and error, or NULL to leave them. Returns the process id or a negative errno. */
-pid_t launch_rank(const struct launch_context *context, int rank, int cpu, const int outputs[2]);
+/* What is one rank's own. */
+struct launch_place {
+    int rank;
+    int cpu;            /* to which it is bound; -1: none */
+    int restarts;       /* how often it has been started before */
+    const int *outputs; /* two descriptors for its standard output and error; NULL: kolorun's */
+};
+
+/* Forks the process of a rank, which becomes `command`. Returns the process id or a negative errno. */
+pid_t launch_rank(const struct launch_context *context, const struct launch_place *place);
 
 /* Reads the next failure that a child has reported; false if there is none now. */
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure);

@@ -13,6 +13,8 @@
 
 #define GRACE_MS_DEFAULT 500
 #define SECONDS_MAX      1e9
+#define RESTARTS_DEFAULT 3
+#define RESTARTS_MAX     1000000
 
 static const char help_text[] =
     "Usage: kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
@@ -25,7 +27,9 @@ static const char help_text[] =
     "      --tag-output      begin each line of output with [rank]; lines are never mixed, and one longer than\n"
     "                        1 MiB is broken\n"
     "      --on-failure MODE end (default): a rank that fails ends the job; continue: the others go on, as\n"
-    "                        programs that call kolo_comm_shrink want it\n"
+    "                        programs that call kolo_comm_shrink want it; restart, or restart:N: the others go on,\n"
+    "                        and the rank is started again, at most N times (default %d), as long as others run\n"
+    "                        and none has ended well\n"
     "      --timeout S       end the job after S seconds, with exit code 124\n"
     "      --grace S         after a rank has failed, leave the others S seconds to end by themselves (default\n"
     "                        0.5); then comes SIGTERM, and SIGKILL 0.3 seconds later\n"
@@ -33,8 +37,10 @@ static const char help_text[] =
     "      --version         print the version and exit\n"
     "\n"
     "Each rank finds its place in KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK and KOLO_LOCAL_SIZE, and the job's shared\n"
-    "memory as an inherited descriptor whose number is in KOLO_SHM_FD; nothing gets a name in /dev/shm. Rank 0\n"
-    "reads kolorun's standard input, the others /dev/null.\n"
+    "memory as an inherited descriptor whose number is in KOLO_SHM_FD; nothing gets a name in /dev/shm. KOLO_JOB, if\n"
+    "it is not set, becomes a name of the job's own. Rank 0 reads kolorun's standard input, the others /dev/null.\n"
+    "KOLO_RESTARTS says how often a rank has been started again. One that has been is not part of the others'\n"
+    "communicator; how it joins them is the program's business: see kolo-train --elastic.\n"
     "\n"
     "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to all ranks.\n"
     "The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach them directly\n"
@@ -44,13 +50,14 @@ static const char help_text[] =
     "or use --bind none. Ranks with several threads also want --bind none.\n"
     "\n"
     "Exit code: 0 if every rank ended with 0; else that of the first rank that failed, 128 + S if signal S killed\n"
-    "it. With --on-failure continue 0 if any rank ended with 0. 124: timeout. 125: kolorun itself failed. 126: PROGRAM "
-    "cannot be run. 127: PROGRAM was not found.\n"
+    "it. With --on-failure continue or restart 0 if any rank ended with 0. 124: timeout. 125: kolorun itself failed.\n"
+    "126: PROGRAM cannot be run. 127: PROGRAM was not found.\n"
     "\n"
     "Examples:\n"
     "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
     "  kolorun -n 8 --tag-output --timeout 600 ./train --epochs 10\n"
     "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
+    "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
     "  taskset -c 4-7 kolorun -n 4 ./train\n";
 
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -87,12 +94,32 @@ static bool parse_bind(const char *text, enum bind_mode *bind) {
     return false;
 }
 
-static bool parse_on_failure(const char *text, enum failure_mode *on_failure) {
-    *on_failure = strcmp(text, "continue") == 0 ? FAILURE_CONTINUE : FAILURE_END;
-    if (*on_failure == FAILURE_CONTINUE || strcmp(text, "end") == 0)
+/* What follows "restart": nothing, or a colon and a number. */
+static bool parse_restarts(const char *text, int *restarts_max) {
+    char *end = NULL;
+    *restarts_max = RESTARTS_DEFAULT;
+    if (*text == '\0')
         return true;
-    complain("--on-failure '%s' is none of end, continue", text);
-    return false;
+    long value = *text == ':' && text[1] >= '0' && text[1] <= '9' ? strtol(text + 1, &end, 10) : 0;
+    *restarts_max = (int)value;
+    return value >= 1 && value <= RESTARTS_MAX && *end == '\0';
+}
+
+static bool parse_on_failure(const char *text, struct launch_options *options) {
+    static const char restart[] = "restart";
+    const size_t restart_length = sizeof restart - 1;
+    if (strcmp(text, "end") == 0)
+        options->on_failure = FAILURE_END;
+    else if (strcmp(text, "continue") == 0)
+        options->on_failure = FAILURE_CONTINUE;
+    else if (strncmp(text, restart, restart_length) == 0 &&
+             parse_restarts(text + restart_length, &options->restarts_max))
+        options->on_failure = FAILURE_RESTART;
+    else {
+        complain("--on-failure '%s' is none of end, continue, restart, restart:N", text);
+        return false;
+    }
+    return true;
 }
 
 /* Seconds with an optional fraction, kept in milliseconds. */
@@ -125,7 +152,7 @@ static const struct option long_options[] = {
 
 static bool print_and_exit(int option, int *exit_code) {
     if (option == 'h')
-        printf(help_text, KOLO_RANKS_MAX);
+        printf(help_text, KOLO_RANKS_MAX, RESTARTS_DEFAULT);
     else
         printf("kolorun %d.%d.%d\n", KOLO_VERSION_MAJOR, KOLO_VERSION_MINOR, KOLO_VERSION_PATCH);
     *exit_code = fflush(stdout) == 0 ? 0 : EXIT_LAUNCHER;
@@ -159,7 +186,7 @@ bool launch_options_parse(struct launch_options *options, int argc, char **argv,
             options->tag_output = true;
             break;
         case OPTION_ON_FAILURE:
-            good = parse_on_failure(optarg, &options->on_failure);
+            good = parse_on_failure(optarg, options);
             break;
         case OPTION_TIMEOUT:
             good = parse_seconds("--timeout", optarg, 0.001, &options->timeout_ms);

@@ -21,8 +21,9 @@ enum bind_mode {
 };
 
 enum failure_mode {
-    FAILURE_END,     /* the first rank that fails ends the job */
-    FAILURE_CONTINUE /* the others go on */
+    FAILURE_END,      /* the first rank that fails ends the job */
+    FAILURE_CONTINUE, /* the others go on */
+    FAILURE_RESTART   /* the others go on, and it is started again */
 };
 
 struct launch_options {
@@ -30,6 +31,7 @@ struct launch_options {
     enum bind_mode bind;
     bool tag_output;
     enum failure_mode on_failure;
+    int restarts_max;   /* of each rank */
     int64_t timeout_ms; /* 0: none */
     int64_t grace_ms;   /* from the first failure to SIGTERM for the others */
     char **command;     /* program and arguments, ended by NULL */

@@ -209,6 +209,22 @@ void tagged_output_destroy(struct tagged_output *output) {
     free(output);
 }
 
+/* Limits a source to what lies in its pipe now, whoever else may hold it open. */
+static void source_limit(struct tagged_output *output, struct line_source *source) {
+    int bytes_in_pipe = 0;
+    if (ioctl(source->fd, FIONREAD, &bytes_in_pipe) == 0 && bytes_in_pipe > 0)
+        source->bytes_left = bytes_in_pipe;
+    else
+        source_close(output, source);
+}
+
+static void source_drain(struct tagged_output *output, struct line_source *source) {
+    if (source->fd >= 0)
+        source_limit(output, source);
+    while (source->fd >= 0) /* ends: nobody else reads, so that the bytes are there */
+        source_read(output, source);
+}
+
 static int source_open(struct tagged_output *output, int rank, int stream, int *write_end) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -229,6 +245,8 @@ static int source_open(struct tagged_output *output, int rank, int stream, int *
 }
 
 int tagged_output_attach(struct tagged_output *output, int rank, int write_ends[TAGGED_STREAMS]) {
+    for (int stream = 0; stream < TAGGED_STREAMS; stream++)
+        source_drain(output, &output->sources[rank * TAGGED_STREAMS + stream]);
     int rc = source_open(output, rank, 0, &write_ends[0]);
     if (rc < 0)
         return rc;
@@ -266,14 +284,8 @@ int tagged_output_service(struct tagged_output *output, const struct pollfd fds[
 
 void tagged_output_finish(struct tagged_output *output) {
     for (int i = 0; i < output->source_count; i++) {
-        struct line_source *source = &output->sources[i];
-        if (source->fd < 0)
-            continue;
-        int bytes_in_pipe = 0;
-        if (ioctl(source->fd, FIONREAD, &bytes_in_pipe) == 0 && bytes_in_pipe > 0)
-            source->bytes_left = bytes_in_pipe;
-        else
-            source_close(output, source);
+        if (output->sources[i].fd >= 0)
+            source_limit(output, &output->sources[i]);
     }
 }
 

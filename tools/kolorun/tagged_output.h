@@ -21,8 +21,8 @@ int tagged_output_create(struct tagged_output **output, int ranks);
 
 void tagged_output_destroy(struct tagged_output *output);
 
-/* Makes the pipes of one rank. write_ends[0] and [1] are to become its descriptors 1 and 2, and are the
- * caller's to close. Returns 0 or a negative errno. */
+/* Makes the pipes of one rank. If it had some before, what lies in them is passed on first. write_ends[0] and [1] are
+ * to become its descriptors 1 and 2, and are the caller's to close. Returns 0 or a negative errno. */
 int tagged_output_attach(struct tagged_output *output, int rank, int write_ends[TAGGED_STREAMS]);
 
 /* Fills in what to poll for before the next tagged_output_service; unused entries get descriptor -1. */
