@@ -154,11 +154,31 @@ static void splits_rows_of_zeros(void **state) {
     dataset_free(&test);
 }
 
+static void fingerprint_tells_data_apart(void **state) {
+    (void)state;
+    dataset data;
+    char reason[512];
+    assert_int_equal(read_bytes(&data, good_rows, strlen(good_rows), reason, sizeof(reason)), 0);
+    const uint64_t original = dataset_fingerprint(&data);
+    assert_true(original != 0);
+    data.labels[9] = 1;
+    assert_true(dataset_fingerprint(&data) != original);
+    data.labels[9] = 0;
+    data.inputs[0] = 1.0000001F;
+    assert_true(dataset_fingerprint(&data) != original);
+    data.inputs[0] = 1;
+    data.classes++;
+    assert_true(dataset_fingerprint(&data) != original);
+    data.classes--;
+    assert_true(dataset_fingerprint(&data) == original);
+    dataset_free(&data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_rows),           cmocka_unit_test(refuses_wrong_rows),
         cmocka_unit_test(refuses_wrong_files),  cmocka_unit_test(splits_without_overlap),
-        cmocka_unit_test(splits_rows_of_zeros),
+        cmocka_unit_test(splits_rows_of_zeros), cmocka_unit_test(fingerprint_tells_data_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

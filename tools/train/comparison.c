@@ -43,7 +43,7 @@ static int lead(comparison *result, const trainer *together, kolo_comm *single) 
     trainer alone;
     if (trainer_create(&alone, single, together->options, together->train, together->test) < 0)
         return -1;
-    int rc = 0;
+    int rc = trainer_begin(&alone);
     while (rc == 0 && alone.steps < alone.steps_planned) {
         rc = trainer_run_epoch(&alone);
         if (rc == 0)

@@ -10,7 +10,7 @@ int complain(const kolo_comm *comm, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (kolo_comm_size(comm) > 1)
+    if (comm != NULL && kolo_comm_size(comm) > 1)
         fprintf(stderr, "kolo-train: rank %d: %s\n", kolo_comm_rank(comm), text);
     else
         fprintf(stderr, "kolo-train: %s\n", text);

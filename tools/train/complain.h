@@ -4,7 +4,8 @@
 
 #include "kolo.h"
 
-/* Prints the line and returns -1, so that a caller can write `return complain(comm, ...)`. */
+/* Prints the line and returns -1, so that a caller can write `return complain(comm, ...)`. comm NULL: there is none
+ * yet. */
 int complain(const kolo_comm *comm, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* What a function returns, instead of -1, when the communicator broke under it. */

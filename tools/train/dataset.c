@@ -152,6 +152,25 @@ int dataset_read(dataset *data, const char *path, char *reason, size_t reason_by
     return rc;
 }
 
+/* FNV-1a, a word at a time. */
+static uint64_t add_words(uint64_t hash, const void *words, size_t count) {
+    const char *at = words;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, at + i * sizeof(word), sizeof(word));
+        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+uint64_t dataset_fingerprint(const dataset *data) {
+    const uint32_t shape[] = {(uint32_t)data->rows, (uint32_t)data->features, (uint32_t)data->classes};
+    uint64_t hash = add_words(UINT64_C(0xcbf29ce484222325), shape, 3);
+    hash = add_words(hash, data->inputs, data->rows * data->features);
+    hash = add_words(hash, data->labels, data->rows);
+    return hash | 1;
+}
+
 static void copy_rows(dataset *to, const dataset *from, const size_t *order) {
     for (size_t i = 0; i < to->rows; i++) {
         memcpy(to->inputs + i * to->features, from->inputs + order[i] * to->features,

@@ -21,6 +21,9 @@ void dataset_free(dataset *data);
  * with the reason in words in `reason`. */
 int dataset_read(dataset *data, const char *path, char *reason, size_t reason_bytes);
 
+/* A number that tells other data from these, but not who forges them; never 0. */
+uint64_t dataset_fingerprint(const dataset *data);
+
 /* Deals the rows out to *train and *test: one in five, chosen at random but always the same, is for testing. The
  * inputs of both are divided by the largest magnitude found in the training rows. Returns 0, or -1 when memory is
  * short. */

@@ -9,7 +9,7 @@ int replicas_share_dataset(kolo_comm *comm, dataset *data) {
     uint64_t shape[3] = {data->rows, data->features, data->classes};
     if (kolo_broadcast(comm, shape, 3, KOLO_U64, 0) < 0)
         return complain_kolo(comm, "cannot share the data's shape");
-    if (kolo_comm_rank(comm) != 0) {
+    if (kolo_comm_rank(comm) != 0 && data->inputs == NULL) {
         *data = (dataset){.rows = shape[0], .features = shape[1], .classes = shape[2]};
         if (dataset_allocate(data) < 0)
             return complain(comm, "not enough memory for %zu rows of %zu numbers", data->rows, data->features);

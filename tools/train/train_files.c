@@ -26,7 +26,7 @@ static void find_data(const train_options *options, train_files *files) {
         find_default_data(files->data_path, sizeof(files->data_path));
 }
 
-static int read_data(const kolo_comm *comm, const train_options *options, train_files *files, dataset *all) {
+int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
     find_data(options, files);
     if (options->data_path == NULL && access(files->data_path, F_OK) != 0)
         return complain(comm, "no data: '%s' is missing; write it with tools/train/fetch-digits, or give --data FILE",
@@ -48,7 +48,7 @@ static int open_json(const kolo_comm *comm, const train_options *options, train_
 
 int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
     int rc = open_json(comm, options, files);
-    return rc < 0 ? rc : read_data(comm, options, files, all);
+    return rc < 0 ? rc : train_files_read(files, comm, options, all);
 }
 
 int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options) {

@@ -20,7 +20,10 @@ typedef struct train_files {
  * cost a whole run. Returns 0, or -1 having said why. */
 int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
 
-/* The same without the data, on a rank that has become rank 0. */
+/* Reads the data alone. comm NULL: there is none yet. */
+int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
+
+/* The same as train_files_open without the data, on a rank that has become rank 0. */
 int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options);
 
 /* Writes the JSON, if it was asked for. Returns 0, or -1 having said why. */

@@ -7,10 +7,13 @@
 #include "comparison.h"
 #include "complain.h"
 #include "dataset.h"
+#include "descriptor.h"
+#include "elastic.h"
 #include "replicas.h"
 #include "train_files.h"
 #include "train_options.h"
 #include "train_report.h"
+#include "train_settings.h"
 #include "trainer.h"
 
 #include <errno.h>
@@ -18,24 +21,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_MISTAKE = 2 };
+enum {
+    EXIT_MISTAKE = 2,
+    JOIN_TRIES_MAX = 10 /* with communicators that break before the new rank knows all */
+};
 
-/* Rank 0's options are those of all: ranks that took their rows in different orders would go wrong unnoticed. */
-static int share_options(kolo_comm *comm, train_options *options) {
-    uint64_t numbers[] = {options->epochs, options->steps_max,         options->batch_rows,          options->hidden,
-                          options->seed,   (uint64_t)options->compare, (uint64_t)options->on_failure};
-    if (kolo_broadcast(comm, numbers, sizeof(numbers) / sizeof(numbers[0]), KOLO_U64, 0) < 0 ||
-        kolo_broadcast(comm, &options->rate, 1, KOLO_F64, 0) < 0)
-        return complain_kolo(comm, "cannot share the options");
-    options->epochs = numbers[0];
-    options->steps_max = numbers[1];
-    options->batch_rows = numbers[2];
-    options->hidden = numbers[3];
-    options->seed = numbers[4];
-    options->compare = (int)numbers[5];
-    options->on_failure = (train_on_failure)numbers[6];
-    return 0;
-}
+/* One rank's part in a training. */
+typedef struct session {
+    kolo_comm *comm; /* the present one */
+    train_options options;
+    train_files files;
+    dataset train;
+    dataset test;
+    trainer trainer;
+    int listener; /* see elastic.h; -1: none */
+} session;
 
 /* All ranks see a wrong size; the first one tells. */
 static int check_sizes(const kolo_comm *comm, size_t batch_rows, size_t train_rows) {
@@ -84,86 +84,155 @@ static int conclude(const trainer *t, train_files *files) {
     return identical && compared.same ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Makes new ranks the same as the others: rank 0's options, data and state, and the socket, become theirs. */
+static int hand_over(session *s, int is_new) {
+    int rc = train_settings_share(s->comm, &s->options);
+    if (rc == 0)
+        rc = replicas_share_dataset(s->comm, &s->train);
+    if (rc == 0)
+        rc = replicas_share_dataset(s->comm, &s->test);
+    if (rc == 0)
+        rc = descriptor_share(s->comm, &s->listener);
+    if (rc == 0 && is_new)
+        rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
+    return rc == 0 ? trainer_continue(&s->trainer, s->comm) : rc;
+}
+
+/* Between two epochs: takes in who wants to join. */
+static int take_in(session *s) {
+    int joined = elastic_admit(s->listener, &s->comm, &s->options);
+    if (joined <= 0)
+        return joined;
+    int rc = hand_over(s, 0);
+    if (rc == 0 && kolo_comm_rank(s->comm) == 0)
+        fprintf(stderr, "kolo-train: %d joined: going on with %d ranks after step %zu\n", joined,
+                kolo_comm_size(s->comm), s->trainer.steps);
+    return rc;
+}
+
 /* Trains to the end from wherever the trainer is, and concludes. */
-static int train_to_end(trainer *t, train_files *files) {
-    int tells = kolo_comm_rank(t->comm) == 0 && !t->options->quiet;
+static int train_to_end(session *s) {
+    trainer *t = &s->trainer;
     int rc = 0;
     while (rc == 0 && t->epochs < t->epochs_planned) {
         rc = trainer_run_epoch(t);
-        if (rc == 0 && tells)
+        if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
             train_report_epoch(t);
+        if (rc == 0 && s->options.elastic && t->epochs < t->epochs_planned)
+            rc = take_in(s);
     }
-    return rc == 0 ? conclude(t, files) : rc;
-}
-
-/* After a loss: replaces *comm by what is left of it and brings the ranks to one state. */
-static int shrink_and_continue(kolo_comm **comm, trainer *t, train_files *files) {
-    kolo_failure failure;
-    kolo_comm *left;
-    kolo_comm_failure(*comm, &failure);
-    if (kolo_comm_shrink(*comm, &left) < 0)
-        return complain(*comm, "cannot go on: %s", kolo_error_message());
-    kolo_comm_destroy(*comm);
-    *comm = left;
-    int rc = trainer_continue(t, left);
-    if (rc == 0 && kolo_comm_rank(left) == 0 && files->data_path[0] == '\0')
-        rc = train_files_take_over(files, left, t->options);
-    if (rc == 0 && kolo_comm_rank(left) == 0)
-        fprintf(stderr, "kolo-train: %s: going on with %d rank%s after step %zu\n", failure.message,
-                kolo_comm_size(left), kolo_comm_size(left) == 1 ? "" : "s", t->steps);
-    return rc;
-}
-
-static int train_and_conclude(kolo_comm **comm, const train_options *options, const dataset *train, const dataset *test,
-                              train_files *files) {
-    trainer t;
-    int rc = trainer_create(&t, *comm, options, train, test);
     if (rc < 0)
         return rc;
-    if (options->on_failure == TRAIN_SHRINK)
-        complain_not_of_losses();
-    if (kolo_comm_rank(*comm) == 0 && !options->quiet)
-        train_report_heading(&t, files->data_path);
-    rc = train_to_end(&t, files);
-    while (rc == COMPLAIN_LOST && options->on_failure == TRAIN_SHRINK) { /* ends: each turn has lost a rank */
-        rc = shrink_and_continue(comm, &t, files);
-        if (rc == 0)
-            rc = train_to_end(&t, files);
-    }
-    trainer_destroy(&t);
+    if (s->options.elastic)
+        elastic_close(&s->listener, s->comm);
+    return conclude(t, &s->files);
+}
+
+/* After a loss: replaces the communicator by what is left of it and brings the ranks to one state. */
+static int shrink_and_continue(session *s) {
+    kolo_failure failure;
+    kolo_comm *left;
+    kolo_comm_failure(s->comm, &failure);
+    if (kolo_comm_shrink(s->comm, &left) < 0)
+        return complain(s->comm, "cannot go on: %s", kolo_error_message());
+    kolo_comm_destroy(s->comm);
+    s->comm = left;
+    int rc = trainer_continue(&s->trainer, left);
+    if (rc == 0 && kolo_comm_rank(left) == 0 && s->files.data_path[0] == '\0')
+        rc = train_files_take_over(&s->files, left, &s->options);
+    if (rc == 0 && kolo_comm_rank(left) == 0)
+        fprintf(stderr, "kolo-train: %s: going on with %d rank%s after step %zu\n", failure.message,
+                kolo_comm_size(left), kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
     return rc;
 }
 
-/* *comm_left may be another communicator afterwards. */
-static int run(kolo_comm **comm_left, train_options *options, train_files *files) {
-    kolo_comm *comm = *comm_left;
+static int train_and_conclude(session *s) {
+    int shrinks = s->options.on_failure == TRAIN_SHRINK;
+    if (shrinks)
+        complain_not_of_losses();
+    int rc = train_to_end(s);
+    while (rc == COMPLAIN_LOST && shrinks) { /* ends: each turn has lost a rank, or one that was joining */
+        rc = shrink_and_continue(s);
+        if (rc == 0)
+            rc = train_to_end(s);
+    }
+    return rc;
+}
+
+/* Rank 0 reads the data; each rank has its share of them in the end. */
+static int load_data(session *s) {
     dataset all = {0};
-    dataset train = {0};
-    dataset test = {0};
     int rc = 0;
-    mlp_use_one_thread();
-    if (kolo_comm_rank(comm) == 0 && train_files_open(files, comm, options, &all) < 0)
+    if (kolo_comm_rank(s->comm) == 0 && train_files_open(&s->files, s->comm, &s->options, &all) < 0)
         rc = -1;
+    if (rc == 0 && s->options.elastic && kolo_comm_rank(s->comm) == 0)
+        s->options.data_fingerprint = dataset_fingerprint(&all);
     if (rc == 0)
-        rc = share_options(comm, options);
+        rc = train_settings_share(s->comm, &s->options);
     if (rc == 0)
-        rc = replicas_share_dataset(comm, &all);
-    if (rc == 0 && dataset_split(&all, &train, &test) < 0)
-        rc = complain(comm, "not enough memory for %zu rows of data", all.rows);
+        rc = replicas_share_dataset(s->comm, &all);
+    if (rc == 0 && dataset_split(&all, &s->train, &s->test) < 0)
+        rc = complain(s->comm, "not enough memory for %zu rows of data", all.rows);
     dataset_free(&all);
+    return rc;
+}
+
+/* Begins a training together with the ranks that are started with this one. */
+static int start(session *s) {
+    int rc = load_data(s);
     if (rc == 0)
-        rc = check_sizes(comm, options->batch_rows, train.rows);
+        rc = check_sizes(s->comm, s->options.batch_rows, s->train.rows);
     if (rc == 0)
-        rc = train_and_conclude(comm_left, options, &train, &test, files);
-    dataset_free(&train);
-    dataset_free(&test);
+        rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
+    if (rc == 0)
+        rc = trainer_begin(&s->trainer);
+    if (rc == 0 && s->options.elastic)
+        rc = elastic_open(&s->listener, s->comm, &s->options);
+    if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
+        train_report_heading(&s->trainer, s->files.data_path);
+    return rc;
+}
+
+/* Becomes a rank of a training that is running. Data that are named must be that training's. */
+static int join(session *s) {
+    if (s->options.data_path != NULL) {
+        dataset all = {0};
+        train_files files = {0};
+        if (train_files_read(&files, NULL, &s->options, &all) < 0)
+            return -1;
+        s->options.data_fingerprint = dataset_fingerprint(&all);
+        dataset_free(&all);
+    }
+    complain_not_of_losses(); /* a communicator that breaks now is only another try */
+    for (int tries = 0; tries < JOIN_TRIES_MAX; tries++) {
+        if (elastic_join(&s->comm, &s->options) < 0)
+            return -1;
+        int rc = hand_over(s, 1);
+        if (rc != COMPLAIN_LOST)
+            return rc;
+        trainer_destroy(&s->trainer);
+        kolo_comm_destroy(s->comm);
+        s->comm = NULL;
+    }
+    return complain(NULL, "cannot join '%s': a rank was lost each time", s->options.join_job);
+}
+
+static int run(session *s) {
+    mlp_use_one_thread();
+    int rc = s->options.join_job != NULL ? join(s) : start(s);
+    if (rc == 0)
+        rc = train_and_conclude(s);
+    trainer_destroy(&s->trainer);
+    train_files_abandon(&s->files);
+    dataset_free(&s->train);
+    dataset_free(&s->test);
     return rc;
 }
 
 int main(int argc, char **argv) {
-    train_options options;
+    session s = {.listener = -1};
     char reason[512];
-    train_request request = train_options_parse(&options, argc, argv, reason, sizeof(reason));
+    train_request request = train_options_parse(&s.options, argc, argv, reason, sizeof(reason));
     if (request == TRAIN_HELP) {
         train_options_help(stdout);
         return EXIT_SUCCESS;
@@ -173,25 +242,21 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     }
 
-    kolo_comm *comm;
-    if (kolo_comm_create(&comm, NULL) < 0) {
+    int alone = s.options.join_job != NULL;
+    if (!alone && kolo_comm_create(&s.comm, NULL) < 0) {
         fprintf(stderr, "kolo-train: %s\n", kolo_error_message());
         return EXIT_FAILURE;
     }
-    int code;
-    if (request == TRAIN_MISTAKE) { /* all ranks were given it; the first one tells */
-        if (kolo_comm_rank(comm) == 0)
-            fprintf(stderr, "kolo-train: %s (see kolo-train --help)\n", reason);
-        code = EXIT_MISTAKE;
-    } else {
-        train_files files = {0};
-        code = run(&comm, &options, &files);
-        train_files_abandon(&files);
-    }
+    int code = EXIT_MISTAKE;
+    if (request == TRAIN_RUN)
+        code = run(&s);
+    else if (alone || kolo_comm_rank(s.comm) == 0) /* all ranks were given it; the first one tells */
+        fprintf(stderr, "kolo-train: %s (see kolo-train --help)\n", reason);
     if (code < 0) { /* the other ranks must not wait for this one */
-        kolo_comm_abort(comm, EXIT_FAILURE);
+        if (s.comm != NULL)
+            kolo_comm_abort(s.comm, EXIT_FAILURE);
         code = EXIT_FAILURE;
     }
-    kolo_comm_destroy(comm);
+    kolo_comm_destroy(s.comm);
     return code;
 }

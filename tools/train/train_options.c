@@ -30,6 +30,11 @@ static const char help[] =
     "  --on-failure MODE  when a process is lost while training: stop (default), or shrink: the others go on from "
     "where\n"
     "                 they were and share the batches between them. kolorun must let them: --on-failure continue.\n"
+    "  --elastic      shrink when a process is lost, and take in new ones: a process that joins does so at the end of\n"
+    "                 an epoch, gets all that the others know, and takes its share of the batches. One that kolorun\n"
+    "                 has started again joins by itself: --on-failure restart.\n"
+    "  --join JOB     join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user.\n"
+    "                 Options need not be repeated; those that are must be the training's.\n"
     "  --json FILE    also write all figures, with each step's loss, to FILE\n"
     "  --quiet        print the summary only\n"
     "  -h, --help     print this\n"
@@ -44,6 +49,9 @@ static const char help[] =
     "  kolorun -n 4 kolo-train\n"
     "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --epochs 10 --json result.json\n"
     "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
+    "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
+    "  KOLO_JOB=digits kolorun -n 2 kolo-train --elastic --epochs 300\n"
+    "  kolo-train --join digits\n"
     "  mpirun -n 2 kolo-train --no-compare\n";
 
 void train_options_help(FILE *to) {
@@ -51,7 +59,7 @@ void train_options_help(FILE *to) {
 }
 
 enum option_code {
-    OPTION_DATA = 256,
+    OPTION_DATA = 256, /* from here on as in enum train_setting */
     OPTION_EPOCHS,
     OPTION_STEPS,
     OPTION_BATCH,
@@ -60,11 +68,15 @@ enum option_code {
     OPTION_SEED,
     OPTION_NO_COMPARE,
     OPTION_ON_FAILURE,
+    OPTION_ELASTIC,
+    OPTION_JOIN,
     OPTION_JSON,
     OPTION_QUIET,
     OPTION_HELP,
     OPTION_VERSION
 };
+
+_Static_assert(OPTION_SEED - OPTION_DATA == (int)TRAIN_SETTING_SEED, "both have the same order");
 
 static const struct option long_options[] = {
     {"data", required_argument, NULL, OPTION_DATA},
@@ -76,6 +88,8 @@ static const struct option long_options[] = {
     {"seed", required_argument, NULL, OPTION_SEED},
     {"no-compare", no_argument, NULL, OPTION_NO_COMPARE},
     {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
+    {"elastic", no_argument, NULL, OPTION_ELASTIC},
+    {"join", required_argument, NULL, OPTION_JOIN},
     {"json", required_argument, NULL, OPTION_JSON},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -153,6 +167,12 @@ static int take_option(train_options *options, int code, const mistake *to) {
         return 0;
     case OPTION_ON_FAILURE:
         return read_on_failure(&options->on_failure, to);
+    case OPTION_ELASTIC:
+        options->elastic = 1;
+        return 0;
+    case OPTION_JOIN:
+        options->join_job = optarg;
+        return 0;
     case OPTION_JSON:
         options->json_path = optarg;
         return 0;
@@ -160,6 +180,25 @@ static int take_option(train_options *options, int code, const mistake *to) {
         options->quiet = 1;
         return 0;
     }
+}
+
+/* What kolorun says of the job, and of a process that takes the place of one that has ended. */
+static void read_environment(train_options *options, int *restarted) {
+    const char *job = getenv("KOLO_JOB");
+    const char *restarts = getenv("KOLO_RESTARTS");
+    *restarted = restarts != NULL && strcmp(restarts, "") != 0 && strcmp(restarts, "0") != 0;
+    options->job = job != NULL && job[0] != '\0' ? job : NULL;
+    options->join_job = *restarted ? options->job : NULL;
+}
+
+static int complete(train_options *options, int restarted, const mistake *to) {
+    if (options->join_job != NULL && options->join_job[0] == '\0')
+        return wrong(to, "--join '' is no name of a training");
+    if (restarted && !options->elastic)
+        return wrong(to, "kolorun has started this process again; to join the others it needs --elastic");
+    if (options->elastic)
+        options->on_failure = TRAIN_SHRINK;
+    return 0;
 }
 
 /* getopt's account of a mistake, in words. */
@@ -178,6 +217,8 @@ train_request train_options_parse(train_options *options, int argc, char **argv,
     const mistake to = {reason, reason_bytes};
     *options = (train_options){
         .epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1, .compare = 1};
+    int restarted;
+    read_environment(options, &restarted);
     opterr = 0; /* the messages are ours, so that one rank can tell them for all */
     int code;
     while ((code = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
@@ -191,10 +232,12 @@ train_request train_options_parse(train_options *options, int argc, char **argv,
         }
         if (take_option(options, code, &to) < 0)
             return TRAIN_MISTAKE;
+        if (code - OPTION_DATA < TRAIN_SETTINGS_COMPARED)
+            options->given |= UINT64_C(1) << (code - OPTION_DATA);
     }
     if (optind < argc) {
         wrong(&to, "'%s' is not an option", argv[optind]);
         return TRAIN_MISTAKE;
     }
-    return TRAIN_RUN;
+    return complete(options, restarted, &to) < 0 ? TRAIN_MISTAKE : TRAIN_RUN;
 }

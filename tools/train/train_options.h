@@ -8,9 +8,26 @@
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 
+/* What all ranks have in common (train_settings.h). The first ones are told on the command line in so many words. */
+enum train_setting {
+    TRAIN_SETTING_DATA,
+    TRAIN_SETTING_EPOCHS,
+    TRAIN_SETTING_STEPS,
+    TRAIN_SETTING_BATCH,
+    TRAIN_SETTING_HIDDEN,
+    TRAIN_SETTING_RATE,
+    TRAIN_SETTING_SEED,
+    TRAIN_SETTINGS_COMPARED, /* with those of a process that joins */
+    TRAIN_SETTING_COMPARE = TRAIN_SETTINGS_COMPARED,
+    TRAIN_SETTING_ON_FAILURE,
+    TRAIN_SETTING_ELASTIC,
+    TRAIN_SETTINGS
+};
+
 typedef struct train_options {
-    const char *data_path; /* NULL: the digits beside the program */
-    const char *json_path; /* NULL: none */
+    const char *data_path;     /* NULL: the digits beside the program */
+    uint64_t data_fingerprint; /* of what was read from there; 0: not read */
+    const char *json_path;     /* NULL: none */
     size_t epochs;
     size_t steps_max;  /* SIZE_MAX: as many as the epochs have */
     size_t batch_rows; /* of all ranks together */
@@ -20,6 +37,10 @@ typedef struct train_options {
     int quiet;
     int compare; /* with one process */
     train_on_failure on_failure;
+    int elastic;          /* others may join */
+    const char *job;      /* the name under which they do; NULL: none */
+    const char *join_job; /* the training that this process is to join; NULL: none, it starts with the others */
+    uint64_t given;       /* bits by enum train_setting: what the command line has told */
 } train_options;
 
 typedef enum train_request { TRAIN_RUN, TRAIN_HELP, TRAIN_VERSION, TRAIN_MISTAKE } train_request;

@@ -13,9 +13,11 @@ void train_report_heading(const trainer *t, const char *data_path) {
     printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
            t->train->features, t->options->hidden, t->options->hidden, t->train->classes, parameters,
            (double)(parameters + 1) * sizeof(float) / 1e6);
-    printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n\n", kolo_comm_size(t->comm),
+    printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n", kolo_comm_size(t->comm),
            t->options->batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
-    printf("%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
+    if (t->options->elastic)
+        printf("join    kolo-train --join %s\n", t->options->job);
+    printf("\n%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
     fflush(stdout);
 }
 
@@ -66,8 +68,12 @@ void train_report_summary(const train_report *report) {
     printf("  replicas       %s: %zu parameters on %d rank%s\n",
            report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
            ranks == 1 ? "" : "s");
-    if (ranks < t->ranks_at_first)
-        printf("  lost           %d of %d ranks; the others went on\n", t->ranks_at_first - ranks, t->ranks_at_first);
+    if (t->ranks.lost > 0)
+        printf("  lost           %d of %d ranks; the others went on\n", t->ranks.lost,
+               t->ranks.at_first + t->ranks.joined);
+    if (t->ranks.joined > 0)
+        printf("  joined         %d rank%s, %d at first\n", t->ranks.joined, t->ranks.joined == 1 ? "" : "s",
+               t->ranks.at_first);
     if (report->compared != NULL)
         print_comparison(report->compared, ranks);
     fflush(stdout);
@@ -113,10 +119,12 @@ int train_report_json(const train_report *report, FILE *file) {
     fprintf(file, "{\n  \"data\": ");
     json_string(file, report->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
-    fprintf(file,
-            "  \"ranks\": %d, \"ranks_lost\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
-            kolo_comm_size(t->comm), t->ranks_at_first - kolo_comm_size(t->comm), t->options->batch_rows,
-            t->options->hidden, t->options->rate, (unsigned long long)t->options->seed);
+    fprintf(
+        file,
+        "  \"ranks\": %d, \"ranks_lost\": %d, \"ranks_joined\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, "
+        "\"seed\": %llu,\n",
+        kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->batch_rows, t->options->hidden,
+        t->options->rate, (unsigned long long)t->options->seed);
     fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,

@@ -52,22 +52,24 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     size_t steps_of_epoch = (train->rows + options->batch_rows - 1) / options->batch_rows;
     size_t steps = smaller(options->steps_max, steps_of_epoch * options->epochs);
     *t = (trainer){.comm = comm,
-                   .ranks_at_first = kolo_comm_size(comm),
+                   .ranks = {.at_first = kolo_comm_size(comm), .now = kolo_comm_size(comm)},
                    .options = options,
                    .train = train,
                    .test = test,
                    .steps_planned = steps,
                    .epochs_planned = (steps + steps_of_epoch - 1) / steps_of_epoch};
-    int rc = allocate(t);
-    if (rc < 0)
-        complain(comm, "not enough memory for a model with hidden layers of %zu", options->hidden);
-    if (rc == 0 && kolo_comm_rank(comm) == 0)
-        mlp_initialize(&t->model, options->seed);
-    if (rc == 0 && kolo_broadcast(comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0) < 0)
-        rc = complain_kolo(comm, "cannot share the first weights");
-    if (rc < 0)
-        trainer_destroy(t);
-    return rc;
+    if (allocate(t) == 0)
+        return 0;
+    trainer_destroy(t);
+    return complain(comm, "not enough memory for a model with hidden layers of %zu", options->hidden);
+}
+
+int trainer_begin(trainer *t) {
+    if (kolo_comm_rank(t->comm) == 0)
+        mlp_initialize(&t->model, t->options->seed);
+    if (kolo_broadcast(t->comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0) < 0)
+        return complain_kolo(t->comm, "cannot share the first weights");
+    return 0;
 }
 
 void trainer_destroy(trainer *t) {
@@ -183,12 +185,13 @@ typedef struct part {
     size_t bytes;
 } part;
 
-enum { PARTS = 6 };
+enum { PARTS = 7 };
 
 static size_t list_parts(trainer *t, part *parts) {
     const part list[PARTS] = {
         {&t->steps, sizeof(t->steps)},
         {&t->epochs, sizeof(t->epochs)},
+        {&t->ranks, sizeof(t->ranks)},
         {t->model.parameters, t->model.parameters_count * sizeof(*t->model.parameters)},
         {t->velocity, t->model.parameters_count * sizeof(*t->velocity)},
         {t->losses, t->steps_planned * sizeof(*t->losses)},
@@ -233,7 +236,7 @@ static int take_over(trainer *t, int root) {
     return rc;
 }
 
-/* Smaller groups have larger shares. */
+/* The share of a batch is another one now. */
 static int make_room(trainer *t) {
     size_t rows = rows_of_share(t);
     float *inputs = reallocarray(t->inputs, rows * t->train->features, sizeof(*inputs));
@@ -245,8 +248,17 @@ static int make_room(trainer *t) {
     return 0;
 }
 
+static void count_heads(headcount *ranks, int now) {
+    if (now < ranks->now)
+        ranks->lost += ranks->now - now;
+    else
+        ranks->joined += now - ranks->now;
+    ranks->now = now;
+}
+
 int trainer_continue(trainer *t, kolo_comm *comm) {
     t->comm = comm;
+    count_heads(&t->ranks, kolo_comm_size(comm));
     int rc = make_room(t);
     int root = rc == 0 ? find_furthest(t) : rc;
     return root < 0 ? root : take_over(t, root);

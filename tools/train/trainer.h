@@ -20,6 +20,14 @@ typedef struct epoch_result {
     double allreduce_seconds; /* of that in all-reduce, waiting for slower ranks included */
 } epoch_result;
 
+/* How many ranks there have been. */
+typedef struct headcount {
+    int at_first;
+    int lost;
+    int joined;
+    int now;
+} headcount;
+
 typedef struct trainer {
     kolo_comm *comm;
     const train_options *options;
@@ -40,21 +48,25 @@ typedef struct trainer {
     size_t epochs_planned;
     size_t epochs;
     epoch_result *results; /* of each epoch; of the present one, what has come together so far */
-    int ranks_at_first;
+    headcount ranks;
 } trainer;
 
-/* Prepares a run and gives every rank rank 0's first weights. Returns 0, or -1 (COMPLAIN_LOST if the communicator
- * broke), having said why; as do the others. */
+/* Prepares a run: without weights yet. Returns 0, or -1 having said why. */
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test);
 void trainer_destroy(trainer *t);
+
+/* Gives every rank rank 0's first weights. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke), having said why;
+ * as do the others. */
+int trainer_begin(trainer *t);
 
 /* Trains for one epoch, or what is left of it or of the steps planned, and tests. Whatever fails, the trainer is left
  * as it was after the last whole step. */
 int trainer_run_epoch(trainer *t);
 
-/* Goes on with `comm`, which has other ranks than before, from where the one of them is that has got furthest: all take
- * over its parameters, velocity, position and results. Where that fails, each rank has what it had. */
+/* Goes on with `comm`, which has fewer ranks than before or also new ones, from where the one of them is that has got
+ * furthest: all take over its parameters, velocity, position and results. Where that fails, each rank has what it had.
+ */
 int trainer_continue(trainer *t, kolo_comm *comm);
 
 #endif

@@ -1,0 +1,27 @@
+/* --elastic: new processes join a training at the end of an epoch. */
+#ifndef KOLO_TRAIN_ELASTIC_H
+#define KOLO_TRAIN_ELASTIC_H
+
+#include "kolo.h"
+
+#include "train_options.h"
+
+/* Opens the training to others under the name options->job: *listener becomes the socket at which they wait
+ * (join_socket.h). Collective. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke), having said why; as do the
+ * others. */
+int elastic_open(int *listener, kolo_comm *comm, const train_options *options);
+
+/* Between two epochs: looks whether somebody wants to join, without waiting for one. Collective. Returns how many have
+ * joined: then *comm is another communicator, with its old ranks first and then the new ones, who know nothing yet.
+ * COMPLAIN_LOST: the communicator broke; the new ones are not in. */
+int elastic_admit(int listener, kolo_comm **comm, const train_options *options);
+
+/* After the last epoch: tells those who still wait. */
+void elastic_close(int *listener, const kolo_comm *comm);
+
+/* A new process's part: asks the training options->join_job to be taken in, waits for the end of its epoch, and creates
+ * the communicator together with its ranks. Returns 0, or -1 having said why. Should that communicator break before all
+ * else is known, it may ask again. */
+int elastic_join(kolo_comm **comm, const train_options *options);
+
+#endif
