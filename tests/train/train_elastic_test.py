@@ -2,10 +2,12 @@
 
 Whatever is to happen in the midst of training happens while one of its ranks is stopped: then no epoch ends."""
 
+import contextlib
 import glob
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -16,11 +18,20 @@ import unittest
 
 import training
 
-EPOCHS = 150
+SEED = int(os.environ.get("SEED", time.time_ns() % 1000003))
+EPOCHS = 80
 OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32)
 LONG = ("--epochs", 3 * EPOCHS, "--hidden", 256, "--batch", 32)
 WAITS = r"process \d+ waits for the end of an epoch, to join"
 NOBODY = 65534
+
+
+def children(job):
+    try:
+        path = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
+        return [int(pid) for pid in path.read_text(encoding="ascii").split()]
+    except FileNotFoundError:
+        return []
 
 
 class Elastic(training.TrainingTest):
@@ -49,9 +60,9 @@ class Elastic(training.TrainingTest):
         while not re.search(rf"^ *{until}", self.output[job].read_text(encoding="utf-8"), re.MULTILINE):
             self.assertIsNone(job.poll(), "the job has ended early")
             time.sleep(0.001)
-        pids = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split()
+        pids = children(job)
         self.assertEqual(ranks, len(pids))
-        return job, [int(pid) for pid in pids]
+        return job, pids
 
     def join(self, *options):
         """A process that waits to be taken in."""
@@ -124,6 +135,24 @@ class Elastic(training.TrainingTest):
             self.await_words(job, "1 joined: going on with 2 ranks")
             pids = [pids[1], newcomer]
         self.finish(job, 2, 3, 3)
+
+    def test_random_kills(self):
+        """Members, those who wait and those who are just joining; but one is left, so that there is whom to join."""
+        stream = random.Random(SEED)
+        epochs = 3 * LONG[1]
+        job, pids = self.start(3, *LONG, "--epochs", epochs, on_failure="restart:100")
+        spared = stream.choice(pids)
+        for _ in range(10):
+            time.sleep(stream.uniform(0, 0.2))
+            victims = [pid for pid in children(job) if pid != spared]
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                os.kill(stream.choice(victims), signal.SIGKILL)
+        _, errors = self.end(job, 0)
+        report = json.loads(self.json.read_text(encoding="utf-8"))  # of whoever was rank 0 in the end
+        self.assertTrue(report["replicas_identical"], errors)
+        self.assertEqual(3 + report["ranks_joined"], report["ranks"] + report["ranks_lost"], errors)
+        self.assertEqual(epochs * 15, report["steps"])
+        self.assertLess(report["loss"], 0.01)
 
     def test_joins_by_hand(self):
         job, pids = self.start(2, *OPTIONS, on_failure="continue")
@@ -302,4 +331,5 @@ class Elastic(training.TrainingTest):
 
 
 if __name__ == "__main__":
+    print(f"repeat: SEED={SEED} {sys.argv[0]}", flush=True)
     unittest.main(verbosity=2)
