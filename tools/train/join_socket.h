@@ -1,5 +1,5 @@
 /* Where a training takes in processes: a listening Unix socket with an abstract name, made of the user's number and the
- * job's name. It is no file, so that nothing can be left behind.
+ * job's name, known within a network namespace. It is no file, so that nothing can be left behind.
  *
  * All ranks hold the socket, and whoever is rank 0 looks who has come to it. So it is there for exactly as long as one
  * of them lives: what waits at it is still there when rank 0 is killed and another one takes its place, and who finds
