@@ -105,9 +105,8 @@ class Sinks(launching.LaunchingTest):
         time.sleep(1)
         memory_kib = int(re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1])
         self.assertLess(memory_kib, 32768, "what nobody reads is piling up")
-        ranks = launching.children(process.pid)
-        process.terminate()
-        self.wait_until(lambda: not any(launching.is_running(pid) for pid in ranks), "the end of the ranks")
+        process.terminate()  # goes to the ranks; the next one is kolorun's own, once it has taken note of their end
+        self.wait_until(lambda: not launching.children(process.pid), "the end of the ranks")
         self.assertIsNone(process.poll(), "the rest of the output was thrown away")
         process.terminate()
         self.wait_until(lambda: process.poll() is not None, "the end of kolorun")
