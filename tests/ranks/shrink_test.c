@@ -1,10 +1,12 @@
 /* kolo_comm_shrink: the survivors of any loss go on with the ranks in their old order, with right sums and the same
  * bits, down to the last one; also where more die or stop while they agree; and nothing is left behind. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
