@@ -6,7 +6,10 @@
 #include "sync/futex.h"
 #include "sync/point.h"
 
-enum { GIVEN_WAY_NS = 1000 }; /* a sched_yield that takes longer has let another run */
+enum {
+    GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another run */
+    YIELDS_TIMED = 8     /* between two looks at the clock */
+};
 
 static inline void pause_briefly(void) {
 #if defined(__x86_64__)
@@ -79,6 +82,10 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;
+        /* Where others want the processor each turn can cost a slice of the scheduler's: there is a time to look who
+         * has died. */
+        if (i % YIELDS_TIMED == YIELDS_TIMED - 1 && kolo_clock_ns() - start_ns > KOLO_SLICE_NS)
+            break;
     }
     return false;
 }
