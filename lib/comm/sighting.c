@@ -235,7 +235,8 @@ int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) 
     const bool is_number = *target && strspn(target, "0123456789") == strlen(target) && strlen(target) < 10;
     int rc;
     snprintf(path, sizeof path, "/proc/%.9s", target);
-    if (is_number && stat(path, &found) == 0)
+    const bool is_process = is_number && stat(path, &found) == 0;
+    if (is_process)
         rc = search_process(sightings, (uint32_t)strtoul(target, NULL, 10), &found);
     else if (!kolo_settings_job_is_legal(target))
         rc = kolo_fail(KOLO_ERR_ARG, "'%.64s' is neither a process nor the name of a job", target);
@@ -243,11 +244,15 @@ int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) 
         rc = look_at_processes(sightings, 0, target);
     if (sightings->count)
         return 0;
-    return rc < 0 ? rc
-                  : kolo_fail(KOLO_ERR_ARG,
-                              "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of"
-                              " that name; jobs of kolorun have none, give a pid",
-                              is_number ? "process or job " : "job ", target, (unsigned)geteuid());
+    if (rc < 0 && (is_process || rc != KOLO_ERR_VERSION))
+        return rc;
+    char other[256] = ""; /* a process that could not be looked into may be of that job */
+    if (rc == KOLO_ERR_VERSION)
+        snprintf(other, sizeof other, "; but %.240s", kolo_error_message());
+    return kolo_fail(KOLO_ERR_ARG,
+                     "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name;"
+                     " jobs of kolorun have none, give a pid%s",
+                     is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
 }
 
 void kolo_sightings_drop(struct kolo_sightings *sightings, size_t index) {
