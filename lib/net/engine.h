@@ -1,0 +1,99 @@
+/* Frames between this node and the other nodes of a job, its neighbours: moved by io_uring, or by poll where that is
+ * refused, with one state machine for both. Knows nothing of collectives: who uses an engine says what a frame means.
+ *
+ * A neighbour is reached by one control stream and one or more data streams, connected sockets that are given to the
+ * engine. A frame is a header (net/frame.h) and its payload. Control frames go by the control stream, in order. Data
+ * frames wait in one queue a neighbour; a message of more than KOLO_STRIPE_BYTES is cut into frames of at least that
+ * many, and whichever data stream is idle takes the next one, so that frames may arrive in another order than they
+ * were sent in. On each stream at most one send and one receive is in flight.
+ *
+ * A header that arrives is parsed and checked, then shown to `place`, which says where the payload belongs: it is
+ * received straight to there. Until there is room for it the stream is left alone, and the sender's socket fills up:
+ * that is the flow control.
+ *
+ * An engine belongs to one thread. Only kolo_engine_wake may be called by others. All callbacks come from
+ * kolo_engine_run. */
+#ifndef KOLO_NET_ENGINE_H
+#define KOLO_NET_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/frame.h"
+
+#define KOLO_STRIPE_BYTES ((size_t)64 << 10) /* a message of data is not cut into smaller pieces */
+
+typedef struct kolo_engine kolo_engine;
+
+typedef enum kolo_engine_kind { KOLO_ENGINE_AUTO, KOLO_ENGINE_URING, KOLO_ENGINE_POLL } kolo_engine_kind;
+
+enum { KOLO_PLACE_LATER = 1 };
+
+/* What an engine tells its owner. `node` is the neighbour's index. */
+struct kolo_engine_events {
+    /* Where frame->bytes of payload go: 0 and *where (not asked for where bytes is 0, but `arrived` is told); or
+     * KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the frame is not to be believed,
+     * and the neighbour is given up. */
+    int (*place)(void *owner, uint32_t node, const struct kolo_frame *frame, void **where);
+    /* The whole payload is there. */
+    void (*arrived)(void *owner, uint32_t node, const struct kolo_frame *frame);
+    /* All of a message has been handed to the kernel: its memory may be used again. `frame` as it was given to
+     * kolo_engine_send. Not told for control frames, whose payload is copied. */
+    void (*sent)(void *owner, uint32_t node, const struct kolo_frame *frame);
+    /* All streams of a neighbour have ended, and all that had arrived has been delivered. error: 0 where each ended at
+     * a frame's boundary by the peer's closing it; else a positive errno (ECONNRESET, ETIMEDOUT for silence, EPROTO for
+     * bytes that make no frame, EPIPE ...). Told once. */
+    void (*ended)(void *owner, uint32_t node, int error);
+};
+
+struct kolo_engine_options {
+    kolo_engine_kind kind;    /* AUTO: io_uring unless it is refused */
+    uint32_t nodes;           /* neighbours are numbered below it */
+    uint32_t streams_max;     /* data streams of one neighbour */
+    int64_t silence_ns;       /* a neighbour that says nothing for so long is given up; heartbeats go four times as often */
+    int zero_copy;            /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
+    const void *memory;       /* where most payloads come from and go to: registered with io_uring where that is allowed; */
+    size_t memory_bytes;      /* 0: nothing to register */
+};
+
+struct kolo_engine_counts {
+    uint64_t system_calls;
+    uint64_t sent_bytes, received_bytes; /* headers and control included */
+};
+
+/* Creates an engine. KOLO_ERR_UNSUPPORTED where io_uring was asked for and is refused; KOLO_ERR_SYSTEM. */
+int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *options,
+                       const struct kolo_engine_events *events, void *owner);
+
+/* Shuts all sockets down, reaps every operation that is in flight, then closes and frees: when it returns, nothing of
+ * the kernel's reaches any payload any more. Control frames that are queued are sent first, for at most linger_ns. */
+void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
+
+/* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
+int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
+
+/* Queues a message of frame->bytes at `payload`, which must stay as it is until `sent`. Data. frame->offset counts on in
+ * the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
+ * `sent` comes all the same. */
+int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
+
+/* Queues a control frame of at most KOLO_CONTROL_BYTES_MAX of payload, which is copied. */
+int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
+
+/* Does what can be done; where nothing can, waits for at most wait_ns, or until kolo_engine_wake. 0, or KOLO_ERR_SYSTEM
+ * where the engine itself has failed. */
+int kolo_engine_run(kolo_engine *engine, int64_t wait_ns);
+
+/* Streams that were told KOLO_PLACE_LATER ask again in the next run. */
+void kolo_engine_resume(kolo_engine *engine);
+
+/* Ends the present or the next wait of kolo_engine_run. Any thread. */
+void kolo_engine_wake(kolo_engine *engine);
+
+/* When a neighbour was last heard of, as kolo_clock_ns. */
+int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node);
+
+void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts);
+const char *kolo_engine_name(const kolo_engine *engine); /* "uring" or "poll" */
+
+#endif

@@ -1,0 +1,37 @@
+/* The header before each payload that nodes send each other, little-endian on the wire and bounds-checked on arrival. */
+#ifndef KOLO_NET_FRAME_H
+#define KOLO_NET_FRAME_H
+
+#include <stdint.h>
+
+#define KOLO_FRAME_HEADER_BYTES 48
+#define KOLO_FRAME_BYTES_MAX    (UINT32_C(1) << 30) /* of one payload */
+#define KOLO_CONTROL_BYTES_MAX  512
+
+/* Which stream a frame goes by is its kind's to say: those below KOLO_FRAME_DATA are control. */
+enum {
+    KOLO_FRAME_HEARTBEAT = 1, /* the engine's own, never shown to its owner */
+    KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
+    KOLO_FRAME_LEAVE = 3,     /* this node sends nothing more */
+    KOLO_FRAME_DATA = 8,      /* from here on what the algorithms name */
+    KOLO_FRAME_KINDS = 32
+};
+
+struct kolo_frame {
+    uint16_t kind;
+    uint16_t part;   /* which slice or step, as the algorithm counts */
+    uint32_t bytes;  /* of the payload */
+    uint64_t offset; /* of the payload in its message */
+    uint64_t ticket; /* over all calls, see comm/progress.h */
+    uint64_t stamp;  /* what all calls so far were, mixed */
+    uint64_t call;   /* what the present one is: kolo_call_word */
+};
+
+/* Writes the header of KOLO_FRAME_HEADER_BYTES. */
+void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header);
+
+/* 0; or -EPROTO where the bytes are no header of this version: wrong mark, kind, reserved bits, or bytes and offset
+ * beyond any message. */
+int kolo_frame_parse(const uint8_t *header, struct kolo_frame *frame);
+
+#endif
