@@ -1,0 +1,50 @@
+/* How the ranks of a job on several machines find each other, before those of each node meet in shared memory
+ * (comm/rendezvous.h).
+ *
+ * Rank 0 opens a door at the rendezvous address; every other rank knocks there and says, as JOIN, who it is, and then
+ * where its shared memory is: the kernel's boot id, and device and inode of what its node's ranks would meet in (the
+ * inherited file, or else /dev/shm). Equal ones are one node. Once all have come, rank 0 closes the door and tells each
+ * rank which ranks are on which node, a session (random, new for each creation), and what binds all (slot bytes, and
+ * other settings of its own).
+ *     Then each node's ranks meet in shared memory. Its lowest rank, the leader, when all are attached there: opens a door
+ * at its own address, tells rank 0 that address and gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as
+ * CONTROL and then as DATA for each stream, with a key derived from secret and session, and answers those of the others.
+ * It tells rank 0 that it is ready, and goes on when rank 0 says that all are.
+ *     Any failure, a connection's end and the deadline included, ends the creation on all: rank 0 tells the others, and a
+ * leader its node through the job file. */
+#ifndef KOLO_COMM_ASSEMBLY_H
+#define KOLO_COMM_ASSEMBLY_H
+
+#include "comm/nodes.h"
+#include "comm/options.h"
+#include "net/door.h"
+
+#define KOLO_STREAMS_MAX 16
+
+struct kolo_assembly; /* private to assembly.c */
+
+/* What came of the first part. */
+struct kolo_gathering {
+    struct kolo_nodes nodes;
+    uint32_t node;                       /* this rank's */
+    uint8_t session[KOLO_SESSION_BYTES];
+    size_t slot_bytes;                   /* rank 0's */
+};
+
+/* The first part, for every rank: settings->rendezvous is set. The assembly must be closed, also where this fails (and is
+ * NULL then, which is fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different sizes or
+ * jobs; PEER_DEAD; VERSION; SYSTEM; ARG. */
+int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
+                         struct kolo_gathering *gathering);
+
+/* The second part, for leaders of two nodes or more: fds[node * (1 + streams)] is the control socket to that node, the data
+ * sockets follow it; -1 for this node's own. */
+int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds);
+
+/* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */
+int kolo_assembly_fail(struct kolo_assembly *assembly, int status);
+
+void kolo_assembly_close(struct kolo_assembly *assembly);
+void kolo_gathering_free(struct kolo_gathering *gathering);
+
+#endif
