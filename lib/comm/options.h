@@ -6,8 +6,31 @@
 #include "base/log.h"
 #include "comm/launcher.h"
 #include "cpu/levels.h"
+#include "net/engine.h"
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
+
+/* How nodes sum what their ranks have summed, see algo/exchange.h. */
+typedef enum kolo_exchange {
+    KOLO_EXCHANGE_AUTO,
+    KOLO_EXCHANGE_MESH,    /* every node owns a slice */
+    KOLO_EXCHANGE_RING,    /* 2(M-1) steps between neighbours */
+    KOLO_EXCHANGE_TREE,    /* binomial, up and down */
+    KOLO_EXCHANGE_CENTRAL, /* the first `servers` nodes own all slices, as parameter servers do */
+    KOLO_EXCHANGES
+} kolo_exchange;
+
+/* Of jobs on several machines. */
+struct kolo_net_settings {
+    char rendezvous[256];    /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
+    kolo_engine_kind engine; /* KOLO_NET: auto, uring, poll */
+    uint32_t streams;        /* KOLO_NET_STREAMS: data sockets to each other node, 1 to 16, default 4 */
+    kolo_exchange exchange;  /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
+    uint32_t servers;        /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
+    bool half_on_wire;       /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
+    bool zero_copy;          /* KOLO_NET_ZERO_COPY=1 */
+    int64_t silence_ns;      /* KOLO_NET_SILENCE_MS: a node unheard of for so long is given up; default 10000 */
+};
 
 struct kolo_settings {
     struct kolo_place place; /* rank and size known; job "" only with shm_fd >= 0 or one rank */
@@ -22,6 +45,7 @@ struct kolo_settings {
     int64_t timeout_ns;
     int64_t create_timeout_ns;
     int64_t stall_warn_ns; /* 0: never */
+    struct kolo_net_settings net;
 };
 
 /* Fills *settings. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the value. */
