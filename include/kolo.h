@@ -332,7 +332,7 @@ typedef struct kolo_variable {
     const char *name;          /* "KOLO_RANK" */
     const char *meaning;       /* one line */
     const char *default_value; /* in words where it is not a constant */
-    const char *value;         /* as now set; NULL: not set */
+    const char *value;         /* as now set, but that of a secret is hidden; NULL: not set */
 } kolo_variable;
 
 /* The variable at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL. */

@@ -46,6 +46,12 @@ static const struct descriptor table[KOLO_VARIABLES] = {
          "wait within a call, in ms, after which KOLO_LOG=warn tells who is missing and what"
          " it does, and again each time that doubles; 0: never",
          "10000"},
+    [KOLO_VARIABLE_NET_AUTH] = {"KOLO_NET_AUTH", "what ranks on several machines prove to each other: secret, none",
+                                "secret"},
+    [KOLO_VARIABLE_SECRET_FILE] = {"KOLO_SECRET_FILE",
+                                   "file with the secret that ranks on several machines share, mode 0600", "none"},
+    [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET", "that secret itself, 16 characters or more, where there is no file",
+                              "none"},
     [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off"},
 };
 
@@ -64,7 +70,10 @@ int kolo_variable_get(size_t index, kolo_variable *variable) {
     if (index >= KOLO_VARIABLES)
         return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: there are %d variables", index, KOLO_VARIABLES);
     const struct descriptor *found = &table[index];
-    *variable = (kolo_variable){found->name, found->meaning, found->default_value, getenv(found->name)};
+    const char *value = getenv(found->name);
+    if (index == KOLO_VARIABLE_SECRET && value)
+        value = "(hidden)";
+    *variable = (kolo_variable){found->name, found->meaning, found->default_value, value};
     return 0;
 }
 

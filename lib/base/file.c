@@ -12,6 +12,20 @@ static bool others_could_write(const struct stat *found) {
            ((found->st_mode & S_IWGRP) && found->st_gid != getegid() && found->st_gid != 0);
 }
 
+ssize_t kolo_file_read_open(int fd, char *text, size_t room) {
+    size_t used = 0;
+    while (used < room) {
+        const ssize_t more = read(fd, text + used, room - used);
+        if (more == 0)
+            break;
+        if (more > 0)
+            used += (size_t)more;
+        else if (errno != EINTR)
+            return -errno;
+    }
+    return (ssize_t)used;
+}
+
 static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -20,18 +34,10 @@ static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
     ssize_t status = fstat(fd, &found) < 0 ? -errno : S_ISREG(found.st_mode) ? 0 : -EINVAL;
     if (status == 0 && own && others_could_write(&found))
         status = -EPERM;
-    size_t used = 0;
-    while (status == 0 && used < room) {
-        const ssize_t more = read(fd, text + used, room - used);
-        if (more == 0)
-            break;
-        if (more > 0)
-            used += (size_t)more;
-        else if (errno != EINTR)
-            status = -errno;
-    }
+    if (status == 0)
+        status = kolo_file_read_open(fd, text, room);
     close(fd);
-    return status < 0 ? status : (ssize_t)used;
+    return status;
 }
 
 ssize_t kolo_file_read(const char *path, char *text, size_t room) {

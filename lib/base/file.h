@@ -11,4 +11,7 @@ ssize_t kolo_file_read(const char *path, char *text, size_t room);
 /* The same of a file that only this user, or root, can have written: else -EPERM, whatever path led to it. */
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
 
+/* The same of a file that is open already, from where it stands. */
+ssize_t kolo_file_read_open(int fd, char *text, size_t room);
+
 #endif
