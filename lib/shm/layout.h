@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "base/version.h"
 #include "cpu/topology.h"
 #include "sync/wait.h"
 
@@ -38,8 +39,6 @@
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
-
-#define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
