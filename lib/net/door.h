@@ -3,10 +3,10 @@
  * One side opens a door, at an address that it was told, and lets in whoever proves to know the secret; the other side
  * knocks. Both prove it: each sends a nonce of 32 bytes, and then an HMAC-SHA-256, keyed with the secret, over both
  * nonces, its side, and all that it says of itself (struct kolo_introduction, the version, the layout), so that neither
- * a replay nor a reflection nor a proof for another session, role or rank is worth anything. Messages are of fixed size;
- * nothing is allocated, and no length is believed, before the proof. A door has KOLO_DOOR_PENDING places for those who
- * have not yet proved themselves; each is shown out after KOLO_DOOR_PENDING_NS, and the oldest where all are taken, so
- * that strangers, scanners and the slow keep nobody out for long.
+ * a replay nor a reflection nor a proof for another session, role or rank is worth anything. Messages are of fixed
+ * size; nothing is allocated, and no length is believed, before the proof. A door has KOLO_DOOR_PENDING places for
+ * those who have not yet proved themselves; each is shown out after KOLO_DOOR_PENDING_NS, and the oldest where all are
+ * taken, so that strangers, scanners and the slow keep nobody out for long.
  *
  * What is sent after that is neither encrypted nor authenticated. */
 #ifndef KOLO_NET_DOOR_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "base/log.h"
 #include "net/address.h"
 #include "net/secret.h"
 
@@ -44,21 +45,25 @@ struct kolo_door;
 int kolo_door_open(struct kolo_door **door, const struct kolo_address *address, const struct kolo_secret *secret,
                    struct kolo_address *bound);
 
+/* From here on, who is turned away is logged as KOLO_LOG=warn, by address and reason: the first ones, and then each
+ * time that their number doubles. */
+void kolo_door_log(struct kolo_door *door, kolo_log_level level, int rank);
+
 /* Waits for the next one that has proved itself: 0, with the connected socket (non-blocking, TCP_NODELAY) and who it
- * is; 1 once deadline_ns has passed. Strangers are passed over, and logged (KOLO_LOG=warn) by address and reason.
- * KOLO_ERR_SYSTEM. */
+ * is; 1 once deadline_ns has passed. Others are turned away. KOLO_ERR_SYSTEM. */
 int kolo_door_answer(struct kolo_door *door, int64_t deadline_ns, int *fd, struct kolo_introduction *who);
 
-/* How many were refused since, and the reason of the last one in words ("wrong secret", ...), for messages about ranks
- * that never came. */
+/* How many were turned away, and who was the last one and why ("10.0.0.7:40312: wrong secret"), for messages about
+ * ranks that never came. The text is the door's. */
 uint64_t kolo_door_refused(const struct kolo_door *door, const char **reason);
 
 void kolo_door_close(struct kolo_door *door);
 
-/* Connects to a door and proves itself; tries again, from the start, while nobody listens there. `from`, unless NULL,
- * is the local address to connect from (its port counts for nothing). KOLO_ERR_TIMEOUT at the deadline, with the last
- * reason; KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one down, with
- * what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
+/* Connects to a door and proves itself; tries again, from the start, while nobody listens there, or who does has hung
+ * up before it has said anything. `from`, unless NULL, is the local address to connect from (its port counts for
+ * nothing). *fd is as kolo_door_answer gives it. KOLO_ERR_TIMEOUT at the deadline, with the last reason;
+ * KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one down, with what to do
+ * (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
                     const struct kolo_introduction *self, int64_t deadline_ns, int *fd);
 

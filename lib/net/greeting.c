@@ -1,0 +1,216 @@
+#include "net/greeting.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/version.h"
+
+#define MARK "kolo" /* a message begins with this and its kind */
+
+enum { INTRODUCTION = 3, VERDICT = 4 }; /* kinds, beside KOLO_HELLO and KOLO_WELCOME */
+
+/* Where things stand in messages; the bytes between them are zero. */
+enum { KIND_AT = 4, BODY_AT = 8 };
+enum { VERSION_AT = BODY_AT, LAYOUT_AT = 12, SECRET_AT = 16, NONCE_AT = 32 };
+enum {
+    ROLE_AT = BODY_AT,
+    RANK_AT = 12,
+    SIZE_AT = 16,
+    NODE_AT = 20,
+    STREAM_AT = 24,
+    SESSION_AT = 32,
+    JOB_AT = SESSION_AT + KOLO_SESSION_BYTES,
+    JOB_END = JOB_AT + KOLO_NET_JOB_BYTES,
+    INTRODUCTION_PROOF_AT = KOLO_INTRODUCTION_BYTES - KOLO_KEY_BYTES
+};
+enum { VERDICT_AT = BODY_AT, VERDICT_PROOF_AT = KOLO_VERDICT_BYTES - KOLO_KEY_BYTES };
+
+_Static_assert(NONCE_AT + KOLO_KEY_BYTES == KOLO_GREETING_BYTES, "a greeting ends with its nonce");
+_Static_assert(JOB_END <= INTRODUCTION_PROOF_AT, "an introduction has room for all that is said");
+_Static_assert(sizeof(struct kolo_dialogue) == 2 * KOLO_GREETING_BYTES + KOLO_INTRODUCTION_BYTES + KOLO_VERDICT_BYTES,
+               "a proof is over bytes that have been sent, and no others");
+
+static void put_word(uint8_t *bytes, uint32_t word) {
+    for (int i = 0; i < 4; i++)
+        bytes[i] = (uint8_t)(word >> 8 * i);
+}
+
+static uint32_t get_word(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+static void begin(uint8_t *bytes, size_t count, uint32_t kind) {
+    memset(bytes, 0, count);
+    memcpy(bytes, MARK, KIND_AT);
+    put_word(bytes + KIND_AT, kind);
+}
+
+static bool begins(const uint8_t *bytes, uint32_t kind) {
+    return memcmp(bytes, MARK, KIND_AT) == 0 && get_word(bytes + KIND_AT) == kind;
+}
+
+int kolo_greeting_make(struct kolo_greeting *greeting, const struct kolo_secret *secret) {
+    *greeting =
+        (struct kolo_greeting){.version = KOLO_VERSION_WORD, .layout = KOLO_WIRE_LAYOUT, .secret = secret->used};
+    return kolo_random_bytes(greeting->nonce, sizeof greeting->nonce);
+}
+
+void kolo_greeting_pack(const struct kolo_greeting *greeting, kolo_greeting_kind kind, uint8_t *bytes) {
+    begin(bytes, KOLO_GREETING_BYTES, kind);
+    put_word(bytes + VERSION_AT, greeting->version);
+    put_word(bytes + LAYOUT_AT, greeting->layout);
+    put_word(bytes + SECRET_AT, greeting->secret);
+    memcpy(bytes + NONCE_AT, greeting->nonce, sizeof greeting->nonce);
+}
+
+int kolo_greeting_parse(const uint8_t *bytes, kolo_greeting_kind kind, struct kolo_greeting *greeting) {
+    *greeting = (struct kolo_greeting){0};
+    if (!begins(bytes, kind))
+        return -EPROTO;
+    greeting->version = get_word(bytes + VERSION_AT);
+    greeting->layout = get_word(bytes + LAYOUT_AT);
+    if (greeting->version != KOLO_VERSION_WORD || greeting->layout != KOLO_WIRE_LAYOUT)
+        return -EPROTONOSUPPORT;
+    const uint32_t secret = get_word(bytes + SECRET_AT);
+    if (secret > 1 || !is_zero(bytes, SECRET_AT + 4, NONCE_AT))
+        return -EPROTO;
+    greeting->secret = secret == 1;
+    memcpy(greeting->nonce, bytes + NONCE_AT, sizeof greeting->nonce);
+    return 0;
+}
+
+void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes) {
+    begin(bytes, KOLO_INTRODUCTION_BYTES, INTRODUCTION);
+    put_word(bytes + ROLE_AT, who->role);
+    put_word(bytes + RANK_AT, who->rank);
+    put_word(bytes + SIZE_AT, who->size);
+    put_word(bytes + NODE_AT, who->node);
+    put_word(bytes + STREAM_AT, who->stream);
+    memcpy(bytes + SESSION_AT, who->session, sizeof who->session);
+    memcpy(bytes + JOB_AT, who->job, strnlen(who->job, KOLO_NET_JOB_BYTES - 1));
+}
+
+/* A name ends with a NUL, and all that follows is NUL, too. It is shown in messages. */
+static bool is_name(const uint8_t *bytes) {
+    size_t length = 0;
+    while (length < KOLO_NET_JOB_BYTES && bytes[length] > ' ' && bytes[length] < 0x7f)
+        length++;
+    return length < KOLO_NET_JOB_BYTES && is_zero(bytes, length, KOLO_NET_JOB_BYTES);
+}
+
+int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who) {
+    if (!begins(bytes, INTRODUCTION) || !is_zero(bytes, STREAM_AT + 4, SESSION_AT) || !is_name(bytes + JOB_AT) ||
+        !is_zero(bytes, JOB_END, INTRODUCTION_PROOF_AT))
+        return -EPROTO;
+    *who = (struct kolo_introduction){.role = get_word(bytes + ROLE_AT),
+                                      .rank = get_word(bytes + RANK_AT),
+                                      .size = get_word(bytes + SIZE_AT),
+                                      .node = get_word(bytes + NODE_AT),
+                                      .stream = get_word(bytes + STREAM_AT)};
+    memcpy(who->session, bytes + SESSION_AT, sizeof who->session);
+    memcpy(who->job, bytes + JOB_AT, sizeof who->job);
+    if (who->role < KOLO_ROLE_JOIN || who->role > KOLO_ROLE_DATA)
+        return -EPROTO;
+    return who->size <= KOLO_RANKS_MAX && who->rank < who->size && who->node < who->size ? 0 : -EPROTO;
+}
+
+void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes) {
+    begin(bytes, KOLO_VERDICT_BYTES, VERDICT);
+    put_word(bytes + VERDICT_AT, verdict);
+}
+
+int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict) {
+    *verdict = get_word(bytes + VERDICT_AT);
+    if (!begins(bytes, VERDICT) || !is_zero(bytes, VERDICT_AT + 4, VERDICT_PROOF_AT))
+        return -EPROTO;
+    return *verdict >= KOLO_VERDICT_ADMITTED && *verdict <= KOLO_VERDICT_MALFORMED ? 0 : -EPROTO;
+}
+
+/* The dialogue up to the proof. */
+enum {
+    BEFORE_INTRODUCTION_PROOF = offsetof(struct kolo_dialogue, introduction) + INTRODUCTION_PROOF_AT,
+    BEFORE_VERDICT_PROOF = offsetof(struct kolo_dialogue, verdict) + VERDICT_PROOF_AT
+};
+
+void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
+    kolo_secret_prove(secret, dialogue, BEFORE_INTRODUCTION_PROOF, dialogue->introduction + INTRODUCTION_PROOF_AT);
+}
+
+bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
+    return kolo_secret_check(secret, dialogue, BEFORE_INTRODUCTION_PROOF,
+                             dialogue->introduction + INTRODUCTION_PROOF_AT);
+}
+
+void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
+    kolo_secret_prove(secret, dialogue, BEFORE_VERDICT_PROOF, dialogue->verdict + VERDICT_PROOF_AT);
+}
+
+bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
+    return kolo_secret_check(secret, dialogue, BEFORE_VERDICT_PROOF, dialogue->verdict + VERDICT_PROOF_AT);
+}
+
+const char *kolo_greeting_release(uint32_t version, uint32_t layout, char *text) {
+    snprintf(text, KOLO_RELEASE_TEXT_BYTES, "kolo %u.%u.%u (wire layout %u)", (unsigned)(version >> 16),
+             (unsigned)(version >> 8 & 255), (unsigned)(version & 255), (unsigned)layout);
+    return text;
+}
+
+int kolo_socket_prepare(int fd) {
+    const struct {
+        int level, name, value;
+    } wanted[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, KOLO_SOCKET_SILENCE_MS},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KOLO_SOCKET_SILENCE_MS / 2000},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+        {IPPROTO_TCP, TCP_KEEPCNT, KOLO_SOCKET_SILENCE_MS / 2000},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (setsockopt(fd, wanted[i].level, wanted[i].name, &wanted[i].value, sizeof wanted[i].value) < 0)
+            return -errno;
+    return 0;
+}
+
+int kolo_socket_send(int fd, const uint8_t *bytes, size_t count) {
+    ssize_t sent;
+    do
+        sent = send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : (size_t)sent < count ? -ENOBUFS : 0;
+}
+
+int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received) {
+    while (*received < count) {
+        const ssize_t more = recv(fd, bytes + *received, count - *received, MSG_DONTWAIT);
+        if (more > 0)
+            *received += (size_t)more;
+        else if (more == 0)
+            return -ENODATA;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return 0;
+        else if (errno != EINTR)
+            return -errno;
+    }
+    return 1;
+}
+
+int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns) {
+    if (until_ns <= now_ns)
+        return 0;
+    const int64_t whole_ms = (until_ns - now_ns - 1) / KOLO_NS_PER_MS + 1;
+    return whole_ms < INT_MAX ? (int)whole_ms : INT_MAX;
+}

@@ -1,0 +1,100 @@
+/* What who knocks at a door and who answers it say to each other (net/door.h): four messages of fixed size,
+ * little-endian.
+ *
+ *     hello          who knocks    version, layout, whether a secret is wanted, a nonce
+ *     welcome        who answers   the same of its own
+ *     introduction   who knocks    struct kolo_introduction, and a proof
+ *     verdict        who answers   admitted or not, and a proof
+ *
+ * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, what has been said in
+ * between, and the marks with which messages begin, which say whose they are. So a proof is worth nothing in another
+ * dialogue, as the other side's nonce is another there; nor sent back to who made it, who expects one over more bytes
+ * or fewer; nor with anything changed in what was said. Who knocks proves first: whoever merely connects to a door is
+ * sent nothing that was computed with the secret.
+ *
+ * The size of a hello and a welcome, their marks, and where version and layout stand in them are for ever, so that all
+ * versions can tell each other what they are. To another version a door sends a welcome without a nonce, and no more.
+ */
+#ifndef KOLO_NET_GREETING_H
+#define KOLO_NET_GREETING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/door.h"
+#include "net/secret.h"
+
+#define KOLO_WIRE_LAYOUT        1u /* changes with every change to what processes on different machines send each other */
+#define KOLO_GREETING_BYTES     64
+#define KOLO_INTRODUCTION_BYTES 256
+#define KOLO_VERDICT_BYTES      64
+
+/* The bytes of all four, as they are sent. */
+struct kolo_dialogue {
+    uint8_t hello[KOLO_GREETING_BYTES];
+    uint8_t welcome[KOLO_GREETING_BYTES];
+    uint8_t introduction[KOLO_INTRODUCTION_BYTES];
+    uint8_t verdict[KOLO_VERDICT_BYTES];
+};
+
+typedef enum kolo_greeting_kind { KOLO_HELLO = 1, KOLO_WELCOME = 2 } kolo_greeting_kind;
+
+struct kolo_greeting {
+    uint32_t version, layout;
+    bool secret; /* false: KOLO_NET_AUTH=none */
+    uint8_t nonce[KOLO_KEY_BYTES];
+};
+
+enum { KOLO_VERDICT_ADMITTED = 1, KOLO_VERDICT_WRONG_SECRET = 2, KOLO_VERDICT_MALFORMED = 3 };
+
+/* A greeting of this version, with a new nonce. KOLO_ERR_SYSTEM. */
+int kolo_greeting_make(struct kolo_greeting *greeting, const struct kolo_secret *secret);
+
+void kolo_greeting_pack(const struct kolo_greeting *greeting, kolo_greeting_kind kind, uint8_t *bytes);
+
+/* 0; -EPROTO where it is no greeting of that kind; -EPROTONOSUPPORT where it is of another version, whose version and
+ * layout alone are set. */
+int kolo_greeting_parse(const uint8_t *bytes, kolo_greeting_kind kind, struct kolo_greeting *greeting);
+
+/* Without the proof. */
+void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes);
+
+/* 0; -EPROTO where it is none: a role that there is not, numbers beyond their bounds, text that is not printable.
+ * `stream` is any number. */
+int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who);
+
+/* Without the proof. */
+void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes);
+int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict); /* 0 or -EPROTO */
+
+/* Writes the proof of who knocks into the introduction, or checks it, once all before it is there. */
+void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+
+/* The same of who answers, and the verdict. */
+void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+
+/* "kolo 0.1.0 (wire layout 1)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
+#define KOLO_RELEASE_TEXT_BYTES 64
+const char *kolo_greeting_release(uint32_t version, uint32_t layout, char *text);
+
+/* The sockets of both sides. */
+
+/* Sends small messages at once, and notices within KOLO_SOCKET_SILENCE_MS when the other machine no longer answers.
+ * Returns 0 or a negative errno. */
+#define KOLO_SOCKET_SILENCE_MS 10000
+int kolo_socket_prepare(int fd);
+
+/* Sends all of it to a socket that has just been connected, which has room for it: 0 or a negative errno. */
+int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
+
+/* Receives what there is of a message, of which there are *received bytes already: 1 when it is whole, 0 before that;
+ * -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
+int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
+
+/* What poll is to wait until then: not less, and nothing where it has passed. */
+int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns);
+
+#endif

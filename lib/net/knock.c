@@ -1,0 +1,248 @@
+/* Knocking at a door: the other half of net/door.c.
+ *
+ * An attempt ends in one of three ways. Admitted. Turned down for good: the other side has said so, or what it has said
+ * is not what a door of this job says. Anything else may pass, and is tried again until the deadline: nobody listens
+ * yet, the network is not there yet, the connection has ended without a word, as it does where a door is beset by
+ * strangers. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "net/door.h"
+#include "net/greeting.h"
+
+#define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */
+#define PAUSE_NS_FIRST (5 * KOLO_NS_PER_MS)
+#define PAUSE_NS_MAX   (200 * KOLO_NS_PER_MS)
+
+enum { AGAIN = 1, REASON_BYTES = 160 };
+
+struct knock {
+    const struct kolo_address *to, *from;
+    const struct kolo_secret *secret;
+    const struct kolo_introduction *self;
+    int64_t deadline_ns;
+    int fd;
+    char place[KOLO_ADDRESS_TEXT_BYTES];
+    char reason[REASON_BYTES]; /* why the last attempt came to nothing */
+};
+
+static int again(struct knock *knock, const char *why, int errno_value) {
+    char text[96];
+    if (errno_value)
+        snprintf(knock->reason, sizeof knock->reason, "%s: %s", why, strerror_r(errno_value, text, sizeof text));
+    else
+        snprintf(knock->reason, sizeof knock->reason, "%s", why);
+    return AGAIN;
+}
+
+/* Waits for events of the socket: false once until_ns has passed. */
+static bool wait_until(const struct knock *knock, short events, int64_t until_ns) {
+    for (;;) {
+        struct pollfd polled = {.fd = knock->fd, .events = events};
+        const int64_t now_ns = kolo_clock_ns();
+        if (poll(&polled, 1, kolo_socket_wait_ms(now_ns, until_ns)) > 0)
+            return true;
+        if (now_ns >= until_ns)
+            return false;
+    }
+}
+
+/* Connecting. */
+
+/* Errors of the network, or of who may listen there later. */
+static bool may_pass(int errno_value) {
+    return errno_value == ECONNREFUSED || errno_value == ECONNRESET || errno_value == ECONNABORTED ||
+           errno_value == ETIMEDOUT || errno_value == ENETUNREACH || errno_value == EHOSTUNREACH ||
+           errno_value == ENETDOWN || errno_value == EHOSTDOWN || errno_value == EADDRNOTAVAIL ||
+           errno_value == EAGAIN || errno_value == ENOBUFS || errno_value == EPIPE;
+}
+
+static int connect_failed(struct knock *knock, int errno_value) {
+    if (may_pass(errno_value))
+        return again(knock, "connecting", errno_value);
+    return kolo_fail_system(errno_value, "connecting to %s", knock->place);
+}
+
+static int bind_from(const struct knock *knock) {
+    struct kolo_address from = *knock->from;
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    const int on = 1;
+    kolo_address_set_port(&from, 0);
+    /* The port is chosen when it is known whom it is to reach: there are more ports that way. Merely better. */
+    setsockopt(knock->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(knock->fd, (const struct sockaddr *)&from.storage, from.bytes) < 0)
+        return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine",
+                                kolo_address_text(&from, text));
+    return 0;
+}
+
+/* Where nobody listens at a port of this machine from which the kernel takes ports for connections, one may by chance
+ * get that very port, and is then connected to itself. */
+static bool is_to_itself(const struct knock *knock) {
+    struct sockaddr_storage own, peer;
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    memset(&own, 0, sizeof own);
+    memset(&peer, 0, sizeof peer);
+    return getsockname(knock->fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
+           getpeername(knock->fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
+           memcmp(&own, &peer, own_bytes) == 0;
+}
+
+static int connect_socket(struct knock *knock) {
+    const struct kolo_address *to = knock->to;
+    int rc = knock->from ? bind_from(knock) : 0;
+    if (rc < 0)
+        return rc;
+    if (connect(knock->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
+        if (errno != EINPROGRESS && errno != EINTR)
+            return connect_failed(knock, errno);
+        const int64_t longest_ns = kolo_clock_ns() + CONNECT_NS_MAX;
+        if (!wait_until(knock, POLLOUT, longest_ns < knock->deadline_ns ? longest_ns : knock->deadline_ns))
+            return again(knock, "connecting", ETIMEDOUT);
+        int error = 0;
+        socklen_t bytes = sizeof error;
+        if (getsockopt(knock->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+            error = errno;
+        if (error)
+            return connect_failed(knock, error);
+    }
+    return is_to_itself(knock) ? again(knock, "connecting", ECONNREFUSED) : 0;
+}
+
+/* The dialogue. */
+
+static int receive(struct knock *knock, uint8_t *message, size_t bytes) {
+    size_t received = 0;
+    for (;;) {
+        const int rc = kolo_socket_receive(knock->fd, message, bytes, &received);
+        if (rc == 1)
+            return 0;
+        if (rc == -ENODATA)
+            return again(knock, "connected, but the other side hung up", 0);
+        if (rc < 0)
+            return again(knock, "connected, but the other side was lost", -rc);
+        if (!wait_until(knock, POLLIN, knock->deadline_ns))
+            return again(knock, "connected, but the other side does not answer", 0);
+    }
+}
+
+static int check_welcome(const struct knock *knock, const uint8_t *bytes) {
+    struct kolo_greeting welcome;
+    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    const int rc = kolo_greeting_parse(bytes, KOLO_WELCOME, &welcome);
+    if (rc == -EPROTONOSUPPORT)
+        return kolo_fail(KOLO_ERR_VERSION, "%s has %s, and this process %s: all machines need the same", knock->place,
+                         kolo_greeting_release(welcome.version, welcome.layout, theirs),
+                         kolo_greeting_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
+    if (rc < 0)
+        return kolo_fail(KOLO_ERR_SYSTEM, "what listens at %s is no process of kolo's: choose another port",
+                         knock->place);
+    if (welcome.secret != knock->secret->used)
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s %s secret, and this process %s: set KOLO_SECRET_FILE, or KOLO_NET_AUTH=none, "
+                         "for all ranks",
+                         knock->place, welcome.secret ? "wants a" : "has no",
+                         knock->secret->used ? "wants one" : "has none");
+    return 0;
+}
+
+static int check_verdict(const struct knock *knock, const struct kolo_dialogue *dialogue) {
+    uint32_t verdict;
+    if (kolo_verdict_parse(dialogue->verdict, &verdict) < 0)
+        return kolo_fail(KOLO_ERR_SYSTEM, "what listens at %s does not speak as kolo does", knock->place);
+    if (verdict == KOLO_VERDICT_MALFORMED)
+        return kolo_fail(KOLO_ERR_SYSTEM, "%s could not make sense of what this process said of itself", knock->place);
+    if (verdict == KOLO_VERDICT_WRONG_SECRET)
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s has another secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for all ranks",
+                         knock->place);
+    if (!kolo_dialogue_check_verdict(dialogue, knock->secret))
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s has not proved to know the secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for "
+                         "all ranks",
+                         knock->place);
+    return 0;
+}
+
+static int converse(struct knock *knock) {
+    struct kolo_dialogue dialogue;
+    struct kolo_greeting hello;
+    int rc = kolo_greeting_make(&hello, knock->secret);
+    if (rc < 0)
+        return rc;
+    kolo_greeting_pack(&hello, KOLO_HELLO, dialogue.hello);
+    int sent = kolo_socket_send(knock->fd, dialogue.hello, sizeof dialogue.hello);
+    if (sent < 0)
+        return again(knock, "connected, but the other side was lost", -sent);
+    rc = receive(knock, dialogue.welcome, sizeof dialogue.welcome);
+    if (rc == 0)
+        rc = check_welcome(knock, dialogue.welcome);
+    if (rc != 0)
+        return rc;
+    kolo_introduction_pack(knock->self, dialogue.introduction);
+    kolo_dialogue_prove_introduction(&dialogue, knock->secret);
+    sent = kolo_socket_send(knock->fd, dialogue.introduction, sizeof dialogue.introduction);
+    if (sent < 0)
+        return again(knock, "connected, but the other side was lost", -sent);
+    rc = receive(knock, dialogue.verdict, sizeof dialogue.verdict);
+    return rc == 0 ? check_verdict(knock, &dialogue) : rc;
+}
+
+/* 0, AGAIN or a failure. */
+static int attempt(struct knock *knock) {
+    knock->fd = socket(knock->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (knock->fd < 0)
+        return kolo_fail_system(errno, "a socket to connect to %s", knock->place);
+    int rc = kolo_socket_prepare(knock->fd);
+    if (rc < 0)
+        rc = kolo_fail_system(-rc, "setting up a socket");
+    if (rc == 0)
+        rc = connect_socket(knock);
+    if (rc == 0)
+        rc = converse(knock);
+    if (rc != 0)
+        close(knock->fd);
+    return rc;
+}
+
+/* Whether a door would take it for an introduction at all. */
+static bool is_sensible(const struct kolo_introduction *self) {
+    uint8_t bytes[KOLO_INTRODUCTION_BYTES];
+    struct kolo_introduction read;
+    kolo_introduction_pack(self, bytes);
+    return memchr(self->job, '\0', sizeof self->job) && kolo_introduction_parse(bytes, &read) == 0;
+}
+
+int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
+                    const struct kolo_introduction *self, int64_t deadline_ns, int *fd) {
+    struct knock knock = {.to = to, .from = from, .secret = secret, .self = self, .deadline_ns = deadline_ns};
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    kolo_address_text(to, knock.place);
+    if (!is_sensible(self))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u of %u, job '%.128s': no rank can say this of itself",
+                         (unsigned)self->rank, (unsigned)self->size, self->job);
+    if (from && from->storage.ss_family != to->storage.ss_family)
+        return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
+                         knock.place, kolo_address_text(from, text));
+    for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
+        const int rc = attempt(&knock);
+        if (rc == 0)
+            *fd = knock.fd;
+        if (rc != AGAIN)
+            return rc;
+        const int64_t left_ns = deadline_ns - kolo_clock_ns();
+        if (left_ns <= 0)
+            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock.place, knock.reason);
+        kolo_clock_sleep(pause_ns < left_ns ? pause_ns : left_ns);
+        pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+    }
+}
