@@ -1,5 +1,5 @@
-/* Which ranks run on which node. A node is a group of ranks that can reach each other's shared memory; nodes are numbered
- * by their lowest rank, and the ranks of a node, its local ranks, in the order of their ranks. */
+/* Which ranks run on which node. A node is a group of ranks that can reach each other's shared memory; nodes are
+ * numbered by their lowest rank, and the ranks of a node, its local ranks, in the order of their ranks. */
 #ifndef KOLO_COMM_NODES_H
 #define KOLO_COMM_NODES_H
 
