@@ -141,11 +141,13 @@ typedef struct kolo_options {
     int64_t create_timeout_ms; /* longest wait for all ranks to come; -1: KOLO_CREATE_TIMEOUT_MS, else 60000 */
     size_t slot_bytes;         /* bytes of one chunk slot; each rank has KOLO_SLOTS. 0: KOLO_SLOT_BYTES, else by
                                   rank count; rank 0's choice binds all */
+    const char *rendezvous;    /* "HOST:PORT" of rank 0's machine, where ranks on several machines meet; "": all are on
+                                  this one. NULL: KOLO_RENDEZVOUS, unless shm_fd is given, else the launcher's */
 } kolo_options;
 
 #define KOLO_SLOTS 4 /* chunk slots of each rank in the segment */
 #define KOLO_OPTIONS_INIT                                                                                              \
-    { sizeof(kolo_options), -1, -1, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0 }
+    { sizeof(kolo_options), -1, -1, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL }
 
 /* Creates a communicator together with all other ranks, on each of them or on none; blocks until all have come or
  * create_timeout_ms has passed. NULL options: everything from the environment; with nothing there, a communicator of

@@ -12,7 +12,8 @@
 #include "base/status.h"
 #include "comm/process.h"
 
-enum { JOB_PARTS = 4, ANCESTORS_MAX = 64 };
+enum { JOB_PARTS = 4, MACHINES_PARTS = 3, ANCESTORS_MAX = 64 };
+enum { SLURM_PORT_MIN = 20000, SLURM_PORTS = 10000 }; /* below those that systems give to whoever asks for any */
 
 /* The most specific first: a job of one launcher may run inside an allocation of another (mpirun under Slurm). */
 static const struct launcher {
@@ -23,7 +24,8 @@ static const struct launcher {
     const char *local_size;
     const char *witness;        /* also set by this launcher, where rank and size alone could be somebody else's */
     const char *job[JOB_PARTS]; /* variables that together name the job; the unset ones are left out */
-    const char *job_ancestor;   /* instead: the process of this name above us, one a job */
+    const char *job_ancestor;   /* instead: the process of this name above us, one a job and machine */
+    const char *machines[MACHINES_PARTS]; /* the first that is set says on how many the ranks are */
 } launchers[] = {
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
@@ -32,7 +34,8 @@ static const struct launcher {
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
-     NULL},
+     NULL,
+     {NULL}},
     {"MPICH",
      "PMI_RANK",
      "PMI_SIZE",
@@ -40,7 +43,8 @@ static const struct launcher {
      "MPI_LOCALNRANKS",
      "HYDI_CONTROL_FD",
      {NULL},
-     "hydra_pmi_proxy"},
+     "hydra_pmi_proxy",
+     {NULL}},
     {"Slurm's PMI",
      "PMI_RANK",
      "PMI_SIZE",
@@ -48,8 +52,9 @@ static const struct launcher {
      NULL,
      "SLURM_STEP_ID",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     NULL},
-    {"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, {NULL}, "hydra_pmi_proxy"},
+     NULL,
+     {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
+    {"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, {NULL}, "hydra_pmi_proxy", {NULL}},
     {"torchrun",
      "RANK",
      "WORLD_SIZE",
@@ -57,7 +62,8 @@ static const struct launcher {
      "LOCAL_WORLD_SIZE",
      "MASTER_PORT",
      {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"},
-     NULL},
+     NULL,
+     {"GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -65,7 +71,8 @@ static const struct launcher {
      NULL,
      "SLURM_STEP_ID",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     NULL},
+     NULL,
+     {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
 };
 
 static const char *text_of(const char *variable) {
@@ -122,9 +129,12 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
         rc = read_integer(from->local_size, 1, place->size, &place->local_size);
     if (rc == 0)
         rc = read_integer(from->local_rank, 0, place->size - 1, &place->local_rank);
+    for (int i = 0; rc == 0 && i < MACHINES_PARTS && place->machines < 0; i++)
+        rc = read_integer(from->machines[i], 1, INT32_MAX, &place->machines);
     if (rc < 0)
         return rc;
     place->launcher = from->name;
+    place->job_is_local = from->job_ancestor != NULL;
     for (int i = 0; i < JOB_PARTS; i++)
         if (text_of(from->job[i]))
             append_job(place->job, text_of(from->job[i]));
@@ -152,7 +162,7 @@ static int read_own(struct kolo_place *place) {
 }
 
 int kolo_launcher_place(struct kolo_place *place) {
-    *place = (struct kolo_place){.rank = -1, .size = -1, .local_rank = -1, .local_size = -1};
+    *place = (struct kolo_place){.rank = -1, .size = -1, .local_rank = -1, .local_size = -1, .machines = -1};
     int rc = read_own(place);
     if (rc < 0 || place->rank >= 0)
         return rc;
@@ -161,5 +171,61 @@ int kolo_launcher_place(struct kolo_place *place) {
         if (text_of(launcher->rank) && text_of(launcher->size) && (!launcher->witness || text_of(launcher->witness)))
             return read_launcher(launcher, place);
     }
+    return 0;
+}
+
+/* The first of a list as Slurm writes them: "node[07-12,15],gpu1" begins with node07. */
+static bool first_of_list(const char *list, char *host, size_t host_bytes) {
+    size_t used = 0;
+    bool inside = false, taken = false; /* of brackets, whose first number has been taken */
+    for (const char *c = list; *c && (inside || *c != ','); c++) {
+        if (*c == '[' || *c == ']') {
+            inside = *c == '[';
+            taken = false;
+        } else if (inside && (*c == ',' || *c == '-')) {
+            taken = true;
+        } else if (!taken) {
+            if (used + 1 >= host_bytes || !(isalnum((unsigned char)*c) || strchr("._-", *c)))
+                return false;
+            host[used++] = *c;
+        }
+    }
+    host[used] = '\0';
+    return used > 0 && !inside;
+}
+
+static int slurm_rendezvous(char *text, size_t text_bytes) {
+    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+    const char *variable = NULL;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0] && !variable; i++)
+        variable = text_of(lists[i]) ? lists[i] : NULL;
+    int64_t job = -1, step = 0;
+    int rc = read_integer("SLURM_JOB_ID", 0, UINT32_MAX, &job);
+    if (rc == 0)
+        rc = read_integer("SLURM_STEP_ID", 0, UINT32_MAX, &step);
+    if (rc < 0 || !variable || job < 0)
+        return rc;
+    char host[160];
+    if (!first_of_list(text_of(variable), host, sizeof host))
+        return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: is not a list of machines such as node[01-04]", variable,
+                         text_of(variable));
+    snprintf(text, text_bytes, "%s:%" PRId64, host, SLURM_PORT_MIN + (job * 37 + step) % SLURM_PORTS);
+    return 0;
+}
+
+int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes) {
+    const char *host = text_of("MASTER_ADDR");
+    int64_t port = -1;
+    text[0] = '\0';
+    int rc = host ? read_integer("MASTER_PORT", 1, UINT16_MAX - 1, &port) : 0;
+    if (rc < 0)
+        return rc;
+    if (port < 0)
+        return slurm_rendezvous(text, text_bytes);
+    if (place->launcher && strcmp(place->launcher, "torchrun") == 0)
+        port++;
+    const char *format = strchr(host, ':') && host[0] != '[' ? "[%s]:%" PRId64 : "%s:%" PRId64;
+    if ((size_t)snprintf(text, text_bytes, format, host, port) >= text_bytes)
+        return kolo_fail(KOLO_ERR_ARG, "MASTER_ADDR=%.64s...: is too long", host);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -17,6 +18,9 @@
 #define TIMEOUT_MS_DEFAULT 300000
 #define CREATE_MS_DEFAULT  60000
 #define STALL_MS_DEFAULT   10000
+#define SILENCE_MS_MIN     100
+#define SILENCE_MS_DEFAULT 10000
+#define STREAMS_DEFAULT    4
 
 static size_t whole_pages(size_t bytes) {
     return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
@@ -35,7 +39,38 @@ bool kolo_settings_job_is_legal(const char *job) {
     return length > 0 && length < KOLO_JOB_NAME_BYTES;
 }
 
-/* Where the ranks meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the launcher's job. */
+/* Where ranks of several machines meet: the options' rendezvous, KOLO_RENDEZVOUS unless the options' descriptor says
+ * that all are here, what a launcher tells that has started ranks elsewhere. */
+static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options *options) {
+    const struct kolo_place *place = &settings->place;
+    char *rendezvous = settings->net.rendezvous;
+    const size_t room = sizeof settings->net.rendezvous;
+    const char *text = options->rendezvous;
+    if (place->size == 1)
+        return 0;
+    if (!text && options->shm_fd < 0)
+        text = kolo_environment_text(KOLO_VARIABLE_RENDEZVOUS);
+    if (text) {
+        if ((size_t)snprintf(rendezvous, room, "%s", text) >= room)
+            return kolo_fail(KOLO_ERR_ARG, "%s=%.64s...: is too long for HOST:PORT",
+                             kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS), text);
+        return 0;
+    }
+    const bool elsewhere = place->local_size >= 0 ? place->local_size != place->size : place->machines > 1;
+    if (!elsewhere)
+        return 0;
+    int rc = kolo_launcher_rendezvous(place, rendezvous, room);
+    if (rc == 0 && rendezvous[0] == '\0')
+        rc =
+            kolo_fail(KOLO_ERR_ARG,
+                      "%s tells of %" PRId64 " ranks, not all of them on this machine: set KOLO_RENDEZVOUS=HOST:PORT on"
+                      " all of them, an address of rank 0's machine and a free port there",
+                      place->launcher ? place->launcher : "KOLO_LOCAL_SIZE", place->size);
+    return rc;
+}
+
+/* Where the ranks of this machine meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the
+ * launcher's job. */
 static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
     const char *job = options->job;
@@ -55,8 +90,9 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
                              "job name '%.64s': must be 1 to %d letters, digits, '.', '_' and '-', no other characters",
                              job, KOLO_JOB_NAME_BYTES - 1);
         strcpy(place->job, job);
+        place->job_is_local = false;
     }
-    if (place->size > 1 && settings->shm_fd < 0 && !place->job[0])
+    if (place->size > 1 && settings->shm_fd < 0 && !place->job[0] && !settings->net.rendezvous[0])
         return kolo_fail(KOLO_ERR_ARG,
                          "%" PRId64 " ranks, but no name under which to meet: set KOLO_JOB (or options.job)"
                          " to the same new name on all of them, or start them with kolorun",
@@ -73,7 +109,7 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
         /* A group of the caller's own making: what the launcher says about the machine is not about it. */
         place->rank = options->rank >= 0 ? options->rank : place->rank;
         place->size = options->size >= 0 ? options->size : place->size;
-        place->local_rank = place->local_size = -1;
+        place->local_rank = place->local_size = place->machines = -1;
     }
     if (place->size < 0 && place->rank < 0)
         place->rank = 0, place->size = 1;
@@ -82,12 +118,8 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
     if (place->rank < 0 || place->rank >= place->size)
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRId64 ": must be from 0 to %" PRId64 " (size %" PRId64 ")",
                          place->rank, place->size - 1, place->size);
-    if (place->local_size >= 0 && place->local_size != place->size)
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "%s started %" PRId64 " ranks, %" PRId64 " of them on this machine: ranks on"
-                         " several machines are not supported by this version",
-                         place->launcher ? place->launcher : "KOLO_LOCAL_SIZE", place->size, place->local_size);
-    return resolve_meeting(settings, options);
+    rc = resolve_rendezvous(settings, options);
+    return rc < 0 ? rc : resolve_meeting(settings, options);
 }
 
 static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {
@@ -156,6 +188,38 @@ static int resolve_wait(struct kolo_settings *settings) {
     return rc;
 }
 
+static int resolve_net(struct kolo_net_settings *net) {
+    static const char *const engines[] = {"auto", "uring", "poll", NULL};
+    static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
+    static const char *const wires[] = {"native", "bf16", NULL};
+    static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
+    int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0;
+    int64_t streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
+    int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ALGO, exchanges, &exchange);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_WIRE, wires, &wire);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, &streams);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, &servers);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, &zero_copy);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN, TIMEOUT_MS_MAX, &silence_ms);
+    if (rc < 0)
+        return rc;
+    net->engine = (kolo_engine_kind)engine;
+    net->exchange = (kolo_exchange)exchange;
+    net->half_on_wire = wire == 1;
+    net->streams = (uint32_t)streams;
+    net->servers = (uint32_t)servers;
+    net->zero_copy = zero_copy == 1;
+    net->silence_ns = silence_ms * KOLO_NS_PER_MS;
+    return 0;
+}
+
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options) {
     static const kolo_options defaults = KOLO_OPTIONS_INIT;
     if (!options)
@@ -173,6 +237,8 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *op
         rc = resolve_tree_levels(settings);
     if (rc == 0)
         rc = check_sysfs_root();
+    if (rc == 0)
+        rc = resolve_net(&settings->net);
     if (rc == 0)
         rc = resolve_time("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
                           &settings->timeout_ns);

@@ -8,6 +8,9 @@
 #include "cpu/levels.h"
 #include "net/engine.h"
 
+#define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
+#define KOLO_STREAMS_MAX    16 /* to one other node, beside the control stream */
+
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 
 /* How nodes sum what their ranks have summed, see algo/exchange.h. */
@@ -33,7 +36,7 @@ struct kolo_net_settings {
 };
 
 struct kolo_settings {
-    struct kolo_place place; /* rank and size known; job "" only with shm_fd >= 0 or one rank */
+    struct kolo_place place; /* rank and size known; job "" only with shm_fd >= 0, a rendezvous or one rank */
     int shm_fd;              /* -1: by name */
     kolo_algorithm algorithm;
     kolo_wait_mode wait;

@@ -16,7 +16,11 @@ static void require_good(const struct kolo_settings *settings) {
     REQUIRE(memchr(place->job, '\0', sizeof place->job));
     for (const char *c = place->job; *c; c++)
         REQUIRE(isalnum((unsigned char)*c) || strchr("._-", *c));
-    REQUIRE(place->size == 1 || place->job[0] || settings->shm_fd >= 0);
+    const struct kolo_net_settings *net = &settings->net;
+    REQUIRE(memchr(net->rendezvous, '\0', sizeof net->rendezvous) && (place->size > 1 || !net->rendezvous[0]));
+    REQUIRE(place->size == 1 || place->job[0] || settings->shm_fd >= 0 || net->rendezvous[0]);
+    REQUIRE(net->streams >= 1 && net->streams <= KOLO_STREAMS_MAX && net->servers >= 1 && net->silence_ns > 0);
+    REQUIRE((unsigned)net->exchange < KOLO_EXCHANGES);
     REQUIRE(settings->slot_bytes > 0 && settings->slot_bytes % KOLO_PAGE_BYTES == 0);
     REQUIRE(settings->slot_bytes <= (size_t)1 << 30);
     REQUIRE(settings->timeout_ns >= 0 && settings->create_timeout_ns >= 0);

@@ -1,0 +1,157 @@
+/* Where the ranks of a job on several machines meet, by options and variables; and that a job of one machine, whoever
+ * has started it, has no such place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm/options.h"
+
+#define TORCHRUN "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "MASTER_ADDR=head", "MASTER_PORT=29500"
+#define OPEN_MPI                                                                                                       \
+    "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1", "PMIX_NAMESPACE=one"
+#define SLURM "SLURM_PROCID=1", "SLURM_NTASKS=4", "SLURM_STEP_ID=2", "SLURM_JOB_ID=1000"
+#define OWN   "KOLO_RANK=1", "KOLO_SIZE=4"
+
+enum { VARIABLES_MAX = 16 };
+
+static const char *const none[] = {NULL};
+
+struct example {
+    const char *rendezvous; /* that comes of it; NULL: an error that quotes `words` */
+    const char *words;
+    const char *variables[VARIABLES_MAX];
+};
+
+static const struct example examples[] = {
+    /* One machine. */
+    {"", NULL, {NULL}},
+    {"", NULL, {OWN, "KOLO_JOB=a"}},
+    {"", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=4", "GROUP_WORLD_SIZE=1"}},
+    {"", NULL, {TORCHRUN}},
+    {"", NULL, {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=4", "MASTER_ADDR=head", "MASTER_PORT=1"}},
+    {"", NULL, {SLURM, "SLURM_NNODES=1", "SLURM_JOB_NODELIST=n1"}},
+    {"", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_STEP_NUM_NODES=1", "SLURM_JOB_NODELIST=n[1-2]"}},
+    {"", NULL, {"KOLO_RENDEZVOUS=head:1"}}, /* one rank */
+    /* kolo's own variable goes before all others, and makes a job one of several machines. */
+    {"head:1", NULL, {OWN, "KOLO_RENDEZVOUS=head:1"}},
+    {"head:1", NULL, {OWN, "KOLO_RENDEZVOUS=head:1", "KOLO_LOCAL_SIZE=4", "KOLO_SHM_FD=0"}},
+    {"[::1]:9", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=2", "KOLO_RENDEZVOUS=[::1]:9"}},
+    {"head:1", NULL, {SLURM, "KOLO_RENDEZVOUS=head:1"}},
+    /* Launchers that tell of several. torchrun's own store listens at MASTER_PORT. */
+    {"head:29501", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=2"}},
+    {"head:29501", NULL, {TORCHRUN, "GROUP_WORLD_SIZE=2"}},
+    {"head:7", NULL, {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=head", "MASTER_PORT=7"}},
+    {"[fd00::1]:7", NULL, {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=fd00::1", "MASTER_PORT=7"}},
+    {"head:7", NULL, {SLURM, "SLURM_NNODES=2", "MASTER_ADDR=head", "MASTER_PORT=7", "SLURM_JOB_NODELIST=n[1-2]"}},
+    {"n07:27002", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=n[07-12,15],gpu1"}},
+    {"gpu1:27002", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=gpu1,n[07-12,15]"}},
+    {"r1-n3.x:27002", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=r[1,3]-n[3-4].x"}},
+    {"b:27002", NULL, {SLURM, "SLURM_NNODES=3", "SLURM_STEP_NODELIST=b,c", "SLURM_JOB_NODELIST=a,b,c"}},
+    /* Nothing to meet at, or what cannot be read. */
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2"}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=head"}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OWN, "KOLO_JOB=a", "KOLO_LOCAL_SIZE=2"}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {SLURM, "SLURM_NNODES=2"}},
+    {NULL, "MASTER_PORT=x", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=head", "MASTER_PORT=x"}},
+    {NULL, "SLURM_JOB_NODELIST=n[1", {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=n[1"}},
+    {NULL, "SLURM_JOB_NODELIST=n/1", {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=n/1"}},
+    {NULL, "SLURM_NNODES=two", {SLURM, "SLURM_NNODES=two"}},
+};
+
+static int resolve(struct kolo_settings *settings, const kolo_options *options, const char *const *variables) {
+    char *const *outer = environ;
+    environ = (char **)variables;
+    const int rc = kolo_settings_resolve(settings, options);
+    environ = (char **)outer;
+    return rc;
+}
+
+static void test_examples(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        struct kolo_settings settings;
+        const int rc = resolve(&settings, NULL, examples[i].variables);
+        if (examples[i].rendezvous && rc < 0)
+            fail_msg("example %zu: %s", i, kolo_error_message());
+        if (examples[i].rendezvous) {
+            assert_string_equal(settings.net.rendezvous, examples[i].rendezvous);
+            continue;
+        }
+        assert_int_equal(rc, KOLO_ERR_ARG);
+        if (!strstr(kolo_error_message(), examples[i].words))
+            fail_msg("example %zu: '%s' does not say '%s'", i, kolo_error_message(), examples[i].words);
+    }
+}
+
+/* What a caller says goes before the environment; one who has a descriptor has its ranks on this machine. */
+static void test_options(void **state) {
+    (void)state;
+    static const char *const several[] = {"KOLO_RENDEZVOUS=head:1", NULL};
+    struct kolo_settings settings;
+    kolo_options options = KOLO_OPTIONS_INIT;
+    options.rank = 1;
+    options.size = 4;
+    assert_int_equal(resolve(&settings, &options, several), 0);
+    assert_string_equal(settings.net.rendezvous, "head:1");
+    options.rendezvous = "other:2";
+    assert_int_equal(resolve(&settings, &options, several), 0);
+    assert_string_equal(settings.net.rendezvous, "other:2");
+    options.shm_fd = 5;
+    assert_int_equal(resolve(&settings, &options, several), 0);
+    assert_string_equal(settings.net.rendezvous, "other:2");
+    assert_int_equal(settings.shm_fd, 5);
+    options.rendezvous = NULL;
+    assert_int_equal(resolve(&settings, &options, several), 0);
+    assert_string_equal(settings.net.rendezvous, "");
+    options.shm_fd = -1;
+    options.rendezvous = "";
+    assert_int_equal(resolve(&settings, &options, several), KOLO_ERR_ARG); /* no name to meet under */
+    options.job = "a";
+    assert_int_equal(resolve(&settings, &options, several), 0);
+    assert_string_equal(settings.net.rendezvous, "");
+    char text[400];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    options.rendezvous = text;
+    assert_int_equal(resolve(&settings, &options, several), KOLO_ERR_ARG);
+}
+
+static void test_net(void **state) {
+    (void)state;
+    static const char *const given[] = {
+        "KOLO_NET=poll",      "KOLO_NET_STREAMS=16",  "KOLO_NET_ALGO=central",   "KOLO_NET_SERVERS=3",
+        "KOLO_NET_WIRE=bf16", "KOLO_NET_ZERO_COPY=1", "KOLO_NET_SILENCE_MS=500", NULL};
+    struct kolo_settings settings;
+    assert_int_equal(resolve(&settings, NULL, none), 0);
+    assert_int_equal(settings.net.engine, KOLO_ENGINE_AUTO);
+    assert_int_equal(settings.net.streams, 4);
+    assert_int_equal(settings.net.exchange, KOLO_EXCHANGE_AUTO);
+    assert_int_equal(settings.net.servers, 1);
+    assert_false(settings.net.half_on_wire);
+    assert_false(settings.net.zero_copy);
+    assert_true(settings.net.silence_ns == INT64_C(10000000000));
+    assert_int_equal(resolve(&settings, NULL, given), 0);
+    assert_int_equal(settings.net.engine, KOLO_ENGINE_POLL);
+    assert_int_equal(settings.net.streams, 16);
+    assert_int_equal(settings.net.exchange, KOLO_EXCHANGE_CENTRAL);
+    assert_int_equal(settings.net.servers, 3);
+    assert_true(settings.net.half_on_wire);
+    assert_true(settings.net.zero_copy);
+    assert_true(settings.net.silence_ns == 500000000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_net),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
