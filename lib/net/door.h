@@ -61,10 +61,10 @@ void kolo_door_close(struct kolo_door *door);
 
 /* Connects to a door and proves itself; tries again, from the start, while nobody listens there, or who does has hung
  * up before it has said anything. `from`, unless NULL, is the local address to connect from (its port counts for
- * nothing). *fd is as kolo_door_answer gives it. KOLO_ERR_TIMEOUT at the deadline, with the last reason;
- * KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one down, with what to do
- * (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
+ * nothing). *fd is as kolo_door_answer gives it. 1 as soon as alert_fd, unless -1, is readable. KOLO_ERR_TIMEOUT at the
+ * deadline, with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned
+ * this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                    const struct kolo_introduction *self, int64_t deadline_ns, int *fd);
+                    const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd);
 
 #endif

@@ -30,7 +30,9 @@ struct knock {
     const struct kolo_secret *secret;
     const struct kolo_introduction *self;
     int64_t deadline_ns;
-    int fd;
+    int alert_fd;
+    bool alerted; /* it is readable */
+    int fd;       /* -1: no attempt is being made */
     char place[KOLO_ADDRESS_TEXT_BYTES];
     char reason[REASON_BYTES]; /* why the last attempt came to nothing */
 };
@@ -44,14 +46,16 @@ static int again(struct knock *knock, const char *why, int errno_value) {
     return AGAIN;
 }
 
-/* Waits for events of the socket: false once until_ns has passed. */
-static bool wait_until(const struct knock *knock, short events, int64_t until_ns) {
+/* Waits for events of the socket: false once until_ns has passed, or the knock is to be given up. */
+static bool wait_until(struct knock *knock, short events, int64_t until_ns) {
     for (;;) {
-        struct pollfd polled = {.fd = knock->fd, .events = events};
+        struct pollfd polled[] = {{.fd = knock->fd, .events = events}, {.fd = knock->alert_fd, .events = POLLIN}};
         const int64_t now_ns = kolo_clock_ns();
-        if (poll(&polled, 1, kolo_socket_wait_ms(now_ns, until_ns)) > 0)
+        const int ready = poll(polled, 2, kolo_socket_wait_ms(now_ns, until_ns));
+        if (ready > 0 && polled[0].revents)
             return true;
-        if (now_ns >= until_ns)
+        knock->alerted = ready > 0 && polled[1].revents;
+        if (knock->alerted || now_ns >= until_ns)
             return false;
     }
 }
@@ -209,8 +213,10 @@ static int attempt(struct knock *knock) {
         rc = connect_socket(knock);
     if (rc == 0)
         rc = converse(knock);
-    if (rc != 0)
-        close(knock->fd);
+    if (rc == 0)
+        return 0;
+    close(knock->fd);
+    knock->fd = -1;
     return rc;
 }
 
@@ -223,8 +229,14 @@ static bool is_sensible(const struct kolo_introduction *self) {
 }
 
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                    const struct kolo_introduction *self, int64_t deadline_ns, int *fd) {
-    struct knock knock = {.to = to, .from = from, .secret = secret, .self = self, .deadline_ns = deadline_ns};
+                    const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd) {
+    struct knock knock = {.to = to,
+                          .from = from,
+                          .secret = secret,
+                          .self = self,
+                          .deadline_ns = deadline_ns,
+                          .alert_fd = alert_fd,
+                          .fd = -1};
     char text[KOLO_ADDRESS_TEXT_BYTES];
     kolo_address_text(to, knock.place);
     if (!is_sensible(self))
@@ -239,10 +251,13 @@ int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *fr
             *fd = knock.fd;
         if (rc != AGAIN)
             return rc;
-        const int64_t left_ns = deadline_ns - kolo_clock_ns();
+        const int64_t now_ns = kolo_clock_ns(), left_ns = deadline_ns - now_ns;
         if (left_ns <= 0)
             return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock.place, knock.reason);
-        kolo_clock_sleep(pause_ns < left_ns ? pause_ns : left_ns);
+        if (!knock.alerted)
+            wait_until(&knock, 0, now_ns + (pause_ns < left_ns ? pause_ns : left_ns));
+        if (knock.alerted)
+            return 1;
         pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
     }
 }

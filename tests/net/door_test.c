@@ -121,10 +121,10 @@ static void test_from_elsewhere(void **state) {
     int fd = -1;
     (void)state;
     assert_int_equal(kolo_address_parse("from", "192.0.2.1:9", &from), 0);
-    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, &fd), KOLO_ERR_SYSTEM);
+    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, -1, &fd), KOLO_ERR_SYSTEM);
     assert_words(kolo_error_message(), "192.0.2.1:0");
     assert_int_equal(kolo_address_parse("from", "[::1]:9", &from), 0);
-    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, &fd), KOLO_ERR_ARG);
+    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, -1, &fd), KOLO_ERR_ARG);
     assert_words(kolo_error_message(), "127.0.0.1:9 cannot be reached from [::1]:9");
     assert_int_equal(fd, -1);
 }
@@ -272,6 +272,31 @@ static void test_silent_door(void **state) {
     close(listener);
 }
 
+/* Whether nobody listens or nobody answers, a knock ends as soon as its alert comes. */
+static void test_alert(void **state) {
+    (void)state;
+    const struct kolo_secret secret = usual_secret();
+    for (int silent = 0; silent < 2; silent++) {
+        struct kolo_address bound;
+        const int listener = listen_by_hand(&bound);
+        if (!silent)
+            close(listener);
+        int alert[2];
+        assert_int_equal(pipe(alert), 0);
+        struct knocker knocker = make_knocker(&bound, &secret, 1);
+        knocker.alert_fd = alert[0];
+        start_knocker(&knocker);
+        kolo_clock_sleep(100 * MS);
+        close(alert[1]);
+        await_knocker(&knocker);
+        assert_int_equal(knocker.rc, 1);
+        assert_true(knocker.took_ns >= 90 * MS && knocker.took_ns < 5 * S);
+        close(alert[0]);
+        if (silent)
+            close(listener);
+    }
+}
+
 static void test_door_opens_late(void **state) {
     const struct kolo_secret secret = usual_secret();
     struct kolo_address bound, again;
@@ -380,7 +405,7 @@ static void test_senseless_introduction(void **state) {
     wrong[4].job[0] = ' ';
     memset(wrong[5].job, 'x', sizeof wrong[5].job);
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(kolo_door_knock(&to, NULL, &secret, &wrong[i], kolo_clock_ns() + S, &fd), KOLO_ERR_ARG);
+        assert_int_equal(kolo_door_knock(&to, NULL, &secret, &wrong[i], kolo_clock_ns() + S, -1, &fd), KOLO_ERR_ARG);
     assert_int_equal(fd, -1);
 }
 
@@ -397,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test(test_silent_door),
         cmocka_unit_test(test_door_opens_late),
+        cmocka_unit_test(test_alert),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_busy_port),
         cmocka_unit_test(test_no_address_of_ours),

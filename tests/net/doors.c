@@ -62,15 +62,19 @@ struct kolo_introduction introduce(uint32_t rank) {
 }
 
 struct knocker make_knocker(const struct kolo_address *to, const struct kolo_secret *secret, uint32_t rank) {
-    return (struct knocker){
-        .to = *to, .secret = *secret, .self = introduce(rank), .deadline_ns = kolo_clock_ns() + 10 * S, .fd = -1};
+    return (struct knocker){.to = *to,
+                            .secret = *secret,
+                            .self = introduce(rank),
+                            .deadline_ns = kolo_clock_ns() + 10 * S,
+                            .alert_fd = -1,
+                            .fd = -1};
 }
 
 static void *knock(void *argument) {
     struct knocker *knocker = argument;
     const int64_t begin_ns = kolo_clock_ns();
     knocker->rc = kolo_door_knock(&knocker->to, knocker->from.bytes ? &knocker->from : NULL, &knocker->secret,
-                                  &knocker->self, knocker->deadline_ns, &knocker->fd);
+                                  &knocker->self, knocker->deadline_ns, knocker->alert_fd, &knocker->fd);
     knocker->took_ns = kolo_clock_ns() - begin_ns;
     snprintf(knocker->message, sizeof knocker->message, "%s", knocker->rc < 0 ? kolo_error_message() : "");
     return NULL;

@@ -35,13 +35,14 @@ struct knocker {
     struct kolo_secret secret;
     struct kolo_introduction self;
     int64_t deadline_ns;
+    int alert_fd;
     pthread_t thread;
     int rc, fd;
     int64_t took_ns;
     char message[1024];
 };
 
-/* Fills it: from anywhere, for 10 s. */
+/* Fills it: from anywhere, for 10 s, without an alert. */
 struct knocker make_knocker(const struct kolo_address *to, const struct kolo_secret *secret, uint32_t rank);
 void start_knocker(struct knocker *knocker);
 void await_knocker(struct knocker *knocker); /* and closes its socket, if it has one */
