@@ -1,0 +1,208 @@
+#include "comm/assembly_message.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "shm/layout.h"
+
+#define MARK    UINT32_C(0x616c6f6b) /* "kola" */
+#define VERSION 1
+
+enum { HEADER_BYTES = 8, RANGE_BYTES = 8, ADDRESS_BYTES = 24 };
+enum { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 };
+
+static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_ROSTER_RANKS * 2 <= KOLO_MESSAGE_BYTES, "a roster fits");
+static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_DOORS_MAX * ADDRESS_BYTES <= KOLO_MESSAGE_BYTES, "doors fit");
+static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
+
+static void put(uint8_t **at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        *(*at)++ = (uint8_t)(value >> 8 * i);
+}
+
+static void put_bytes(uint8_t **at, const void *bytes, size_t count) {
+    memcpy(*at, bytes, count);
+    *at += count;
+}
+
+static uint64_t take(const uint8_t **at, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t) * (*at)++ << 8 * i;
+    return value;
+}
+
+static void take_bytes(const uint8_t **at, void *bytes, size_t count) {
+    memcpy(bytes, *at, count);
+    *at += count;
+}
+
+/* Addresses: family, port, scope, and 16 bytes, of which IPv4 uses the first four. */
+
+static void put_address(uint8_t **at, const struct kolo_address *address) {
+    uint8_t bytes[16] = {0};
+    uint32_t scope = 0;
+    const bool ipv6 = address->storage.ss_family == AF_INET6;
+    if (ipv6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address->storage;
+        memcpy(bytes, &in6->sin6_addr, sizeof in6->sin6_addr);
+        scope = in6->sin6_scope_id;
+    } else {
+        memcpy(bytes, &((const struct sockaddr_in *)&address->storage)->sin_addr, sizeof(struct in_addr));
+    }
+    put(at, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
+    put(at, kolo_address_port(address), 2);
+    put(at, scope, 4);
+    put_bytes(at, bytes, sizeof bytes);
+}
+
+static bool take_address(const uint8_t **at, struct kolo_address *address) {
+    uint8_t bytes[16];
+    const uint64_t family = take(at, 2), port = take(at, 2), scope = take(at, 4);
+    take_bytes(at, bytes, sizeof bytes);
+    memset(address, 0, sizeof *address);
+    if (family == FAMILY_IPV6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
+        in6->sin6_family = AF_INET6;
+        in6->sin6_scope_id = (uint32_t)scope;
+        memcpy(&in6->sin6_addr, bytes, sizeof in6->sin6_addr);
+        address->bytes = sizeof *in6;
+    } else {
+        struct sockaddr_in *in = (struct sockaddr_in *)&address->storage;
+        in->sin_family = AF_INET;
+        memcpy(&in->sin_addr, bytes, sizeof in->sin_addr);
+        address->bytes = sizeof *in;
+    }
+    kolo_address_set_port(address, (uint16_t)port);
+    return port != 0;
+}
+
+/* What each kind holds. */
+
+static void put_terms(uint8_t **at, const struct kolo_terms *terms) {
+    put(at, terms->slot_bytes, 8);
+    put(at, terms->algorithm, 4);
+    put(at, terms->streams, 4);
+    put(at, terms->exchange, 4);
+    put(at, terms->servers, 4);
+    put(at, terms->half_on_wire, 4);
+    put(at, (uint64_t)terms->silence_ns, 8);
+}
+
+static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
+    terms->slot_bytes = take(at, 8);
+    const uint64_t algorithm = take(at, 4);
+    terms->streams = (uint32_t)take(at, 4);
+    const uint64_t exchange = take(at, 4);
+    terms->servers = (uint32_t)take(at, 4);
+    terms->half_on_wire = take(at, 4) == 1;
+    terms->silence_ns = (int64_t)take(at, 8);
+    if (algorithm >= KOLO_ALGORITHMS || exchange >= KOLO_EXCHANGES)
+        return false;
+    terms->algorithm = (kolo_algorithm)algorithm;
+    terms->exchange = (kolo_exchange)exchange;
+    return terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&
+           terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX &&
+           terms->servers >= 1 && terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
+}
+
+static bool take_range(const uint8_t **at, struct kolo_assembly_message *message, uint32_t count_max) {
+    message->first = (uint32_t)take(at, 4);
+    message->count = (uint32_t)take(at, 4);
+    return message->count >= 1 && message->count <= count_max && message->first <= KOLO_RANKS_MAX - message->count;
+}
+
+static void put_text(uint8_t **at, const char *text) {
+    char clean[KOLO_MESSAGE_TEXT_BYTES] = "";
+    for (size_t i = 0; i + 1 < sizeof clean && text[i]; i++)
+        clean[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    put_bytes(at, clean, sizeof clean);
+}
+
+void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes) {
+    uint8_t *at = bytes;
+    memset(bytes, 0, KOLO_MESSAGE_BYTES);
+    put(&at, MARK, 4);
+    put(&at, VERSION, 2);
+    put(&at, message->kind, 2);
+    switch (message->kind) {
+    case KOLO_MESSAGE_IDENTITY:
+        put(&at, message->identity.known, 4);
+        put(&at, message->identity.user, 4);
+        put(&at, message->identity.device, 8);
+        put(&at, message->identity.inode, 8);
+        put_bytes(&at, message->identity.boot, sizeof message->identity.boot);
+        break;
+    case KOLO_MESSAGE_TERMS:
+        put_bytes(&at, message->session, sizeof message->session);
+        put_terms(&at, &message->terms);
+        break;
+    case KOLO_MESSAGE_ROSTER:
+        put(&at, message->first, 4);
+        put(&at, message->count, 4);
+        for (uint32_t i = 0; i < message->count; i++)
+            put(&at, message->node_of[i], 2);
+        break;
+    case KOLO_MESSAGE_DOORS:
+        put(&at, message->first, 4);
+        put(&at, message->count, 4);
+        for (uint32_t i = 0; i < message->count; i++)
+            put_address(&at, &message->door[i]);
+        break;
+    case KOLO_MESSAGE_FAILED:
+        put(&at, (uint64_t)-message->status, 4);
+        put_text(&at, message->text);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Takes what a message of its kind holds, checked but for what packing it again shows. */
+static bool take_content(const uint8_t *at, struct kolo_assembly_message *message) {
+    bool good = true;
+    switch (message->kind) {
+    case KOLO_MESSAGE_IDENTITY:
+        message->identity.known = take(&at, 4) == 1;
+        message->identity.user = (uint32_t)take(&at, 4);
+        message->identity.device = take(&at, 8);
+        message->identity.inode = take(&at, 8);
+        take_bytes(&at, message->identity.boot, sizeof message->identity.boot);
+        return true;
+    case KOLO_MESSAGE_TERMS:
+        take_bytes(&at, message->session, sizeof message->session);
+        return take_terms(&at, &message->terms);
+    case KOLO_MESSAGE_ROSTER:
+        good = take_range(&at, message, KOLO_MESSAGE_ROSTER_RANKS);
+        for (uint32_t i = 0; good && i < message->count; i++) {
+            message->node_of[i] = (uint16_t)take(&at, 2);
+            good = message->node_of[i] < KOLO_RANKS_MAX;
+        }
+        return good;
+    case KOLO_MESSAGE_DOORS:
+        good = take_range(&at, message, KOLO_MESSAGE_DOORS_MAX);
+        for (uint32_t i = 0; good && i < message->count; i++)
+            good = take_address(&at, &message->door[i]);
+        return good;
+    case KOLO_MESSAGE_FAILED:
+        message->status = -(int)(take(&at, 4) & 0xff);
+        take_bytes(&at, message->text, sizeof message->text);
+        return message->status <= KOLO_ERR_ARG && message->status >= KOLO_ERR_STATE &&
+               memchr(message->text, '\0', sizeof message->text);
+    default:
+        return message->kind == KOLO_MESSAGE_READY || message->kind == KOLO_MESSAGE_GO;
+    }
+}
+
+int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message) {
+    const uint8_t *at = bytes + HEADER_BYTES - 2;
+    uint8_t again[KOLO_MESSAGE_BYTES];
+    memset(message, 0, sizeof *message);
+    message->kind = (unsigned)take(&at, 2);
+    if (!take_content(at, message))
+        return -EPROTO;
+    kolo_assembly_message_pack(message, again);
+    return memcmp(again, bytes, sizeof again) == 0 ? 0 : -EPROTO;
+}
