@@ -4,41 +4,43 @@
  * Rank 0 opens a door at the rendezvous address; every other rank knocks there and says, as JOIN, who it is, and then
  * where its shared memory is: the kernel's boot id, and device and inode of what its node's ranks would meet in (the
  * inherited file, or else /dev/shm). Equal ones are one node. Once all have come, rank 0 closes the door and tells each
- * rank which ranks are on which node, a session (random, new for each creation), and what binds all (slot bytes, and
- * other settings of its own).
- *     Then each node's ranks meet in shared memory. Its lowest rank, the leader, when all are attached there: opens a door
- * at its own address, tells rank 0 that address and gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as
- * CONTROL and then as DATA for each stream, with a key derived from secret and session, and answers those of the others.
- * It tells rank 0 that it is ready, and goes on when rank 0 says that all are.
- *     Any failure, a connection's end and the deadline included, ends the creation on all: rank 0 tells the others, and a
- * leader its node through the job file. */
+ * rank which ranks are on which node, a session (random, new for each creation), and what binds all (struct
+ * kolo_terms). Whoever leads no node has no connection from then on. Then each node's ranks meet in shared memory. Its
+ * lowest rank, the leader, when all are attached there: opens a door at its own address, tells rank 0 that address and
+ * gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream, with a
+ * key derived from secret and session, and answers those of the others. It tells rank 0 that it is ready, and goes on
+ * when rank 0 says that all are. Any failure, a connection's end and the deadline included, ends the creation on all:
+ * rank 0 tells the others, and a leader its node through the job file. A rank whose time is up asks rank 0 who is
+ * missing before it gives up. */
 #ifndef KOLO_COMM_ASSEMBLY_H
 #define KOLO_COMM_ASSEMBLY_H
 
+#include "comm/assembly_message.h"
 #include "comm/nodes.h"
 #include "comm/options.h"
-#include "net/door.h"
 
-#define KOLO_STREAMS_MAX 16
-
-struct kolo_assembly; /* private to assembly.c */
+struct kolo_assembly; /* see comm/assembly_peers.h */
 
 /* What came of the first part. */
 struct kolo_gathering {
     struct kolo_nodes nodes;
-    uint32_t node;                       /* this rank's */
+    uint32_t node; /* this rank's */
     uint8_t session[KOLO_SESSION_BYTES];
-    size_t slot_bytes;                   /* rank 0's */
+    struct kolo_terms terms;
+    char job[KOLO_JOB_NAME_BYTES]; /* a name of this creation's, under which the ranks of a node can meet in /dev/shm */
 };
 
-/* The first part, for every rank: settings->rendezvous is set. The assembly must be closed, also where this fails (and is
- * NULL then, which is fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different sizes or
- * jobs; PEER_DEAD; VERSION; SYSTEM; ARG. */
+/* The first part, for every rank: settings->rendezvous is set. The assembly must be closed, also where this fails (and
+ * is NULL then, which is fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different
+ * sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG. The settings must stay as long as the assembly. */
 int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
                          struct kolo_gathering *gathering);
 
-/* The second part, for leaders of two nodes or more: fds[node * (1 + streams)] is the control socket to that node, the data
- * sockets follow it; -1 for this node's own. */
+/* Looks, without waiting, whether the creation has failed elsewhere: 0, or how. For leaders, while their nodes meet. */
+int kolo_assembly_check(struct kolo_assembly *assembly);
+
+/* The second part, for leaders of two nodes or more: fds[node * (1 + terms.streams)] is the control socket to that
+ * node, the data sockets follow it; -1 for this node's own, and all where it fails. */
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds);
 
 /* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */

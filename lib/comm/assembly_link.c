@@ -1,0 +1,248 @@
+/* The second part of an assembly: sockets between the leaders of all nodes.
+ *
+ * Nobody waits in a ring: node i knocks only at those before it, in their order, and answers the others once it is done
+ * with that; so node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A knock is given up only
+ * where the creation fails, so that no socket is taken for one that its other side does not have. */
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/status.h"
+#include "comm/assembly_peers.h"
+
+#define LOOK_NS (50 * KOLO_NS_PER_MS) /* while it answers, a leader looks so often whether the creation has failed */
+
+struct meeting {
+    struct kolo_assembly *assembly;
+    const struct kolo_gathering *gathering;
+    uint32_t streams; /* to one node, that of control included */
+    int *fds;
+    struct kolo_secret key; /* of this session */
+    struct kolo_door *door;
+    struct kolo_address own; /* where the door is */
+};
+
+static uint32_t leader(const struct meeting *meeting, uint32_t node) {
+    return kolo_nodes_rank(&meeting->gathering->nodes, node, 0);
+}
+
+static int check_limit(const struct meeting *meeting) {
+    const uint32_t others = meeting->gathering->nodes.nodes - 1;
+    const uint64_t needed = (uint64_t)others * meeting->streams;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > needed)
+        return 0;
+    return kolo_assembly_say(meeting->assembly, KOLO_ERR_SYSTEM,
+                             "%" PRIu64 " sockets are needed to %" PRIu32 " other machines, and this process may open"
+                             " %llu files: raise it (ulimit -n %" PRIu64 "), or set KOLO_NET_STREAMS lower",
+                             needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
+}
+
+/* Doors. */
+
+static int open_door(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const int family = assembly->rendezvous.storage.ss_family;
+    const char *text = kolo_environment_text(KOLO_VARIABLE_NET_ADDR);
+    struct kolo_address address = assembly->rendezvous;
+    int rc = 0;
+    if (text)
+        rc = kolo_address_of_interface(kolo_environment_name(KOLO_VARIABLE_NET_ADDR), text, family, &address);
+    else if (assembly->rank != 0)
+        rc = kolo_address_of_socket(assembly->peers[0].fd, &address);
+    if (rc < 0)
+        return rc;
+    kolo_address_set_port(&address, 0);
+    rc = kolo_door_open(&meeting->door, &address, &meeting->key, &meeting->own);
+    if (rc == 0)
+        kolo_door_log(meeting->door, assembly->settings->log_level, (int)assembly->rank);
+    return rc;
+}
+
+/* An address that rank 0 was told, as it counts here: where it stands for all of rank 0's, the one by which rank 0 was
+ * reached; one of a single link by the interface of this machine that leads there. */
+static int localize(const struct kolo_assembly *assembly, uint32_t node, struct kolo_address *door) {
+    struct kolo_address own;
+    if (node == 0 && kolo_address_is_any(door)) {
+        const uint16_t port = kolo_address_port(door);
+        *door = assembly->rendezvous;
+        kolo_address_set_port(door, port);
+    }
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&door->storage;
+    if (door->storage.ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+        return 0;
+    const int rc = kolo_address_of_socket(assembly->peers[0].fd, &own);
+    if (rc == 0 && own.storage.ss_family == AF_INET6)
+        in6->sin6_scope_id = ((const struct sockaddr_in6 *)&own.storage)->sin6_scope_id;
+    return rc;
+}
+
+/* Rank 0 learns all doors and tells each other leader. */
+static int spread_doors(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const uint32_t nodes = meeting->gathering->nodes.nodes;
+    assembly->doors[0] = meeting->own;
+    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_DOORS, nodes - 1);
+    for (uint32_t first = 0; first < nodes; first += KOLO_MESSAGE_DOORS_MAX) {
+        struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+        message.first = first;
+        message.count = nodes - first < KOLO_MESSAGE_DOORS_MAX ? nodes - first : KOLO_MESSAGE_DOORS_MAX;
+        for (uint32_t i = 0; i < message.count; i++)
+            message.door[i] = assembly->doors[leader(meeting, first + i)];
+        for (uint32_t node = 1; rc == 0 && node < nodes; node++)
+            rc = kolo_assembly_send(assembly, leader(meeting, node), &message);
+    }
+    return rc;
+}
+
+/* The others tell rank 0 of theirs and learn all, into doors, by node. */
+static int learn_doors(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const uint32_t nodes = meeting->gathering->nodes.nodes;
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+    message.first = meeting->gathering->node;
+    message.count = 1;
+    message.door[0] = meeting->own;
+    int rc = kolo_assembly_send(assembly, 0, &message);
+    for (uint32_t first = 0; rc == 0 && first < nodes; first += message.count) {
+        rc = kolo_assembly_await(assembly, KOLO_MESSAGE_DOORS, &message);
+        if (rc == 0 && (message.first != first || message.count > nodes - first))
+            rc = kolo_assembly_say(assembly, KOLO_ERR_VERSION, "rank 0 sent a list of addresses that is damaged");
+        for (uint32_t i = 0; rc == 0 && i < message.count; i++) {
+            assembly->doors[first + i] = message.door[i];
+            rc = localize(assembly, first + i, &assembly->doors[first + i]);
+        }
+    }
+    return rc;
+}
+
+/* Sockets. */
+
+static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t stream) {
+    return &meeting->fds[node * meeting->streams + stream];
+}
+
+static int knock(struct meeting *meeting, uint32_t node, uint32_t stream) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const struct kolo_address *from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own;
+    struct kolo_introduction self = {.role = stream ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL,
+                                     .rank = assembly->rank,
+                                     .size = assembly->size,
+                                     .node = meeting->gathering->node,
+                                     .stream = stream ? stream - 1 : 0};
+    memcpy(self.session, meeting->gathering->session, sizeof self.session);
+    const int rc = kolo_door_knock(&assembly->doors[node], from, &meeting->key, &self, assembly->deadline_ns,
+                                   assembly->peers[0].fd, place_of(meeting, node, stream));
+    struct kolo_assembly_message message;
+    if (rc == 1) /* rank 0 has nothing to say now but that the creation has failed */
+        return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
+    if (rc == KOLO_ERR_TIMEOUT && kolo_clock_ns() >= assembly->deadline_ns)
+        return kolo_assembly_timeout(assembly);
+    if (rc < 0)
+        return kolo_assembly_say(assembly, rc, "reaching rank %" PRIu32 ": %s", leader(meeting, node),
+                                 kolo_error_message());
+    return 0;
+}
+
+/* Keeps the socket of whoever has come, if it is one that is still to come. */
+static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
+    const struct kolo_gathering *gathering = meeting->gathering;
+    const uint32_t stream = who->role == KOLO_ROLE_DATA ? who->stream + 1 : 0;
+    if ((who->role == KOLO_ROLE_CONTROL || who->role == KOLO_ROLE_DATA) && who->size == meeting->assembly->size &&
+        memcmp(who->session, gathering->session, sizeof who->session) == 0 && who->node > gathering->node &&
+        who->node < gathering->nodes.nodes && who->rank == leader(meeting, who->node) &&
+        who->stream < meeting->streams && stream < meeting->streams && *place_of(meeting, who->node, stream) < 0) {
+        *place_of(meeting, who->node, stream) = fd;
+        return 0;
+    }
+    close(fd);
+    return kolo_assembly_say(meeting->assembly, KOLO_ERR_MISMATCH,
+                             "node %" PRIu32 " (rank %" PRIu32 ") came for a connection that is not awaited", who->node,
+                             who->rank);
+}
+
+static int answer(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const struct kolo_nodes *nodes = &meeting->gathering->nodes;
+    int64_t look_ns = kolo_clock_ns() + LOOK_NS;
+    uint32_t missing = (nodes->nodes - 1 - meeting->gathering->node) * meeting->streams;
+    while (missing > 0) {
+        struct kolo_introduction who;
+        int fd;
+        int rc = kolo_door_answer(meeting->door, look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns, &fd,
+                                  &who);
+        if (rc == 0) {
+            rc = keep(meeting, fd, &who);
+            missing--;
+        } else if (rc > 0) {
+            rc = kolo_clock_ns() >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
+        }
+        if (rc == 0 && kolo_clock_ns() >= look_ns) {
+            rc = kolo_assembly_check(assembly);
+            look_ns = kolo_clock_ns() + LOOK_NS;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* All leaders go on when all are ready. */
+static int agree(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const uint32_t nodes = meeting->gathering->nodes.nodes;
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
+    if (assembly->rank != 0) {
+        const int rc = kolo_assembly_send(assembly, 0, &message);
+        return rc < 0 ? rc : kolo_assembly_await(assembly, KOLO_MESSAGE_GO, &message);
+    }
+    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes - 1);
+    message.kind = KOLO_MESSAGE_GO;
+    for (uint32_t node = 1; rc == 0 && node < nodes; node++)
+        rc = kolo_assembly_send(assembly, leader(meeting, node), &message);
+    return rc;
+}
+
+static int connect_all(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    int rc = check_limit(meeting);
+    if (rc == 0)
+        rc = open_door(meeting);
+    if (rc == 0)
+        rc = assembly->rank == 0 ? spread_doors(meeting) : learn_doors(meeting);
+    assembly->awaited = KOLO_MESSAGE_READY;
+    for (uint32_t node = 0; rc == 0 && node < meeting->gathering->node; node++)
+        for (uint32_t stream = 0; rc == 0 && stream < meeting->streams; stream++)
+            rc = knock(meeting, node, stream);
+    if (rc == 0)
+        rc = answer(meeting);
+    return rc < 0 ? rc : agree(meeting);
+}
+
+int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds) {
+    struct meeting meeting = {
+        .assembly = assembly, .gathering = gathering, .streams = 1 + gathering->terms.streams, .fds = fds};
+    const uint32_t count = gathering->nodes.nodes * meeting.streams;
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = -1;
+    kolo_secret_derive(&assembly->secret, gathering->session, sizeof gathering->session, &meeting.key);
+    const int rc = connect_all(&meeting);
+    if (meeting.door)
+        kolo_door_close(meeting.door);
+    kolo_secret_forget(&meeting.key);
+    if (rc == 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+    if (!assembly->reason[0])
+        kolo_assembly_say(assembly, rc, "%s", kolo_error_message());
+    return kolo_assembly_fail(assembly, rc);
+}
