@@ -16,7 +16,7 @@ class Options(launching.LaunchingTest):
             done = kolorun(option)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
-                         "125"):
+                         "125", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE"):
                 self.assertIn(text, done.stdout)
 
     def test_version(self):
@@ -28,6 +28,24 @@ class Options(launching.LaunchingTest):
         for count in ("0", "-1", "1025", "2x", "", "99999999999999999999"):
             self.assert_refused(f"^kolorun: -n '{count}' is not a number from 1 to 1024", "-n", count, "true")
         self.assert_refused("-n N", "true")
+
+    def test_machines(self):
+        several = ("--nnodes", "3", "--node-rank", "1", "--rendezvous", "a:1")
+        for count, words in (("2,x,1", "'2,x,1' is not a number from 1 to 1024, nor a list"),
+                             ("2,3,", "not a number"), ("2,0,1", "not a number"), ("2 3 1", "not a number"),
+                             ("2,3", "'2,3' has 2 numbers for 3 machines"), ("2,3,1,1", "4 numbers for 3"),
+                             ("342", "-n '342' on 3 machines makes more than 1024"), ("1000,1000,1000", "more than")):
+            self.assert_refused(words, *several, "-n", count, "true")
+        self.assert_refused("-n '2,3' is not a number from 1 to 1024;", "-n", "2,3", "true")
+        self.assert_refused("--node-rank is for jobs on several", "--node-rank", "0", "-n", "1", "true")
+        self.assert_refused("--rendezvous is for jobs on several", "--rendezvous", "a:1", "-n", "1", "true")
+        self.assert_refused("needs a --node-rank from 0 to 2", "--nnodes", "3", "-n", "1", "true")
+        self.assert_refused("needs a --node-rank from 0 to 2", "--nnodes", "3", "--node-rank", "3", "-n", "1", "true")
+        self.assert_refused("--nnodes '0' is not", "--nnodes", "0", "-n", "1", "true")
+        self.assert_refused("--node-rank '-1' is not", "--nnodes", "2", "--node-rank", "-1", "-n", "1", "true")
+        self.assert_refused("needs --rendezvous HOST:PORT", "--nnodes", "2", "--node-rank", "0", "-n", "1", "true")
+        self.assert_refused("needs --rendezvous HOST:PORT", "--nnodes", "2", "--node-rank", "0", "--rendezvous", "head",
+                            "-n", "1", "true")
 
     def test_seconds(self):
         for option in ("--timeout", "--grace"):

@@ -94,6 +94,7 @@ static void job_say(struct job *job, const char *format, ...) {
 
 /* Writes the running ranks as "rank 3" or "ranks 0-2, 5"; a list that does not fit ends in "...". */
 static void running_ranks_format(const struct job *job, char *text, size_t text_bytes) {
+    const int offset = job->options->first_rank;
     size_t used = (size_t)snprintf(text, text_bytes, job->running == 1 ? "rank" : "ranks");
     const char *separator = " ";
     for (int first = 0; first < job->options->ranks; first++) {
@@ -107,9 +108,10 @@ static void running_ranks_format(const struct job *job, char *text, size_t text_
             return;
         }
         if (last > first)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d-%d", separator, first, last);
+            used +=
+                (size_t)snprintf(text + used, text_bytes - used, "%s%d-%d", separator, offset + first, offset + last);
         else
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, first);
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, offset + first);
         separator = ", ";
         first = last;
     }
@@ -167,10 +169,11 @@ static void launch_failures_report(struct job *job) {
             exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
             job_say(job, "cannot run '%s': %s", job->options->command[0], strerror(failure.error));
         } else if (failure.step == LAUNCH_BIND) {
-            job_say(job, "cannot bind rank %d to CPU %d: %s; --bind none leaves placement to the kernel", failure.rank,
-                    failure.cpu, strerror(failure.error));
+            job_say(job, "cannot bind rank %d to CPU %d: %s; --bind none leaves placement to the kernel",
+                    job->options->first_rank + failure.rank, failure.cpu, strerror(failure.error));
         } else {
-            job_say(job, "cannot prepare rank %d: %s", failure.rank, strerror(failure.error));
+            job_say(job, "cannot prepare rank %d: %s", job->options->first_rank + failure.rank,
+                    strerror(failure.error));
         }
         job_end(job, exit_code, 0);
     }
@@ -195,13 +198,14 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
     if (rest[0] != '\0' && restart_plan(job, &job->ranks[rank]))
         snprintf(rest, sizeof rest, "; the others go on, and it is started again (%d of %d)", job->ranks[rank].restarts,
                  job->options->restarts_max);
+    const int number = job->options->first_rank + rank;
     int code = WEXITSTATUS(status);
     if (WIFEXITED(status)) {
-        job_say(job, "rank %d (pid %d) exited with code %d%s", rank, (int)pid, code, rest);
+        job_say(job, "rank %d (pid %d) exited with code %d%s", number, (int)pid, code, rest);
     } else {
         int signal_number = WTERMSIG(status);
         const char *name = sigabbrev_np(signal_number);
-        job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)%s", rank, (int)pid, signal_number,
+        job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)%s", number, (int)pid, signal_number,
                 name != NULL ? "SIG" : "real-time", name != NULL ? name : "", rest);
         code = 128 + signal_number;
     }
@@ -490,11 +494,11 @@ static int job_open(struct job *job) {
         return -errno;
     int rc = signals_open(job);
     if (rc == 0)
-        rc = launch_context_open(&job->context, job->options->command);
+        rc = launch_context_open(&job->context, job->options->command, job->options->first_rank);
     if (rc == 0)
         files_limit_raise(&job->context);
     if (rc == 0 && job->options->tag_output)
-        rc = tagged_output_create(&job->output, ranks);
+        rc = tagged_output_create(&job->output, ranks, job->options->first_rank);
     return rc;
 }
 
@@ -523,7 +527,8 @@ static void job_start(struct job *job) {
             remedy = " (limits: 'ulimit -u', the cgroup's pids.max)";
         else if (rc == -EMFILE)
             remedy = " (limit: 'ulimit -n'; without --tag-output fewer files are needed)";
-        job_say(job, "cannot start rank %d of %d: %s%s", rank, job->options->ranks, strerror(-rc), remedy);
+        job_say(job, "cannot start rank %d of %d: %s%s", job->options->first_rank + rank, job->options->size,
+                strerror(-rc), remedy);
         job_end(job, EXIT_LAUNCHER, 0);
         if (job->running == 0)
             output_finish(job);

@@ -1,4 +1,4 @@
-/* kolorun: starts the ranks of a kolo job on this machine.
+/* kolorun: starts the ranks of a kolo job on this machine, which may be one of several.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     int *cpus;
     if (ranks_place(&options, &cpus) < 0)
         return EXIT_LAUNCHER;
-    rc = launch_segment_create(options.ranks);
+    rc = launch_segment_create(options.ranks, options.size, options.rendezvous);
     if (rc < 0) {
         fprintf(stderr, "kolorun: cannot create the job's shared file: %s\n", strerror(-rc));
         return EXIT_LAUNCHER;

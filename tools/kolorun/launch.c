@@ -50,24 +50,27 @@ static int set_job_name(void) {
     return setenv("KOLO_JOB", name, 0) == 0 ? 0 : -errno;
 }
 
-int launch_segment_create(int ranks) {
+int launch_segment_create(int ranks, int size, const char *rendezvous) {
     int fd = segment_file_create();
     if (fd < 0)
         return fd;
     int rc = set_number("KOLO_SHM_FD", fd);
     if (rc == 0)
-        rc = set_number("KOLO_SIZE", ranks);
+        rc = set_number("KOLO_SIZE", size);
     if (rc == 0)
         rc = set_number("KOLO_LOCAL_SIZE", ranks);
-    if (rc == 0)
+    if (rc == 0 && (rendezvous != NULL ? setenv("KOLO_RENDEZVOUS", rendezvous, 1) : unsetenv("KOLO_RENDEZVOUS")) != 0)
+        rc = -errno;
+    if (rc == 0 && rendezvous == NULL) /* with one, ranks of other machines have to call it the same */
         rc = set_job_name();
     if (rc < 0)
         close(fd);
     return rc;
 }
 
-int launch_context_open(struct launch_context *context, char **command) {
+int launch_context_open(struct launch_context *context, char **command, int first_rank) {
     context->command = command;
+    context->first_rank = first_rank;
     context->launcher = getpid();
     if (getrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
         return -errno;
@@ -93,11 +96,11 @@ static int child_prepare(const struct launch_context *context, const struct laun
         raise(SIGKILL);
     if (setrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
         return -errno;
-    if (place->rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
+    if (context->first_rank + place->rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
         return -errno;
     if (outputs != NULL && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
         return -errno;
-    int rc = set_number("KOLO_RANK", place->rank);
+    int rc = set_number("KOLO_RANK", context->first_rank + place->rank);
     if (rc == 0)
         rc = set_number("KOLO_LOCAL_RANK", place->rank);
     if (rc == 0)

@@ -11,6 +11,7 @@
 /* What all children share. */
 struct launch_context {
     char **command;
+    int first_rank; /* ranks are counted from 0 here, but told to the program from this one */
     pid_t launcher;
     sigset_t original_mask;       /* signal mask and limit as kolorun found them, for the children */
     struct rlimit original_files; /* RLIMIT_NOFILE likewise */
@@ -28,12 +29,13 @@ struct launch_failure {
     int error; /* errno */
 };
 
-/* Makes the shared file of the job, and a name if it has none, and puts what is the same for all ranks into the
- * environment. The file stays open and is inherited. Returns 0 or a negative errno. */
-int launch_segment_create(int ranks);
+/* Makes the shared file of this machine's ranks, and a name for the job if it has none, and puts what is the same for
+ * all of them into the environment; `size` counts those of other machines, too, which they meet at `rendezvous`, or
+ * NULL. The file stays open and is inherited. Returns 0 or a negative errno. */
+int launch_segment_create(int ranks, int size, const char *rendezvous);
 
 /* Fills *context but for original_mask. Returns 0 or a negative errno. */
-int launch_context_open(struct launch_context *context, char **command);
+int launch_context_open(struct launch_context *context, char **command, int first_rank);
 
 /* Closes what launch_context_open has opened; a zeroed context is fine. */
 void launch_context_close(struct launch_context *context);

@@ -20,7 +20,7 @@ static const char help_text[] =
     "Usage: kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
     "Runs N copies of PROGRAM on this machine, as the ranks of one kolo job.\n"
     "\n"
-    "  -n, --ranks N         number of ranks, 1 to %d\n"
+    "  -n, --ranks N         number of ranks, 1 to %d; of each machine, with commas between, where they differ\n"
     "      --bind MODE       core: each rank on a CPU of its own, one per physical core as long as they last;\n"
     "                        none: leave placement to the kernel;\n"
     "                        auto (default): core if the ranks fit the allowed CPUs, else none\n"
@@ -33,6 +33,12 @@ static const char help_text[] =
     "      --timeout S       end the job after S seconds, with exit code 124\n"
     "      --grace S         after a rank has failed, leave the others S seconds to end by themselves (default\n"
     "                        0.5); then comes SIGTERM, and SIGKILL 0.3 seconds later\n"
+    "      --nnodes M        the job is on M machines; kolorun is started once on each, with the same options but\n"
+    "                        for --node-rank\n"
+    "      --node-rank R     which of them this is, 0 to M-1: its ranks follow those of the machines before it\n"
+    "      --rendezvous HOST:PORT\n"
+    "                        an address of machine 0, and a free port there, where all meet (default: "
+    "KOLO_RENDEZVOUS)\n"
     "  -h, --help            print this and exit\n"
     "      --version         print the version and exit\n"
     "\n"
@@ -46,7 +52,11 @@ static const char help_text[] =
     "The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach them directly\n"
     "and once. If kolorun is killed, the ranks are killed too.\n"
     "\n"
-    "Jobs side by side: all would be bound to the same first CPUs. Give each job its own, as in the last example,\n"
+    "On several machines the ranks must share a secret, which no command line shows: KOLO_SECRET_FILE names a file\n"
+    "with it, of mode 0600, on each machine (head -c 32 /dev/urandom | base64 > FILE). A kolorun whose rank fails\n"
+    "ends its own ranks; those elsewhere notice within a second.\n"
+    "\n"
+    "Jobs side by side: all would be bound to the same first CPUs. Give each job its own, as with taskset below,\n"
     "or use --bind none. Ranks with several threads also want --bind none.\n"
     "\n"
     "Exit code: 0 if every rank ended with 0; else that of the first rank that failed, 128 + S if signal S killed\n"
@@ -58,7 +68,9 @@ static const char help_text[] =
     "  kolorun -n 8 --tag-output --timeout 600 ./train --epochs 10\n"
     "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
     "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
-    "  taskset -c 4-7 kolorun -n 4 ./train\n";
+    "  taskset -c 4-7 kolorun -n 4 ./train\n"
+    "  export KOLO_SECRET_FILE=~/secret       # 4 ranks here and 8 on another machine; there: --node-rank 1\n"
+    "  kolorun --nnodes 2 --node-rank 0 --rendezvous 10.0.0.1:29500 -n 4,8 ./train\n";
 
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -71,15 +83,81 @@ static void complain(const char *format, ...) {
     va_end(arguments);
 }
 
-static bool parse_ranks(const char *text, int *ranks) {
-    char *end;
+/* A number from low to high, at whose end *end points; -1 where there is none. */
+static int parse_number(const char *text, int low, int high, const char **end) {
+    char *rest;
     errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > KOLO_RANKS_MAX) {
-        complain("-n '%s' is not a number from 1 to %d", text, KOLO_RANKS_MAX);
+    long value = strtol(text, &rest, 10);
+    *end = rest;
+    return errno == 0 && rest != text && value >= low && value <= high ? (int)value : -1;
+}
+
+static bool parse_machine(const char *option, const char *text, int low, int high, int *value) {
+    const char *end;
+    *value = parse_number(text, low, high, &end);
+    if (*value >= 0 && *end == '\0')
+        return true;
+    complain("%s '%s' is not a number from %d to %d", option, text, low, high);
+    return false;
+}
+
+/* Ranks of each machine, or one number for all of them. */
+static bool parse_ranks(struct launch_options *options, const char *text, int nodes, int node) {
+    int count = 0, value = 0;
+    for (const char *at = text;; at++) {
+        value = parse_number(at, 1, KOLO_RANKS_MAX, &at);
+        if (value < 0 || (*at != '\0' && (*at != ',' || nodes == 1))) {
+            complain("-n '%s' is not a number from 1 to %d%s", text, KOLO_RANKS_MAX,
+                     nodes > 1 ? ", nor a list of them" : "");
+            return false;
+        }
+        if (count < node)
+            options->first_rank += value;
+        if (count == node)
+            options->ranks = value;
+        options->size += options->size <= KOLO_RANKS_MAX ? value : 0;
+        count++;
+        if (*at == '\0')
+            break;
+    }
+    if (count == 1) {
+        options->ranks = value;
+        options->first_rank = node * value;
+        options->size = nodes * value;
+    } else if (count != nodes) {
+        complain("-n '%s' has %d numbers for %d machines", text, count, nodes);
         return false;
     }
-    *ranks = (int)value;
+    if (options->size <= KOLO_RANKS_MAX)
+        return true;
+    complain("-n '%s' on %d machines makes more than %d ranks", text, nodes, KOLO_RANKS_MAX);
+    return false;
+}
+
+/* What belongs together: machines, which of them this is, how many ranks they have, and where they meet. */
+static bool place_ranks(struct launch_options *options, const char *ranks, int nodes, int node) {
+    if (nodes == 0 && (node >= 0 || options->rendezvous != NULL)) {
+        complain("%s is for jobs on several machines: add --nnodes M", node >= 0 ? "--node-rank" : "--rendezvous");
+        return false;
+    }
+    if (nodes > 0 && (node < 0 || node >= nodes)) {
+        complain("--nnodes %d needs a --node-rank from 0 to %d", nodes, nodes - 1);
+        return false;
+    }
+    if (ranks == NULL) {
+        complain("the number of ranks is missing: -n N");
+        return false;
+    }
+    if (!parse_ranks(options, ranks, nodes > 0 ? nodes : 1, nodes > 0 ? node : 0))
+        return false;
+    if (nodes > 1 && options->rendezvous == NULL)
+        options->rendezvous = getenv("KOLO_RENDEZVOUS");
+    if (nodes > 1 && (options->rendezvous == NULL || strchr(options->rendezvous, ':') == NULL)) {
+        complain("--nnodes %d needs --rendezvous HOST:PORT, where machine 0 is reached", nodes);
+        return false;
+    }
+    if (nodes <= 1)
+        options->rendezvous = NULL;
     return true;
 }
 
@@ -136,7 +214,17 @@ static bool parse_seconds(const char *option, const char *text, double seconds_m
     return true;
 }
 
-enum { OPTION_BIND = 256, OPTION_TAG_OUTPUT, OPTION_ON_FAILURE, OPTION_TIMEOUT, OPTION_GRACE, OPTION_VERSION };
+enum {
+    OPTION_BIND = 256,
+    OPTION_TAG_OUTPUT,
+    OPTION_ON_FAILURE,
+    OPTION_TIMEOUT,
+    OPTION_GRACE,
+    OPTION_NNODES,
+    OPTION_NODE_RANK,
+    OPTION_RENDEZVOUS,
+    OPTION_VERSION
+};
 
 static const struct option long_options[] = {
     {"ranks", required_argument, NULL, 'n'},
@@ -145,6 +233,9 @@ static const struct option long_options[] = {
     {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"grace", required_argument, NULL, OPTION_GRACE},
+    {"nnodes", required_argument, NULL, OPTION_NNODES},
+    {"node-rank", required_argument, NULL, OPTION_NODE_RANK},
+    {"rendezvous", required_argument, NULL, OPTION_RENDEZVOUS},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
@@ -167,50 +258,61 @@ static void complain_of_option(const char *word) {
         complain("option '%s' is unknown or ambiguous, or takes no value", word);
 }
 
+/* What stands on the line and only means something together with the rest. */
+struct line {
+    const char *ranks;
+    int nodes; /* 0: not given */
+    int node;  /* -1: not given */
+};
+
+static bool take_option(struct launch_options *options, struct line *line, int option, const char *value) {
+    switch (option) {
+    case 'n':
+        line->ranks = value;
+        return true;
+    case OPTION_BIND:
+        return parse_bind(value, &options->bind);
+    case OPTION_TAG_OUTPUT:
+        options->tag_output = true;
+        return true;
+    case OPTION_ON_FAILURE:
+        return parse_on_failure(value, options);
+    case OPTION_TIMEOUT:
+        return parse_seconds("--timeout", value, 0.001, &options->timeout_ms);
+    case OPTION_GRACE:
+        return parse_seconds("--grace", value, 0, &options->grace_ms);
+    case OPTION_NNODES:
+        return parse_machine("--nnodes", value, 1, KOLO_RANKS_MAX, &line->nodes);
+    case OPTION_NODE_RANK:
+        return parse_machine("--node-rank", value, 0, KOLO_RANKS_MAX - 1, &line->node);
+    default:
+        options->rendezvous = value;
+        return true;
+    }
+}
+
 bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code) {
     *options = (struct launch_options){.bind = BIND_AUTO, .grace_ms = GRACE_MS_DEFAULT};
     *exit_code = EXIT_LAUNCHER;
-    bool good = true;
+    struct line line = {.node = -1};
     int option;
     opterr = 0;
     /* '+': the first word that is no option is the program, and what follows is its own. */
-    while (good && (option = getopt_long(argc, argv, "+:n:h", long_options, NULL)) != -1) {
-        switch (option) {
-        case 'n':
-            good = parse_ranks(optarg, &options->ranks);
-            break;
-        case OPTION_BIND:
-            good = parse_bind(optarg, &options->bind);
-            break;
-        case OPTION_TAG_OUTPUT:
-            options->tag_output = true;
-            break;
-        case OPTION_ON_FAILURE:
-            good = parse_on_failure(optarg, options);
-            break;
-        case OPTION_TIMEOUT:
-            good = parse_seconds("--timeout", optarg, 0.001, &options->timeout_ms);
-            break;
-        case OPTION_GRACE:
-            good = parse_seconds("--grace", optarg, 0, &options->grace_ms);
-            break;
-        case 'h':
-        case OPTION_VERSION:
+    while ((option = getopt_long(argc, argv, "+:n:h", long_options, NULL)) != -1) {
+        if (option == 'h' || option == OPTION_VERSION)
             return print_and_exit(option, exit_code);
-        case ':':
-            complain("option '%s' needs a value", argv[optind - 1]);
-            return false;
-        default:
-            complain_of_option(argv[optind - 1]);
+        if (option == ':' || option == '?') {
+            if (option == ':')
+                complain("option '%s' needs a value", argv[optind - 1]);
+            else
+                complain_of_option(argv[optind - 1]);
             return false;
         }
+        if (!take_option(options, &line, option, optarg))
+            return false;
     }
-    if (!good)
+    if (!place_ranks(options, line.ranks, line.nodes, line.node))
         return false;
-    if (options->ranks == 0) {
-        complain("the number of ranks is missing: -n N");
-        return false;
-    }
     if (optind >= argc) {
         complain("the program to run is missing");
         return false;

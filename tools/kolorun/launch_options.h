@@ -27,7 +27,10 @@ enum failure_mode {
 };
 
 struct launch_options {
-    int ranks; /* 1 .. KOLO_RANKS_MAX */
+    int ranks;              /* on this machine: 1 .. KOLO_RANKS_MAX */
+    int first_rank;         /* of them; 0 on the first machine */
+    int size;               /* ranks on all machines: 1 .. KOLO_RANKS_MAX */
+    const char *rendezvous; /* "HOST:PORT" where ranks of several machines meet; NULL: one machine */
     enum bind_mode bind;
     bool tag_output;
     enum failure_mode on_failure;

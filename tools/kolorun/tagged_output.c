@@ -39,6 +39,7 @@ struct line_sink {
 };
 
 struct tagged_output {
+    int first_rank;
     int source_count; /* of them, source_count / TAGGED_STREAMS for each stream */
     int open_sources;
     struct line_source *sources;
@@ -89,7 +90,7 @@ static void line_emit(struct tagged_output *output, struct line_source *source, 
     struct line_sink *sink = output->sink_of_stream[source->stream];
     if (sink->fd >= 0) {
         char tag[16];
-        int tag_bytes = snprintf(tag, sizeof tag, "[%d] ", source->rank);
+        int tag_bytes = snprintf(tag, sizeof tag, "[%d] ", output->first_rank + source->rank);
         bytes_append(&sink->pending, tag, (size_t)tag_bytes);
         bytes_append(&sink->pending, source->line.data + source->line.begin, bytes_used(&source->line));
         bytes_append(&sink->pending, rest, rest_bytes);
@@ -169,10 +170,11 @@ static bool same_file(int a, int b) {
            a_stat.st_ino == b_stat.st_ino;
 }
 
-int tagged_output_create(struct tagged_output **output, int ranks) {
+int tagged_output_create(struct tagged_output **output, int ranks, int first_rank) {
     struct tagged_output *made = calloc(1, sizeof *made);
     if (made == NULL)
         return -ENOMEM;
+    made->first_rank = first_rank;
     for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
         made->sinks[stream].fd = STDOUT_FILENO + stream;
         made->sink_of_stream[stream] = &made->sinks[stream];

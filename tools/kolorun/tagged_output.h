@@ -16,8 +16,9 @@
 
 struct tagged_output;
 
-/* Makes the state for `ranks` ranks, without pipes yet. Returns 0 or a negative errno. */
-int tagged_output_create(struct tagged_output **output, int ranks);
+/* Makes the state for `ranks` ranks, without pipes yet; the tag of the first is first_rank. Returns 0 or a negative
+ * errno. */
+int tagged_output_create(struct tagged_output **output, int ranks, int first_rank);
 
 void tagged_output_destroy(struct tagged_output *output);
 
