@@ -17,8 +17,9 @@
 #include "comm/assembly_peers.h"
 #include "comm/rendezvous.h"
 
-#define LOOK_NS (50 * KOLO_NS_PER_MS)  /* while the door is open, those who have come are looked at so often */
-#define LATE_NS (200 * KOLO_NS_PER_MS) /* those who come so late learn that the creation has failed */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS)  /* while the door is open, those who have come are looked at so often */
+#define LOOK_UP_NS (200 * KOLO_NS_PER_MS) /* a name that there is not is looked up again so often */
+#define LATE_NS    (200 * KOLO_NS_PER_MS) /* those who come so late learn that the creation has failed */
 
 /* Which node this is. */
 
@@ -285,6 +286,17 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
 
 /* Life. */
 
+/* Where jobs get names of their own, as in Kubernetes, the one of rank 0 may be there only once rank 0 is. */
+static int look_up(struct kolo_assembly *assembly) {
+    for (;;) {
+        const int rc = kolo_address_parse(kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS),
+                                          assembly->settings->net.rendezvous, &assembly->rendezvous);
+        if (rc != KOLO_ERR_SYSTEM || kolo_clock_ns() >= assembly->deadline_ns)
+            return rc;
+        kolo_clock_sleep(LOOK_UP_NS);
+    }
+}
+
 static int begin(struct kolo_assembly **result, const struct kolo_settings *settings) {
     const uint32_t size = (uint32_t)settings->place.size;
     struct kolo_assembly *assembly = calloc(1, sizeof *assembly);
@@ -305,9 +317,7 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     for (uint32_t rank = 0; rank < size; rank++)
         assembly->peers[rank].fd = -1;
     const int rc = kolo_secret_read(&assembly->secret);
-    return rc < 0 ? rc
-                  : kolo_address_parse(kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS), settings->net.rendezvous,
-                                       &assembly->rendezvous);
+    return rc < 0 ? rc : look_up(assembly);
 }
 
 int kolo_assembly_gather(struct kolo_assembly **result, const struct kolo_settings *settings,

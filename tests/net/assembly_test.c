@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -429,6 +430,7 @@ static void open_wrongly(struct rank *rank) {
     struct kolo_gathering gathering;
     if (rank->rank != 0 || !resolve(rank, &settings))
         return;
+    settings.create_timeout_ns = 300 * KOLO_NS_PER_MS; /* for as long a name is looked up */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         strcpy(settings.net.rendezvous, wrong[i].rendezvous);
         expect_status(rank, kolo_assembly_gather(&assembly, &settings, &gathering), wrong[i].status, "gathering");
@@ -561,6 +563,80 @@ static void linking_fails(void) {
     }
 }
 
+/* As many ranks as there can be: as threads, eight to a node, all of which knock at the same moment. */
+
+enum { THREADED_NODES = 8 };
+
+struct threaded {
+    struct kolo_settings settings;
+    pthread_t thread;
+    int rc;
+    char message[256];
+};
+
+static void *assemble_thread(void *argument) {
+    struct threaded *one = argument;
+    struct kolo_assembly *assembly;
+    struct kolo_gathering gathering;
+    int fds[THREADED_NODES * (1 + KOLO_STREAMS_MAX)];
+    one->rc = kolo_assembly_gather(&assembly, &one->settings, &gathering);
+    if (one->rc == 0) {
+        const uint32_t rank = (uint32_t)one->settings.place.rank;
+        const bool leads = kolo_nodes_local_rank(&gathering.nodes, rank) == 0;
+        expect(NULL, gathering.nodes.nodes == THREADED_NODES && gathering.node == rank % THREADED_NODES,
+               "rank %u is on node %u of %u", rank, gathering.node, gathering.nodes.nodes);
+        one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds) : 0;
+        for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * (1 + gathering.terms.streams); i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+        kolo_gathering_free(&gathering);
+        kolo_assembly_close(assembly);
+    }
+    snprintf(one->message, sizeof one->message, "%s", one->rc < 0 ? kolo_error_message() : "");
+    return NULL;
+}
+
+static void assemble_threads(int ranks) {
+    struct threaded *all = calloc((size_t)ranks, sizeof *all);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    int started = 0;
+    for (; started < ranks; started++) {
+        kolo_options options = KOLO_OPTIONS_INIT;
+        options.rank = started;
+        options.size = ranks;
+        options.shm_fd = files[started % THREADED_NODES];
+        options.rendezvous = rendezvous;
+        if (!expect_status(NULL, kolo_settings_resolve(&all[started].settings, &options), 0, "kolo_settings_resolve") ||
+            !expect(NULL, pthread_create(&all[started].thread, &small, assemble_thread, &all[started]) == 0,
+                    "thread %d cannot be started", started))
+            break;
+    }
+    for (int i = 0; i < started; i++) {
+        pthread_join(all[i].thread, NULL);
+        expect(NULL, all[i].rc == 0, "rank %d of %d: %s", i, ranks, all[i].message);
+    }
+    pthread_attr_destroy(&small);
+    free(all);
+}
+
+static void many_go_well(void) {
+    struct rlimit files_open;
+    const int ranks = arguments.quick ? 100 : KOLO_RANKS_MAX;
+    const rlim_t needed = (rlim_t)ranks * 3;
+    getrlimit(RLIMIT_NOFILE, &files_open);
+    const struct rlimit more = {needed > files_open.rlim_cur ? needed : files_open.rlim_cur, files_open.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &more) < 0) {
+        printf("%llu open files are not enough for %d ranks in one process: not tested\n",
+               (unsigned long long)files_open.rlim_max, ranks);
+        return;
+    }
+    assemble_threads(ranks);
+    setrlimit(RLIMIT_NOFILE, &files_open);
+}
+
 int main(int argc, char **argv) {
     static const int pair[NODES_MAX] = {1, 1};
     harness_begin(argc, argv, "Puts jobs on several machines together, and sees it fail.");
@@ -568,6 +644,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < NODES_MAX; i++)
         files[i] = memfd_create("node", MFD_CLOEXEC);
     all_go_well();
+    many_go_well();
     oddities_do_no_harm();
     gathering_fails();
     linking_fails();
