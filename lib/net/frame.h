@@ -1,4 +1,4 @@
-/* The header before each payload that nodes send each other, little-endian on the wire and bounds-checked on arrival. */
+/* The header before each payload that nodes send each other: little-endian on the wire, bounds-checked on arrival. */
 #ifndef KOLO_NET_FRAME_H
 #define KOLO_NET_FRAME_H
 
@@ -6,6 +6,7 @@
 
 #define KOLO_FRAME_HEADER_BYTES 48
 #define KOLO_FRAME_BYTES_MAX    (UINT32_C(1) << 30) /* of one payload */
+#define KOLO_MESSAGE_BYTES_MAX  (UINT64_C(1) << 48) /* what offsets count in: more than a machine can address */
 #define KOLO_CONTROL_BYTES_MAX  512
 
 /* Which stream a frame goes by is its kind's to say: those below KOLO_FRAME_DATA are control. */
