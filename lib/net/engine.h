@@ -11,8 +11,9 @@
  * received straight to there. Until there is room for it the stream is left alone, and the sender's socket fills up:
  * that is the flow control.
  *
- * An engine belongs to one thread. Only kolo_engine_wake may be called by others. All callbacks come from
- * kolo_engine_run. */
+ * An engine belongs to the thread that runs it, which may be another than the one that created it and added sockets
+ * before the first run. Only kolo_engine_wake may be called by others. All callbacks come from kolo_engine_run, and may
+ * call whatever only queues: send, tell, resume, heard and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
@@ -42,18 +43,21 @@ struct kolo_engine_events {
     void (*sent)(void *owner, uint32_t node, const struct kolo_frame *frame);
     /* All streams of a neighbour have ended, and all that had arrived has been delivered. error: 0 where each ended at
      * a frame's boundary by the peer's closing it; else a positive errno (ECONNRESET, ETIMEDOUT for silence, EPROTO for
-     * bytes that make no frame, EPIPE ...). Told once. */
+     * bytes that make no frame, EPIPE ...), which is the first one: all its sockets are shut then. Told once.
+     *     After KOLO_FRAME_LEAVE a neighbour is taken to close its sockets: that they break between frames is no error,
+     * and frames that wait for a place are waited for. Without it the latter are lost with the neighbour (ECONNRESET),
+     * for the place may depend on what it can no longer send. */
     void (*ended)(void *owner, uint32_t node, int error);
 };
 
 struct kolo_engine_options {
-    kolo_engine_kind kind;    /* AUTO: io_uring unless it is refused */
-    uint32_t nodes;           /* neighbours are numbered below it */
-    uint32_t streams_max;     /* data streams of one neighbour */
-    int64_t silence_ns;       /* a neighbour that says nothing for so long is given up; heartbeats go four times as often */
-    int zero_copy;            /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
-    const void *memory;       /* where most payloads come from and go to: registered with io_uring where that is allowed; */
-    size_t memory_bytes;      /* 0: nothing to register */
+    kolo_engine_kind kind; /* AUTO: io_uring unless it is refused */
+    uint32_t nodes;        /* neighbours are numbered below it */
+    uint32_t streams_max;  /* data streams of one neighbour */
+    int64_t silence_ns;  /* a neighbour that says nothing for so long is given up; heartbeats go four times as often */
+    int zero_copy;       /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
+    const void *memory;  /* where most payloads come from: registered for zero-copy sends where memlock allows it */
+    size_t memory_bytes; /* 0: nothing to register */
 };
 
 struct kolo_engine_counts {
@@ -66,14 +70,16 @@ int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *o
                        const struct kolo_engine_events *events, void *owner);
 
 /* Shuts all sockets down, reaps every operation that is in flight, then closes and frees: when it returns, nothing of
- * the kernel's reaches any payload any more. Control frames that are queued are sent first, for at most linger_ns. */
+ * the kernel's reaches any payload any more. Before that, unless linger_ns is 0: sends the control frames that are
+ * queued, says that nothing more comes, and reads, for nobody, until the others have done so too; for at most
+ * linger_ns. No callbacks. */
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
 
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
 
-/* Queues a message of frame->bytes at `payload`, which must stay as it is until `sent`. Data. frame->offset counts on in
- * the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
+/* Queues a message of frame->bytes at `payload`, which must stay as it is until `sent`. Data. frame->offset counts on
+ * in the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
  * `sent` comes all the same. */
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
 

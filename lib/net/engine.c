@@ -1,0 +1,442 @@
+#include "net/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "net/engine_state.h"
+#include "sync/fence.h"
+
+enum { HEARTBEATS_PER_SILENCE = 4 };
+
+#define REAP_NS INT64_C(2000000000) /* operations on sockets that are shut end at once; not to hang if one does not */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t not_negative(int64_t ns) {
+    return ns > 0 ? ns : 0;
+}
+
+static bool is_held(const struct kolo_stream *stream) {
+    return stream->input == KOLO_INPUT_PLACING && !stream->receiving;
+}
+
+/* The end of a neighbour. */
+
+static void end_neighbour(struct kolo_neighbour *neighbour) {
+    struct kolo_engine *engine = neighbour->engine;
+    neighbour->ended = true;
+    kolo_queue_drop(engine, &neighbour->control);
+    kolo_queue_drop(engine, &neighbour->data);
+    engine->told++;
+    if (!engine->closing)
+        engine->events.ended(engine->owner, neighbour->node, neighbour->error);
+}
+
+void kolo_stream_settle(struct kolo_stream *stream) {
+    if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
+        return;
+    stream->engine->backend->detach(stream);
+    if (stream->neighbour->given_up) { /* what the kernel still has to send is not to keep memory from the owner */
+        const struct linger none = {.l_onoff = 1, .l_linger = 0};
+        setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    }
+    close(stream->fd);
+    stream->fd = -1;
+    kolo_neighbour_settle(stream->neighbour);
+}
+
+static void end_held_streams(struct kolo_neighbour *neighbour) {
+    for (uint32_t i = 0; i < neighbour->streams_count; i++) {
+        struct kolo_stream *stream = neighbour->streams[i];
+        if (is_held(stream)) {
+            stream->input = KOLO_INPUT_ENDED;
+            kolo_stream_settle(stream);
+        }
+    }
+}
+
+void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
+    uint32_t open = 0, held = 0;
+    for (uint32_t i = 0; i < neighbour->streams_count; i++) {
+        open += neighbour->streams[i]->fd >= 0;
+        held += is_held(neighbour->streams[i]);
+    }
+    if (open == 0 && !neighbour->ended)
+        end_neighbour(neighbour);
+    else if (held > 0 && neighbour->given_up)
+        end_held_streams(neighbour);
+    else if (held > 0 && open == held && neighbour->streams[0]->fd < 0 && !neighbour->left)
+        kolo_neighbour_give_up(neighbour, ECONNRESET);
+}
+
+void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error) {
+    if (neighbour->given_up)
+        return;
+    neighbour->given_up = true;
+    neighbour->error = error;
+    for (uint32_t i = 0; i < neighbour->streams_count; i++)
+        if (neighbour->streams[i]->fd >= 0)
+            shutdown(neighbour->streams[i]->fd, SHUT_RDWR);
+    end_held_streams(neighbour);
+}
+
+/* Life. */
+
+static int open_backend(struct kolo_engine *engine) {
+    const bool uring_only = engine->options.kind == KOLO_ENGINE_URING;
+    if (engine->options.kind != KOLO_ENGINE_POLL) {
+        engine->backend = &kolo_backend_uring;
+        const int rc = engine->backend->open(engine);
+        if (rc == 0)
+            return 0;
+        engine->backend = NULL;
+        if (uring_only)
+            return kolo_fail(KOLO_ERR_UNSUPPORTED, "io_uring is refused: %s", strerror(-rc));
+    }
+    engine->backend = &kolo_backend_poll;
+    const int rc = engine->backend->open(engine);
+    if (rc == 0)
+        return 0;
+    engine->backend = NULL;
+    return kolo_fail_system(-rc, "cannot prepare to poll sockets");
+}
+
+static void free_engine(struct kolo_engine *engine) {
+    if (engine->backend)
+        engine->backend->close(engine);
+    if (engine->wake_fd >= 0)
+        close(engine->wake_fd);
+    for (uint32_t i = 0; i < engine->messages_count; i++)
+        free(engine->messages[i]);
+    free(engine->messages);
+    for (uint32_t i = 0; i < engine->streams_count; i++)
+        free(engine->streams[i]);
+    free(engine->streams);
+    for (uint32_t i = 0; engine->neighbours && i < engine->options.nodes; i++)
+        free(engine->neighbours[i].streams);
+    free(engine->neighbours);
+    free(engine);
+}
+
+static bool make_neighbours(struct kolo_engine *engine) {
+    const size_t streams_max = 1 + (size_t)engine->options.streams_max;
+    engine->streams_max = (uint32_t)(engine->options.nodes * streams_max);
+    engine->streams = calloc(engine->streams_max, sizeof(struct kolo_stream *));
+    engine->neighbours = calloc(engine->options.nodes, sizeof *engine->neighbours);
+    if (!engine->streams || !engine->neighbours)
+        return false;
+    for (uint32_t i = 0; i < engine->options.nodes; i++) {
+        struct kolo_neighbour *neighbour = &engine->neighbours[i];
+        neighbour->engine = engine;
+        neighbour->node = i;
+        neighbour->streams = calloc(streams_max, sizeof(struct kolo_stream *));
+        if (!neighbour->streams)
+            return false;
+    }
+    return true;
+}
+
+int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *options,
+                       const struct kolo_engine_events *events, void *owner) {
+    struct kolo_engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return kolo_fail_system(ENOMEM, "cannot allocate an engine");
+    engine->options = *options;
+    engine->events = *events;
+    engine->owner = owner;
+    engine->wake_fd = eventfd(0, EFD_CLOEXEC);
+    int rc = 0;
+    if (engine->wake_fd < 0)
+        rc = kolo_fail_system(errno, "cannot make an eventfd");
+    else if (!make_neighbours(engine))
+        rc = kolo_fail_system(ENOMEM, "cannot allocate an engine");
+    else
+        rc = open_backend(engine);
+    if (rc < 0) {
+        free_engine(engine);
+        return rc;
+    }
+    *created = engine;
+    return 0;
+}
+
+int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
+    struct kolo_neighbour *neighbour = &engine->neighbours[node];
+    int rc = -ENOBUFS;
+    if (neighbour->streams_count > engine->options.streams_max)
+        goto close_it;
+    struct kolo_stream *stream = calloc(1, sizeof *stream);
+    rc = -ENOMEM;
+    if (!stream)
+        goto close_it;
+    stream->engine = engine;
+    stream->neighbour = neighbour;
+    stream->fd = fd;
+    stream->index = engine->streams_count;
+    stream->control = neighbour->streams_count == 0;
+    rc = engine->backend->attach(stream);
+    if (rc < 0) {
+        free(stream);
+        goto close_it;
+    }
+    engine->streams[engine->streams_count++] = stream;
+    neighbour->streams[neighbour->streams_count++] = stream;
+    neighbour->heard_ns = neighbour->heartbeat_ns = kolo_clock_ns();
+    engine->timer_ns = 0;
+    kolo_input_start(stream);
+    return 0;
+close_it:
+    close(fd);
+    return kolo_fail_system(-rc, "cannot use the connection to node %u", node);
+}
+
+/* Sending. */
+
+static uint32_t piece_bytes(const struct kolo_neighbour *neighbour, uint32_t bytes) {
+    const size_t streams = neighbour->streams_count > 1 ? neighbour->streams_count - 1 : 1;
+    const size_t share = (bytes / streams + 4095) & ~(size_t)4095;
+    if (share > KOLO_STRIPE_BYTES_MAX)
+        return KOLO_STRIPE_BYTES_MAX;
+    return share > KOLO_STRIPE_BYTES ? (uint32_t)share : (uint32_t)KOLO_STRIPE_BYTES;
+}
+
+static int no_memory(void) {
+    return kolo_fail_system(ENOMEM, "cannot queue a message");
+}
+
+int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
+    struct kolo_neighbour *neighbour = &engine->neighbours[node];
+    struct kolo_message *message = kolo_message_take(engine, node, frame);
+    if (!message)
+        return no_memory();
+    message->payload = payload;
+    message->piece_bytes = piece_bytes(neighbour, frame->bytes);
+    if (neighbour->ended) {
+        kolo_queue_append(&engine->returned, message);
+        return 0;
+    }
+    kolo_queue_append(&neighbour->data, message);
+    kolo_output_start(neighbour);
+    return 0;
+}
+
+int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
+    struct kolo_neighbour *neighbour = &engine->neighbours[node];
+    assert(frame->kind < KOLO_FRAME_DATA && frame->bytes <= KOLO_CONTROL_BYTES_MAX);
+    if (neighbour->ended)
+        return 0;
+    struct kolo_message *message = kolo_message_take(engine, node, frame);
+    if (!message)
+        return no_memory();
+    if (frame->bytes)
+        memcpy(message->control, payload, frame->bytes);
+    message->payload = message->control;
+    message->piece_bytes = frame->bytes;
+    kolo_queue_append(&neighbour->control, message);
+    kolo_output_start(neighbour);
+    return 0;
+}
+
+/* Time. */
+
+static bool is_live(const struct kolo_neighbour *neighbour) {
+    return neighbour->streams_count > 0 && !neighbour->ended && !neighbour->given_up;
+}
+
+static int64_t heartbeat_due_ns(const struct kolo_neighbour *neighbour) {
+    return neighbour->heartbeat_ns + neighbour->engine->options.silence_ns / HEARTBEATS_PER_SILENCE;
+}
+
+static int64_t silence_due_ns(const struct kolo_neighbour *neighbour) {
+    return neighbour->heard_ns + neighbour->engine->options.silence_ns;
+}
+
+static void beat(struct kolo_neighbour *neighbour) {
+    static const struct kolo_frame heartbeat = {.kind = KOLO_FRAME_HEARTBEAT};
+    neighbour->heartbeat_ns = neighbour->engine->now_ns;
+    if (!neighbour->streams[0]->message && !neighbour->mute)
+        kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* or at the next time */
+}
+
+/* What its streams hold back for want of a place is no silence of the neighbour's. */
+static bool can_be_heard(const struct kolo_neighbour *neighbour) {
+    const struct kolo_stream *control = neighbour->streams[0];
+    if (control->fd >= 0)
+        return !is_held(control);
+    for (uint32_t i = 1; i < neighbour->streams_count; i++)
+        if (is_held(neighbour->streams[i]))
+            return false;
+    return true;
+}
+
+/* Called when all that had arrived until now_ns has been looked at. */
+static void serve_timers(struct kolo_engine *engine) {
+    if (engine->now_ns < engine->timer_ns)
+        return;
+    engine->timer_ns = INT64_MAX;
+    for (uint32_t i = 0; i < engine->options.nodes; i++) {
+        struct kolo_neighbour *neighbour = &engine->neighbours[i];
+        if (!is_live(neighbour))
+            continue;
+        if (engine->now_ns >= heartbeat_due_ns(neighbour))
+            beat(neighbour);
+        engine->timer_ns = smaller(engine->timer_ns, heartbeat_due_ns(neighbour));
+        if (!can_be_heard(neighbour))
+            continue;
+        if (engine->now_ns >= silence_due_ns(neighbour))
+            kolo_neighbour_give_up(neighbour, ETIMEDOUT);
+        else
+            engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
+    }
+}
+
+/* The run.
+ *
+ * A thread that wakes the engine adds to `wakes`, then looks at `sleeping`; the engine, before it waits in the kernel,
+ * sets `sleeping`, then looks at `wakes`. A full fence between the two on both sides makes sure that one of them sees
+ * the other's store; so a wake-up is not lost, and costs a system call only where the engine waits, or is about to. */
+
+void kolo_engine_wake(kolo_engine *engine) {
+    static const uint64_t one = 1;
+    kolo_fetch_add(&engine->wakes, 1); /* pairs with the load in was_woken */
+    kolo_fence_full();
+    if (kolo_load_relaxed(&engine->sleeping) && write(engine->wake_fd, &one, sizeof one) < 0)
+        return; /* only if the count is full, and then it wakes, too */
+}
+
+static bool was_woken(const struct kolo_engine *engine) {
+    return kolo_load_acquire(&engine->wakes) != engine->wakes_seen; /* pairs with kolo_engine_wake */
+}
+
+static int wait_in_kernel(struct kolo_engine *engine, int64_t wait_ns) {
+    int rc = 0;
+    if (wait_ns > 0) {
+        kolo_store_relaxed(&engine->sleeping, 1);
+        kolo_fence_full();
+        rc = engine->backend->wait(engine, was_woken(engine) ? 0 : wait_ns);
+        kolo_store_relaxed(&engine->sleeping, 0);
+        engine->now_ns = kolo_clock_ns();
+    } else {
+        rc = engine->backend->wait(engine, 0);
+    }
+    return rc;
+}
+
+static void resume_placing(struct kolo_engine *engine) {
+    engine->resumed = false;
+    for (uint32_t i = 0; i < engine->streams_count; i++)
+        if (is_held(engine->streams[i]))
+            kolo_input_resume(engine->streams[i]);
+}
+
+static int look(struct kolo_engine *engine, int64_t until_ns) {
+    const uint64_t told = engine->told;
+    engine->backend->reap(engine);
+    /* Ends at until_ns. */
+    while (engine->told == told || engine->now_ns >= engine->timer_ns) {
+        const bool last = engine->told != told || engine->now_ns >= until_ns;
+        const int64_t due_ns = smaller(until_ns, engine->timer_ns);
+        const int rc = wait_in_kernel(engine, last ? 0 : not_negative(due_ns - engine->now_ns));
+        if (rc < 0)
+            return rc;
+        engine->backend->reap(engine);
+        serve_timers(engine);
+        if (last || was_woken(engine) || engine->now_ns >= until_ns)
+            break;
+    }
+    engine->wakes_seen = kolo_load_acquire(&engine->wakes);
+    return engine->backend->submit(engine);
+}
+
+int kolo_engine_run(kolo_engine *engine, int64_t wait_ns) {
+    engine->now_ns = kolo_clock_ns();
+    const uint64_t told = engine->told;
+    kolo_queue_drop(engine, &engine->returned);
+    if (engine->resumed)
+        resume_placing(engine);
+    const bool waits = wait_ns > 0 && engine->told == told;
+    const int rc = look(engine, waits ? engine->now_ns + smaller(wait_ns, INT64_MAX - engine->now_ns) : engine->now_ns);
+    return rc < 0 ? kolo_fail_system(-rc, "cannot wait for the network") : 0;
+}
+
+void kolo_engine_resume(kolo_engine *engine) {
+    engine->resumed = true;
+}
+
+int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node) {
+    return engine->neighbours[node].heard_ns;
+}
+
+void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts) {
+    const struct kolo_neighbour *neighbour = &engine->neighbours[node];
+    counts->system_calls = engine->system_calls;
+    counts->sent_bytes = neighbour->sent_bytes;
+    counts->received_bytes = neighbour->received_bytes;
+}
+
+const char *kolo_engine_name(const kolo_engine *engine) {
+    return engine->backend->name;
+}
+
+/* Destruction. */
+
+static void shut_idle_streams(struct kolo_engine *engine) {
+    for (uint32_t i = 0; i < engine->streams_count; i++) {
+        struct kolo_stream *stream = engine->streams[i];
+        const bool queued = stream->control && stream->neighbour->control.first && !stream->neighbour->mute;
+        if (stream->fd >= 0 && !stream->message && !queued && !stream->shut) {
+            stream->shut = true;
+            shutdown(stream->fd, SHUT_WR);
+        }
+    }
+}
+
+static bool all_ended(const struct kolo_engine *engine) {
+    for (uint32_t i = 0; i < engine->streams_count; i++)
+        if (engine->streams[i]->fd >= 0)
+            return false;
+    return true;
+}
+
+/* Sends what is queued as control, says goodbye, and waits for the others to do so. Whoever closes a socket before it
+ * has read all takes what it has just sent away from the other side: TCP resets such a connection. */
+static void linger(struct kolo_engine *engine, int64_t until_ns) {
+    while (!all_ended(engine) && engine->now_ns < until_ns) {
+        shut_idle_streams(engine);
+        if (engine->backend->wait(engine, until_ns - engine->now_ns) < 0)
+            break;
+        engine->backend->reap(engine);
+        engine->now_ns = kolo_clock_ns();
+    }
+}
+
+static void abort_all(struct kolo_engine *engine) {
+    const int64_t until_ns = kolo_clock_ns() + REAP_NS;
+    for (uint32_t i = 0; i < engine->options.nodes; i++)
+        kolo_neighbour_give_up(&engine->neighbours[i], ECONNABORTED);
+    while ((!all_ended(engine) || engine->backend->in_flight(engine) > 0) && kolo_clock_ns() < until_ns)
+        if (engine->backend->wait(engine, until_ns - kolo_clock_ns()) == 0)
+            engine->backend->reap(engine);
+}
+
+void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
+    engine->closing = true;
+    engine->now_ns = kolo_clock_ns();
+    for (uint32_t i = 0; i < engine->options.nodes; i++)
+        kolo_queue_drop(engine, &engine->neighbours[i].data);
+    if (linger_ns > 0) {
+        for (uint32_t i = 0; i < engine->streams_count; i++)
+            kolo_input_start(engine->streams[i]);
+        linger(engine, engine->now_ns + linger_ns);
+    }
+    abort_all(engine);
+    free_engine(engine);
+}

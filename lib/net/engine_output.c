@@ -1,0 +1,154 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/engine_state.h"
+
+void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message) {
+    message->next = NULL;
+    if (queue->first)
+        queue->last->next = message;
+    else
+        queue->first = message;
+    queue->last = message;
+}
+
+static void remove_first(struct kolo_queue *queue) {
+    queue->first = queue->first->next;
+}
+
+static bool make_messages(struct kolo_engine *engine) {
+    if (engine->messages_count == engine->messages_max) {
+        const uint32_t max = engine->messages_max ? engine->messages_max * 2 : 64;
+        struct kolo_message **messages = realloc(engine->messages, max * sizeof(struct kolo_message *));
+        if (!messages)
+            return false;
+        engine->messages = messages;
+        engine->messages_max = max;
+    }
+    struct kolo_message *message = calloc(1, sizeof *message);
+    if (!message)
+        return false;
+    message->index = engine->messages_count;
+    engine->messages[engine->messages_count++] = message;
+    message->next = engine->free_messages;
+    engine->free_messages = message;
+    return true;
+}
+
+struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node, const struct kolo_frame *frame) {
+    if (!engine->free_messages && !make_messages(engine))
+        return NULL;
+    struct kolo_message *message = engine->free_messages;
+    engine->free_messages = message->next;
+    message->node = node;
+    message->frame = *frame;
+    message->begun_bytes = 0;
+    message->holds = 0;
+    message->cut = false;
+    return message;
+}
+
+/* The owner gets the memory of a message back once all of it has gone, or will never go. */
+static void settle_message(struct kolo_engine *engine, struct kolo_message *message) {
+    if (!message->cut || message->holds)
+        return;
+    if (message->frame.kind >= KOLO_FRAME_DATA && !engine->closing) {
+        engine->told++;
+        engine->events.sent(engine->owner, message->node, &message->frame);
+    }
+    message->next = engine->free_messages;
+    engine->free_messages = message;
+}
+
+void kolo_message_release(struct kolo_engine *engine, struct kolo_message *message) {
+    message->holds--;
+    settle_message(engine, message);
+}
+
+void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue) {
+    while (queue->first) {
+        struct kolo_message *message = queue->first;
+        remove_first(queue);
+        message->cut = true;
+        settle_message(engine, message);
+    }
+}
+
+/* How much of a message a stream takes: a piece, and with the last one what would be less than a stripe. */
+static uint32_t next_piece_bytes(const struct kolo_message *message) {
+    const uint32_t left_bytes = message->frame.bytes - message->begun_bytes;
+    return left_bytes < message->piece_bytes + KOLO_STRIPE_BYTES ? left_bytes : message->piece_bytes;
+}
+
+static void start_sending(struct kolo_stream *stream) {
+    stream->sending = true;
+    stream->engine->backend->send(stream);
+}
+
+static void send_next_piece(struct kolo_stream *stream, struct kolo_queue *queue) {
+    struct kolo_message *message = queue->first;
+    struct kolo_frame frame = message->frame;
+    frame.bytes = next_piece_bytes(message);
+    frame.offset += message->begun_bytes;
+    kolo_frame_pack(&frame, stream->header);
+    stream->output_parts[0] = (struct iovec){stream->header, KOLO_FRAME_HEADER_BYTES};
+    stream->output_parts[1] = (struct iovec){(void *)(message->payload + message->begun_bytes), frame.bytes};
+    stream->output_message = (struct msghdr){.msg_iov = stream->output_parts, .msg_iovlen = 2};
+    stream->message = message;
+    message->holds++;
+    message->begun_bytes += frame.bytes;
+    message->cut = message->begun_bytes == message->frame.bytes;
+    if (message->cut)
+        remove_first(queue);
+    start_sending(stream);
+}
+
+static bool can_send(const struct kolo_stream *stream) {
+    return stream->fd >= 0 && !stream->message && stream->input != KOLO_INPUT_ENDED && !stream->shut;
+}
+
+void kolo_output_start(struct kolo_neighbour *neighbour) {
+    if (neighbour->given_up || neighbour->mute)
+        return;
+    for (uint32_t i = 0; i < neighbour->streams_count; i++) {
+        struct kolo_queue *queue = i == 0 ? &neighbour->control : &neighbour->data;
+        if (queue->first && can_send(neighbour->streams[i]))
+            send_next_piece(neighbour->streams[i], queue);
+    }
+}
+
+/* Takes what has been sent off the parts; true where there is more. */
+static bool more_to_send(struct kolo_stream *stream, size_t sent_bytes) {
+    size_t left_bytes = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        struct iovec *part = &stream->output_parts[i];
+        const size_t bytes = sent_bytes < part->iov_len ? sent_bytes : part->iov_len;
+        part->iov_base = (uint8_t *)part->iov_base + bytes;
+        part->iov_len -= bytes;
+        sent_bytes -= bytes;
+        left_bytes += part->iov_len;
+    }
+    return left_bytes > 0;
+}
+
+void kolo_output_done(struct kolo_stream *stream, int result) {
+    struct kolo_neighbour *neighbour = stream->neighbour;
+    const int error = result < 0 && result != -EINTR && result != -EAGAIN ? -result : 0;
+    const size_t sent_bytes = result > 0 ? (size_t)result : 0;
+    stream->sending = false;
+    neighbour->sent_bytes += sent_bytes;
+    if (!error && more_to_send(stream, sent_bytes)) {
+        start_sending(stream);
+        return;
+    }
+    struct kolo_message *message = stream->message;
+    stream->message = NULL;
+    kolo_message_release(stream->engine, message);
+    if (error && (neighbour->left || stream->engine->closing))
+        neighbour->mute = true;
+    else if (error)
+        kolo_neighbour_give_up(neighbour, error);
+    kolo_stream_settle(stream);
+    kolo_output_start(neighbour);
+}

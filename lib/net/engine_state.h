@@ -1,0 +1,166 @@
+/* What an engine consists of: seen by the files net/engine*.c alone.
+ *
+ * engine.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
+ * what is to be sent; engine_uring.c and engine_poll.c are backends, which move bytes and know no frames. Input and
+ * output start operations at a backend, at most one of each a stream, and the backend tells them how each one ended,
+ * from `reap` only. Started operations are under way after `submit` or `wait`. */
+#ifndef KOLO_NET_ENGINE_STATE_H
+#define KOLO_NET_ENGINE_STATE_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "net/engine.h"
+#include "sync/atomic.h"
+
+#define KOLO_STAGING_BYTES    4096              /* what follows a header is received with it, up to so many */
+#define KOLO_STRIPE_BYTES_MAX ((size_t)1 << 20) /* of one frame of data that is sent */
+
+/* A frame that waits for streams, or is on its way through them in pieces. */
+struct kolo_message {
+    struct kolo_message *next; /* in a queue, or among the free ones */
+    uint32_t index;            /* in engine->messages */
+    uint32_t node;
+    struct kolo_frame frame; /* as the owner gave it */
+    const uint8_t *payload;
+    uint32_t piece_bytes; /* it is cut into pieces of so many */
+    uint32_t begun_bytes; /* streams have taken so many so far */
+    uint32_t holds;       /* pieces that are being sent, and those that the kernel has not let go of yet */
+    bool cut;             /* no stream is to take anything more of it */
+    uint8_t control[KOLO_CONTROL_BYTES_MAX];
+};
+
+struct kolo_queue {
+    struct kolo_message *first, *last;
+};
+
+typedef enum kolo_input_state {
+    KOLO_INPUT_HEADER,  /* a header is to come, or the rest of one */
+    KOLO_INPUT_PLACING, /* `frame` is there; its payload has no place yet */
+    KOLO_INPUT_PAYLOAD, /* `rest_bytes` of payload are to come, to `where` */
+    KOLO_INPUT_ENDED
+} kolo_input_state;
+
+struct kolo_stream {
+    struct kolo_engine *engine;
+    struct kolo_neighbour *neighbour;
+    int fd;         /* -1 once closed */
+    uint32_t index; /* in engine->streams */
+    bool control;
+    bool shut; /* for sending; of an engine that is being destroyed */
+
+    kolo_input_state input;
+    bool receiving; /* an operation is in flight, into input_parts */
+    struct kolo_frame frame;
+    uint8_t *where;
+    size_t rest_bytes;
+    uint32_t staged_begin, staged_end; /* what has been received in `staging`, but not looked at */
+    struct iovec input_parts[2];       /* payload and staging; or staging alone */
+    struct msghdr input_message;
+    bool input_whole; /* the first part is large: wait until it is full, and leave the second alone, if that can be */
+
+    bool sending;                 /* an operation is in flight, from output_parts */
+    struct kolo_message *message; /* a piece of it is being sent; NULL: idle */
+    struct iovec output_parts[2]; /* what is left of header and payload */
+    struct msghdr output_message;
+    uint8_t header[KOLO_FRAME_HEADER_BYTES];
+    uint8_t staging[KOLO_STAGING_BYTES];
+};
+
+struct kolo_neighbour {
+    struct kolo_engine *engine;
+    uint32_t node;
+    uint32_t streams_count;
+    struct kolo_stream **streams; /* [1 + streams_max]: control, then data */
+    struct kolo_queue control, data;
+    int64_t heard_ns, heartbeat_ns;
+    uint64_t sent_bytes, received_bytes;
+    int error;     /* the first */
+    bool left;     /* has said that it sends nothing more: that its sockets break is no error then */
+    bool mute;     /* nothing can be sent to it any more */
+    bool given_up; /* its sockets are shut; what had arrived is still delivered */
+    bool ended;    /* all is closed, and the owner knows */
+};
+
+struct kolo_engine {
+    const struct kolo_backend *backend;
+    void *moving; /* the backend's own */
+    struct kolo_engine_options options;
+    struct kolo_engine_events events;
+    void *owner;
+    struct kolo_neighbour *neighbours; /* [options.nodes] */
+    struct kolo_stream **streams;      /* of all neighbours, as they were added */
+    uint32_t streams_count, streams_max;
+    struct kolo_message **messages; /* all that there are */
+    uint32_t messages_count, messages_max;
+    struct kolo_message *free_messages;
+    struct kolo_queue returned; /* sent to neighbours that had ended */
+    int64_t now_ns;
+    int64_t timer_ns; /* no heartbeat or silence is due before */
+    uint64_t told;    /* what the owner may have to act upon: a run ends with it */
+    uint64_t system_calls;
+    bool resumed;
+    bool closing; /* the owner is told nothing more, and what arrives is thrown away */
+    int wake_fd;
+    uint64_t wakes_seen;
+    kolo_atomic_u64 wakes, sleeping; /* see kolo_engine_wake */
+};
+
+/* How bytes are moved. All return 0 or a negative errno; `wait` and `submit` only where the engine cannot go on. */
+struct kolo_backend {
+    const char *name;
+    int (*open)(struct kolo_engine *engine);
+    int (*attach)(struct kolo_stream *stream);
+    void (*receive)(struct kolo_stream *stream); /* of stream->input_parts */
+    void (*send)(struct kolo_stream *stream);    /* of stream->output_parts */
+    int (*submit)(struct kolo_engine *engine);
+    int (*wait)(struct kolo_engine *engine, int64_t wait_ns); /* submits, then waits for anything to reap */
+    void (*reap)(struct kolo_engine *engine);
+    void (*detach)(struct kolo_stream *stream); /* nothing is in flight */
+    uint64_t (*in_flight)(const struct kolo_engine *engine);
+    void (*close)(struct kolo_engine *engine);
+};
+
+extern const struct kolo_backend kolo_backend_uring, kolo_backend_poll;
+
+/* engine_input.c */
+
+/* Starts to receive what the stream's state asks for; nothing where an operation is in flight, or none can be. */
+void kolo_input_start(struct kolo_stream *stream);
+
+/* A receive has ended: with so many bytes, 0 at the stream's end, or a negative errno. */
+void kolo_input_done(struct kolo_stream *stream, int result);
+
+/* Asks again where the payload belongs. */
+void kolo_input_resume(struct kolo_stream *stream);
+
+/* engine_output.c */
+
+struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node, const struct kolo_frame *frame);
+void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message);
+
+/* Gives back what is queued, as if it had been sent. */
+void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue);
+
+/* Idle streams take what is queued. */
+void kolo_output_start(struct kolo_neighbour *neighbour);
+
+/* A send has ended, with so many bytes or a negative errno. */
+void kolo_output_done(struct kolo_stream *stream, int result);
+
+/* The kernel has let go of a piece, which had been counted in message->holds. */
+void kolo_message_release(struct kolo_engine *engine, struct kolo_message *message);
+
+/* engine.c */
+
+/* Shuts all sockets of the neighbour because of `error`, a positive errno. */
+void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error);
+
+/* Closes the stream if nothing comes or goes by it any more, and ends its neighbour with the last of them. */
+void kolo_stream_settle(struct kolo_stream *stream);
+
+/* Ends the neighbour if its streams have ended: one whose payload has no place does not count where there is nobody
+ * left to wait for, for the place may never come. */
+void kolo_neighbour_settle(struct kolo_neighbour *neighbour);
+
+#endif

@@ -1,0 +1,367 @@
+/* Moves bytes with io_uring. Receives and sends become submissions, which go to the kernel together with the wait for
+ * completions: one system call submits what has gathered and waits. MSG_WAITALL makes the kernel go on until a piece is
+ * there, or gone, as a whole, without this thread; kernels before 5.19 complete such operations early, and then the
+ * rest is started anew like after any short count.
+ *
+ * Sockets are registered files. Memory is registered only for zero-copy sends: what registration saves is pinning
+ * pages, and sends and receives that copy pin none; nor is there a receive into a registered buffer for sockets that
+ * says how it went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a
+ * notification comes after its completion; for so long the message counts it among its holds. Its header is sent before
+ * it, as a copy, so that the stream may go on.
+ *
+ * The ring is made disabled and is enabled by the first run, so that an engine may be created and filled by another
+ * thread than the one that runs it: with IORING_SETUP_SINGLE_ISSUER it belongs to the thread that enables it. */
+#include <errno.h>
+
+#include "net/engine_state.h"
+
+#if KOLO_HAVE_URING
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What an operation was is the lowest byte of its user data; then come the stream's index in 24 bits and, of zero-copy
+ * sends, the message's in 32. */
+enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY };
+
+enum { STREAMS_MAX = 1 << 14, REGISTERED_MAX = 64 };
+
+#define REGISTERED_BYTES ((size_t)1 << 30) /* of one buffer, at most */
+
+struct uring {
+    struct io_uring ring;
+    bool enabled;
+    bool registered_files; /* a stream's index is its place in the table, the eventfd's is behind them */
+    bool zero_copy;
+    unsigned buffers; /* of options.memory, REGISTERED_BYTES each */
+    uint64_t in_flight;
+    uint64_t wakes; /* what the eventfd says */
+    bool waking;    /* it is being read */
+};
+
+static uint64_t make_data(enum operation op, const struct kolo_stream *stream, uint32_t message) {
+    return (uint64_t)op | (uint64_t)(stream ? stream->index : 0) << 8 | (uint64_t)message << 32;
+}
+
+/* The ring has room for all operations that can be started between two submissions. */
+static struct io_uring_sqe *next_entry(struct uring *uring) {
+    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
+    uring->in_flight++;
+    return entry;
+}
+
+static void set_file(const struct uring *uring, struct io_uring_sqe *entry, int fd, uint32_t place) {
+    entry->fd = uring->registered_files ? (int)place : fd;
+    if (uring->registered_files)
+        entry->flags |= IOSQE_FIXED_FILE;
+}
+
+static void uring_receive(struct kolo_stream *stream) {
+    struct uring *uring = stream->engine->moving;
+    struct io_uring_sqe *entry = next_entry(uring);
+    struct iovec *parts = stream->input_parts;
+    if (stream->input_whole)
+        io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_WAITALL);
+    else if (stream->input_message.msg_iovlen == 1)
+        io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, 0);
+    else
+        io_uring_prep_recvmsg(entry, stream->fd, &stream->input_message, 0);
+    io_uring_sqe_set_data64(entry, make_data(OP_RECEIVE, stream, 0));
+    set_file(uring, entry, stream->fd, stream->index);
+}
+
+/* Index of the registered buffer that holds the whole part; negative: there is none. */
+static int buffer_of(const struct kolo_engine *engine, const struct iovec *part) {
+    const struct uring *uring = engine->moving;
+    const uintptr_t begin = (uintptr_t)engine->options.memory, at = (uintptr_t)part->iov_base;
+    if (at < begin || at - begin + part->iov_len > engine->options.memory_bytes)
+        return -1;
+    const size_t first = (at - begin) / REGISTERED_BYTES, last = (at - begin + part->iov_len - 1) / REGISTERED_BYTES;
+    return first == last && first < uring->buffers ? (int)first : -1;
+}
+
+static void send_without_copy(struct kolo_stream *stream, struct io_uring_sqe *entry) {
+    const struct iovec *part = &stream->output_parts[1];
+    const int flags = MSG_NOSIGNAL | MSG_WAITALL, buffer = buffer_of(stream->engine, part);
+    if (buffer >= 0)
+        io_uring_prep_send_zc_fixed(entry, stream->fd, part->iov_base, part->iov_len, flags, 0, (unsigned)buffer);
+    else
+        io_uring_prep_send_zc(entry, stream->fd, part->iov_base, part->iov_len, flags, 0);
+    io_uring_sqe_set_data64(entry, make_data(OP_ZERO_COPY, stream, stream->message->index));
+}
+
+static void uring_send(struct kolo_stream *stream) {
+    struct uring *uring = stream->engine->moving;
+    struct io_uring_sqe *entry = next_entry(uring);
+    const struct iovec *parts = stream->output_parts;
+    const int flags = MSG_NOSIGNAL | MSG_WAITALL;
+    const bool zero_copy = uring->zero_copy && parts[1].iov_len >= KOLO_STRIPE_BYTES;
+    if (zero_copy && parts[0].iov_len == 0) {
+        send_without_copy(stream, entry);
+    } else {
+        if (zero_copy)
+            io_uring_prep_send(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, flags | MSG_MORE);
+        else
+            io_uring_prep_sendmsg(entry, stream->fd, &stream->output_message, flags);
+        io_uring_sqe_set_data64(entry, make_data(OP_SEND, stream, 0));
+    }
+    set_file(uring, entry, stream->fd, stream->index);
+}
+
+static void listen_for_wakes(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
+    io_uring_prep_read(entry, engine->wake_fd, &uring->wakes, sizeof uring->wakes, 0);
+    io_uring_sqe_set_data64(entry, make_data(OP_WAKE, NULL, 0));
+    set_file(uring, entry, engine->wake_fd, engine->streams_max);
+    uring->waking = true;
+}
+
+/* Opening. */
+
+static bool supports_all_needed(struct io_uring *ring, bool *zero_copy) {
+    static const int needed[] = {IORING_OP_READ, IORING_OP_RECV, IORING_OP_SEND, IORING_OP_SENDMSG, IORING_OP_RECVMSG};
+    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+    bool all = probe != NULL;
+    for (size_t i = 0; all && i < sizeof needed / sizeof needed[0]; i++)
+        all = io_uring_opcode_supported(probe, needed[i]);
+    *zero_copy = all && io_uring_opcode_supported(probe, IORING_OP_SEND_ZC);
+    if (probe)
+        io_uring_free_probe(probe);
+    return all;
+}
+
+/* Completions are of use to this thread only when it asks for them, so the kernel is asked not to interrupt it for
+ * their sake; older kernels know less of that. */
+static int make_ring(struct io_uring *ring, unsigned entries) {
+    static const unsigned choices[] = {
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+        0,
+    };
+    int rc = -EINVAL;
+    for (size_t i = 0; rc == -EINVAL && i < sizeof choices / sizeof choices[0]; i++)
+        rc = io_uring_queue_init(entries, ring, choices[i] | IORING_SETUP_R_DISABLED);
+    return rc;
+}
+
+/* Refusals leave plain descriptors in use. */
+static void register_files(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    const unsigned places = engine->streams_max + 1;
+    int *none = malloc(places * sizeof *none);
+    if (!none)
+        return;
+    for (unsigned i = 0; i < places; i++)
+        none[i] = i == engine->streams_max ? engine->wake_fd : -1;
+    uring->registered_files = io_uring_register_files(&uring->ring, none, places) == 0;
+    free(none);
+}
+
+/* Where memlock does not allow it, zero-copy sends pin what they send for themselves. */
+static void register_memory(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    struct iovec parts[REGISTERED_MAX];
+    size_t left_bytes = engine->options.memory_bytes;
+    uint8_t *at = (uint8_t *)engine->options.memory;
+    unsigned count = 0;
+    for (; count < REGISTERED_MAX && left_bytes > 0; count++) {
+        parts[count] = (struct iovec){at, left_bytes < REGISTERED_BYTES ? left_bytes : REGISTERED_BYTES};
+        at += parts[count].iov_len;
+        left_bytes -= parts[count].iov_len;
+    }
+    if (count > 0 && io_uring_register_buffers(&uring->ring, parts, count) == 0)
+        uring->buffers = count;
+}
+
+static int uring_open(struct kolo_engine *engine) {
+    const unsigned entries = 2 * engine->streams_max + 8;
+    if (engine->streams_max > STREAMS_MAX - 4)
+        return -EINVAL;
+    struct uring *uring = calloc(1, sizeof *uring);
+    if (!uring)
+        return -ENOMEM;
+    int rc = make_ring(&uring->ring, entries);
+    if (rc < 0)
+        goto free_it;
+    rc = -ENOSYS;
+    if (!supports_all_needed(&uring->ring, &uring->zero_copy))
+        goto exit_ring;
+    uring->zero_copy = uring->zero_copy && engine->options.zero_copy;
+    engine->moving = uring;
+    register_files(engine);
+    if (uring->zero_copy)
+        register_memory(engine);
+    listen_for_wakes(engine);
+    return 0;
+exit_ring:
+    io_uring_queue_exit(&uring->ring);
+free_it:
+    free(uring);
+    return rc;
+}
+
+static int uring_attach(struct kolo_stream *stream) {
+    struct uring *uring = stream->engine->moving;
+    const int flags = fcntl(stream->fd, F_GETFL);
+    /* A receive from a non-blocking socket would fail where there is nothing yet, and not wait in the ring. */
+    if (flags < 0 || fcntl(stream->fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return -errno;
+    if (!uring->registered_files)
+        return 0;
+    const int rc = io_uring_register_files_update(&uring->ring, stream->index, &stream->fd, 1);
+    return rc < 0 ? rc : 0;
+}
+
+static void uring_detach(struct kolo_stream *stream) {
+    struct uring *uring = stream->engine->moving;
+    const int none = -1;
+    if (uring->registered_files)
+        io_uring_register_files_update(&uring->ring, stream->index, &none, 1);
+}
+
+/* Running. */
+
+static int enable(struct uring *uring) {
+    /* liburing 2.3 declares io_uring_enable_rings, but does not export it. */
+    const int rc = uring->enabled ? 0 : io_uring_register(uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+    uring->enabled = rc >= 0;
+    return rc;
+}
+
+static bool completions_gather(const struct io_uring *ring) {
+    return IO_URING_READ_ONCE(*ring->sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
+}
+
+/* Running out of memory for now, a signal and a full completion queue pass. */
+static int checked(int rc) {
+    return rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
+}
+
+static int uring_submit(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    const int rc = enable(uring);
+    if (rc < 0)
+        return rc;
+    if (!io_uring_sq_ready(&uring->ring))
+        return 0;
+    engine->system_calls++;
+    return checked(io_uring_submit_and_get_events(&uring->ring));
+}
+
+static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
+    struct uring *uring = engine->moving;
+    struct io_uring *ring = &uring->ring;
+    const int rc = enable(uring);
+    if (rc < 0)
+        return rc;
+    if (wait_ns > 0 && !io_uring_cq_ready(ring)) {
+        struct __kernel_timespec limit = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
+        struct io_uring_cqe *completion;
+        engine->system_calls++;
+        return checked(io_uring_submit_and_wait_timeout(ring, &completion, 1, &limit, NULL));
+    }
+    if (!io_uring_sq_ready(ring) && !completions_gather(ring))
+        return 0;
+    engine->system_calls++;
+    return checked(io_uring_submit_and_get_events(ring));
+}
+
+/* True where the kernel cannot do without a copy after all: sockets of that kind, or too much memory that is pinned. */
+static bool zero_copy_refused(int result) {
+    return result == -EOPNOTSUPP || result == -ENOBUFS || result == -ENOMEM;
+}
+
+static void reap_zero_copy(struct kolo_engine *engine, struct kolo_stream *stream, uint32_t message, int result,
+                           unsigned flags) {
+    struct uring *uring = engine->moving;
+    if (flags & IORING_CQE_F_NOTIF) {
+        kolo_message_release(engine, engine->messages[message]);
+        return;
+    }
+    if (flags & IORING_CQE_F_MORE)
+        engine->messages[message]->holds++;
+    if (zero_copy_refused(result)) {
+        uring->zero_copy = false;
+        result = -EAGAIN;
+    }
+    kolo_output_done(stream, result);
+}
+
+static void reap_one(struct kolo_engine *engine, uint64_t data, int result, unsigned flags) {
+    struct uring *uring = engine->moving;
+    const enum operation op = (enum operation)(data & 0xff);
+    if (data == LIBURING_UDATA_TIMEOUT) /* of a kernel that knows no timeout of the wait itself */
+        return;
+    if (op == OP_WAKE) {
+        uring->waking = false;
+        if (!engine->closing)
+            listen_for_wakes(engine);
+        return;
+    }
+    struct kolo_stream *stream = engine->streams[data >> 8 & 0xffffff];
+    uring->in_flight -= !(flags & IORING_CQE_F_MORE);
+    if (op == OP_RECEIVE)
+        kolo_input_done(stream, result);
+    else if (op == OP_SEND)
+        kolo_output_done(stream, result);
+    else if (op == OP_ZERO_COPY)
+        reap_zero_copy(engine, stream, (uint32_t)(data >> 32), result, flags);
+}
+
+static void uring_reap(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    struct io_uring_cqe *completion;
+    unsigned head, count = 0;
+    io_uring_for_each_cqe(&uring->ring, head, completion) {
+        reap_one(engine, completion->user_data, completion->res, completion->flags);
+        count++;
+    }
+    io_uring_cq_advance(&uring->ring, count);
+}
+
+static uint64_t uring_in_flight(const struct kolo_engine *engine) {
+    const struct uring *uring = engine->moving;
+    return uring->in_flight;
+}
+
+static void uring_close(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    const uint64_t one = 1;
+    engine->closing = true;
+    for (int tries = 0; uring->waking && tries < 100; tries++) { /* the eventfd is readable now */
+        if (write(engine->wake_fd, &one, sizeof one) < 0 || uring_wait(engine, 10000000) < 0)
+            break;
+        uring_reap(engine);
+    }
+    io_uring_queue_exit(&uring->ring);
+    free(uring);
+    engine->moving = NULL;
+}
+
+const struct kolo_backend kolo_backend_uring = {
+    .name = "uring",
+    .open = uring_open,
+    .attach = uring_attach,
+    .receive = uring_receive,
+    .send = uring_send,
+    .submit = uring_submit,
+    .wait = uring_wait,
+    .reap = uring_reap,
+    .detach = uring_detach,
+    .in_flight = uring_in_flight,
+    .close = uring_close,
+};
+
+#else
+
+static int refuse(struct kolo_engine *engine) {
+    (void)engine;
+    return -ENOSYS;
+}
+
+const struct kolo_backend kolo_backend_uring = {.name = "uring", .open = refuse};
+
+#endif
