@@ -14,7 +14,8 @@
 
 enum { HEARTBEATS_PER_SILENCE = 4 };
 
-#define REAP_NS INT64_C(2000000000) /* operations on sockets that are shut end at once; not to hang if one does not */
+#define REAP_NS  INT64_C(2000000000) /* operations on sockets that are shut end at once; not to hang if one does not */
+#define GRACE_NS INT64_C(500000000)  /* who closes one stream without having left closes all, or something is wrong */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -43,14 +44,20 @@ static void end_neighbour(struct kolo_neighbour *neighbour) {
 void kolo_stream_settle(struct kolo_stream *stream) {
     if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
         return;
+    struct kolo_neighbour *neighbour = stream->neighbour;
     stream->engine->backend->detach(stream);
-    if (stream->neighbour->given_up) { /* what the kernel still has to send is not to keep memory from the owner */
+    if (neighbour->given_up &&
+        stream->engine->options.zero_copy) { /* the kernel is to let go of what it has not sent */
         const struct linger none = {.l_onoff = 1, .l_linger = 0};
         setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     }
     close(stream->fd);
     stream->fd = -1;
-    kolo_neighbour_settle(stream->neighbour);
+    if (neighbour->grace_ns == 0) {
+        neighbour->grace_ns = stream->engine->now_ns + GRACE_NS;
+        stream->engine->timer_ns = smaller(stream->engine->timer_ns, neighbour->grace_ns);
+    }
+    kolo_neighbour_settle(neighbour);
 }
 
 static void end_held_streams(struct kolo_neighbour *neighbour) {
@@ -261,8 +268,9 @@ static int64_t silence_due_ns(const struct kolo_neighbour *neighbour) {
 
 static void beat(struct kolo_neighbour *neighbour) {
     static const struct kolo_frame heartbeat = {.kind = KOLO_FRAME_HEARTBEAT};
+    const struct kolo_stream *control = neighbour->streams[0];
     neighbour->heartbeat_ns = neighbour->engine->now_ns;
-    if (!neighbour->streams[0]->message && !neighbour->mute)
+    if (control->fd >= 0 && !control->message && !neighbour->control.first && !neighbour->mute)
         kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* or at the next time */
 }
 
@@ -277,6 +285,21 @@ static bool can_be_heard(const struct kolo_neighbour *neighbour) {
     return true;
 }
 
+static void judge(struct kolo_neighbour *neighbour) {
+    struct kolo_engine *engine = neighbour->engine;
+    const bool is_closing = neighbour->grace_ns && !neighbour->left;
+    if (is_closing && engine->now_ns >= neighbour->grace_ns)
+        kolo_neighbour_give_up(neighbour, ECONNRESET);
+    else if (is_closing)
+        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
+    if (!can_be_heard(neighbour))
+        return;
+    if (engine->now_ns >= silence_due_ns(neighbour))
+        kolo_neighbour_give_up(neighbour, ETIMEDOUT);
+    else
+        engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
+}
+
 /* Called when all that had arrived until now_ns has been looked at. */
 static void serve_timers(struct kolo_engine *engine) {
     if (engine->now_ns < engine->timer_ns)
@@ -289,12 +312,7 @@ static void serve_timers(struct kolo_engine *engine) {
         if (engine->now_ns >= heartbeat_due_ns(neighbour))
             beat(neighbour);
         engine->timer_ns = smaller(engine->timer_ns, heartbeat_due_ns(neighbour));
-        if (!can_be_heard(neighbour))
-            continue;
-        if (engine->now_ns >= silence_due_ns(neighbour))
-            kolo_neighbour_give_up(neighbour, ETIMEDOUT);
-        else
-            engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
+        judge(neighbour);
     }
 }
 

@@ -44,6 +44,7 @@ struct kolo_engine_events {
     /* All streams of a neighbour have ended, and all that had arrived has been delivered. error: 0 where each ended at
      * a frame's boundary by the peer's closing it; else a positive errno (ECONNRESET, ETIMEDOUT for silence, EPROTO for
      * bytes that make no frame, EPIPE ...), which is the first one: all its sockets are shut then. Told once.
+     * A neighbour that closes some of its streams, but not all of them within half a second, is given up (ECONNRESET).
      *     After KOLO_FRAME_LEAVE a neighbour is taken to close its sockets: that they break between frames is no error,
      * and frames that wait for a place are waited for. Without it the latter are lost with the neighbour (ECONNRESET),
      * for the place may depend on what it can no longer send. */

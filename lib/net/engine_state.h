@@ -73,7 +73,8 @@ struct kolo_neighbour {
     uint32_t streams_count;
     struct kolo_stream **streams; /* [1 + streams_max]: control, then data */
     struct kolo_queue control, data;
-    int64_t heard_ns, heartbeat_ns;
+    int64_t heard_ns, heartbeat_ns; /* the last ones */
+    int64_t grace_ns;               /* until when it may go on with some of its streams closed; 0: all are open */
     uint64_t sent_bytes, received_bytes;
     int error;     /* the first */
     bool left;     /* has said that it sends nothing more: that its sockets break is no error then */

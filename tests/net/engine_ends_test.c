@@ -298,6 +298,45 @@ static void test_reset(void **state) {
     with_each(reset_after_frame);
 }
 
+/* A stream that ends by itself takes what was to come by it away. */
+static void one_ends(kolo_engine_kind kind, int stream) {
+    open_side(kind, STREAMS, 10 * SECOND);
+    const int64_t begin_ns = fixture_now_ns();
+    close(raw[stream]);
+    raw[stream] = -1;
+    expect_end(ECONNRESET);
+    assert_true(fixture_now_ns() - begin_ns < 3 * SECOND);
+    close_side();
+}
+
+static void each_ends(kolo_engine_kind kind) {
+    one_ends(kind, CONTROL);
+    one_ends(kind, DATA + 1);
+}
+
+static void test_one_stream_ends(void **state) {
+    (void)state;
+    with_each(each_ends);
+}
+
+static void one_ends_after_leave(kolo_engine_kind kind) {
+    open_side(kind, STREAMS, 10 * SECOND);
+    put_control(KOLO_FRAME_LEAVE);
+    assert_true(side_run_until(&side, &side.left, 1));
+    close(raw[DATA]);
+    raw[DATA] = -1;
+    for (int i = 0; i < 25; i++)
+        side_run_idle(&side);
+    assert_int_equal(side.ended[0], 0);
+    close_raw();
+    expect_end(0);
+}
+
+static void test_one_stream_ends_after_leave(void **state) {
+    (void)state;
+    with_each(one_ends_after_leave);
+}
+
 static void reset_after_leave(kolo_engine_kind kind) {
     open_side(kind, STREAMS, 10 * SECOND);
     put_control(KOLO_FRAME_LEAVE);
@@ -478,6 +517,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_end_at_every_byte),
         cmocka_unit_test(test_end_after_much),
         cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_one_stream_ends),
+        cmocka_unit_test(test_one_stream_ends_after_leave),
         cmocka_unit_test(test_reset_after_leave),
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_garbage),
