@@ -21,10 +21,6 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t not_negative(int64_t ns) {
-    return ns > 0 ? ns : 0;
-}
-
 static bool is_held(const struct kolo_stream *stream) {
     return stream->input == KOLO_INPUT_PLACING && !stream->receiving;
 }
@@ -41,21 +37,25 @@ static void end_neighbour(struct kolo_neighbour *neighbour) {
         engine->events.ended(engine->owner, neighbour->node, neighbour->error);
 }
 
+/* What the kernel has taken without a copy, but cannot send any more, it lets go of when the connection is reset. */
+static void reset_at_close(const struct kolo_stream *stream) {
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 void kolo_stream_settle(struct kolo_stream *stream) {
+    struct kolo_neighbour *neighbour = stream->neighbour;
+    struct kolo_engine *engine = stream->engine;
     if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
         return;
-    struct kolo_neighbour *neighbour = stream->neighbour;
-    stream->engine->backend->detach(stream);
-    if (neighbour->given_up &&
-        stream->engine->options.zero_copy) { /* the kernel is to let go of what it has not sent */
-        const struct linger none = {.l_onoff = 1, .l_linger = 0};
-        setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
-    }
+    engine->backend->detach(stream);
+    if (neighbour->given_up && engine->options.zero_copy)
+        reset_at_close(stream);
     close(stream->fd);
     stream->fd = -1;
     if (neighbour->grace_ns == 0) {
-        neighbour->grace_ns = stream->engine->now_ns + GRACE_NS;
-        stream->engine->timer_ns = smaller(stream->engine->timer_ns, neighbour->grace_ns);
+        neighbour->grace_ns = engine->now_ns + GRACE_NS;
+        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
     }
     kolo_neighbour_settle(neighbour);
 }
@@ -335,16 +335,13 @@ static bool was_woken(const struct kolo_engine *engine) {
 }
 
 static int wait_in_kernel(struct kolo_engine *engine, int64_t wait_ns) {
-    int rc = 0;
-    if (wait_ns > 0) {
-        kolo_store_relaxed(&engine->sleeping, 1);
-        kolo_fence_full();
-        rc = engine->backend->wait(engine, was_woken(engine) ? 0 : wait_ns);
-        kolo_store_relaxed(&engine->sleeping, 0);
-        engine->now_ns = kolo_clock_ns();
-    } else {
-        rc = engine->backend->wait(engine, 0);
-    }
+    if (wait_ns <= 0)
+        return engine->backend->wait(engine, 0);
+    kolo_store_relaxed(&engine->sleeping, 1);
+    kolo_fence_full();
+    const int rc = engine->backend->wait(engine, was_woken(engine) ? 0 : wait_ns);
+    kolo_store_relaxed(&engine->sleeping, 0);
+    engine->now_ns = kolo_clock_ns();
     return rc;
 }
 
@@ -362,7 +359,7 @@ static int look(struct kolo_engine *engine, int64_t until_ns) {
     while (engine->told == told || engine->now_ns >= engine->timer_ns) {
         const bool last = engine->told != told || engine->now_ns >= until_ns;
         const int64_t due_ns = smaller(until_ns, engine->timer_ns);
-        const int rc = wait_in_kernel(engine, last ? 0 : not_negative(due_ns - engine->now_ns));
+        const int rc = wait_in_kernel(engine, last ? 0 : due_ns - engine->now_ns);
         if (rc < 0)
             return rc;
         engine->backend->reap(engine);
