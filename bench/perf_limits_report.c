@@ -152,7 +152,8 @@ int perf_limits_report(const perf_options *options, int launched_ranks) {
         return 1;
     }
     perf_report report;
-    if (perf_report_open(&report, options, session.job.ranks, NULL) != 0)
+    const perf_run run = {.ranks = session.job.ranks, .nodes = 1};
+    if (perf_report_open(&report, options, &run, NULL) != 0)
         return 1;
     session.json = report.json;
     printf("# kolo-perf %s: limits of %d rank%s on CPU%s", kolo_version(), session.job.ranks,

@@ -56,6 +56,12 @@ static int confirm_limits(bound_source *source, kolo_comm *comm) {
     if (status != KOLO_OK || !source->measured)
         return status;
     int used = ranks < cpus ? ranks : cpus;
+    if (kolo_comm_nodes(comm) > 1) {
+        source->measured = false;
+        snprintf(source->reason, sizeof(source->reason), "it is that of one machine, and the job has %d nodes",
+                 kolo_comm_nodes(comm));
+        return KOLO_OK;
+    }
     if (source->ranks != ranks || source->limits.cpus != used) {
         source->measured = false;
         snprintf(source->reason, sizeof(source->reason), "measured for %d ranks on %d CPUs, but the job has %d on %d",
@@ -106,8 +112,9 @@ static void say_error(int rank) {
     fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
 }
 
-static int begin_report(perf_report *report, const perf_options *options, int ranks, const bound_source *source) {
-    if (perf_report_open(report, options, ranks, source->measured ? &source->limits : NULL) != 0)
+static int begin_report(perf_report *report, const perf_options *options, const perf_run *run,
+                        const bound_source *source) {
+    if (perf_report_open(report, options, run, source->measured ? &source->limits : NULL) != 0)
         return 1;
     perf_report_head(report, options->limits ? source->reason : NULL);
     return KOLO_OK;
@@ -134,7 +141,7 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
     if (status == KOLO_OK)
         status = perf_run_prepare(&run, options, comm);
     if (status == KOLO_OK && rank == 0)
-        status = begin_report(&report, options, run.ranks, source);
+        status = begin_report(&report, options, &run, source);
     if (status == KOLO_OK)
         status = run_rows(&run, &report, &wrong);
     if (status < 0)

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-int perf_report_open(perf_report *report, const perf_options *options, int ranks, const perf_limits *limits) {
-    *report = (perf_report){.options = options, .ranks = ranks, .limits = limits};
+int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits) {
+    *report = (perf_report){.options = options, .ranks = run->ranks, .nodes = run->nodes, .limits = limits};
     if (options->json_path == NULL)
         return 0;
     report->json = fopen(options->json_path, "we");
@@ -81,8 +81,9 @@ static void print_limits(const perf_limits *limits) {
 
 void perf_report_head(const perf_report *report, const char *note) {
     const perf_options *options = report->options;
-    printf("# kolo-perf %s: %s, %d rank%s\n", kolo_version(), perf_collective_name(options->collective), report->ranks,
+    printf("# kolo-perf %s: %s, %d rank%s", kolo_version(), perf_collective_name(options->collective), report->ranks,
            report->ranks == 1 ? "" : "s");
+    printf(report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
     perf_print_machine();
     if (has_data(options))
         printf("# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
@@ -92,14 +93,17 @@ void perf_report_head(const perf_report *report, const char *note) {
     if (options->buffers == PERF_WARM)
         printf("; up to %d bytes: the mean of %d calls", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
     printf("\n");
+    if (report->nodes > 1)
+        printf("# link: bytes of one call, headers included, that the busiest node sent or received, and their rate\n");
     if (report->limits != NULL)
         print_limits(report->limits);
     else if (note != NULL)
         printf("# no %%bound: %s\n", note);
-    printf("#\n#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %7s %7s\n", "bytes", "count", "dtype", "op", "algo",
-           "median", "p99", "max", "algbw", "busbw", "%bound", "#wrong");
-    printf("#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %7s %7s\n", "", "", "", "", "", "us", "us", "us", "GB/s",
-           "GB/s", "", "");
+    const bool net = report->nodes > 1;
+    printf("#\n#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %s %7s\n", "bytes", "count", "dtype", "op", "algo",
+           "median", "p99", "max", "algbw", "busbw", net ? "        link   link" : " %bound", "#wrong");
+    printf("#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %s\n", "", "", "", "", "", "us", "us", "us", "GB/s", "GB/s",
+           net ? "       bytes   GB/s" : "");
     fflush(stdout);
 }
 
@@ -117,6 +121,8 @@ static void write_json(const perf_report *report, const perf_row *row, double bo
             "\"busbw_gbps\": %.5f, \"wrong\": %lld, \"iters\": %d, \"calls_per_iter\": %d, ",
             row->time_us.min, row->time_us.median, row->time_us.p99, row->time_us.max, row->algbw_gbps, row->busbw_gbps,
             (long long)row->wrong, row->samples, row->calls_per_sample);
+    fprintf(json, "\"nodes\": %d, \"link_bytes\": %.1f, \"link_gbps\": %.6f, ", report->nodes, row->link_bytes,
+            row->link_gbps);
     if (bound_us > 0 && row->time_us.median > 0)
         fprintf(json, "\"bound_us\": %.4f, \"bound_percent\": %.2f}\n", bound_us, 100 * bound_us / row->time_us.median);
     else
@@ -137,7 +143,9 @@ void perf_report_row(const perf_report *report, const perf_row *row) {
     perf_print_us(row->time_us.p99, 10);
     perf_print_us(row->time_us.max, 10);
     printf(" %9.3f %9.3f", row->algbw_gbps, row->busbw_gbps);
-    if (bound_us > 0 && row->time_us.median > 0)
+    if (report->nodes > 1)
+        printf(" %12.0f %6.3f", row->link_bytes, row->link_gbps);
+    else if (bound_us > 0 && row->time_us.median > 0)
         printf(" %7.1f", 100 * bound_us / row->time_us.median);
     else
         printf(" %7s", "-");

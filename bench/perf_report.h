@@ -14,12 +14,13 @@
 typedef struct perf_report {
     const perf_options *options;
     int ranks;
+    int nodes;                 /* more than one: rows show what the busiest link carried, and no bound */
     FILE *json;                /* NULL: none */
     const perf_limits *limits; /* NULL: rows have no bound */
 } perf_report;
 
 /* Opens the JSON file where one is asked for. Returns 0, or -1 after saying on stderr why it cannot be written. */
-int perf_report_open(perf_report *report, const perf_options *options, int ranks, const perf_limits *limits);
+int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits);
 
 /* The lines above the table. `note` is why there is no bound, or NULL. */
 void perf_report_head(const perf_report *report, const char *note);

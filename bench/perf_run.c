@@ -136,6 +136,13 @@ static const char *algorithm_between(const kolo_stats *before, const kolo_stats 
     return name;
 }
 
+/* What this rank's node sent, or received if that is more, between two looks, a call. */
+static double link_bytes_between(const kolo_stats *before, const kolo_stats *after, int calls) {
+    const uint64_t sent = after->net_sent_bytes - before->net_sent_bytes;
+    const uint64_t received = after->net_received_bytes - before->net_received_bytes;
+    return (double)(sent > received ? sent : received) / calls;
+}
+
 static int take_timed_samples(perf_run *run, size_t count, perf_row *row) {
     kolo_stats before;
     kolo_stats after;
@@ -146,6 +153,10 @@ static int take_timed_samples(perf_run *run, size_t count, perf_row *row) {
         status = kolo_comm_stats(run->comm, &after);
     if (status == KOLO_OK)
         row->algorithm = algorithm_between(&before, &after);
+    if (status == KOLO_OK && run->nodes > 1) {
+        row->link_bytes = link_bytes_between(&before, &after, row->samples * row->calls_per_sample);
+        status = kolo_allreduce(run->comm, &row->link_bytes, &row->link_bytes, 1, KOLO_F64, KOLO_MAX);
+    }
     return status;
 }
 
@@ -160,6 +171,8 @@ static int summarize(perf_run *run, perf_row *row) {
         row->algbw_gbps = (double)row->bytes / row->time_us.median * 1e-3;
     double moved = run->options->collective == PERF_ALLREDUCE ? 2.0 * (run->ranks - 1) / run->ranks : 1;
     row->busbw_gbps = row->algbw_gbps * moved;
+    if (row->time_us.median > 0)
+        row->link_gbps = row->link_bytes / row->time_us.median * 1e-3;
     return KOLO_OK;
 }
 
@@ -249,6 +262,7 @@ int perf_run_prepare(perf_run *run, const perf_options *options, kolo_comm *comm
     *run = (perf_run){.options = options, .comm = comm};
     run->rank = kolo_comm_rank(comm);
     run->ranks = kolo_comm_size(comm);
+    run->nodes = kolo_comm_nodes(comm);
     size_t bytes = perf_sizes_max_bytes(options);
     if (allocate(run, bytes) != 0)
         return 1;

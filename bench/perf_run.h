@@ -26,7 +26,9 @@ typedef struct perf_row {
     perf_statistics time_us; /* of one call: in every sample the slowest rank's */
     double algbw_gbps;
     double busbw_gbps;
-    int64_t wrong; /* elements and guard bytes of all ranks; -1: not checked */
+    double link_bytes; /* of one call, that the busiest node sent or received; 0 with one node */
+    double link_gbps;  /* in the median time */
+    int64_t wrong;     /* elements and guard bytes of all ranks; -1: not checked */
 } perf_row;
 
 /* Values of one rank (perf_values.h). Verified calls and timed ones use different seeds, so that a result which a call
@@ -44,6 +46,7 @@ typedef struct perf_run {
     kolo_comm *comm;
     int rank;
     int ranks;
+    int nodes;
     perf_buffer send;
     perf_buffer recv; /* not allocated in place */
     perf_tables *tables;

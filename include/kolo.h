@@ -200,7 +200,8 @@ typedef enum kolo_cause {
     KOLO_CAUSE_STALLED,  /* TIMEOUT: alive, as far as can be seen, and does not come */
     KOLO_CAUSE_ABORTED,  /* ABORTED: it called kolo_comm_abort */
     KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not what the others call */
-    KOLO_CAUSE_FAILED    /* SYSTEM */
+    KOLO_CAUSE_FAILED,   /* SYSTEM */
+    KOLO_CAUSE_SILENT    /* TIMEOUT: its machine has not been heard of for KOLO_NET_SILENCE_MS */
 } kolo_cause;
 
 /* The failure that broke a communicator, the same on every rank. */
@@ -228,6 +229,9 @@ typedef struct kolo_stats {
     uint64_t waited_ns;             /* time in waits that went beyond spinning */
     uint64_t segment_bytes;         /* size of the shared segment, all ranks together */
     uint64_t buffer_bytes;          /* of this rank's buffers of kolo_alloc, in whole pages */
+    uint64_t net_sent_bytes;        /* that this node, all its ranks together, has sent to other nodes */
+    uint64_t net_received_bytes;    /* and received from them, headers included */
+    uint64_t net_system_calls;      /* that moved them */
 } kolo_stats;
 
 /* Fills *stats; never blocks. KOLO_ERR_ARG: NULL argument. */

@@ -59,7 +59,7 @@ static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_se
     comm->size = team.ranks;
     comm->token = &team.token;
     comm->reducer = sim_reducer();
-    kolo_segment_view(&comm->segment, team.flags, team.ranks, slot_bytes);
+    kolo_segment_view(&comm->segment, team.flags, team.ranks, slot_bytes, false);
     comm->signal = &comm->segment.signals[rank];
     comm->history = &comm->segment.histories[rank];
     comm->settings = *settings;
@@ -76,7 +76,7 @@ static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_se
 }
 
 int sim_team_create(const sim_case *asked, const struct kolo_shared_settings *settings, size_t slot_bytes) {
-    const struct kolo_layout layout = kolo_layout_compute(asked->ranks, slot_bytes);
+    const struct kolo_layout layout = kolo_layout_compute(asked->ranks, slot_bytes, false);
     team.ranks = asked->ranks;
     team.algorithm = asked->algorithm;
     team.token = (struct kolo_token){.usable = true, .ours = true};

@@ -34,6 +34,11 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
 int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root);
 int kolo_barrier_run(kolo_comm *comm);
 
+/* The same where there are several nodes: comm->internode. `root` is a rank among all. */
+int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_reduction *reduction);
+int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root);
+int kolo_hierarchy_barrier(kolo_comm *comm);
+
 /* Elements of chunk `chunk`, and where it begins in the message. */
 static inline size_t kolo_chunk(const struct kolo_reduction *reduction, size_t chunk, size_t *first) {
     *first = chunk * reduction->plan.chunk_count;

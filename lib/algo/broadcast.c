@@ -8,6 +8,8 @@
 #include "sync/point.h"
 
 int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
+    if (comm->internode)
+        return kolo_hierarchy_broadcast(comm, buffer, bytes, root);
     const size_t slot_bytes = comm->segment.slot_bytes;
     const size_t chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1;
     int rc = 0;

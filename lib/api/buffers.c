@@ -11,13 +11,22 @@
 #include "comm/progress.h"
 #include "sync/point.h"
 
-/* All ranks' sum of `words`. */
+/* The sum of `words` of all ranks of this node, whose memory this is about. */
 static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
     if (comm->size == 1) {
         memcpy(sums, words, count * sizeof *words);
         return 0;
     }
     return kolo_oneshot_lines(comm, words, sums, count, &comm->reducer->kernels[KOLO_U64][KOLO_SUM]);
+}
+
+/* The sum of `words` of all ranks. */
+static int exchange_all(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+    const struct kolo_reduction reduction = {.send = (const uint8_t *)words,
+                                             .recv = (uint8_t *)sums,
+                                             .count = count,
+                                             .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
+    return comm->internode ? kolo_hierarchy_run(comm, &reduction) : exchange(comm, words, sums, count);
 }
 
 /* Rank 0 makes the file, and every rank gets a descriptor of it, or all fail. */
@@ -38,7 +47,7 @@ static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
         return exchanged < 0 ? exchanged : rc;
     if (rank0[0])
         return kolo_fail(-(int)rank0[0], "rank %" PRIu32 ": kolo_alloc failed on rank 0: %s; see that rank's message",
-                         comm->rank, kolo_strerror(-(int)rank0[0]));
+                         comm->global_rank, kolo_strerror(-(int)rank0[0]));
     KOLO_POINT("alloc.offered");
     memcpy(&file, &rank0[1], sizeof file);
     if (comm->rank != 0)
@@ -54,7 +63,7 @@ static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_regi
     KOLO_POINT("alloc.mapped");
     const uint64_t words[2] = {rc < 0, rc == KOLO_ERR_NO_SPACE};
     uint64_t failed[2];
-    const int exchanged = exchange(comm, words, failed, 2);
+    const int exchanged = exchange_all(comm, words, failed, 2);
     KOLO_POINT("alloc.agreed");
     if (exchanged == 0 && failed[0] == 0)
         return 0;
@@ -63,15 +72,15 @@ static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_regi
     if (exchanged < 0 || rc < 0)
         return exchanged < 0 ? exchanged : rc;
     return kolo_fail(failed[1] ? KOLO_ERR_NO_SPACE : KOLO_ERR_SYSTEM,
-                     "rank %" PRIu32 ": kolo_alloc failed on %" PRIu64 " other ranks; see their messages", comm->rank,
-                     failed[0]);
+                     "rank %" PRIu32 ": kolo_alloc failed on %" PRIu64 " other ranks; see their messages",
+                     comm->global_rank, failed[0]);
 }
 
 static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
     const size_t part_bytes = kolo_region_part_bytes(bytes, comm->size);
     struct kolo_region region = {0};
     int fd;
-    if (comm->size > 1)
+    if (comm->global_size > 1)
         kolo_call_begin(comm, KOLO_ALLOC, KOLO_U8, KOLO_SUM, 0, bytes);
     int rc = open_file(comm, part_bytes, &fd);
     if (rc == 0)
@@ -90,7 +99,7 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_alloc", comm);
     if (!buffer || bytes == 0 || kolo_region_part_bytes(bytes, comm->size) == 0 || bytes > KOLO_CALL_COUNT)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_alloc: %s", comm->rank,
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_alloc: %s", comm->global_rank,
                          !buffer      ? "buffer is NULL"
                          : bytes == 0 ? "bytes is 0"
                                       : "more bytes than memory can hold");
@@ -99,7 +108,7 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
         return rc;
     comm->stats.calls++;
     rc = allocate(comm, bytes, buffer);
-    if (comm->size > 1)
+    if (comm->global_size > 1)
         kolo_call_leave(comm);
     kolo_leave(comm);
     return rc;
@@ -111,8 +120,8 @@ int kolo_free(kolo_comm *comm, void *buffer) {
     const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
     if (buffer && index < 0)
         return kolo_fail(KOLO_ERR_ARG,
-                         "rank %" PRIu32 ": kolo_free: %p is no buffer of kolo_alloc on this communicator", comm->rank,
-                         buffer);
+                         "rank %" PRIu32 ": kolo_free: %p is no buffer of kolo_alloc on this communicator",
+                         comm->global_rank, buffer);
     if (!buffer)
         return 0;
     KOLO_POINT("free.noting");

@@ -17,7 +17,7 @@ int kolo_enter(const char *function, kolo_comm *comm) {
     return kolo_fail(KOLO_ERR_STATE,
                      "rank %" PRIu32 ": %s in thread %" PRIu64 ": thread %" PRIu64
                      " is in a call on this communicator: one thread at a time may use it",
-                     comm->rank, function, self, kolo_load_acquire(&comm->user));
+                     comm->global_rank, function, self, kolo_load_acquire(&comm->user));
 }
 
 void kolo_leave(kolo_comm *comm) {
@@ -33,9 +33,9 @@ int kolo_unusable(const char *function, const kolo_comm *comm) {
         return kolo_fail(KOLO_ERR_STATE,
                          "rank %" PRIu32 ": %s: the communicator was inherited through fork; only the"
                          " process that created it can use it",
-                         comm->rank, function);
+                         comm->global_rank, function);
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
-    return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": %s: the communicator is broken: %s", comm->rank, function,
-                     failure.status ? failure.message : "it was aborted");
+    return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": %s: the communicator is broken: %s", comm->global_rank,
+                     function, failure.status ? failure.message : "it was aborted");
 }

@@ -15,11 +15,11 @@
 /* What is wrong with a message of `count` elements of `dtype`; 0 if nothing is. */
 static int check_message(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
     if ((unsigned)dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", comm->rank, function,
-                         (int)dtype);
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", comm->global_rank,
+                         function, (int)dtype);
     if (count > COUNT_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", comm->rank,
-                         function, count, kolo_dtype_name(dtype));
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold",
+                         comm->global_rank, function, count, kolo_dtype_name(dtype));
     return 0;
 }
 
@@ -35,18 +35,18 @@ __attribute__((cold)) static int explain_allreduce(const kolo_comm *comm, const 
     if (rc < 0)
         return rc;
     if ((unsigned)op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", comm->rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", comm->global_rank, function,
                          (int)op);
     if (!kolo_op_supports(op, dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", comm->rank, function,
-                         kolo_op_name(op), kolo_dtype_name(dtype));
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", comm->global_rank,
+                         function, kolo_op_name(op), kolo_dtype_name(dtype));
     if (!send || !recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->global_rank, function,
                          send ? "recv" : "send", count);
     return kolo_fail(KOLO_ERR_ARG,
                      "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
                      " address for in place",
-                     comm->rank, function, send, recv, count * kolo_dtype_bytes(dtype));
+                     comm->global_rank, function, send, recv, count * kolo_dtype_bytes(dtype));
 }
 
 /* The kernel, or NULL if there is no such dtype or op, or the dtype lacks the op. */
@@ -79,6 +79,10 @@ static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
         [KOLO_ONESHOT] = kolo_oneshot_run, [KOLO_MESH] = kolo_mesh_run, [KOLO_RING] = kolo_ring_run,
         [KOLO_CENTRAL] = kolo_central_run, [KOLO_TREE] = kolo_tree_run,
     };
+    if (comm->internode) {
+        comm->stats.calls_by_algorithm[KOLO_MESH]++;
+        return kolo_hierarchy_run(comm, reduction);
+    }
     const struct kolo_question question = {.count = reduction->count,
                                            .element_bytes = reduction->kernel->element_bytes,
                                            .acc_bytes = reduction->kernel->acc_bytes};
@@ -113,7 +117,7 @@ static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_
     const size_t bytes = count * kernel->element_bytes;
     comm->stats.calls++;
     comm->stats.payload_bytes += bytes;
-    if (comm->size == 1) {
+    if (comm->global_size == 1) {
         if (count && send != recv)
             memcpy(recv, send, bytes);
         return 0;
@@ -157,16 +161,16 @@ static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dty
     int rc = check_message(function, comm, count, dtype);
     if (rc < 0)
         return rc;
-    if (root < 0 || (uint32_t)root >= comm->size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, comm->rank,
-                         function, root, comm->size - 1);
+    if (root < 0 || (uint32_t)root >= comm->global_size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, comm->global_rank,
+                         function, root, comm->global_size - 1);
     if (count && !buffer)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: buffer is NULL with count %zu", comm->rank, function,
-                         count);
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: buffer is NULL with count %zu", comm->global_rank,
+                         function, count);
     const size_t bytes = count * kolo_dtype_bytes(dtype);
     comm->stats.calls++;
     comm->stats.payload_bytes += bytes;
-    if (comm->size == 1)
+    if (comm->global_size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
     rc = bytes < KOLO_TIMED_BYTES_MIN ? kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root)
@@ -188,7 +192,7 @@ static int barrier(kolo_comm *comm) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_barrier", comm);
     comm->stats.calls++;
-    if (comm->size == 1)
+    if (comm->global_size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
     const int rc = kolo_barrier_run(comm);

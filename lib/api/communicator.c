@@ -2,23 +2,27 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "algo/exchange.h"
 #include "algo/plan.h"
 #include "algo/tuning.h"
 #include "api/checks.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/failure.h"
+#include "comm/internode.h"
 #include "comm/shrink.h"
 #include "sync/point.h"
 
+static const struct kolo_layer_above layer_above = {.decide = kolo_tuning_decide, .exchange = &kolo_exchange_calls};
+
 /* Gives the caller what was made, if what rank 0 decided for it makes sense. */
 static int hand_out(kolo_comm *made, kolo_comm **comm) {
-    if (made->size > 1 && !kolo_plan_settings_valid(&made->settings)) {
-        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->rank);
+    if (made->segment.header && !kolo_plan_settings_valid(&made->settings)) {
+        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->global_rank);
         kolo_comm_destroy(made);
         return rc;
     }
-    made->lines_bytes_end = kolo_plan_lines_bytes_end(&made->settings);
+    made->lines_bytes_end = made->internode ? 0 : kolo_plan_lines_bytes_end(&made->settings);
     *comm = made;
     return 0;
 }
@@ -30,7 +34,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     int rc = kolo_settings_resolve(&settings, options);
     kolo_comm *made;
     if (rc == 0)
-        rc = kolo_comm_make(&made, &settings, kolo_tuning_decide);
+        rc = kolo_comm_make(&made, &settings, &layer_above);
     return rc < 0 ? rc : hand_out(made, comm);
 }
 
@@ -45,8 +49,12 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
     if (!comm->token->ours)
         return kolo_unusable("kolo_comm_shrink", comm);
+    if (comm->internode)
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "rank %" PRIu32 ": kolo_comm_shrink: not on several machines in this version",
+                         comm->global_rank);
     if (comm->shrunk || !is_broken(comm))
-        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->rank,
+        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->global_rank,
                          comm->shrunk ? "has been shrunk already: go on with what came of it"
                                       : "is not broken: nobody has to be left out");
     comm->token->usable = false;
@@ -74,7 +82,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
     if (!comm->token->usable)
         return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_abort: the communicator is broken already",
-                         comm->rank);
+                         comm->global_rank);
     KOLO_POINT("abort.beginning");
     if (comm->segment.header)
         kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
@@ -83,11 +91,11 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
 }
 
 int kolo_comm_rank(const kolo_comm *comm) {
-    return (int)comm->rank;
+    return (int)comm->global_rank;
 }
 
 int kolo_comm_size(const kolo_comm *comm) {
-    return (int)comm->size;
+    return (int)comm->global_size;
 }
 
 int kolo_comm_local_rank(const kolo_comm *comm) {
@@ -99,13 +107,11 @@ int kolo_comm_local_size(const kolo_comm *comm) {
 }
 
 int kolo_comm_node(const kolo_comm *comm) {
-    (void)comm;
-    return 0;
+    return comm->internode ? (int)comm->internode->node : 0;
 }
 
 int kolo_comm_nodes(const kolo_comm *comm) {
-    (void)comm;
-    return 1;
+    return comm->internode ? (int)comm->internode->nodes.nodes : 1;
 }
 
 int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
@@ -120,6 +126,12 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: %s is NULL", comm ? "stats" : "comm");
     *stats = comm->stats;
     stats->buffer_bytes = comm->heap.bytes;
+    if (comm->internode) {
+        const struct kolo_shared_internode *shared = comm->segment.internode;
+        stats->net_sent_bytes = kolo_load_relaxed(&shared->sent_bytes);
+        stats->net_received_bytes = kolo_load_relaxed(&shared->received_bytes);
+        stats->net_system_calls = kolo_load_relaxed(&shared->system_calls);
+    }
     stats->waits_slept = comm->waiter.slept;
     stats->waited_ns = comm->waiter.waited_ns;
     return 0;

@@ -95,15 +95,15 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     const struct kolo_question question = {
         .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};
     const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
-    *plan =
-        (kolo_plan){.plan_bytes = sizeof *plan,
-                    .algorithm = answer.algorithm,
-                    .chunk_bytes = answer.chunk_count * kernel->element_bytes,
-                    .chunks = answer.lines ? 1 : answer.chunks,
-                    .slot_bytes = settings.slot_bytes,
-                    .segment_bytes = ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes).bytes : 0,
-                    .stream = answer.stream,
-                    .tuned = source.tuned};
+    *plan = (kolo_plan){.plan_bytes = sizeof *plan,
+                        .algorithm = answer.algorithm,
+                        .chunk_bytes = answer.chunk_count * kernel->element_bytes,
+                        .chunks = answer.lines ? 1 : answer.chunks,
+                        .slot_bytes = settings.slot_bytes,
+                        .segment_bytes =
+                            ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).bytes : 0,
+                        .stream = answer.stream,
+                        .tuned = source.tuned};
     snprintf(plan->tuning, sizeof plan->tuning, "%s", source.text);
     return 0;
 }

@@ -31,12 +31,18 @@ struct kolo_stall {
     uint64_t wait;   /* which one that was, as waiter.slept counts them */
 };
 
+/* Instead of a rank: the node's proxy, see comm/proxy.h. */
+#define KOLO_PEER_PROXY UINT32_MAX
+
 struct kolo_comm {
-    uint32_t rank;
-    uint32_t size;
+    uint32_t rank; /* among those of this node, which is what all of this library but messages goes by */
+    uint32_t size; /* of this node */
+    uint32_t global_rank;
+    uint32_t global_size;             /* of all nodes */
+    struct kolo_internode *internode; /* NULL: there is one node */
     struct kolo_token *token;
     const kolo_reducer *reducer;
-    struct kolo_segment segment;       /* header is NULL with one rank */
+    struct kolo_segment segment;       /* header is NULL with one rank on one node */
     struct kolo_shared_signal *signal; /* this rank's, as is the next */
     struct kolo_shared_history *history;
     uint64_t recorded;            /* the call whose record in the history is open */

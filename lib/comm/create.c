@@ -12,8 +12,10 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/assembly.h"
 #include "comm/failure.h"
 #include "comm/history.h"
+#include "comm/internode.h"
 #include "comm/outcome.h"
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
@@ -22,6 +24,14 @@
 #include "sync/point.h"
 
 #define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
+
+/* What a creation goes by. */
+struct creation {
+    const struct kolo_layer_above *above;
+    struct kolo_job job;
+    struct kolo_assembly *assembly; /* NULL: all ranks are on this node, as far as they say */
+    struct kolo_gathering gathering;
+};
 
 /* Rank 0's part: the segment. */
 
@@ -47,12 +57,13 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
 
 void kolo_comm_found(kolo_comm *comm, void *mapping, uint32_t users) {
     struct kolo_segment *segment = &comm->segment;
-    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes);
+    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->internode);
     segment->counted = true;
     struct kolo_shared_header *shared = segment->header;
     shared->version = KOLO_VERSION_WORD;
     shared->layout = KOLO_LAYOUT;
     shared->ranks = comm->size;
+    shared->internode = comm->internode != NULL;
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
     if (comm->origin.shm_fd < 0)
@@ -64,7 +75,7 @@ void kolo_comm_found(kolo_comm *comm, void *mapping, uint32_t users) {
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     const struct kolo_settings *settings = job->settings;
     struct kolo_segment *segment = &comm->segment;
-    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes).bytes;
+    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes, comm->internode).bytes;
     void *mapping;
     int rc = allocate_segment(job, segment, bytes);
     if (rc == 0)
@@ -167,6 +178,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     if (fstat(segment->fd, &found) < 0 || found.st_uid != geteuid() ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
                                                            .slot_bytes = slot_bytes,
+                                                           .internode = comm->internode != NULL,
                                                            .segment_bytes = bytes,
                                                            .offset = offset,
                                                            .file_bytes = (uint64_t)found.st_size}))
@@ -181,7 +193,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     if (rc < 0)
         return rc;
     KOLO_POINT("create.accepted");
-    kolo_segment_view(segment, mapping, comm->size, slot_bytes);
+    kolo_segment_view(segment, mapping, comm->size, slot_bytes, comm->internode);
     return 0;
 }
 
@@ -202,6 +214,59 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     KOLO_POINT("create.settled");
 }
 
+/* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
+ * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins keeps the one it
+ * waits for from running: give way almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
+ * processors, and 75 % between sixteen), but sleep only after many others have had their turn. */
+static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
+    static const struct {
+        uint32_t spins, yields;
+    } budgets[] = {
+        [KOLO_WAIT_AUTO] = {20000, 200}, /* with a processor for each rank */
+        [KOLO_WAIT_SPIN] = {200000, 0},
+        [KOLO_WAIT_YIELD] = {KOLO_SPINS_MIN, 200},
+        [KOLO_WAIT_SLEEP] = {50, 0},
+    };
+    kolo_cpu_set all = {{0}};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        kolo_cpu_set_merge(&all, &comm->segment.members[rank].cpus);
+        comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
+    }
+    const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
+    const bool fits = comm->size <= cpus && (quota == 0 || quota >= comm->size * UINT32_C(1000));
+    if (mode == KOLO_WAIT_AUTO && !fits)
+        mode = KOLO_WAIT_YIELD;
+    comm->waiter.spins = comm->waiter.spins_max = budgets[mode].spins;
+    comm->waiter.yields = budgets[mode].yields;
+    comm->waiter.check = kolo_failure_check;
+    comm->waiter.note = kolo_history_note_wait;
+    comm->waiter.owner = comm;
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
+             comm->size, cpus, quota ? " with a quota" : "");
+}
+
+/* The leader's part where there are several nodes: connections to the others', and the thread that uses them. */
+static int connect_nodes(kolo_comm *comm, struct creation *creation) {
+    struct kolo_internode *internode = comm->internode;
+    const uint32_t count = internode->nodes.nodes * (1 + comm->origin.net.streams);
+    int *fds = malloc(count * sizeof *fds);
+    if (!fds)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = -1;
+    KOLO_POINT("create.linking");
+    int rc = kolo_assembly_link(creation->assembly, &creation->gathering, fds);
+    set_waiting(comm, comm->origin.wait);
+    KOLO_POINT("create.linked");
+    if (rc == 0)
+        rc = kolo_proxy_create(&internode->proxy, comm, creation->above->exchange, fds);
+    for (uint32_t i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(fds);
+    return rc;
+}
+
 /* Says that this rank is ready. */
 static void attach(const kolo_comm *comm, struct kolo_job *job) {
     kolo_fence_threads();
@@ -210,7 +275,8 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
 }
 
 /* Rank 0's: waits until all are ready, and decides what binds all. */
-static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
+static int complete(kolo_comm *comm, struct creation *creation) {
+    struct kolo_job *job = &creation->job;
     int64_t pause_ns = 0;
     int32_t borrowers = 0;
     for (uint32_t rank = 1; rank < comm->size; rank++) {
@@ -222,8 +288,11 @@ static int complete(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decid
         borrowers += shares_rank0s_process(job, rank);
     }
     kolo_fence_threads(); /* decide looks at what the others wrote */
+    const int linked = comm->internode ? connect_nodes(comm, creation) : 0;
+    if (linked < 0)
+        return linked;
     KOLO_POINT("create.deciding");
-    decide(comm, job->settings);
+    creation->above->decide(comm, job->settings);
     KOLO_POINT("create.decided");
     kolo_job_unlink(job);
     kolo_segment_lend(&comm->segment, borrowers);
@@ -256,37 +325,6 @@ static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
     return 0;
 }
 
-/* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
- * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins keeps the one it
- * waits for from running: give way almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
- * processors, and 75 % between sixteen), but sleep only after many others have had their turn. */
-static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
-    static const struct {
-        uint32_t spins, yields;
-    } budgets[] = {
-        [KOLO_WAIT_AUTO] = {20000, 200}, /* with a processor for each rank */
-        [KOLO_WAIT_SPIN] = {200000, 0},
-        [KOLO_WAIT_YIELD] = {KOLO_SPINS_MIN, 200},
-        [KOLO_WAIT_SLEEP] = {50, 0},
-    };
-    kolo_cpu_set all = {{0}};
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        kolo_cpu_set_merge(&all, &comm->segment.members[rank].cpus);
-        comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
-    }
-    const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
-    const bool fits = comm->size <= cpus && (quota == 0 || quota >= comm->size * UINT32_C(1000));
-    if (mode == KOLO_WAIT_AUTO && !fits)
-        mode = KOLO_WAIT_YIELD;
-    comm->waiter.spins = comm->waiter.spins_max = budgets[mode].spins;
-    comm->waiter.yields = budgets[mode].yields;
-    comm->waiter.check = kolo_failure_check;
-    comm->waiter.note = kolo_history_note_wait;
-    comm->waiter.owner = comm;
-    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
-             comm->size, cpus, quota ? " with a quota" : "");
-}
-
 static int allocate_own(kolo_comm *comm) {
     comm->token = mmap(NULL, KOLO_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (comm->token == MAP_FAILED) {
@@ -315,22 +353,34 @@ void kolo_comm_finish(kolo_comm *comm) {
     kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
 }
 
-static int join(kolo_comm *comm, struct kolo_job *job, kolo_decide_fn *decide) {
+static int join(kolo_comm *comm, struct creation *creation) {
+    struct kolo_job *job = &creation->job;
     void *lent = NULL;
     int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job, &lent);
     if (rc < 0)
         return rc;
     introduce(comm, job);
     attach(comm, job);
-    rc = comm->rank == 0 ? complete(comm, job, decide) : await_completion(comm, job, lent);
+    rc = comm->rank == 0 ? complete(comm, creation) : await_completion(comm, job, lent);
     if (rc < 0)
         return rc;
     kolo_comm_finish(comm);
     return 0;
 }
 
+static void free_internode(struct kolo_internode *internode, bool forked) {
+    if (internode->proxy && forked)
+        kolo_proxy_forget(internode->proxy);
+    else if (internode->proxy)
+        kolo_proxy_destroy(internode->proxy);
+    kolo_nodes_free(&internode->nodes);
+    free(internode);
+}
+
 void kolo_comm_free(kolo_comm *comm) {
     const bool forked = comm->token && !comm->token->ours;
+    if (comm->internode)
+        free_internode(comm->internode, forked);
     kolo_heap_destroy(&comm->heap, comm->rank, forked);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
@@ -358,6 +408,8 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
     comm->origin = *settings;
     comm->rank = (uint32_t)settings->place.rank;
     comm->size = (uint32_t)settings->place.size;
+    comm->global_rank = comm->rank;
+    comm->global_size = comm->size;
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
     comm->waiter.timeout_ns = settings->timeout_ns;
@@ -373,26 +425,79 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
     return rc;
 }
 
-int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, kolo_decide_fn *decide) {
-    kolo_comm *comm = NULL;
-    struct kolo_job job;
-    const bool meets = settings->place.size > 1;
-    int rc = meets ? kolo_job_open(&job, settings) : 0; /* first: what fails from here on is told to the others */
-    if (rc == 0) {
-        rc = kolo_comm_begin(&comm, settings);
-        if (rc == 0 && meets)
-            rc = join(comm, &job, decide);
-        if (rc < 0 && meets)
-            kolo_job_fail(&job, rc);
-    }
-    if (meets)
-        kolo_job_close(&job);
+/* Meets the ranks of all nodes; *local is what those of this node go on with: their places among themselves, a name of
+ * their own, and what rank 0 has settled for all. */
+static int gather(struct creation *creation, struct kolo_settings *local) {
+    struct kolo_gathering *found = &creation->gathering;
+    int rc = kolo_assembly_gather(&creation->assembly, local, found);
+    if (rc < 0)
+        return rc;
+    const uint32_t rank = (uint32_t)local->place.rank;
+    local->place.rank = kolo_nodes_local_rank(&found->nodes, rank);
+    local->place.size = kolo_nodes_local_size(&found->nodes, found->node);
+    local->slot_bytes = found->terms.slot_bytes;
+    local->algorithm = found->terms.algorithm;
+    local->net.streams = found->terms.streams;
+    local->net.silence_ns = found->terms.silence_ns;
+    if (local->shm_fd < 0)
+        snprintf(local->place.job, sizeof local->place.job, "%s", found->job);
+    return 0;
+}
+
+/* Makes the communicator one of several nodes. */
+static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_settings *settings) {
+    struct kolo_internode *internode = calloc(1, sizeof *internode);
+    if (!internode)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    comm->internode = internode;
+    comm->global_rank = (uint32_t)settings->place.rank;
+    comm->global_size = (uint32_t)settings->place.size;
+    internode->node = creation->gathering.node;
+    internode->exchange = creation->gathering.terms.exchange;
+    internode->servers = creation->gathering.terms.servers;
+    internode->half_on_wire = creation->gathering.terms.half_on_wire;
+    internode->nodes = creation->gathering.nodes; /* from now on the communicator's to free */
+    return 0;
+}
+
+static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {
+    struct kolo_settings local = *settings;
+    int rc = settings->net.rendezvous[0] && settings->place.size > 1 ? gather(creation, &local) : 0;
+    const bool spreads = creation->gathering.nodes.nodes > 1, meets = local.place.size > 1 || spreads;
+    if (rc == 0 && meets)
+        rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
     if (rc < 0) {
-        kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
-        if (comm)
-            kolo_comm_free(comm);
+        if (meets)
+            kolo_job_close(&creation->job);
         return rc;
     }
-    *result = comm;
-    return 0;
+    rc = kolo_comm_begin(comm, &local);
+    if (rc == 0 && spreads)
+        rc = spread(*comm, creation, settings);
+    if (rc == 0 && meets)
+        rc = join(*comm, creation);
+    if (rc < 0 && meets)
+        kolo_job_fail(&creation->job, rc);
+    if (meets)
+        kolo_job_close(&creation->job);
+    return rc;
+}
+
+int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above) {
+    struct creation creation = {.above = above};
+    kolo_comm *comm = NULL;
+    const int rc = make(&comm, &creation, settings);
+    if (rc < 0)
+        kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
+    if (rc < 0 && creation.assembly)
+        kolo_assembly_fail(creation.assembly, rc);
+    kolo_assembly_close(creation.assembly);
+    if (comm && comm->internode)
+        creation.gathering.nodes = (struct kolo_nodes){0};
+    kolo_gathering_free(&creation.gathering);
+    if (rc < 0 && comm)
+        kolo_comm_free(comm);
+    else if (rc == 0)
+        *result = comm;
+    return rc;
 }

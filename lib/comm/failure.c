@@ -7,25 +7,30 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/history.h"
+#include "comm/internode.h"
 #include "comm/standing.h"
 #include "sync/point.h"
 
 /* What was found. */
 struct finding {
     int status;
-    uint32_t rank; /* at fault */
+    uint32_t rank; /* at fault, of this node's */
     kolo_cause cause;
     int detail;    /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
     uint64_t call; /* in which it was found; 0: the present one */
+    uint32_t node; /* plus one: another node as a whole; 0: the rank */
 };
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
  * reporter (16). */
 #define PUBLISHED (UINT64_C(1) << 63)
 
-static uint64_t pack(const struct finding *finding, uint32_t reporter) {
-    return PUBLISHED | (uint64_t)(finding->detail & 0xff) << 48 | (uint64_t)finding->cause << 40 |
-           (uint64_t)-finding->status << 32 | (uint64_t)finding->rank << 16 | reporter;
+/* The finding is of a report, see kolo_shared_internode; else of the reporter, which is of this node. */
+#define REPORTED (UINT64_C(1) << 62)
+
+static uint64_t pack(const struct kolo_failure_report *report) {
+    return PUBLISHED | (uint64_t)(report->detail & 0xff) << 48 | (uint64_t)report->cause << 40 |
+           (uint64_t)-report->status << 32 | (uint64_t)report->rank << 16 | report->reporter;
 }
 
 static int detail_of(uint64_t word) {
@@ -46,6 +51,52 @@ static uint32_t rank_of(uint64_t word) {
 
 static uint32_t reporter_of(uint64_t word) {
     return word & 0xffff;
+}
+
+static uint8_t *put(uint8_t *at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+    return at + bytes;
+}
+
+static uint64_t get(const uint8_t **at, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t)(*at)[i] << 8 * i;
+    *at += bytes;
+    return value;
+}
+
+void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
+    bytes = put(bytes, (uint64_t)-report->status, 1);
+    bytes = put(bytes, (uint64_t)report->cause, 1);
+    bytes = put(bytes, (uint64_t)report->detail, 2);
+    bytes = put(bytes, report->node, 4);
+    bytes = put(bytes, report->rank, 4);
+    bytes = put(bytes, report->reporter, 4);
+    bytes = put(bytes, report->pid, 8);
+    bytes = put(bytes, (uint64_t)report->code, 8);
+    bytes = put(bytes, report->call, 8);
+    bytes = put(bytes, report->peer_calls, 8);
+    bytes = put(bytes, report->rank_call, 8);
+    put(bytes, report->reporter_call, 8);
+}
+
+bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report) {
+    report->status = -(int)get(&bytes, 1);
+    report->cause = (kolo_cause)get(&bytes, 1);
+    report->detail = (int)get(&bytes, 2);
+    report->node = (uint32_t)get(&bytes, 4);
+    report->rank = (uint32_t)get(&bytes, 4);
+    report->reporter = (uint32_t)get(&bytes, 4);
+    report->pid = (uint32_t)get(&bytes, 8);
+    report->code = (int64_t)get(&bytes, 8);
+    report->call = get(&bytes, 8);
+    report->peer_calls = get(&bytes, 8);
+    report->rank_call = get(&bytes, 8);
+    report->reporter_call = get(&bytes, 8);
+    return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_SILENT &&
+           report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }
 
 /* What call number `call` of `rank` was, if it is one of its last ones. */
@@ -74,36 +125,103 @@ void kolo_failure_unpack(uint64_t word, kolo_failure *failure) {
     failure->reporter = (int)reporter_of(word);
 }
 
-static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *failure) {
-    const struct kolo_shared_member *reporter = &comm->segment.members[reporter_of(word) % comm->size];
-    const struct kolo_shared_member *culprit = &comm->segment.members[rank_of(word) % comm->size];
-    char where[64] = "between calls", end[80];
-    kolo_failure_unpack(word, failure);
-    failure->code = (int)reporter->failure_code;
-    failure->cause = cause_of(word);
-    failure->call = reporter->failure_call;
+/* The place among this node's ranks of a rank of all; comm->size where it is of another node. */
+static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
+    const struct kolo_internode *internode = comm->internode;
+    if (!internode)
+        return rank < comm->size ? rank : 0;
+    if (rank >= comm->global_size || internode->nodes.node_of[rank] != internode->node)
+        return comm->size;
+    return kolo_nodes_local_rank(&internode->nodes, rank);
+}
+
+bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report) {
+    const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
+    if (word & REPORTED && comm->internode)
+        return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
+    *report = (struct kolo_failure_report){.status = status_of(word),
+                                           .rank = rank_of(word),
+                                           .reporter = reporter_of(word),
+                                           .cause = cause_of(word),
+                                           .detail = detail_of(word)};
+    const uint32_t rank = local_rank(comm, report->rank), reporter = local_rank(comm, report->reporter);
+    const struct kolo_shared_member *members = comm->segment.members;
+    if (word == 0 || reporter == comm->size)
+        return false;
+    report->code = members[reporter].failure_code;
+    report->call = members[reporter].failure_call;
+    report->peer_calls = members[reporter].failure_peer_calls;
+    report->reporter_call = call_of(comm, reporter, report->call);
+    if (rank < comm->size) {
+        report->pid = members[rank].process.pid;
+        report->rank_call = call_of(comm, rank, report->call);
+    } else if (report->status == KOLO_ERR_TIMEOUT) {
+        report->node = comm->internode->nodes.node_of[report->rank] + 1;
+    }
+    return true;
+}
+
+/* "rank 2 (pid 4711)", "node 1 (ranks 2, 5)" */
+static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_report *report, char *text,
+                             size_t text_bytes) {
+    size_t used = 0;
+    if (report->node == 0 && report->pid)
+        snprintf(text, text_bytes, "rank %" PRIu32 " (pid %" PRIu32 ")", report->rank, report->pid);
+    else if (report->node == 0 || !comm->internode || report->node > comm->internode->nodes.nodes)
+        snprintf(text, text_bytes, "rank %" PRIu32, report->rank);
+    else {
+        const struct kolo_nodes *nodes = &comm->internode->nodes;
+        const uint32_t node = report->node - 1, count = kolo_nodes_local_size(nodes, node);
+        used = (size_t)snprintf(text, text_bytes, "node %" PRIu32 " (rank%s", node, count > 1 ? "s" : "");
+        for (uint32_t i = 0; i < count && used + 16 < text_bytes; i++)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s %" PRIu32, i ? "," : "",
+                                     kolo_nodes_rank(nodes, node, i));
+        snprintf(text + used, text_bytes - used, ")");
+    }
+}
+
+static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
+    char where[64] = "between calls", end[80], culprit[128];
+    *failure = (kolo_failure){.status = report->status,
+                              .rank = (int)report->rank,
+                              .reporter = (int)report->reporter,
+                              .code = (int)report->code,
+                              .call = report->call,
+                              .cause = report->cause};
     if (failure->call)
         snprintf(where, sizeof where, "in call %" PRIu64, failure->call);
+    describe_culprit(comm, report, culprit, sizeof culprit);
     char *text = failure->message;
     const size_t bytes = sizeof failure->message;
     switch (failure->status) {
     case KOLO_ERR_PEER_DEAD:
-        failure->code = detail_of(word);
-        describe_end(failure->cause, failure->code, end, sizeof end);
-        snprintf(text, bytes, "rank %d (pid %" PRIu32 ") %s; found by rank %d %s", failure->rank, culprit->process.pid,
-                 end, failure->reporter, where);
+        failure->code = report->detail;
+        if (report->node && failure->cause == KOLO_CAUSE_ENDED)
+            snprintf(end, sizeof end, "has closed its connections: its leader, rank %" PRIu32 ", has ended",
+                     report->rank);
+        else
+            describe_end(failure->cause, failure->code, end, sizeof end);
+        snprintf(text, bytes, "%s %s; found by rank %d %s", culprit, end, failure->reporter, where);
         break;
     case KOLO_ERR_TIMEOUT:
-        snprintf(text, bytes,
-                 "rank %d (pid %" PRIu32 ") did not come: it has begun %" PRIu64
-                 " calls and is %s; rank %d waited for it %s until the deadline",
-                 failure->rank, culprit->process.pid, reporter->failure_peer_calls,
-                 kolo_standing_activity((char)detail_of(word)), failure->reporter, where);
+        if (failure->cause == KOLO_CAUSE_SILENT)
+            snprintf(text, bytes,
+                     "%s has not been heard of for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable"
+                     " cut? Found by rank %d %s",
+                     culprit, failure->reporter, where);
+        else if (report->node)
+            snprintf(text, bytes, "%s did not come; rank %d waited for it %s until the deadline", culprit,
+                     failure->reporter, where);
+        else
+            snprintf(text, bytes,
+                     "%s did not come: it has begun %" PRIu64
+                     " calls and is %s; rank %d waited for it %s until the deadline",
+                     culprit, report->peer_calls, kolo_standing_activity((char)report->detail), failure->reporter,
+                     where);
         break;
     case KOLO_ERR_MISMATCH: {
         char their_call[80], own_call[80];
-        const uint64_t theirs = call_of(comm, (uint32_t)failure->rank, failure->call);
-        const uint64_t own = call_of(comm, (uint32_t)failure->reporter, failure->call);
+        const uint64_t theirs = report->rank_call, own = report->reporter_call;
         kolo_call_describe(theirs, their_call, sizeof their_call);
         kolo_call_describe(own, own_call, sizeof own_call);
         snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
@@ -119,10 +237,10 @@ static void describe_word(const kolo_comm *comm, uint64_t word, kolo_failure *fa
 }
 
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
-    uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
+    struct kolo_failure_report report;
     memset(failure, 0, sizeof *failure);
-    if (word)
-        describe_word(comm, word, failure);
+    if (kolo_failure_collect(comm, &report))
+        describe_report(comm, &report, failure);
 }
 
 /* Breaks this rank's communicator with the failure that was published. */
@@ -131,8 +249,8 @@ static int adopt(kolo_comm *comm) {
     kolo_failure_describe(comm, &failure);
     KOLO_POINT("failure.adopting");
     comm->token->usable = false;
-    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", failure.message);
-    return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->rank, failure.message);
+    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "%s", failure.message);
+    return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->global_rank, failure.message);
 }
 
 /* The first call that both have begun and that differs, 0 if there is none, of this rank's last KOLO_HISTORY: ranks
@@ -151,14 +269,18 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     struct kolo_shared_header *header = comm->segment.header;
     bool first = false;
+    struct kolo_failure_report report = {.status = finding->status, .cause = finding->cause, .detail = finding->detail};
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
     if (kolo_load_acquire(&header->failure) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = code;
         self->failure_call = finding->call ? finding->call : comm->calls;
-        self->failure_peer_calls = kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
+        self->failure_peer_calls = finding->node ? 0 : kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
         KOLO_POINT("failure.noted");
-        first = kolo_compare_and_swap(&header->failure, 0, pack(finding, comm->rank));
+        report.rank = finding->node ? kolo_nodes_rank(&comm->internode->nodes, finding->node - 1, 0)
+                                    : kolo_rank_global(comm, finding->rank);
+        report.reporter = comm->global_rank;
+        first = kolo_compare_and_swap(&header->failure, 0, pack(&report));
         KOLO_POINT("failure.published");
     }
     const int rc = adopt(comm);
@@ -172,30 +294,49 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
                              : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
                                                            : KOLO_CAUSE_FAILED;
     const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
-    return publish(comm, &(struct finding){status, rank, cause, 0, call}, code);
+    return publish(comm, &(struct finding){.status = status, .rank = rank, .cause = cause, .call = call}, code);
+}
+
+void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
+    struct kolo_shared_header *header = comm->segment.header;
+    if (kolo_load_acquire(&header->failure))
+        return;
+    kolo_failure_pack(report, comm->segment.internode->report); /* read after the acquire of the header's failure */
+    KOLO_POINT("failure.reported");
+    if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
+        kolo_bell_ring_slowly(&comm->segment.internode->bell);
+    KOLO_POINT("failure.relayed");
 }
 
 /* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
 static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_member *members = comm->segment.members;
-    const uint64_t different = first_difference(comm, wait->peer);
+    const uint32_t peer = kolo_peer_rank(wait->peer);
+    const uint64_t different = first_difference(comm, peer);
     if (different)
-        return (struct finding){KOLO_ERR_MISMATCH, wait->peer, KOLO_CAUSE_MISMATCH, 0, different};
+        return (struct finding){
+            .status = KOLO_ERR_MISMATCH, .rank = peer, .cause = KOLO_CAUSE_MISMATCH, .call = different};
     kolo_liveness_look(&comm->liveness, members, comm->rank);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         bool departed = kolo_load_acquire(&members[rank].state) == KOLO_MEMBER_DEPARTED;
         const struct kolo_ending *ending = &comm->liveness.endings[rank];
-        if (departed && rank == wait->peer)
-            return (struct finding){KOLO_ERR_PEER_DEAD, rank, KOLO_CAUSE_LEFT, 0, 0};
+        if (departed && rank == peer)
+            return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = KOLO_CAUSE_LEFT};
         if (comm->liveness.ended[rank] && !departed)
-            return (struct finding){KOLO_ERR_PEER_DEAD, rank, ending->cause, ending->code, 0};
+            return (struct finding){
+                .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending->cause, .detail = ending->code};
     }
     if (wait->waited_ns < comm->waiter.timeout_ns)
         return (struct finding){0};
-    const uint32_t late = kolo_standing_last(comm, wait->peer);
+    const uint64_t late_node = wait->peer == KOLO_PEER_PROXY ? kolo_load_relaxed(&comm->segment.internode->late) : 0;
+    if (late_node && late_node <= comm->internode->nodes.nodes)
+        return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)late_node};
+    const uint32_t late = kolo_standing_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
-    return (struct finding){KOLO_ERR_TIMEOUT, late, activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED, activity,
-                            0};
+    return (struct finding){.status = KOLO_ERR_TIMEOUT,
+                            .rank = late,
+                            .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
+                            .detail = activity};
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {

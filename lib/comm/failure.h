@@ -32,6 +32,31 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 
+/* All that is known of a failure, for other nodes, and here where it was found by the proxy or on another node. Ranks
+ * are those of all nodes, as in the header's word. */
+struct kolo_failure_report {
+    int status;
+    uint32_t rank, reporter;
+    kolo_cause cause;
+    int detail;
+    uint32_t node; /* as a whole, whose leader is `rank`, plus one; 0: the rank alone */
+    uint32_t pid;  /* of `rank`; 0: not known */
+    int64_t code;
+    uint64_t call, peer_calls;
+    uint64_t rank_call, reporter_call; /* kolo_call_word; 0: not known */
+};
+
+/* What is published here; false if nothing is. */
+bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report);
+
+/* The proxy's: publishes a failure unless there is one already, without touching what is the leader's own. */
+void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report);
+
+/* To and from the KOLO_REPORT_BYTES that nodes send each other. False: no such report is possible among `ranks` ranks.
+ */
+void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes);
+bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report);
+
 /* Status, rank and reporter of the header's failure word; nothing else is filled. */
 void kolo_failure_unpack(uint64_t word, kolo_failure *failure);
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "comm/failure.h"
+#include "comm/internode.h"
 
 /* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */
 #define RANK_BITS 11
@@ -43,13 +44,13 @@ void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, b
     kolo_comm *comm = waiter->owner;
     struct kolo_shared_record *record = open_record(comm, wait->start_ns);
     if (!over) {
-        kolo_show_release(&comm->signal->waiting, pack(wait->peer, (uint64_t)wait->start_ns / 1000));
+        kolo_show_release(&comm->signal->waiting, pack(kolo_peer_rank(wait->peer), (uint64_t)wait->start_ns / 1000));
         return;
     }
     const uint64_t waited_ns = (uint64_t)wait->waited_ns;
     if (waited_ns > comm->recorded_longest_ns) {
         comm->recorded_longest_ns = waited_ns;
-        kolo_show_release(&record->longest, pack(wait->peer, waited_ns));
+        kolo_show_release(&record->longest, pack(kolo_peer_rank(wait->peer), waited_ns));
     }
     kolo_show_release(&record->ended_ns, (uint64_t)(wait->start_ns + wait->waited_ns));
     kolo_show_release(&comm->history->waited_ns, waiter->waited_ns);
@@ -127,7 +128,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
         kolo_call_describe(call.word, what, sizeof what);
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns))
-        snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32 " for %" PRId64 " ms", peer,
+        snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32 " for %" PRId64 " ms", kolo_rank_global(comm, peer),
                  (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);
     snprintf(text, text_bytes, "%s %" PRIu64 ", %s; %" PRIu64 " steps%s",
              ended < calls ? "in call" : "in no call, after", calls, what, steps, wait);
@@ -137,14 +138,14 @@ void kolo_history_log(const kolo_comm *comm) {
     const int64_t now_ns = kolo_clock_ns();
     if (comm->log_level < KOLO_LOG_ERROR)
         return;
-    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "where the ranks stood:");
+    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "where the ranks stood:");
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const struct kolo_shared_member *member = &comm->segment.members[rank];
         const bool left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED;
         char stand[320];
         describe_stand(comm, rank, now_ns, stand, sizeof stand);
-        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s", rank,
-                 member->process.pid, stand,
+        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s",
+                 kolo_rank_global(comm, rank), member->process.pid, stand,
                  left                         ? "; has left"
                  : comm->liveness.ended[rank] ? "; its process has ended"
                                               : "");

@@ -283,7 +283,7 @@ static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *
 static int offer(struct shrink *s) {
     kolo_comm *made = s->made;
     struct kolo_segment *segment = &made->segment;
-    const struct kolo_layout layout = kolo_layout_compute(made->size, made->origin.slot_bytes);
+    const struct kolo_layout layout = kolo_layout_compute(made->size, made->origin.slot_bytes, false);
     struct kolo_memory_file file;
     KOLO_POINT("shrink.creating");
     const int fd = kolo_memory_file_create("kolo", 0);
@@ -318,7 +318,7 @@ static int offer(struct shrink *s) {
 static int map_offered(struct shrink *s) {
     kolo_comm *made = s->made;
     struct kolo_segment *segment = &made->segment;
-    const size_t slot_bytes = made->origin.slot_bytes, bytes = kolo_layout_compute(made->size, slot_bytes).bytes;
+    const size_t slot_bytes = made->origin.slot_bytes, bytes = kolo_layout_compute(made->size, slot_bytes, false).bytes;
     struct stat found;
     if (fstat(segment->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = made->size,
@@ -333,7 +333,7 @@ static int map_offered(struct shrink *s) {
     int rc = kolo_segment_map(segment->fd, 0, bytes, &mapping);
     if (rc < 0)
         return rc;
-    kolo_segment_view(segment, mapping, made->size, slot_bytes);
+    kolo_segment_view(segment, mapping, made->size, slot_bytes, false);
     const struct kolo_shared_header *header = segment->header;
     if (header->layout != KOLO_LAYOUT || header->ranks != made->size || header->slot_bytes != slot_bytes ||
         header->segment_bytes != bytes)
@@ -459,7 +459,7 @@ static void take_into_use(struct shrink *s) {
     kolo_comm *made = s->made;
     KOLO_POINT("shrink.taking");
     if (s->mapping) {
-        kolo_segment_view(&made->segment, (void *)(uintptr_t)s->mapping, made->size, made->origin.slot_bytes);
+        kolo_segment_view(&made->segment, (void *)(uintptr_t)s->mapping, made->size, made->origin.slot_bytes, false);
         made->segment.counted = true;
     }
     if (made->size > 1) {
@@ -525,7 +525,7 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, kolo_decide_fn *decide)
     if (rc == 0)
         *shrunk = s.made;
     else
-        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->rank, "%s", kolo_error_message());
+        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "%s", kolo_error_message());
     return rc;
 }
 

@@ -57,7 +57,7 @@ static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_
                          pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, offset, file_bytes);
     seen->offset = offset;
     seen->ranks = header.ranks;
-    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes);
+    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes, header.internode != 0);
     memcpy(seen->job, header.job, sizeof seen->job);
     return 1;
 }

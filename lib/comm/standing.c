@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "comm/history.h"
+#include "comm/internode.h"
 
 static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
     return kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, rank) == 'T';
@@ -52,26 +53,26 @@ static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
             next++;
         char last[16] = "";
         if (next - first > 1)
-            snprintf(last, sizeof last, "-%" PRIu32, next - 1);
+            snprintf(last, sizeof last, "-%" PRIu32, kolo_rank_global(comm, next - 1));
         used +=
             (size_t)snprintf(text + used, text_bytes - used, "%srank %" PRIu32 "%s: call %" PRIu64 ", step %" PRIu64,
-                             used ? "; " : "", first, last, calls, step);
+                             used ? "; " : "", kolo_rank_global(comm, first), last, calls, step);
     }
 }
 
 static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
-    const uint32_t late = kolo_standing_last(comm, wait->peer);
+    const uint32_t late = kolo_standing_last(comm, kolo_peer_rank(wait->peer));
     const char activity = kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     char call[80], standing[600];
     kolo_call_describe(comm->call, call, sizeof call);
     list_ranks(comm, standing, sizeof standing);
-    kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->rank,
+    kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32
              "), which is %s and %s %" PRIu64 "; begun so far: %s",
-             (double)wait->waited_ns * 1e-9, comm->calls, call, late, comm->segment.members[late].process.pid,
-             kolo_standing_activity(activity), calls < comm->calls ? "has come as far as call" : "is in call", calls,
-             standing);
+             (double)wait->waited_ns * 1e-9, comm->calls, call, kolo_rank_global(comm, late),
+             comm->segment.members[late].process.pid, kolo_standing_activity(activity),
+             calls < comm->calls ? "has come as far as call" : "is in call", calls, standing);
 }
 
 void kolo_standing_warn(kolo_comm *comm, const struct kolo_wait *wait) {

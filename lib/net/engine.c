@@ -117,8 +117,6 @@ static int open_backend(struct kolo_engine *engine) {
 }
 
 static void free_engine(struct kolo_engine *engine) {
-    if (engine->backend)
-        engine->backend->close(engine);
     if (engine->wake_fd >= 0)
         close(engine->wake_fd);
     for (uint32_t i = 0; i < engine->messages_count; i++)
@@ -442,6 +440,14 @@ static void abort_all(struct kolo_engine *engine) {
             engine->backend->reap(engine);
 }
 
+void kolo_engine_forget(kolo_engine *engine) {
+    for (uint32_t i = 0; i < engine->streams_count; i++)
+        if (engine->streams[i]->fd >= 0)
+            close(engine->streams[i]->fd);
+    engine->backend->forget(engine);
+    free_engine(engine);
+}
+
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
     engine->closing = true;
     engine->now_ns = kolo_clock_ns();
@@ -453,5 +459,6 @@ void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
         linger(engine, engine->now_ns + linger_ns);
     }
     abort_all(engine);
+    engine->backend->close(engine);
     free_engine(engine);
 }

@@ -12,8 +12,8 @@
  * that is the flow control.
  *
  * An engine belongs to the thread that runs it, which may be another than the one that created it and added sockets
- * before the first run. Only kolo_engine_wake may be called by others. All callbacks come from kolo_engine_run, and may
- * call whatever only queues: send, tell, resume, heard and counts. */
+ * before the first run, unless options.handed_round. Only kolo_engine_wake may be called by others. All callbacks come
+ * from kolo_engine_run, and may call whatever only queues: send, tell, resume, heard and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
@@ -32,7 +32,8 @@ enum { KOLO_PLACE_LATER = 1 };
 
 /* What an engine tells its owner. `node` is the neighbour's index. */
 struct kolo_engine_events {
-    /* Where frame->bytes of payload go: 0 and *where (not asked for where bytes is 0, but `arrived` is told); or
+    /* Where frame->bytes of payload go: 0 and *where (meaningless where bytes is 0; a control frame of 0 bytes is
+     * not asked for); or
      * KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the frame is not to be believed,
      * and the neighbour is given up. */
     int (*place)(void *owner, uint32_t node, const struct kolo_frame *frame, void **where);
@@ -56,6 +57,7 @@ struct kolo_engine_options {
     uint32_t nodes;        /* neighbours are numbered below it */
     uint32_t streams_max;  /* data streams of one neighbour */
     int64_t silence_ns;  /* a neighbour that says nothing for so long is given up; heartbeats go four times as often */
+    int handed_round;    /* 1: several threads run it, one at a time; 0: one does, from its first run on */
     int zero_copy;       /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
     const void *memory;  /* where most payloads come from: registered for zero-copy sends where memlock allows it */
     size_t memory_bytes; /* 0: nothing to register */
@@ -75,6 +77,9 @@ int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *o
  * queued, says that nothing more comes, and reads, for nobody, until the others have done so too; for at most
  * linger_ns. No callbacks. */
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
+
+/* In a forked child: closes its copies of the sockets, which stay the parent's, and frees its copy of the engine. */
+void kolo_engine_forget(kolo_engine *engine);
 
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);

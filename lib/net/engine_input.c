@@ -77,7 +77,7 @@ static void arrive(struct kolo_stream *stream) {
 static bool place(struct kolo_stream *stream) {
     struct kolo_engine *engine = stream->engine;
     void *where = NULL;
-    if (stream->frame.bytes == 0) {
+    if (stream->frame.bytes == 0 && stream->control) {
         arrive(stream);
         return true;
     }
@@ -90,6 +90,10 @@ static bool place(struct kolo_stream *stream) {
     if (rc < 0) {
         end_input(stream, EPROTO);
         return false;
+    }
+    if (stream->frame.bytes == 0) {
+        arrive(stream);
+        return true;
     }
     stream->where = where;
     stream->rest_bytes = stream->frame.bytes;

@@ -185,4 +185,5 @@ const struct kolo_backend kolo_backend_poll = {
     .detach = poll_detach,
     .in_flight = poll_in_flight,
     .close = poll_close,
+    .forget = poll_close,
 };

@@ -120,6 +120,7 @@ struct kolo_backend {
     void (*detach)(struct kolo_stream *stream); /* nothing is in flight */
     uint64_t (*in_flight)(const struct kolo_engine *engine);
     void (*close)(struct kolo_engine *engine);
+    void (*forget)(struct kolo_engine *engine); /* in a forked child, whose copy of this it is */
 };
 
 extern const struct kolo_backend kolo_backend_uring, kolo_backend_poll;

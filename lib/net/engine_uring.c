@@ -135,14 +135,14 @@ static bool supports_all_needed(struct io_uring *ring, bool *zero_copy) {
 
 /* Completions are of use to this thread only when it asks for them, so the kernel is asked not to interrupt it for
  * their sake; older kernels know less of that. */
-static int make_ring(struct io_uring *ring, unsigned entries) {
+static int make_ring(struct io_uring *ring, unsigned entries, bool handed_round) {
     static const unsigned choices[] = {
         IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
         IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
         0,
     };
     int rc = -EINVAL;
-    for (size_t i = 0; rc == -EINVAL && i < sizeof choices / sizeof choices[0]; i++)
+    for (size_t i = handed_round; rc == -EINVAL && i < sizeof choices / sizeof choices[0]; i++)
         rc = io_uring_queue_init(entries, ring, choices[i] | IORING_SETUP_R_DISABLED);
     return rc;
 }
@@ -183,7 +183,7 @@ static int uring_open(struct kolo_engine *engine) {
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)
         return -ENOMEM;
-    int rc = make_ring(&uring->ring, entries);
+    int rc = make_ring(&uring->ring, entries, engine->options.handed_round);
     if (rc < 0)
         goto free_it;
     rc = -ENOSYS;
@@ -341,6 +341,13 @@ static void uring_close(struct kolo_engine *engine) {
     engine->moving = NULL;
 }
 
+static void uring_forget(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    io_uring_queue_exit(&uring->ring);
+    free(uring);
+    engine->moving = NULL;
+}
+
 const struct kolo_backend kolo_backend_uring = {
     .name = "uring",
     .open = uring_open,
@@ -353,6 +360,7 @@ const struct kolo_backend kolo_backend_uring = {
     .detach = uring_detach,
     .in_flight = uring_in_flight,
     .close = uring_close,
+    .forget = uring_forget,
 };
 
 #else

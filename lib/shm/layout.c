@@ -4,22 +4,27 @@ static size_t whole_pages(size_t bytes) {
     return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
 }
 
-struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes) {
-    struct kolo_layout layout;
+struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, bool internode) {
+    struct kolo_layout layout = {0};
     layout.members = sizeof(struct kolo_shared_header);
     layout.signals = layout.members + ranks * sizeof(struct kolo_shared_member);
     layout.histories = layout.signals + ranks * sizeof(struct kolo_shared_signal);
     layout.lines = layout.histories + ranks * sizeof(struct kolo_shared_history);
     layout.slots = whole_pages(layout.lines + ranks * sizeof(struct kolo_shared_lines));
     layout.bytes = layout.slots + (size_t)ranks * KOLO_SLOTS * slot_bytes;
+    if (internode) {
+        layout.internode = layout.bytes;
+        layout.internode_slots = layout.internode + whole_pages(sizeof(struct kolo_shared_internode));
+        layout.bytes = layout.internode_slots + 2 * KOLO_SLOTS * slot_bytes;
+    }
     return layout;
 }
 
 bool kolo_layout_is_legal(const struct kolo_segment_claim *claim) {
-    if (claim->ranks < 2 || claim->ranks > KOLO_RANKS_MAX || claim->slot_bytes == 0 ||
-        claim->slot_bytes % KOLO_PAGE_BYTES || claim->slot_bytes > KOLO_SLOT_BYTES_MAX)
+    if (claim->internode > 1 || claim->ranks < (claim->internode ? 1 : 2) || claim->ranks > KOLO_RANKS_MAX ||
+        claim->slot_bytes == 0 || claim->slot_bytes % KOLO_PAGE_BYTES || claim->slot_bytes > KOLO_SLOT_BYTES_MAX)
         return false;
-    const size_t bytes = kolo_layout_compute((uint32_t)claim->ranks, claim->slot_bytes).bytes;
+    const size_t bytes = kolo_layout_compute((uint32_t)claim->ranks, claim->slot_bytes, claim->internode).bytes;
     return claim->segment_bytes == bytes && claim->offset % KOLO_PAGE_BYTES == 0 &&
            claim->offset <= claim->file_bytes && bytes <= claim->file_bytes - claim->offset;
 }

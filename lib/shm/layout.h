@@ -6,10 +6,10 @@
  * it is a memfd that kolorun hands down.
  *
  *     job file   [ job header | job members ][ segment ][ segment ] ...
- *     segment    [ header | members | signals | histories | lines | slots ]
+ *     segment    [ header | members | signals | histories | lines | slots | internode | internode slots ]
  *
- * Offsets follow from the number of ranks and the size of a slot alone (kolo_layout_compute), so that no rank has to
- * trust an offset that it reads.
+ * The internode parts are there only where a job has several nodes. Offsets follow from that, the number of ranks and
+ * the size of a slot alone (kolo_layout_compute), so that no rank has to trust an offset that it reads.
  *
  * Words that one rank writes while others read are kolo_atomic_*; all else is written before a release store and read
  * after the acquire that pairs with it, as each struct says. Structs that different ranks write keep KOLO_LINE_BYTES
@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         6u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         7u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -116,6 +116,7 @@ struct kolo_shared_header {
     uint32_t version;
     uint32_t layout;
     uint32_t ranks;
+    uint32_t internode; /* 1: the segment has the parts for several nodes */
     uint64_t slot_bytes;
     uint64_t segment_bytes;
     char job[KOLO_JOB_NAME_BYTES]; /* the name under which the ranks met; "": they had a descriptor */
@@ -208,6 +209,23 @@ struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
 };
 
+/* Where the ranks of a node and its leader's proxy work together, see comm/proxy.h. The proxy writes all of it. */
+#define KOLO_REPORT_BYTES 64
+
+struct kolo_shared_internode {
+    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: all below it are over */
+    kolo_bell bell;
+    kolo_atomic_u64 late; /* node from which the first one that is not is missing something, plus one; 0: from none */
+
+    /* Of the exchanges so far; before `done`. */
+    KOLO_ALIGNED kolo_atomic_u64 sent_bytes;
+    kolo_atomic_u64 received_bytes;
+    kolo_atomic_u64 system_calls;
+
+    /* Before the header's failure, where that was found by the proxy or on another node: kolo_failure_pack. */
+    KOLO_ALIGNED uint8_t report[KOLO_REPORT_BYTES];
+};
+
 static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES, "one line a writer");
 static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
@@ -228,16 +246,18 @@ struct kolo_layout {
     size_t signals;
     size_t histories;
     size_t lines;
-    size_t slots; /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
+    size_t slots;     /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
+    size_t internode; /* 0: there is none; behind it, at internode_slots, 2 * KOLO_SLOTS of slot_bytes */
+    size_t internode_slots;
     size_t bytes; /* of all, whole pages */
 };
 
 /* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. */
-struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes);
+struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, bool internode);
 
 /* Whether a segment may be so, in a file of so many bytes, as others say it is. */
 struct kolo_segment_claim {
-    uint64_t ranks, slot_bytes, segment_bytes, offset, file_bytes;
+    uint64_t ranks, slot_bytes, internode, segment_bytes, offset, file_bytes;
 };
 bool kolo_layout_is_legal(const struct kolo_segment_claim *claim);
 

@@ -74,8 +74,8 @@ int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
     return 0;
 }
 
-void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes) {
-    struct kolo_layout layout = kolo_layout_compute(ranks, slot_bytes);
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes, bool internode) {
+    const struct kolo_layout layout = kolo_layout_compute(ranks, slot_bytes, internode);
     uint8_t *start = mapping;
     segment->header = mapping;
     segment->members = (void *)(start + layout.members);
@@ -83,6 +83,8 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
     segment->histories = (void *)(start + layout.histories);
     segment->lines = (void *)(start + layout.lines);
     segment->slots = start + layout.slots;
+    segment->internode = internode ? (void *)(start + layout.internode) : NULL;
+    segment->internode_slots = internode ? start + layout.internode_slots : NULL;
     segment->slot_bytes = slot_bytes;
     segment->bytes = layout.bytes;
 }
@@ -109,7 +111,7 @@ void kolo_segment_lend(struct kolo_segment *segment, int32_t users) {
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
     const uint32_t ranks = segment->header->ranks;
     munmap(segment->header, segment->bytes);
-    kolo_segment_view(segment, mapping, ranks, segment->slot_bytes);
+    kolo_segment_view(segment, mapping, ranks, segment->slot_bytes, segment->internode != NULL);
     segment->counted = true;
 }
 

@@ -12,6 +12,8 @@ struct kolo_segment {
     struct kolo_shared_history *histories;
     struct kolo_shared_lines *lines;
     uint8_t *slots;
+    struct kolo_shared_internode *internode; /* NULL: there is one node */
+    uint8_t *internode_slots;
     size_t slot_bytes;
     size_t bytes;
     uint64_t offset; /* in the file behind fd */
@@ -27,7 +29,7 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
 /* Fills the view over a mapping. */
-void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes);
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes, bool internode);
 
 /* Maps the slots of `rank`, the caller, at once rather than in its first calls, and moves them to its NUMA node, since
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */

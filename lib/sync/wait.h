@@ -75,6 +75,11 @@ static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 
 
 void kolo_bell_ring_slowly(kolo_bell *bell);
 
+/* The futex word as it is before a look at whatever the bell is rung for. */
+static inline uint32_t kolo_bell_rings(const kolo_bell *bell) {
+    return atomic_load_explicit(&bell->rings, memory_order_acquire);
+}
+
 /* Wakes whoever sleeps until the caller publishes; call it after publishing. */
 static inline void kolo_bell_ring(const kolo_waiter *waiter, kolo_bell *own_bell) {
     if (__builtin_expect(waiter->publisher_fences, 0))

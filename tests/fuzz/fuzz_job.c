@@ -26,7 +26,7 @@ static int make_file(const uint8_t *data, size_t bytes, uint8_t choice) {
     static uint8_t file[JOB_BYTES + BYTES_MAX];
     const size_t head_bytes = smaller(bytes, HEAD_BYTES), rest_bytes = bytes - head_bytes;
     const uint32_t version = KOLO_VERSION_WORD, layout = KOLO_LAYOUT;
-    const uint64_t segment_bytes = kolo_layout_compute(RANKS, SLOT_BYTES).bytes;
+    const uint64_t segment_bytes = kolo_layout_compute(RANKS, SLOT_BYTES, false).bytes;
     const int32_t none = -1;
     memset(file, 0, sizeof file);
     memcpy(file, data, head_bytes);

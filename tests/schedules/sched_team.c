@@ -66,7 +66,7 @@ static void fill_comm(kolo_comm *comm, uint32_t rank, const sched_shape *shape) 
     *comm = (kolo_comm){.rank = rank, .size = shape->ranks, .token = &team.tokens[rank]};
     *comm->token = (struct kolo_token){.usable = true, .ours = true};
     comm->reducer = kolo_reducer_select(0);
-    kolo_segment_view(&comm->segment, sched_memory_arena(), shape->ranks, SCHED_SLOT_BYTES);
+    kolo_segment_view(&comm->segment, sched_memory_arena(), shape->ranks, SCHED_SLOT_BYTES, false);
     comm->signal = &comm->segment.signals[rank];
     comm->history = &comm->segment.histories[rank];
     comm->settings = shape->settings;
@@ -95,7 +95,7 @@ static void fill_comm(kolo_comm *comm, uint32_t rank, const sched_shape *shape) 
 
 void sched_team_create(const sched_shape *shape) {
     team.ranks = shape->ranks;
-    team.layout = kolo_layout_compute(shape->ranks, SCHED_SLOT_BYTES);
+    team.layout = kolo_layout_compute(shape->ranks, SCHED_SLOT_BYTES, false);
     if (team.layout.bytes + 2 * (size_t)shape->ranks * SCHED_BUFFER_BYTES > SCHED_ARENA_BYTES)
         abort();
     memset(sched_memory_arena(), 0, team.layout.slots);

@@ -1,0 +1,261 @@
+/* Collectives of several nodes: what the ranks of one node do. Each chunk, one ticket, goes
+ *
+ *   show:     each rank copies its input of the chunk into its slot, but for its own slice;
+ *   fold:     the owner of each slice, one a rank of the node, folds it from all slots into the ticket's partial
+ * result, in the accumulation type; order:    the leader, once all have folded, orders the exchange with the other
+ * nodes (comm/proxy.h); take:     each copies the result, which the proxy has left in the segment, to `recv`.
+ *
+ * Chunks overlap, so that the exchange of some goes on while the node works on others: in tick w a rank shows chunk w,
+ * folds and orders chunk w - 1, and takes chunk w - LAG. Steps are numbered by ticks: 3w + 1, 3w + 2, 3w + 3. What is
+ * waited for is of a smaller step, or the exchange of a chunk that every node's leader orders in an earlier tick: no
+ * deadlock. A ticket's slots, those of the ranks and the partial result and the result, are used again for
+ * t + KOLO_SLOTS when all have published the step with which they had taken chunk t (kolo_slot_claim in show, which
+ * each does before it folds into the partial result). The proxy is done with them before that.
+ *
+ * A rank that is alone on its node has nobody to show anything to: where the accumulation type is the dtype, the
+ * exchange sends straight from `send`, and receives into `recv`.
+ *
+ * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. */
+#include "algo/algo.h"
+
+#include "comm/internode.h"
+#include "comm/progress.h"
+#include "reduce/copy.h"
+#include "sync/point.h"
+
+enum { LAG = 3 };
+
+static_assert(LAG < KOLO_SLOTS, "a chunk is taken before its slots are claimed again");
+
+struct hierarchy {
+    kolo_comm *comm;
+    const struct kolo_reduction *reduction;
+    size_t chunk_count; /* elements */
+    size_t chunks;
+    bool straight; /* see above */
+};
+
+static uint64_t shown_at(size_t chunk) {
+    return 3 * chunk + 1;
+}
+
+static uint64_t folded_at(size_t chunk) {
+    return 3 * (chunk + 1) + 2;
+}
+
+static uint64_t taken_at(size_t chunk) {
+    return 3 * (chunk + LAG) + 3;
+}
+
+static uint64_t steps_of(size_t chunks) {
+    return taken_at(chunks - 1);
+}
+
+static size_t chunk_at(const struct hierarchy *h, size_t chunk, size_t *first) {
+    *first = chunk * h->chunk_count;
+    const size_t left = h->reduction->count - *first;
+    return left < h->chunk_count ? left : h->chunk_count;
+}
+
+static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
+    return kolo_plan_slice(count, h->reduction->kernel->element_bytes, h->comm->size, h->comm->rank, first);
+}
+
+/* All of the chunk but this rank's own slice. */
+static int show(const struct hierarchy *h, size_t chunk) {
+    kolo_comm *comm = h->comm;
+    const size_t element_bytes = h->reduction->kernel->element_bytes;
+    size_t first, own, count = chunk_at(h, chunk, &first);
+    const size_t own_count = slice_at(h, count, &own), behind = own + own_count;
+    const uint8_t *send = h->reduction->send + first * element_bytes;
+    int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    if (comm->size > 1) {
+        uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
+        kolo_copy(slot, send, own * element_bytes);
+        kolo_copy(slot + behind * element_bytes, send + behind * element_bytes, (count - behind) * element_bytes);
+        comm->stats.sent_bytes += (count - own_count) * element_bytes;
+    }
+    KOLO_POINT("hierarchy.shown");
+    kolo_step_publish(comm, shown_at(chunk));
+    return 0;
+}
+
+static int fold(const struct hierarchy *h, size_t chunk) {
+    kolo_comm *comm = h->comm;
+    const kolo_kernel *kernel = h->reduction->kernel;
+    size_t first, own, count = chunk_at(h, chunk, &first);
+    const size_t own_count = slice_at(h, count, &own);
+    int rc = kolo_step_await_all(comm, shown_at(chunk));
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->sources[rank] = kolo_slot(comm, rank, chunk) + own * kernel->element_bytes;
+    comm->sources[comm->rank] = h->reduction->send + (first + own) * kernel->element_bytes;
+    if (own_count && !h->straight)
+        kernel->fold_partial(kolo_internode_partial(comm, comm->ticket + chunk) + own * kernel->acc_bytes,
+                             comm->sources, comm->size, own_count);
+    comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
+    KOLO_POINT("hierarchy.folded");
+    kolo_step_publish(comm, folded_at(chunk));
+    return 0;
+}
+
+/* The leader's. */
+static int order(const struct hierarchy *h, size_t chunk) {
+    kolo_comm *comm = h->comm;
+    const size_t element_bytes = h->reduction->kernel->element_bytes;
+    const uint64_t ticket = comm->ticket + chunk;
+    size_t first, count = chunk_at(h, chunk, &first);
+    int rc = kolo_step_await_all(comm, folded_at(chunk));
+    if (rc < 0)
+        return rc;
+    const struct kolo_order order = {
+        .ticket = ticket,
+        .stamp = comm->stamp,
+        .call = comm->call,
+        .kernel = h->reduction->kernel,
+        .count = count,
+        .partial = h->straight ? h->reduction->send + first * element_bytes : kolo_internode_partial(comm, ticket),
+        .result = h->straight ? h->reduction->recv + first * element_bytes : kolo_internode_result(comm, ticket),
+    };
+    kolo_proxy_order(comm->internode->proxy, &order, h->chunks > LAG && comm->size > 1);
+    return 0;
+}
+
+static int take(const struct hierarchy *h, size_t chunk) {
+    kolo_comm *comm = h->comm;
+    const size_t element_bytes = h->reduction->kernel->element_bytes;
+    const uint64_t ticket = comm->ticket + chunk;
+    size_t first, count = chunk_at(h, chunk, &first);
+    int rc = kolo_internode_await(comm, ticket);
+    if (rc < 0)
+        return rc;
+    if (!h->straight)
+        kolo_copy(h->reduction->recv + first * element_bytes, kolo_internode_result(comm, ticket),
+                  count * element_bytes);
+    comm->stats.received_bytes += count * element_bytes;
+    KOLO_POINT("hierarchy.taken");
+    kolo_step_publish(comm, taken_at(chunk));
+    kolo_slot_retire(comm, chunk, taken_at(chunk));
+    return 0;
+}
+
+static int run_tick(const struct hierarchy *h, size_t tick) {
+    int rc = tick < h->chunks ? show(h, tick) : 0;
+    if (rc == 0 && tick >= 1 && tick - 1 < h->chunks)
+        rc = fold(h, tick - 1);
+    if (rc == 0 && tick >= 1 && tick - 1 < h->chunks && h->comm->internode->proxy)
+        rc = order(h, tick - 1);
+    if (rc == 0 && tick >= LAG)
+        rc = take(h, tick - LAG);
+    return rc;
+}
+
+int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+    const kolo_kernel *kernel = reduction->kernel;
+    struct hierarchy h = {.comm = comm, .reduction = reduction};
+    h.chunk_count = comm->segment.slot_bytes / kernel->acc_bytes;
+    h.chunks = reduction->count ? (reduction->count + h.chunk_count - 1) / h.chunk_count : 1;
+    h.straight = comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
+    int rc = 0;
+    for (size_t tick = 0; rc == 0 && tick < h.chunks + LAG; tick++)
+        rc = run_tick(&h, tick);
+    kolo_call_end(comm, steps_of(h.chunks), h.chunks);
+    return rc;
+}
+
+/* Broadcast: the root copies each chunk into the ticket's result, from where its node's leader orders it to be sent; on
+ * all nodes it is taken from there. In tick w the root shows chunk w, the leaders order it, and chunk w - LAG is taken.
+ * Steps are 3w + 1 for the root's chunk, and as above. */
+
+struct broadcast {
+    kolo_comm *comm;
+    uint8_t *buffer;
+    size_t bytes;
+    size_t chunks;
+    uint32_t root_node;
+    bool is_root;
+};
+
+static size_t part_at(const struct broadcast *b, size_t chunk) {
+    const size_t first = chunk * b->comm->segment.slot_bytes, left = b->bytes - first;
+    return left < b->comm->segment.slot_bytes ? left : b->comm->segment.slot_bytes;
+}
+
+static int show_part(const struct broadcast *b, size_t chunk) {
+    kolo_comm *comm = b->comm;
+    int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    if (b->is_root)
+        kolo_copy(kolo_internode_result(comm, comm->ticket + chunk), b->buffer + chunk * comm->segment.slot_bytes,
+                  part_at(b, chunk));
+    KOLO_POINT("hierarchy.broadcast_shown");
+    kolo_step_publish(comm, shown_at(chunk));
+    return 0;
+}
+
+/* All ranks of the node have claimed the chunk by then: nobody reads any more what its slots held. */
+static int order_part(const struct broadcast *b, size_t chunk) {
+    kolo_comm *comm = b->comm;
+    int rc = kolo_step_await_all(comm, shown_at(chunk));
+    if (rc < 0)
+        return rc;
+    const struct kolo_order order = {
+        .ticket = comm->ticket + chunk,
+        .stamp = comm->stamp,
+        .call = comm->call,
+        .count = part_at(b, chunk),
+        .result = kolo_internode_result(comm, comm->ticket + chunk),
+        .root = b->root_node,
+    };
+    kolo_proxy_order(comm->internode->proxy, &order, b->chunks > LAG);
+    return 0;
+}
+
+static int take_part(const struct broadcast *b, size_t chunk) {
+    kolo_comm *comm = b->comm;
+    int rc = kolo_internode_await(comm, comm->ticket + chunk);
+    if (rc < 0)
+        return rc;
+    if (!b->is_root) {
+        kolo_copy(b->buffer + chunk * comm->segment.slot_bytes, kolo_internode_result(comm, comm->ticket + chunk),
+                  part_at(b, chunk));
+        comm->stats.received_bytes += part_at(b, chunk);
+    } else {
+        comm->stats.sent_bytes += part_at(b, chunk);
+    }
+    KOLO_POINT("hierarchy.broadcast_taken");
+    kolo_step_publish(comm, taken_at(chunk));
+    kolo_slot_retire(comm, chunk, taken_at(chunk));
+    return 0;
+}
+
+int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
+    const struct kolo_internode *internode = comm->internode;
+    const size_t slot_bytes = comm->segment.slot_bytes;
+    const struct broadcast b = {.comm = comm,
+                                .buffer = buffer,
+                                .bytes = bytes,
+                                .chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1,
+                                .root_node = internode->nodes.node_of[root],
+                                .is_root = root == comm->global_rank};
+    int rc = 0;
+    for (size_t tick = 0; rc == 0 && tick < b.chunks + LAG; tick++) {
+        if (tick < b.chunks)
+            rc = show_part(&b, tick);
+        if (rc == 0 && tick < b.chunks && internode->proxy)
+            rc = order_part(&b, tick);
+        if (rc == 0 && tick >= LAG)
+            rc = take_part(&b, tick - LAG);
+    }
+    kolo_call_end(comm, steps_of(b.chunks), b.chunks);
+    return rc;
+}
+
+int kolo_hierarchy_barrier(kolo_comm *comm) {
+    const struct kolo_reduction nothing = {.kernel = &comm->reducer->kernels[KOLO_U8][KOLO_SUM]};
+    return kolo_hierarchy_run(comm, &nothing);
+}

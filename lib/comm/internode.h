@@ -1,0 +1,48 @@
+/* A communicator's part in a job of several nodes: who is where, and the memory in which the ranks of a node and its
+ * proxy (comm/proxy.h) work together. Ranks are numbered over all nodes in what users see, and in failures; those of
+ * this node have their index among them, comm->rank, in all else. */
+#ifndef KOLO_COMM_INTERNODE_H
+#define KOLO_COMM_INTERNODE_H
+
+#include "comm/comm.h"
+#include "comm/nodes.h"
+#include "comm/proxy.h"
+
+struct kolo_internode {
+    struct kolo_nodes nodes;
+    uint32_t node;            /* this one */
+    kolo_exchange exchange;   /* what rank 0 wants */
+    uint32_t servers;         /* likewise */
+    bool half_on_wire;        /* likewise */
+    struct kolo_proxy *proxy; /* the leader's; NULL on other ranks */
+};
+
+/* The rank, among those of all nodes, of rank `rank` of this one. */
+static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {
+    const struct kolo_internode *internode = comm->internode;
+    return internode ? kolo_nodes_rank(&internode->nodes, internode->node, rank) : rank;
+}
+
+/* Of this node's ranks, whom a wait for `peer` is for: the proxy is in the leader. */
+static inline uint32_t kolo_peer_rank(uint32_t peer) {
+    return peer == KOLO_PEER_PROXY ? 0 : peer;
+}
+
+/* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */
+static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ticket) {
+    return comm->segment.internode_slots + ticket % KOLO_SLOTS * 2 * comm->segment.slot_bytes;
+}
+
+static inline uint8_t *kolo_internode_result(const kolo_comm *comm, uint64_t ticket) {
+    return kolo_internode_partial(comm, ticket) + comm->segment.slot_bytes;
+}
+
+/* Waits until the exchange of `ticket` is done. */
+static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
+    if (comm->internode->proxy)
+        return kolo_proxy_await(comm->internode->proxy, ticket);
+    struct kolo_shared_internode *shared = comm->segment.internode;
+    return kolo_wait_at_least(&comm->waiter, &shared->done, ticket + 1, &shared->bell, KOLO_PEER_PROXY);
+}
+
+#endif

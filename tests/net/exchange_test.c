@@ -1,0 +1,307 @@
+/* Exchanges between nodes, with a network of this test's own: it hands messages over, cuts them into frames and
+ * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, several tickets under way, out of place
+ * and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are exact), each
+ * node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/exchange.h"
+#include "comm/internode.h"
+#include "cpu/features.h"
+
+enum { NODES_MAX = 10, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 65536 };
+
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                            \
+            fprintf(stderr, __VA_ARGS__);                                                                              \
+            fprintf(stderr, "\n");                                                                                     \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+struct kolo_engine {
+    uint32_t node;
+};
+
+/* A message on its way. */
+struct send {
+    uint32_t from, to;
+    struct kolo_frame frame;
+    const void *payload; /* until handed over; NULL then */
+    uint8_t *copy;
+    uint32_t delivered; /* bytes; all of them and a frame without any: over */
+    bool over;
+};
+
+static const kolo_reducer *reducer;
+static uint64_t seed;
+static struct send sends[SENDS_MAX];
+static uint32_t send_count;
+static void *states[NODES_MAX];
+static uint64_t sent_bytes[NODES_MAX][NODES_MAX];
+static uint32_t mismatches;
+
+static uint32_t draw(uint32_t end) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    return (uint32_t)((seed >> 11) % end);
+}
+
+int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
+    CHECK(send_count < SENDS_MAX, "too many messages");
+    CHECK(node != engine->node, "node %u sends to itself", node);
+    sends[send_count++] = (struct send){.from = engine->node, .to = node, .frame = *frame, .payload = payload};
+    sent_bytes[engine->node][node] += frame->bytes;
+    return 0;
+}
+
+void kolo_proxy_fail(kolo_comm *comm, int status, uint32_t node) {
+    (void)comm;
+    CHECK(false, "failed with %d for node %u", status, node);
+}
+
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64_t own) {
+    (void)comm, (void)node;
+    mismatches += theirs != own;
+}
+
+/* Hands a message over to the network. */
+static void hand_over(struct send *send) {
+    const struct kolo_frame frame = send->frame;
+    send->copy = malloc(frame.bytes + 1);
+    memcpy(send->copy, send->payload, frame.bytes);
+    send->payload = NULL;
+    kolo_exchange_calls.sent(states[send->from], send->to, &frame);
+}
+
+/* Delivers a piece of a message, if there is room for it. */
+static bool deliver(struct send *send) {
+    struct kolo_frame frame = send->frame;
+    const uint32_t left = frame.bytes - send->delivered;
+    void *where = NULL;
+    frame.offset = send->delivered;
+    frame.bytes = left && draw(2) ? 1 + draw(left) : left;
+    const int rc = kolo_exchange_calls.place(states[send->to], send->from, &frame, &where);
+    CHECK(rc >= 0, "node %u refuses kind %u part %u of ticket %" PRIu64 " from node %u", send->to, frame.kind,
+          frame.part, frame.ticket, send->from);
+    if (rc == KOLO_PLACE_LATER)
+        return false;
+    if (frame.bytes)
+        memcpy(where, send->copy + send->delivered, frame.bytes);
+    send->delivered += frame.bytes;
+    send->over = send->delivered == send->frame.bytes;
+    if (send->over)
+        free(send->copy);
+    kolo_exchange_calls.arrived(states[send->to], send->from, &frame);
+    return true;
+}
+
+struct world {
+    const char *name;
+    uint32_t nodes;
+    kolo_exchange wanted;
+    uint32_t servers;
+    const kolo_kernel *kernel; /* NULL: broadcasts */
+    size_t count;
+    bool in_place;
+    bool exact; /* small whole numbers */
+    bool half;  /* f32 travels as bf16 */
+};
+
+static uint8_t partials[NODES_MAX][TICKETS][SLOT_BYTES], results[NODES_MAX][TICKETS][SLOT_BYTES];
+static uint8_t expected[TICKETS][SLOT_BYTES];
+
+static void fill(const struct world *world, uint8_t *partial) {
+    const size_t bytes = world->count * (world->kernel ? world->kernel->acc_bytes : 1);
+    for (size_t i = 0; i < bytes; i++)
+        partial[i] = (uint8_t)draw(256);
+    if (!world->kernel || world->kernel->acc_bytes != sizeof(float))
+        return;
+    for (size_t i = 0; i < world->count; i++) {
+        const float value =
+            world->exact || world->half ? (float)draw(world->half ? 12 : 1000) : (float)draw(1 << 24) * 1e-3f - 5e3f;
+        memcpy(partial + i * sizeof value, &value, sizeof value);
+    }
+}
+
+static uint32_t root_of(const struct world *world, uint32_t ticket) {
+    return ticket % world->nodes;
+}
+
+static void prepare(const struct world *world) {
+    memset(results, 0xee, sizeof results);
+    for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
+        const void *sources[NODES_MAX];
+        for (uint32_t node = 0; node < world->nodes; node++) {
+            fill(world, partials[node][ticket]);
+            sources[node] = partials[node][ticket];
+        }
+        if (world->kernel && world->count)
+            world->kernel->finish(expected[ticket], sources, world->nodes, world->count, RANKS);
+        else if (!world->kernel)
+            memcpy(expected[ticket], partials[root_of(world, ticket)][ticket], world->count);
+        for (uint32_t node = 0; node < world->nodes; node++)
+            if (!world->kernel && node == root_of(world, ticket))
+                memcpy(results[node][ticket], expected[ticket], world->count);
+    }
+}
+
+static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
+    uint8_t *partial = partials[node][ticket];
+    const struct kolo_order order = {.ticket = ticket,
+                                     .stamp = 1000 + ticket,
+                                     .call = 7,
+                                     .kernel = world->kernel,
+                                     .count = world->count,
+                                     .partial = world->kernel ? partial : NULL,
+                                     .result = world->in_place ? partial : results[node][ticket],
+                                     .root = root_of(world, ticket)};
+    kolo_exchange_calls.begin(states[node], &order);
+}
+
+static bool refuses(uint32_t node, uint32_t from, struct kolo_frame frame) {
+    void *where;
+    return kolo_exchange_calls.place(states[node], from, &frame, &where) < 0;
+}
+
+/* What nobody awaits, of tickets that are over. */
+static void check_refusals(void) {
+    const uint32_t before = mismatches;
+    CHECK(refuses(0, 1, (struct kolo_frame){.kind = KOLO_MESSAGE_UP, .part = 1, .ticket = 0, .stamp = 1000}),
+          "an old ticket");
+    CHECK(refuses(0, 1, (struct kolo_frame){.kind = KOLO_MESSAGE_UP, .part = 1, .ticket = TICKETS + 100}), "a far one");
+    CHECK(mismatches == before, "old tickets are not mismatches");
+}
+
+/* Runs all tickets to their end. */
+static void run(const struct world *world) {
+    uint32_t begun[NODES_MAX] = {0}, waiting = 0, nodes = world->nodes;
+    send_count = 0;
+    memset(sent_bytes, 0, sizeof sent_bytes);
+    prepare(world);
+    for (uint32_t turn = 0;; turn++) {
+        CHECK(turn < 20000000 && waiting < 1000000, "%s, %u nodes: no end", world->name, nodes);
+        uint32_t over = 0;
+        for (uint32_t node = 0; node < nodes; node++)
+            over += kolo_exchange_calls.done(states[node]) == TICKETS;
+        if (over == nodes)
+            break;
+        const uint32_t node = draw(nodes);
+        waiting++;
+        if (draw(3) == 0 && begun[node] < TICKETS &&
+            begun[node] < kolo_exchange_calls.done(states[node]) + KOLO_SLOTS) {
+            begin(world, node, begun[node]++);
+            waiting = 0;
+        }
+        struct send *send = send_count ? &sends[draw(send_count)] : NULL;
+        if (send && send->payload)
+            hand_over(send), waiting = 0;
+        else if (send && !send->over && deliver(send))
+            waiting = 0;
+    }
+    for (uint32_t node = 0; node < nodes; node++)
+        for (uint32_t other = 0; other < nodes; other++)
+            CHECK(!kolo_exchange_calls.awaits(states[node], other), "node %u still awaits node %u", node, other);
+    check_refusals();
+}
+
+static void check_results(const struct world *world) {
+    const size_t bytes = world->count * (world->kernel ? world->kernel->element_bytes : 1);
+    for (uint32_t node = 0; node < world->nodes; node++)
+        for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
+            const uint8_t *found = world->in_place ? partials[node][ticket] : results[node][ticket];
+            CHECK(memcmp(found, expected[ticket], bytes) == 0, "%s, %u nodes, count %zu%s: node %u, ticket %u",
+                  world->name, world->nodes, world->count, world->in_place ? ", in place" : "", node, ticket);
+        }
+}
+
+/* Bytes of one link, in one direction, for all tickets: 2(M-1)/M of the message, but for whole lines. */
+static void check_bytes(const struct world *world) {
+    const uint32_t halves = world->half && world->kernel == &reducer->kernels[KOLO_F32][KOLO_SUM] ? 2 : 1;
+    if ((world->wanted != KOLO_EXCHANGE_MESH && world->wanted != KOLO_EXCHANGE_RING) || !world->kernel ||
+        world->kernel->acc_bytes != world->kernel->element_bytes || world->count < 2048)
+        return;
+    const double bytes = (double)world->count * TICKETS * world->kernel->element_bytes / halves;
+    const double wanted = bytes * 2 * (world->nodes - 1) / world->nodes;
+    for (uint32_t node = 0; node < world->nodes; node++) {
+        uint64_t out = 0;
+        for (uint32_t other = 0; other < world->nodes; other++)
+            out += sent_bytes[node][other];
+        /* A slice is whole lines: on small chunks the last ones are shorter, some nodes send less, others more. */
+        const double slack = 2.0 * KOLO_LINE_BYTES * world->nodes * TICKETS + bytes / world->nodes * 0.25;
+        CHECK((double)out < wanted + slack && (double)out > wanted - 2 * slack, "%s, %u nodes: node %u sent %" PRIu64,
+              world->name, world->nodes, node, out);
+    }
+}
+
+static void run_world(const struct world *world) {
+    uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
+    static kolo_comm comms[NODES_MAX];
+    static struct kolo_internode internodes[NODES_MAX];
+    static kolo_engine engines[NODES_MAX];
+    for (uint32_t node = 0; node <= world->nodes; node++)
+        first_of[node] = node;
+    for (uint32_t node = 0; node < world->nodes; node++)
+        node_of[node] = ranks[node] = node;
+    for (uint32_t node = 0; node < world->nodes; node++) {
+        internodes[node] = (struct kolo_internode){
+            .nodes = {RANKS, world->nodes, node_of, ranks, first_of},
+            .node = node,
+            .exchange = world->wanted,
+            .servers = world->servers,
+            .half_on_wire = world->half,
+        };
+        comms[node].internode = &internodes[node];
+        comms[node].reducer = reducer;
+        comms[node].segment.slot_bytes = SLOT_BYTES;
+        engines[node].node = node;
+        CHECK(kolo_exchange_calls.create(&states[node], &comms[node], &engines[node]) == 0, "create");
+    }
+    run(world);
+    check_results(world);
+    check_bytes(world);
+    for (uint32_t node = 0; node < world->nodes; node++)
+        kolo_exchange_calls.destroy(states[node]);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        kolo_exchange wanted;
+        uint32_t servers;
+    } ways[] = {{"auto", KOLO_EXCHANGE_AUTO, 1},       {"mesh", KOLO_EXCHANGE_MESH, 1},
+                {"ring", KOLO_EXCHANGE_RING, 1},       {"tree", KOLO_EXCHANGE_TREE, 1},
+                {"central", KOLO_EXCHANGE_CENTRAL, 1}, {"three servers", KOLO_EXCHANGE_CENTRAL, 3}};
+    static const size_t counts[] = {0, 1, 37, 640, 8192};
+    reducer = kolo_reducer_select(kolo_cpu_features());
+    const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    uint32_t worlds = 0;
+    for (uint64_t start = first; start < first + 2; start++)
+        for (uint32_t nodes = 2; nodes <= NODES_MAX; nodes++)
+            for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+                for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                    for (uint32_t kind = 0; kind < 4; kind++) {
+                        const kolo_dtype dtype = kind == 2 ? KOLO_BF16 : kind == 3 ? KOLO_I64 : KOLO_F32;
+                        struct world world = {ways[way].name,    nodes,    ways[way].wanted,
+                                              ways[way].servers, NULL,     counts[c],
+                                              kind == 1,         way == 2, false};
+                        world.kernel = &reducer->kernels[dtype][kind == 1 ? KOLO_AVG : KOLO_SUM];
+                        if (world.count * world.kernel->acc_bytes > SLOT_BYTES)
+                            continue;
+                        seed = start * 7919 + worlds++ * 104729 + 1;
+                        run_world(&world);
+                        world.half = true;
+                        if (way == 1 && kind != 1)
+                            run_world(&world);
+                        world.kernel = NULL; /* broadcasts: of the last count by way of a chain */
+                        world.count *= 5;
+                        world.in_place = false;
+                        if (kind == 0)
+                            run_world(&world);
+                    }
+    printf("%u worlds from seed %" PRIu64 "\n", worlds, first);
+    return 0;
+}
