@@ -100,7 +100,7 @@ static const char *describe_peer(int fd, char *text) {
 static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
     char text[KOLO_ADDRESS_TEXT_BYTES], other[KOLO_ADDRESS_TEXT_BYTES];
     const char *from = describe_peer(fd, text);
-    const struct kolo_place *place = &assembly->settings->place;
+    const struct kolo_place *place = &assembly->settings.place;
     const char *job = place->job_is_local ? "" : place->job;
     if (who->size != assembly->size)
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
@@ -189,7 +189,7 @@ static int send_roster(struct kolo_assembly *assembly, uint32_t rank, const stru
 }
 
 static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct kolo_gathering *gathering) {
-    const struct kolo_settings *settings = assembly->settings;
+    const struct kolo_settings *settings = &assembly->settings;
     struct kolo_address bound;
     int rc = check_limit(assembly);
     if (rc == 0)
@@ -240,7 +240,7 @@ static void turn_away_rest(struct kolo_assembly *assembly, int status) {
 /* The others' part. */
 
 static int knock_at_zero(struct kolo_assembly *assembly) {
-    const struct kolo_settings *settings = assembly->settings;
+    const struct kolo_settings *settings = &assembly->settings;
     struct kolo_introduction self = {.role = KOLO_ROLE_JOIN, .rank = assembly->rank, .size = assembly->size};
     snprintf(self.job, sizeof self.job, "%s", settings->place.job_is_local ? "" : settings->place.job);
     const int rc = kolo_door_knock(&assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1,
@@ -273,7 +273,7 @@ static int receive_roster(struct kolo_assembly *assembly, uint32_t *groups, stru
 
 static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct kolo_gathering *gathering) {
     const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_IDENTITY,
-                                                  .identity = identify(assembly->settings)};
+                                                  .identity = identify(&assembly->settings)};
     int rc = knock_at_zero(assembly);
     if (rc == 0)
         rc = kolo_assembly_send(assembly, 0, &message);
@@ -290,7 +290,7 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
 static int look_up(struct kolo_assembly *assembly) {
     for (;;) {
         const int rc = kolo_address_parse(kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS),
-                                          assembly->settings->net.rendezvous, &assembly->rendezvous);
+                                          assembly->settings.net.rendezvous, &assembly->rendezvous);
         if (rc != KOLO_ERR_SYSTEM || kolo_clock_ns() >= assembly->deadline_ns)
             return rc;
         kolo_clock_sleep(LOOK_UP_NS);
@@ -302,7 +302,7 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     struct kolo_assembly *assembly = calloc(1, sizeof *assembly);
     if (!assembly)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    assembly->settings = settings;
+    assembly->settings = *settings;
     assembly->rank = (uint32_t)settings->place.rank;
     assembly->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
     assembly->peers = calloc(size, sizeof *assembly->peers);

@@ -32,7 +32,7 @@ struct kolo_gathering {
 
 /* The first part, for every rank: settings->rendezvous is set. The assembly must be closed, also where this fails (and
  * is NULL then, which is fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different
- * sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG. The settings must stay as long as the assembly. */
+ * sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG. */
 int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
                          struct kolo_gathering *gathering);
 

@@ -60,7 +60,7 @@ static int open_door(struct meeting *meeting) {
     kolo_address_set_port(&address, 0);
     rc = kolo_door_open(&meeting->door, &address, &meeting->key, &meeting->own);
     if (rc == 0)
-        kolo_door_log(meeting->door, assembly->settings->log_level, (int)assembly->rank);
+        kolo_door_log(meeting->door, assembly->settings.log_level, (int)assembly->rank);
     return rc;
 }
 

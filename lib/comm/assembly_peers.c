@@ -129,7 +129,7 @@ static int fail_missing(struct kolo_assembly *assembly, const char *late, int64_
 
 int kolo_assembly_timeout(struct kolo_assembly *assembly) {
     char late[320];
-    const int64_t ms = assembly->settings->create_timeout_ns / KOLO_NS_PER_MS;
+    const int64_t ms = assembly->settings.create_timeout_ns / KOLO_NS_PER_MS;
     struct kolo_assembly_message answer;
     if (assembly->rank != 0)
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &answer);

@@ -16,7 +16,7 @@ struct kolo_assembly_peer {
 };
 
 struct kolo_assembly {
-    const struct kolo_settings *settings;
+    struct kolo_settings settings;
     uint32_t rank, size;
     int64_t deadline_ns;
     struct kolo_address rendezvous;

@@ -1,9 +1,14 @@
-"""kolorun on one of several machines: what its ranks are told, and what it says of them."""
+"""kolorun on one of several machines: what its ranks are told, what it says of them, and whole jobs, with a kolorun for
+each machine on this one: their ranks share no memory, so they are on different nodes."""
 
+import os
 import re
+import signal
+import socket
+import time
 
 import launching
-from launching import kolorun
+from launching import RANK_PROBE, kolorun
 
 PLACE = "echo $KOLO_RANK/$KOLO_SIZE $KOLO_LOCAL_RANK/$KOLO_LOCAL_SIZE $KOLO_RENDEZVOUS"
 
@@ -52,6 +57,71 @@ class Machines(launching.LaunchingTest):
             with open(__file__, "rb") as text:
                 done = kolorun(*machine(node), "sh", "-c", "read line && heard=' heard'; echo $KOLO_RANK$heard", stdin=text)
             self.assertEqual(expected, "".join(sorted(done.stdout.splitlines(keepends=True))))
+
+
+def free_port():
+    """One that is free now, and that the system gives to nobody who asks for any."""
+    for port in range(12000 + os.getpid() % 9000, 30000):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise RuntimeError("no free port")
+
+
+class Jobs(launching.LaunchingTest):
+    def begin(self, counts, *arguments, **variables):
+        """A kolorun for each machine."""
+        rendezvous = f"127.0.0.1:{free_port()}"
+        return [self.start("--nnodes", str(len(counts)), "--node-rank", str(node), "--rendezvous", rendezvous, "--bind",
+                           "none", "-n", ",".join(map(str, counts)), *arguments,
+                           env=launching.environment(**{"KOLO_SECRET": "16 characters, or more", **variables}))
+                for node in range(len(counts))]
+
+    def test_sums(self):
+        before = launching.shm_names()
+        for counts in ((1, 1), (2, 2), (3, 1, 2)):
+            size = sum(counts)
+            lines = []
+            for process in self.begin(counts, RANK_PROBE):
+                output, errors = self.assert_ends(process, 0)
+                self.assertEqual("", errors)
+                lines += output.splitlines()
+            self.assertEqual(sorted(f"rank {rank} of {size}, sum {size * (size - 1) // 2}" for rank in range(size)),
+                             sorted(lines))
+        self.assert_nothing_named(before)
+
+    def test_death_elsewhere(self):
+        jobs = self.begin((2, 2), "--grace", "30", "--tag-output", RANK_PROBE, "50")
+        for process in jobs:
+            self.read_lines(process, 2)
+        victim = self.wait_for_ranks(jobs[1], 2)[1]
+        begin = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        _, errors = self.assert_ends(jobs[1], 137)
+        self.assertIn(f"kolorun: rank 3 (pid {victim}) was killed by signal 9", errors)
+        self.assertRegex(errors, r"(?m)^\[2\] rank_probe: .*\brank 3\b")
+        _, errors = self.assert_ends(jobs[0], 1)
+        self.assertLess(time.monotonic() - begin, 10)
+        for rank in (0, 1):
+            self.assertRegex(errors, rf"(?m)^\[{rank}\] rank_probe: .*\b(rank [23]|node 1)\b")
+
+    def test_machine_that_never_comes(self):
+        jobs = self.begin((1, 2, 1), RANK_PROBE, KOLO_CREATE_TIMEOUT_MS="700")
+        self.end(jobs.pop(1))
+        for process in jobs:
+            _, errors = self.assert_ends(process, 1)
+            self.assertIn("rank 1-2 never came to 127.0.0.1:", errors)
+
+    def test_different_secrets(self):
+        rendezvous = ("--nnodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}", "-n", "1")
+        jobs = [self.start(*rendezvous, "--node-rank", str(node), RANK_PROBE,
+                           env=launching.environment(KOLO_SECRET=f"{node} is a secret as well", KOLO_CREATE_TIMEOUT_MS="2000"))
+                for node in range(2)]
+        self.assertIn("another secret", self.assert_ends(jobs[1], 1)[1])
+        self.assertIn("wrong secret", self.assert_ends(jobs[0], 1)[1])
 
 
 if __name__ == "__main__":
