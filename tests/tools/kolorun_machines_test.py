@@ -4,7 +4,6 @@ each machine on this one: their ranks share no memory, so they are on different 
 import os
 import re
 import signal
-import socket
 import time
 
 import launching
@@ -59,25 +58,13 @@ class Machines(launching.LaunchingTest):
             self.assertEqual(expected, "".join(sorted(done.stdout.splitlines(keepends=True))))
 
 
-def free_port():
-    """One that is free now, and that the system gives to nobody who asks for any."""
-    for port in range(12000 + os.getpid() % 9000, 30000):
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
-    raise RuntimeError("no free port")
-
-
 class Jobs(launching.LaunchingTest):
     def begin(self, counts, *arguments, **variables):
         """A kolorun for each machine."""
-        rendezvous = f"127.0.0.1:{free_port()}"
+        rendezvous = f"127.0.0.1:{launching.free_port()}"
         return [self.start("--nnodes", str(len(counts)), "--node-rank", str(node), "--rendezvous", rendezvous, "--bind",
                            "none", "-n", ",".join(map(str, counts)), *arguments,
-                           env=launching.environment(**{"KOLO_SECRET": "16 characters, or more", **variables}))
+                           env=launching.environment(**{**launching.SECRET, **variables}))
                 for node in range(len(counts))]
 
     def test_sums(self):
@@ -116,7 +103,7 @@ class Jobs(launching.LaunchingTest):
             self.assertIn("rank 1-2 never came to 127.0.0.1:", errors)
 
     def test_different_secrets(self):
-        rendezvous = ("--nnodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}", "-n", "1")
+        rendezvous = ("--nnodes", "2", "--rendezvous", f"127.0.0.1:{launching.free_port()}", "-n", "1")
         jobs = [self.start(*rendezvous, "--node-rank", str(node), RANK_PROBE,
                            env=launching.environment(KOLO_SECRET=f"{node} is a secret as well", KOLO_CREATE_TIMEOUT_MS="2000"))
                 for node in range(2)]

@@ -63,6 +63,11 @@ class Mpi:
         jobs = [[self.begin(self.command(3, RANK_PROBE, "1"), **AS_ROOT)] for _ in range(2)]
         self.assert_jobs(jobs, 3)
 
+    def test_rendezvous(self):
+        # What mpirun says of the job need not be the same on all machines; nor does it have to, then.
+        variables = {"KOLO_RENDEZVOUS": f"127.0.0.1:{launching.free_port()}", **launching.SECRET, **AS_ROOT}
+        self.assert_jobs([[self.begin(self.command(3, RANK_PROBE), **variables)]], 3)
+
     @unittest.skipUnless(KOLO_PERF, "kolo-perf is not built")
     def test_perf(self):
         process = self.begin(self.command(2, KOLO_PERF, "allreduce", "--max", "4K", "--iters", "5", "--no-limits",
@@ -105,6 +110,26 @@ class ByVariables(Launcher):
         self.check(lambda job, rank, size: {
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(size), "SLURM_LOCALID": str(rank),
             "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": str(job)})
+
+    # Launchers that tell of several machines: the ranks find out for themselves that they are all on one.
+
+    def check_machines(self, variables):
+        port = launching.free_port()
+        self.assert_jobs([self.begin_ranks(4, lambda rank, size: {**launching.SECRET, **variables(rank, size, port)})], 4)
+
+    def test_torchrun_machines(self):
+        self.check_machines(lambda rank, size, port: {
+            "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)})
+
+    def test_srun_machines(self):
+        self.check_machines(lambda rank, size, port: {
+            "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(size), "SLURM_LOCALID": str(rank % 2), "SLURM_NNODES": "2",
+            "SLURM_JOB_NODELIST": "localhost,elsewhere", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"})
+
+    def test_kolo_rendezvous(self):
+        self.check_machines(lambda rank, size, port: {
+            "KOLO_RANK": str(rank), "KOLO_SIZE": str(size), "KOLO_RENDEZVOUS": f"127.0.0.1:{port}"})
 
     def test_kolo_variables(self):
         self.check(lambda job, rank, size: {

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ KOLORUN = os.environ["KOLORUN"]
 RANK_PROBE = os.environ.get("RANK_PROBE")
 KOLO_PERF = os.environ.get("KOLO_PERF")
 SKIPPED = 77
+SECRET = {"KOLO_SECRET": "16 characters, or more"}
 
 # Long enough for a machine that is busy with other things; only a hang takes so long.
 PATIENCE_S = 60
@@ -53,6 +55,18 @@ def state(pid):
 
 def is_running(pid):
     return state(pid) not in (None, "Z", "X")
+
+
+def free_port():
+    """One that is free now, and that the system gives to nobody who asks for any."""
+    for port in range(12000 + os.getpid() % 9000, 30000):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise RuntimeError("no free port")
 
 
 def shm_names():
