@@ -126,6 +126,18 @@ static uint64_t word_of(const struct rank *rank, uint32_t from, uint32_t to, uin
     return (uint64_t)rank->ranks << 48 | (uint64_t)from << 32 | to << 16 | stream;
 }
 
+/* Where KOLO_NET_ADDR is an address, all that goes between the machines goes by it. */
+static void check_address(const struct rank *rank, int fd) {
+    struct kolo_address own;
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    const char *wanted = getenv("KOLO_NET_ADDR");
+    if (!wanted || strchr(wanted, '.') == NULL || strcmp(wanted, "0.0.0.0") == 0)
+        return;
+    expect_status(rank, kolo_address_of_socket(fd, &own), 0, "kolo_address_of_socket");
+    expect(rank, strncmp(kolo_address_text(&own, text), wanted, strlen(wanted)) == 0, "a socket of %s, not %s", text,
+           wanted);
+}
+
 static void check_sockets(struct rank *rank, const struct kolo_gathering *gathering, const int *fds) {
     const uint32_t streams = 1 + gathering->terms.streams, own = gathering->node;
     for (uint32_t i = 0; i < gathering->nodes.nodes * streams; i++) {
@@ -138,6 +150,7 @@ static void check_sockets(struct rank *rank, const struct kolo_gathering *gather
         struct pollfd polled = {.fd = fds[i], .events = POLLIN};
         if (fds[i] < 0)
             continue;
+        check_address(rank, fds[i]);
         expect(rank,
                poll(&polled, 1, (int)patience_ms(10000)) == 1 && recv(fds[i], &word, sizeof word, 0) == sizeof word,
                "receiving: %s", strerror(errno));
@@ -250,6 +263,18 @@ static void bring_strangers(struct rank *rank, struct kolo_settings *settings) {
     }
 }
 
+/* Half of the machines have another address than the one by which rank 0 is reached. */
+static void choose_address(struct rank *rank, struct kolo_settings *settings) {
+    (void)settings;
+    setenv("KOLO_NET_ADDR", layout_of(rank)->node_of[rank->rank] % 2 ? "127.0.0.2" : "lo", 1);
+}
+
+static void choose_all_addresses(struct rank *rank, struct kolo_settings *settings) {
+    (void)rank;
+    (void)settings;
+    setenv("KOLO_NET_ADDR", "0.0.0.0", 1);
+}
+
 static void assemble_again_and_again(struct rank *rank) {
     struct kolo_settings settings;
     if (!resolve(rank, &settings))
@@ -264,6 +289,10 @@ static void oddities_do_no_harm(void) {
     struct layout layout = {.fault = come_late};
     run_layout(&layout, counts, false, assemble_well, 0);
     layout.fault = bring_strangers;
+    run_layout(&layout, counts, false, assemble_well, 0);
+    layout.fault = choose_address;
+    run_layout(&layout, counts, false, assemble_well, 0);
+    layout.fault = choose_all_addresses;
     run_layout(&layout, counts, false, assemble_well, 0);
     layout.fault = NULL;
     run_layout(&layout, counts, true, assemble_again_and_again, 0);
