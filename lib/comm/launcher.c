@@ -13,7 +13,7 @@
 #include "comm/process.h"
 
 enum { JOB_PARTS = 4, MACHINES_PARTS = 3, ANCESTORS_MAX = 64 };
-enum { SLURM_PORT_MIN = 20000, SLURM_PORTS = 10000 }; /* below those that systems give to whoever asks for any */
+enum { TORCHRUN_PORT_MIN = 10000, SLURM_PORT_MIN = 20000, PORTS = 10000 }; /* below those that systems give to anyone */
 
 /* The most specific first: a job of one launcher may run inside an allocation of another (mpirun under Slurm). */
 static const struct launcher {
@@ -209,7 +209,7 @@ static int slurm_rendezvous(char *text, size_t text_bytes) {
     if (!first_of_list(text_of(variable), host, sizeof host))
         return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: is not a list of machines such as node[01-04]", variable,
                          text_of(variable));
-    snprintf(text, text_bytes, "%s:%" PRId64, host, SLURM_PORT_MIN + (job * 37 + step) % SLURM_PORTS);
+    snprintf(text, text_bytes, "%s:%" PRId64, host, SLURM_PORT_MIN + (job * 37 + step) % PORTS);
     return 0;
 }
 
@@ -217,13 +217,13 @@ int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t 
     const char *host = text_of("MASTER_ADDR");
     int64_t port = -1;
     text[0] = '\0';
-    int rc = host ? read_integer("MASTER_PORT", 1, UINT16_MAX - 1, &port) : 0;
+    int rc = host ? read_integer("MASTER_PORT", 1, UINT16_MAX, &port) : 0;
     if (rc < 0)
         return rc;
     if (port < 0)
         return slurm_rendezvous(text, text_bytes);
     if (place->launcher && strcmp(place->launcher, "torchrun") == 0)
-        port++;
+        port = TORCHRUN_PORT_MIN + (port + 1) % PORTS;
     const char *format = strchr(host, ':') && host[0] != '[' ? "[%s]:%" PRId64 : "%s:%" PRId64;
     if ((size_t)snprintf(text, text_bytes, format, host, port) >= text_bytes)
         return kolo_fail(KOLO_ERR_ARG, "MASTER_ADDR=%.64s...: is too long", host);

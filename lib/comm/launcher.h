@@ -24,8 +24,8 @@ int kolo_launcher_place(struct kolo_place *place);
 
 /* Writes into text where ranks of several machines can meet, "HOST:PORT", as far as launchers tell: MASTER_ADDR and
  * MASTER_PORT or, under Slurm, the first machine of its list and a port from 20000 to 29999 made of job and step.
- * torchrun's own store listens at MASTER_PORT: there it is the next port. "" where nobody tells. KOLO_ERR_ARG with a
- * message that quotes the variable. */
+ * torchrun's own store listens at MASTER_PORT, which it may have chosen itself: there it is 10000 + (MASTER_PORT + 1)
+ * mod 10000. "" where nobody tells. KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
 #endif

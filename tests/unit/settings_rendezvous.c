@@ -45,8 +45,9 @@ static const struct example examples[] = {
     {"[::1]:9", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=2", "KOLO_RENDEZVOUS=[::1]:9"}},
     {"head:1", NULL, {SLURM, "KOLO_RENDEZVOUS=head:1"}},
     /* Launchers that tell of several. torchrun's own store listens at MASTER_PORT. */
-    {"head:29501", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=2"}},
-    {"head:29501", NULL, {TORCHRUN, "GROUP_WORLD_SIZE=2"}},
+    {"head:19501", NULL, {TORCHRUN, "LOCAL_WORLD_SIZE=2"}},
+    {"head:19501", NULL, {TORCHRUN, "GROUP_WORLD_SIZE=2"}},
+    {"head:16228", NULL, {"MASTER_PORT=46227", TORCHRUN, "GROUP_WORLD_SIZE=2"}},
     {"head:7", NULL, {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=head", "MASTER_PORT=7"}},
     {"[fd00::1]:7", NULL, {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=fd00::1", "MASTER_PORT=7"}},
     {"head:7", NULL, {SLURM, "SLURM_NNODES=2", "MASTER_ADDR=head", "MASTER_PORT=7", "SLURM_JOB_NODELIST=n[1-2]"}},
