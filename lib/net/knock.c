@@ -251,13 +251,15 @@ int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *fr
             *fd = knock.fd;
         if (rc != AGAIN)
             return rc;
-        const int64_t now_ns = kolo_clock_ns(), left_ns = deadline_ns - now_ns;
-        if (left_ns <= 0)
-            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock.place, knock.reason);
+        /* An attempt that had no time would say nothing but that. */
+        const int64_t now_ns = kolo_clock_ns();
+        const bool is_last = deadline_ns - now_ns < 2 * pause_ns;
         if (!knock.alerted)
-            wait_until(&knock, 0, now_ns + (pause_ns < left_ns ? pause_ns : left_ns));
+            wait_until(&knock, 0, is_last ? deadline_ns : now_ns + pause_ns);
         if (knock.alerted)
             return 1;
+        if (is_last)
+            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock.place, knock.reason);
         pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
     }
 }

@@ -304,6 +304,26 @@ static void test_changed_on_the_way(void **state) {
     close_house(&house);
 }
 
+/* No byte can be changed of what a proof is over, nor of the proof, which is what a message ends with. */
+static void test_proofs_are_over_all(void **state) {
+    const struct kolo_secret secret = usual_secret();
+    struct kolo_dialogue dialogue;
+    uint8_t *bytes = (uint8_t *)&dialogue;
+    const size_t introduced = offsetof(struct kolo_dialogue, verdict);
+    (void)state;
+    memset(&dialogue, 'x', sizeof dialogue);
+    kolo_dialogue_prove_introduction(&dialogue, &secret);
+    kolo_dialogue_prove_verdict(&dialogue, &secret);
+    assert_true(kolo_dialogue_check_introduction(&dialogue, &secret));
+    assert_true(kolo_dialogue_check_verdict(&dialogue, &secret));
+    for (size_t i = 0; i < sizeof dialogue; i++) {
+        bytes[i] ^= 1;
+        assert_int_equal(kolo_dialogue_check_introduction(&dialogue, &secret), i >= introduced);
+        assert_false(kolo_dialogue_check_verdict(&dialogue, &secret));
+        bytes[i] ^= 1;
+    }
+}
+
 /* Reflection: what who is asked says itself is sent back to it. */
 
 static void *echo(void *argument) {
@@ -430,6 +450,30 @@ static void test_hung_up_at_first(void **state) {
     kolo_door_close(door);
 }
 
+/* Or it hangs up on everybody for ever. */
+static void test_always_hung_up(void **state) {
+    const struct kolo_secret secret = usual_secret();
+    struct kolo_address bound;
+    const int listener = listen_by_hand(&bound);
+    struct knocker knocker = make_knocker(&bound, &secret, 1);
+    (void)state;
+    knocker.deadline_ns = kolo_clock_ns() + 500 * MS;
+    start_knocker(&knocker);
+    while (kolo_clock_ns() < knocker.deadline_ns + 200 * MS) {
+        struct pollfd polled = {.fd = listener, .events = POLLIN};
+        uint8_t hello[KOLO_GREETING_BYTES];
+        if (poll(&polled, 1, 50) != 1)
+            continue;
+        const int fd = accept_by_hand(listener);
+        receive_by_hand(fd, hello, sizeof hello); /* or the kernel would say that it has not been read */
+        close(fd);
+    }
+    await_knocker(&knocker);
+    assert_int_equal(knocker.rc, KOLO_ERR_TIMEOUT);
+    assert_words(knocker.message, "connected, but the other side hung up");
+    close(listener);
+}
+
 static void test_something_else_listens(void **state) {
     const struct kolo_secret secret = usual_secret();
     struct kolo_address bound;
@@ -448,20 +492,17 @@ static void test_something_else_listens(void **state) {
 
 int main(void) {
     const struct CMUnitTest always[] = {
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_port_scanner),
-        cmocka_unit_test(test_half_open),
-        cmocka_unit_test(test_dribbler),
-        cmocka_unit_test(test_slow_but_good),
-        cmocka_unit_test(test_echo),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_hung_up_at_first),
-        cmocka_unit_test(test_something_else_listens),
+        cmocka_unit_test(test_garbage),        cmocka_unit_test(test_port_scanner),
+        cmocka_unit_test(test_half_open),      cmocka_unit_test(test_dribbler),
+        cmocka_unit_test(test_slow_but_good),  cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_hung_up_at_first),
+        cmocka_unit_test(test_always_hung_up), cmocka_unit_test(test_something_else_listens),
     };
     const struct CMUnitTest with_libsodium[] = {
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_replay_of_door),
         cmocka_unit_test(test_changed_on_the_way),
+        cmocka_unit_test(test_proofs_are_over_all),
         cmocka_unit_test(test_own_proof_back),
         cmocka_unit_test(test_door_proves_nothing_first),
     };

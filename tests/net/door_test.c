@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -313,6 +317,48 @@ static void test_door_opens_late(void **state) {
     kolo_door_close(door);
 }
 
+/* A network of our own, with loopback alone, where connections are made from port 40000 or 40001. */
+static bool enter_own_network(void) {
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    static const char range[] = "40000 40001";
+    if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+        return false;
+    const int control = socket(AF_INET, SOCK_DGRAM, 0);
+    const int file = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY);
+    return control >= 0 && ioctl(control, SIOCSIFFLAGS, &lo) == 0 && file >= 0 &&
+           write(file, range, sizeof range - 1) == sizeof range - 1;
+}
+
+/* Nobody listens at port 40000, so one that connects to it from there would be connected to itself. */
+static int knock_at_own_port(void) {
+    const struct kolo_secret secret = usual_secret();
+    const struct kolo_address to = loopback(AF_INET, 40000);
+    const struct kolo_introduction self = introduce(1);
+    int fd = -1;
+    if (!enter_own_network())
+        return 77;
+    const int rc = kolo_door_knock(&to, NULL, &secret, &self, kolo_clock_ns() + 500 * MS, -1, &fd);
+    if (rc == KOLO_ERR_TIMEOUT && strstr(kolo_error_message(), "Connection refused"))
+        return 0;
+    fprintf(stderr, "%d: %s\n", rc, kolo_error_message());
+    return 1;
+}
+
+static void test_own_port(void **state) {
+    int status = -1;
+    const pid_t child = fork();
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(knock_at_own_port());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("no network namespaces here\n");
+        skip();
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* All ranks of a large job at once, twice as many as there are places. */
 static void test_crowd(void **state) {
     enum { KNOCKERS = 2 * KOLO_DOOR_PENDING };
@@ -423,6 +469,7 @@ int main(void) {
         cmocka_unit_test(test_silent_door),
         cmocka_unit_test(test_door_opens_late),
         cmocka_unit_test(test_alert),
+        cmocka_unit_test(test_own_port),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_busy_port),
         cmocka_unit_test(test_no_address_of_ours),
