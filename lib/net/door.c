@@ -53,10 +53,12 @@ typedef enum progress { WAITS, REFUSED, ADMITTED } progress;
 /* Opening and closing. */
 
 static const char *remedy(int errno_value) {
-    return errno_value == EADDRINUSE      ? ", where something else listens: choose another port"
-           : errno_value == EADDRNOTAVAIL ? ", which is no address of this machine: choose one that is"
-           : errno_value == EACCES        ? ", where this user may not: choose a port above 1023"
-                                          : "";
+    return errno_value == EADDRINUSE ? ", where something else listens: choose another port (KOLO_RENDEZVOUS)"
+           : errno_value == EADDRNOTAVAIL
+               ? ", which is no address of this machine: KOLO_RENDEZVOUS must name the one on"
+                 " which rank 0 runs, and KOLO_NET_ADDR an interface or address of its own"
+           : errno_value == EACCES ? ", where this user may not: choose a port above 1023 (KOLO_RENDEZVOUS)"
+                                   : "";
 }
 
 static int listen_at(int fd, const struct kolo_address *address) {

@@ -84,7 +84,7 @@ static int bind_from(const struct knock *knock) {
     /* The port is chosen when it is known whom it is to reach: there are more ports that way. Merely better. */
     setsockopt(knock->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     if (bind(knock->fd, (const struct sockaddr *)&from.storage, from.bytes) < 0)
-        return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine",
+        return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine (KOLO_NET_ADDR)",
                                 kolo_address_text(&from, text));
     return 0;
 }
@@ -148,7 +148,8 @@ static int check_welcome(const struct knock *knock, const uint8_t *bytes) {
                          kolo_greeting_release(welcome.version, welcome.layout, theirs),
                          kolo_greeting_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
     if (rc < 0)
-        return kolo_fail(KOLO_ERR_SYSTEM, "what listens at %s is no process of kolo's: choose another port",
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "what listens at %s is no process of kolo's: choose another port (KOLO_RENDEZVOUS)",
                          knock->place);
     if (welcome.secret != knock->secret->used)
         return kolo_fail(KOLO_ERR_SYSTEM,
