@@ -157,7 +157,7 @@ static void test_stripes_out_of_order(void **state) {
 /* Places. */
 
 static void place_later(kolo_engine_kind kind) {
-    open_side(kind, STREAMS, 200 * MS);
+    open_side(kind, STREAMS, 10 * SECOND);
     side_expect(&side, 0, 0, 9000);
     side_expect(&side, 0, 1, 10);
     side_expect(&side, 0, 2, 10);
@@ -461,7 +461,7 @@ static void silence(kolo_engine_kind kind) {
     assert_true(side_run_until(&side, &side.ended[0], 1));
     const int64_t took_ns = fixture_now_ns() - begin_ns;
     assert_int_equal(side.error[0], ETIMEDOUT);
-    assert_true(took_ns >= 190 * MS && took_ns < 2 * SECOND);
+    assert_true(took_ns >= 190 * MS && took_ns < 4 * SECOND);
     assert_in_range(heartbeats_at(raw[CONTROL]), 1, 4);
 }
 
@@ -471,15 +471,15 @@ static void test_silence(void **state) {
 }
 
 static void sign_of_life(kolo_engine_kind kind) {
-    open_side(kind, STREAMS, 400 * MS);
+    open_side(kind, STREAMS, SECOND);
     const int64_t begin_ns = fixture_now_ns();
-    while (fixture_now_ns() - begin_ns < 1200 * MS) {
+    while (fixture_now_ns() - begin_ns < 2 * SECOND) {
         put_control(KOLO_FRAME_HEARTBEAT);
         side_run_idle(&side);
     }
     assert_int_equal(side.ended[0], 0);
     assert_int_equal(side.arrived, 0); /* heartbeats are the engine's own */
-    assert_true(fixture_now_ns() - kolo_engine_heard_ns(side.engine, 0) < 300 * MS);
+    assert_true(fixture_now_ns() - kolo_engine_heard_ns(side.engine, 0) < SECOND);
 }
 
 static void test_sign_of_life(void **state) {
@@ -489,10 +489,10 @@ static void test_sign_of_life(void **state) {
 
 /* An owner that was kept from running for longer than the silence hears first, and judges then. */
 static void late_owner(kolo_engine_kind kind) {
-    open_side(kind, STREAMS, 100 * MS);
+    open_side(kind, STREAMS, 500 * MS);
     side_run_idle(&side);
     put_control(KOLO_FRAME_HEARTBEAT);
-    usleep(300000);
+    usleep(600000);
     assert_int_equal(kolo_engine_run(side.engine, 0), 0);
     assert_int_equal(side.ended[0], 0);
     expect_end(ETIMEDOUT);
