@@ -28,7 +28,7 @@ import time
 
 NETWORK, NETWORK6 = "10.77.0", "fd77::"
 INTERFACE = "eth0"
-BURST_S, BURST_BYTES_MIN = 0.002, 65536 + 4096  # room for one of what is sent as a whole
+BURST_S, BURST_BYTES_MIN = 0.0005, 65536 + 4096  # room for one of what is sent as a whole
 QUEUE_MS = 20  # of the rate, in the buffer of a cable's end
 PATIENCE_S = 30
 PROGRAMS = ("ip", "tc", "unshare", "nsenter", "mount")
