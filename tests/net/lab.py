@@ -98,9 +98,9 @@ class Holder:
 
     def __init__(self, flags, script):
         self.forks = "--fork" in flags
-        self.process = subprocess.Popen(["unshare", *flags, "sh", "-ec", f"{script}\necho ready\nexec cat"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True)
+        command = ["unshare", *flags, "sh", "-ec", f"{script}\necho ready\nexec cat"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, start_new_session=True)
         if self.process.stdout.readline() != "ready\n":
             self.process.stdin.close()
             said = self.process.stderr.read().strip()
@@ -126,11 +126,9 @@ class Holder:
 class Running:
     """A command that runs on a node; its output goes to files, so that it never waits for us."""
 
-    def __init__(self, node, command, environment, stdin):
-        self.node = node
-        self.command = command
+    def __init__(self, command, environment, stdin):
         self.files = [tempfile.TemporaryFile() for _ in range(2)]
-        self.process = subprocess.Popen(node.enter() + command, stdin=stdin, stdout=self.files[0], stderr=self.files[1],
+        self.process = subprocess.Popen(command, stdin=stdin, stdout=self.files[0], stderr=self.files[1],
                                         env=environment, start_new_session=True, preexec_fn=end_with_parent)
 
     def texts(self):
@@ -191,9 +189,10 @@ class Node:
     def enter(self):
         return self.holder.enter(*self.namespaces)
 
-    def start(self, command, environment=None, stdin=subprocess.DEVNULL):
-        """Starts a command; it is killed at the end of the lab."""
-        running = Running(self, [str(word) for word in command], environment, stdin)
+    def start(self, command, environment=None, stdin=subprocess.DEVNULL, around=()):
+        """Starts a command; it is killed at the end of the lab. around: the beginning of the command on the machine
+        that starts it, as one that watches it."""
+        running = Running([str(word) for word in [*around, *self.enter(), *command]], environment, stdin)
         self.lab.running.append(running)
         return running
 

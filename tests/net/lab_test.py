@@ -1,5 +1,5 @@
-"""The lab itself: its nodes are machines of their own, its cables have a rate, count bytes and can be cut, and nothing is
-left of it."""
+"""The lab itself: its nodes are machines of their own, its cables have a rate, count bytes and can be cut, and nothing
+is left of it."""
 
 import os
 import pathlib
