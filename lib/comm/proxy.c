@@ -13,6 +13,7 @@
 #include "comm/failure.h"
 #include "comm/internode.h"
 #include "cpu/fpenv.h"
+#include "net/uring.h"
 #include "sync/futex.h"
 #include "sync/point.h"
 
@@ -344,6 +345,13 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
     free(proxy);
 }
 
+static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
+    const int refused = comm->origin.net.engine == KOLO_ENGINE_AUTO ? kolo_uring_probe() : 0;
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%" PRIu32 " nodes, linked by %s%s%s",
+             comm->internode->nodes.nodes, kolo_engine_name(engine), refused ? ", as io_uring is refused: " : "",
+             refused ? strerror(-refused) : "");
+}
+
 int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct kolo_exchange_calls *calls, int *fds) {
     static const struct kolo_engine_events events = {.place = place, .arrived = arrived, .sent = sent, .ended = ended};
     const struct kolo_net_settings *net = &comm->origin.net;
@@ -375,11 +383,13 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct 
         rc = add_streams(proxy, fds);
     if (rc == 0)
         rc = start_thread(proxy);
-    if (rc < 0)
+    if (rc < 0) {
         free_proxy(proxy, 0);
-    else
-        *result = proxy;
-    return rc;
+        return rc;
+    }
+    say_how(comm, proxy->engine);
+    *result = proxy;
+    return 0;
 }
 
 void kolo_proxy_forget(struct kolo_proxy *proxy) {
