@@ -1,8 +1,23 @@
-# Nodes that are network namespaces of this machine (lab.py), and what is tested between them. 77: not allowed here.
-# Serial, as times are measured.
-if(NOT KOLO_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-    foreach(script lab relay)
-        add_test(NAME net.${script} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py)
-        set_tests_properties(net.${script} PROPERTIES LABELS net TIMEOUT 120 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+# Jobs on several nodes, which are network namespaces of this machine (lab.py). 77: not allowed here. Serial, as times are
+# measured; a sample of the cases by a seed that is printed, every case with --whole.
+if(KOLO_TOOLS AND TARGET kolo-perf)
+    add_executable(net_rank net_rank.c)
+    target_compile_definitions(net_rank PRIVATE _GNU_SOURCE)
+    target_link_libraries(net_rank PRIVATE kolo::kolo)
+    set(environment KOLORUN=$<TARGET_FILE:kolorun> KOLO_PERF=$<TARGET_FILE:kolo-perf> NET_RANK=$<TARGET_FILE:net_rank>
+                    KOLO_BUILD=${PROJECT_BINARY_DIR} CC=${CMAKE_C_COMPILER})
+    set(scripts net_sums net_strangers)
+    if(NOT KOLO_SANITIZE)
+        list(APPEND scripts lab relay net_failures net_bench)
+    endif()
+    if(TARGET kolo-train)
+        list(APPEND scripts net_train)
+        list(APPEND environment KOLO_TRAIN=$<TARGET_FILE:kolo-train>)
+    endif()
+    foreach(script ${scripts})
+        string(REGEX REPLACE "^net_" "" part ${script})
+        add_test(NAME net.${part} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py)
+        set_tests_properties(net.${part} PROPERTIES LABELS net TIMEOUT 300 SKIP_RETURN_CODE 77 RUN_SERIAL ON
+                             ENVIRONMENT "${environment}")
     endforeach()
 endif()
