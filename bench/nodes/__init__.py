@@ -1,0 +1,1 @@
+"""bench/net: the all-reduce between nodes."""

@@ -1,0 +1,103 @@
+"""Parameter servers, mesh and ring: what each has to move over the busiest cable, by formula and as counted, and how
+long that takes, for more and more workers, one rank on a node.
+
+N workers sum K bytes over cables of B bytes a second in each direction. Ring and mesh move 2(N-1)K/N into each worker
+and as much out of it. With S servers, which are the first S of the workers, each owns K/S: a server gets that from N-1
+workers, and K/S from each of the S-1 others as the results of theirs, and sends as much. Pushing and pulling overlap,
+chunk by chunk, as cables go both ways at once; where a program pulls only after all has been pushed, it takes twice as
+long."""
+
+import statistics
+
+from comparison.summary import size_text
+from nodes import net_measuring
+from nodes.net_launches import Kolo
+
+# What the example is: ten workers with 300M parameters on links of 1 GB/s.
+EXAMPLE_BYTES, EXAMPLE_RATE, EXAMPLE_WORKERS = 1.2e9, 1e9, 10
+SERVERS = {"1 server": 1, "3 servers": 3}
+VARIABLES = {"1 server": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "1"},
+             "3 servers": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "3"},
+             "mesh": {"KOLO_NET_ALGO": "mesh"}, "ring": {"KOLO_NET_ALGO": "ring"}}
+BUSY_MAX = 0.9  # beyond, the CPUs may be what limits
+
+
+def busiest(architecture, workers):
+    """Bytes in, and as many out, of the busiest cable, as a multiple of K."""
+    servers = min(SERVERS.get(architecture, workers), workers)
+    return ((workers - 1) + (servers - 1)) / servers
+
+
+def predicted_s(architecture, workers, nbytes, rate):
+    return busiest(architecture, workers) * nbytes / rate
+
+
+def possible(workers):
+    """Three servers are two where there are two workers."""
+    return [name for name in VARIABLES if SERVERS.get(name, 0) <= workers]
+
+
+def measure(options, kolorun, kolo_perf, progress):
+    rows = []
+    rate = options.worker_rate * 1e6 / 8
+    with net_measuring.make_lab(max(options.workers), options.worker_rate) as machines:
+        for workers in options.workers:
+            for name in possible(workers):
+                progress.show(f"{workers} workers, {name}")
+                cost = net_measuring.cost(machines, workers, 1, Kolo(kolorun, None, name, VARIABLES[name]), kolo_perf,
+                                          options.worker_bytes, options.calls, options.timeout)
+                rows.append({"workers": workers, "architecture": name, "bytes": options.worker_bytes,
+                             "rate_mbit": options.worker_rate, "factor": busiest(name, workers),
+                             "sent": cost.sent, "received": cost.received, "seconds": cost.seconds,
+                             "predicted_s": predicted_s(name, workers, options.worker_bytes, rate), "busy": cost.busy})
+                progress.step()
+    return rows
+
+
+def steps(options):
+    return sum(len(possible(workers)) for workers in options.workers)
+
+
+def scaled_s(row):
+    """The example's time, from what was measured: times go as K/B."""
+    return row["seconds"] * (EXAMPLE_BYTES / EXAMPLE_RATE) / (row["bytes"] / (row["rate_mbit"] * 1e6 / 8))
+
+
+def cells(rows):
+    header = ["workers", "architecture", "busiest cable, x K", "counted in", "counted out", "total, x K", "predicted s",
+              "measured s", "measured / predicted", "1.2 GB, 1 GB/s: predicted s", "scaled s", "CPUs busy"]
+    lines = []
+    for row in rows:
+        size = row["bytes"]
+        lines.append([str(row["workers"]), row["architecture"], f"{row['factor']:.3f}",
+                      f"{max(row['received']) / size:.3f}", f"{max(row['sent']) / size:.3f}",
+                      f"{sum(row['sent']) / size:.2f}", f"{row['predicted_s']:.3f}", f"{row['seconds']:.3f}",
+                      f"{row['seconds'] / row['predicted_s']:.3f}",
+                      f"{predicted_s(row['architecture'], row['workers'], EXAMPLE_BYTES, EXAMPLE_RATE):.2f}",
+                      f"{scaled_s(row):.2f}", f"{row['busy'] * 100:.0f}%" + (" !" if row["busy"] > BUSY_MAX else "")])
+    return header, lines
+
+
+def notes(rows):
+    """What the example comes to, and what to beware of."""
+    found = []
+    if rows:
+        first = rows[0]
+        found.append(f"K is {size_text(first['bytes'])}, B {first['rate_mbit']} Mbit/s of Ethernet frames, of which "
+                     "TCP with full frames leaves 95.6%. Counted bytes are those of frames as large as the kernel "
+                     "makes them.")
+    for row in rows:
+        if row["workers"] == EXAMPLE_WORKERS and row["architecture"] == "1 server":
+            once = predicted_s("1 server", EXAMPLE_WORKERS, EXAMPLE_BYTES, EXAMPLE_RATE)
+            found.append(f"{EXAMPLE_WORKERS} workers with 1.2 GB on 1 GB/s, one server: {once:.1f} s one way, and in "
+                         f"all where pushing and pulling overlap; {2 * once:.1f} s one after the other. Measured and "
+                         f"scaled: {scaled_s(row):.1f} s.")
+    by_name = {name: [row["seconds"] / row["predicted_s"] for row in rows if row["architecture"] == name]
+               for name in VARIABLES}
+    for name, ratios in by_name.items():
+        if ratios:
+            found.append(f"{name}: measured / predicted {min(ratios):.3f} to {max(ratios):.3f}, median "
+                         f"{statistics.median(ratios):.3f}")
+    if any(row["busy"] > BUSY_MAX for row in rows):
+        found.append("! the CPUs were busy: they may have been the limit, not the cables; use a lower rate")
+    return found

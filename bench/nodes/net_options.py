@@ -1,0 +1,93 @@
+"""The command line of bench/net, checked."""
+
+import argparse
+import pathlib
+
+from comparison.drivers import SOURCE
+from comparison.options import number, sizes, words
+
+PARTS = ("transports", "libraries", "architectures")
+PEERS = ("openmpi-debian", "openmpi", "torch")
+DEFAULT_SIZES = [8, 64, 512, *(4**power for power in range(6, 14))]  # 8 B ... 64 MiB
+QUICK_SIZES = [8, 4096, 65536, 1 << 20, 1 << 24]
+TRANSPORT_SIZES = [8, 65536, 1 << 20, 1 << 24, 1 << 26]
+WORKERS_MAX = 10
+EXAMPLES = """\
+Nodes are network namespaces of this machine, each with a /dev/shm and a host name of its own, and a cable to one
+switch, whose rate token buckets keep in each direction (tests/net/lab.py). Needs root, and for other libraries
+bench/compare's installations (bench/compare --install).
+
+All nodes share this machine's CPUs. Where these and not the cables are the limit, a time says little about nodes: on
+few CPUs keep workers times rate small. The tables show how busy the CPUs were.
+
+Exit status: 0 done; 1 something failed or could not be built; 2 bad command line; 77 namespaces are not allowed here;
+130 interrupted.
+
+examples:
+  bench/net --quick
+  bench/net --parts libraries --rate 1000 --ranks 2
+  bench/net --parts architectures --workers 2,6,10 --rate 100
+  bench/net --results bench/nodes/RESULTS.md --plots bench/plots
+  bench/net --replot build/compare/net.json --plots plots
+"""
+
+
+def worker_counts(text):
+    return sorted({number(2, WORKERS_MAX)(part) for part in text.split(",")})
+
+
+def parser():
+    made = argparse.ArgumentParser(
+        prog="bench/net", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside Open MPI over\n"
+        "TCP and Gloo, and parameter servers, mesh and ring for 2 to 10 workers.")
+    what = made.add_argument_group("what is measured")
+    what.add_argument("--parts", type=words(*PARTS), metavar="LIST", default=list(PARTS),
+                      help="of " + ", ".join(PARTS) + " (default: all)")
+    what.add_argument("--nodes", type=number(2, WORKERS_MAX), metavar="N", default=2,
+                      help="nodes of transports and libraries (default 2)")
+    what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each of them (default 1)")
+    what.add_argument("--rate", type=number(1, 100000), metavar="MBIT", default=1000,
+                      help="of each cable in each direction, there (default 1000)")
+    what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
+                      "512, then by 4 from 4K to 64M)")
+    what.add_argument("--peers", type=words(*PEERS, "none"), metavar="LIST", default=list(PEERS),
+                      help="of " + ", ".join(PEERS) + ", or none")
+    what.add_argument("--workers", type=worker_counts, metavar="LIST", default=list(range(2, WORKERS_MAX + 1)),
+                      help="nodes of architectures, one rank on each (default 2 to 10)")
+    what.add_argument("--worker-rate", type=number(1, 100000), metavar="MBIT", default=200,
+                      help="of each cable there (default 200)")
+    what.add_argument("--worker-bytes", type=number(1 << 16, 1 << 30), metavar="N", default=8 << 20,
+                      help="message there (default 8388608)")
+    how = made.add_argument_group("how")
+    how.add_argument("--quick", action="store_true", help="fewer sizes, workers and rounds: some minutes")
+    how.add_argument("--rounds", type=number(1, 100), metavar="N", help="of libraries (default 3; quick: 1)")
+    how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N", default=300,
+                     help="timed samples of a size take about this (default 300)")
+    how.add_argument("--calls", type=number(2, 1000), metavar="N", default=5,
+                     help="of which an architecture's time is the median (default 5)")
+    how.add_argument("--timeout", type=number(1, 86400), metavar="S", default=300,
+                     help="longest time of one start of a library (default 300)")
+    places = made.add_argument_group("what is needed")
+    places.add_argument("--cache", type=pathlib.Path, default=SOURCE / "build" / "compare", metavar="DIR",
+                        help="bench/compare's, for what is built and installed (default build/compare)")
+    places.add_argument("--kolo-build", type=pathlib.Path, metavar="DIR", help="a build of kolo to use instead of "
+                        "building it")
+    out = made.add_argument_group("output, beside the tables")
+    out.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all of it (default net.json in the cache)")
+    out.add_argument("--results", type=pathlib.Path, metavar="FILE", help="a report in Markdown")
+    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG and SVG")
+    out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
+    return made
+
+
+def parse(arguments):
+    options = parser().parse_args(arguments)
+    options.cache = options.cache.resolve()
+    options.kolo_build = options.kolo_build.resolve() if options.kolo_build else None
+    options.json = options.json or (None if options.replot else options.cache / "net.json")
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
+    if options.quick:
+        options.workers = [count for count in options.workers if count in (2, 4, 10)] or options.workers
+    return options

@@ -1,0 +1,74 @@
+"""io_uring beside poll: time, CPU and system calls of the same all-reduces, with and without a limit of the cables."""
+
+import statistics
+
+from comparison.summary import size_text, us_text
+from nodes import net_measuring
+from nodes.net_launches import Kolo
+
+TRANSPORTS = ("uring", "poll")
+TARGET_S = 1.5  # of the calls that are measured
+CALLS_MAX = 3000
+ROUNDS = 3
+PAIR_BYTES_MIN = 4096  # below, shares of a GB say nothing
+
+
+def calls_for(machines, options, kolo, kolo_perf, nbytes):
+    row, _ = net_measuring.perf_run(machines, options.nodes, options.ranks, kolo, kolo_perf, nbytes, 3, options.timeout,
+                                    ())
+    call_s = row["time_us"]["median"] * 1e-6 * row["calls_per_iter"]
+    return max(3, min(CALLS_MAX, int(TARGET_S / max(call_s, 1e-6))))
+
+
+def median_cost(costs):
+    """Of several Costs, each figure's median."""
+    def of(name):
+        values = [getattr(cost, name) for cost in costs if getattr(cost, name) is not None]
+        return statistics.median(values) if values else None
+    sent = [statistics.median(values) for values in zip(*(cost.sent for cost in costs))]
+    return {"seconds": of("seconds"), "cpu_s": of("cpu_s"), "system_calls": of("system_calls"), "busy": of("busy"),
+            "sent": sent}
+
+
+def measure(options, sizes, kolorun, kolo_perf, progress):
+    """A row for each rate, size and transport."""
+    perf = net_measuring.counting()
+    rows = []
+    for rate_mbit in (options.rate, None):
+        with net_measuring.make_lab(options.nodes, rate_mbit) as machines:
+            kolos = {name: Kolo(kolorun, None, name, {"KOLO_NET": name}) for name in TRANSPORTS}
+            for nbytes in sizes:
+                calls = calls_for(machines, options, kolos["poll"], kolo_perf, nbytes)
+                costs = {name: [] for name in TRANSPORTS}
+                for _ in range(1 if options.quick else ROUNDS):
+                    for name, kolo in kolos.items():
+                        progress.show(f"{name}, {size_text(nbytes)}, {rate_text(rate_mbit)}")
+                        costs[name].append(net_measuring.cost(machines, options.nodes, options.ranks, kolo, kolo_perf,
+                                                              nbytes, calls, options.timeout, perf))
+                        progress.step()
+                rows += [{"rate_mbit": rate_mbit, "bytes": nbytes, "transport": name, "calls": calls,
+                          **median_cost(costs[name])} for name in TRANSPORTS]
+    return rows
+
+
+def steps(options, sizes):
+    return 2 * len(sizes) * len(TRANSPORTS) * (1 if options.quick else ROUNDS)
+
+
+def rate_text(rate_mbit):
+    return "no limit" if rate_mbit is None else f"{rate_mbit} Mbit/s"
+
+
+def cells(rows):
+    header = ["cable", "size", "transport", "us a call", "CPU s / GB sent", "system calls a call", "system calls / MB",
+              "CPUs busy"]
+    lines = []
+    for row in rows:
+        sent = sum(row["sent"])
+        large = row["bytes"] >= PAIR_BYTES_MIN and sent > 0
+        calls = row["system_calls"]
+        lines.append([rate_text(row["rate_mbit"]), size_text(row["bytes"]), row["transport"],
+                      us_text(row["seconds"] * 1e6), f"{row['cpu_s'] / sent * 1e9:.2f}" if large else "-",
+                      "-" if calls is None else f"{calls:.1f}",
+                      f"{calls / sent * 1e6:.2f}" if large and calls is not None else "-", f"{row['busy'] * 100:.0f}%"])
+    return header, lines
