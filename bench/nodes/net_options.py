@@ -57,15 +57,15 @@ def parser():
                       help="nodes of architectures, one rank on each (default 2 to 10)")
     what.add_argument("--worker-rate", type=number(1, 100000), metavar="MBIT", default=200,
                       help="of each cable there (default 200)")
-    what.add_argument("--worker-bytes", type=number(1 << 16, 1 << 30), metavar="N", default=8 << 20,
-                      help="message there (default 8388608)")
+    what.add_argument("--worker-bytes", type=number(1 << 16, 1 << 30), metavar="N", default=16 << 20,
+                      help="message there (default 16777216)")
     how = made.add_argument_group("how")
     how.add_argument("--quick", action="store_true", help="fewer sizes, workers and rounds: some minutes")
     how.add_argument("--rounds", type=number(1, 100), metavar="N", help="of libraries (default 3; quick: 1)")
     how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N", default=300,
                      help="timed samples of a size take about this (default 300)")
-    how.add_argument("--calls", type=number(2, 1000), metavar="N", default=5,
-                     help="of which an architecture's time is the median (default 5)")
+    how.add_argument("--calls", type=number(2, 1000), metavar="N", default=3,
+                     help="of which an architecture's time is the median (default 3)")
     how.add_argument("--timeout", type=number(1, 86400), metavar="S", default=300,
                      help="longest time of one start of a library (default 300)")
     places = made.add_argument_group("what is needed")

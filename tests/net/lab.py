@@ -29,7 +29,7 @@ import time
 NETWORK, NETWORK6 = "10.77.0", "fd77::"
 INTERFACE = "eth0"
 BURST_S, BURST_BYTES_MIN = 0.0005, 65536 + 4096  # room for one of what is sent as a whole
-QUEUE_MS = 20  # of the rate, in the buffer of a cable's end
+QUEUE_S, QUEUE_BYTES_MIN = 0.02, 2 << 20  # in the buffer of a cable's end, about as in a switch
 PATIENCE_S = 30
 PROGRAMS = ("ip", "tc", "unshare", "nsenter", "mount")
 CONGESTION = "cubic"  # what most machines have
@@ -302,9 +302,10 @@ class Lab:
     def limit(self, node):
         rate = self.rate_mbit * 1000000
         burst_bytes = max(int(rate / 8 * BURST_S), BURST_BYTES_MIN)
+        queue_bytes = max(int(rate / 8 * QUEUE_S), QUEUE_BYTES_MIN)
         for enter, device in ((node.enter(), INTERFACE), (self.switch.enter("--net"), node.name)):
             run(enter + ["tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{rate}bit", "burst",
-                         str(burst_bytes), "latency", f"{QUEUE_MS}ms"])
+                         str(burst_bytes), "limit", str(queue_bytes)])
 
     def wait_for_cables(self):
         deadline = time.monotonic() + PATIENCE_S
