@@ -65,9 +65,10 @@ void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *f
         kolo_proxy_fail(state->comm, KOLO_ERR_SYSTEM, message.node);
 }
 
-void kolo_exchange_await(struct kolo_flight *flight, uint32_t node) {
+void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind) {
     flight->awaited++;
     flight->missing[node]++;
+    flight->ups[node] += kind == KOLO_MESSAGE_UP;
 }
 
 static struct kolo_flight *flight_of(struct kolo_exchange_state *state, uint64_t ticket) {
@@ -87,6 +88,7 @@ static void begin(void *exchange, const struct kolo_order *order) {
     flight->sends = flight->awaited = flight->step = 0;
     flight->over = false;
     memset(flight->missing, 0, state->nodes * sizeof *flight->missing);
+    memset(flight->ups, 0, state->nodes * sizeof *flight->ups);
     memset(flight->arrived, 0, KOLO_MESSAGE_KINDS * state->nodes * sizeof *flight->arrived);
     flight->algorithm = kolo_exchange_choose(state->wanted, state->servers, state->nodes, order, &flight->owners);
     if (state->half_on_wire && kolo_exchange_is_half(state->comm, order))
@@ -140,6 +142,7 @@ static void arrived(void *exchange, uint32_t node, const struct kolo_frame *fram
         return;
     flight->awaited--;
     flight->missing[node]--;
+    flight->ups[node] -= frame->kind == KOLO_MESSAGE_UP;
     flight->algorithm->complete(state, flight, message);
     note_progress(state, flight);
 }
@@ -167,12 +170,27 @@ static bool awaits(void *exchange, uint32_t node) {
     return false;
 }
 
+/* Who has not sent what its ranks have summed is late itself; who has not sent a result may be waiting for that. */
+static uint32_t late(void *exchange) {
+    struct kolo_exchange_state *state = exchange;
+    const struct kolo_flight *flight = flight_of(state, state->done);
+    uint32_t found = UINT32_MAX;
+    for (uint32_t node = 0; state->done < state->begun && node < state->nodes; node++) {
+        if (flight->ups[node])
+            return node;
+        if (flight->missing[node] && found == UINT32_MAX)
+            found = node;
+    }
+    return found;
+}
+
 static void destroy(void *exchange) {
     struct kolo_exchange_state *state = exchange;
     if (state->boxes)
         munmap(state->boxes, state->boxes_bytes);
     for (uint32_t i = 0; i < KOLO_SLOTS; i++) {
         free(state->flights[i].missing);
+        free(state->flights[i].ups);
         free(state->flights[i].arrived);
     }
     free(state->sources);
@@ -199,8 +217,9 @@ static int create(void **exchange, kolo_comm *comm, kolo_engine *engine) {
     complete = state->sources && state->pieces;
     for (uint32_t i = 0; i < KOLO_SLOTS; i++) {
         state->flights[i].missing = calloc(state->nodes, sizeof(uint32_t));
+        state->flights[i].ups = calloc(state->nodes, sizeof(uint32_t));
         state->flights[i].arrived = calloc((size_t)KOLO_MESSAGE_KINDS * state->nodes, sizeof(uint64_t));
-        complete &= state->flights[i].missing && state->flights[i].arrived;
+        complete &= state->flights[i].missing && state->flights[i].ups && state->flights[i].arrived;
     }
     state->box_bytes = comm->segment.slot_bytes;
     state->boxes_bytes = KOLO_SLOTS * state->nodes * state->box_bytes;
@@ -224,4 +243,5 @@ const struct kolo_exchange_calls kolo_exchange_calls = {.create = create,
                                                         .arrived = arrived,
                                                         .sent = sent,
                                                         .done = done,
-                                                        .awaits = awaits};
+                                                        .awaits = awaits,
+                                                        .late = late};

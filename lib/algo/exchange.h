@@ -35,6 +35,7 @@ struct kolo_flight {
     uint32_t awaited;  /* messages that have not arrived */
     uint32_t step;     /* the algorithm's own */
     uint32_t *missing; /* [node]: of those awaited, how many from it */
+    uint32_t *ups;     /* [node]: and of these, how many up */
     uint64_t *arrived; /* [kind][part]: bytes */
     bool over;
 };
@@ -100,7 +101,7 @@ bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
 void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *flight,
                         struct kolo_exchange_message message, const void *payload, size_t bytes);
-void kolo_exchange_await(struct kolo_flight *flight, uint32_t node);
+void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
 
 /* Box of `node` for the flight's ticket. */
 uint8_t *kolo_exchange_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node);

@@ -10,11 +10,11 @@ static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight)
     for (uint32_t i = 1; i < state->nodes; i++) { /* begins after itself, so that not all send to one at once */
         const uint32_t node = (own + i) % state->nodes;
         if (is_owner)
-            kolo_exchange_await(flight, node);
+            kolo_exchange_await(flight, node, KOLO_MESSAGE_UP);
         if (node >= flight->owners || !kolo_exchange_has(flight, node))
             continue;
         const struct kolo_slice slice = kolo_exchange_slice(flight, node);
-        kolo_exchange_await(flight, node);
+        kolo_exchange_await(flight, node, KOLO_MESSAGE_DOWN);
         kolo_exchange_send(state, flight, (struct kolo_exchange_message){node, KOLO_MESSAGE_UP, (uint16_t)own},
                            flight->order.partial + kolo_exchange_acc(flight, slice.first),
                            kolo_exchange_acc(flight, slice.count));

@@ -17,7 +17,7 @@ static void fold_when_ready(struct kolo_exchange_state *state, struct kolo_fligh
 static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
     const struct kolo_order *order = &flight->order;
     for (uint32_t i = 1; i < state->nodes; i++)
-        kolo_exchange_await(flight, (state->node + i) % state->nodes);
+        kolo_exchange_await(flight, (state->node + i) % state->nodes, KOLO_MESSAGE_UP);
     for (uint32_t i = 1; i < state->nodes; i++) {
         const uint32_t node = (state->node + i) % state->nodes;
         kolo_exchange_send(state, flight, (struct kolo_exchange_message){node, KOLO_MESSAGE_UP, (uint16_t)state->node},

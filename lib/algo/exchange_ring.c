@@ -35,9 +35,9 @@ static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight)
         if (!kolo_exchange_has(flight, part))
             continue;
         if (part != state->node)
-            kolo_exchange_await(flight, previous_of(state));
+            kolo_exchange_await(flight, previous_of(state), KOLO_MESSAGE_UP);
         if (part != next_of(state))
-            kolo_exchange_await(flight, previous_of(state));
+            kolo_exchange_await(flight, previous_of(state), KOLO_MESSAGE_DOWN);
     }
     if (kolo_exchange_has(flight, state->node))
         send_up(state, flight, state->node,

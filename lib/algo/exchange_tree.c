@@ -67,9 +67,9 @@ static void join(struct kolo_exchange_state *state, struct kolo_flight *flight) 
 static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
     const uint32_t own = state->node;
     for (uint32_t step = 1; step < steps_end(own, state->nodes) && own + step < state->nodes; step *= 2)
-        kolo_exchange_await(flight, own + step);
+        kolo_exchange_await(flight, own + step, KOLO_MESSAGE_UP);
     if (own > 0)
-        kolo_exchange_await(flight, own - lowest_bit(own));
+        kolo_exchange_await(flight, own - lowest_bit(own), KOLO_MESSAGE_DOWN);
     flight->step = 1;
     join(state, flight);
 }
@@ -127,7 +127,7 @@ static void begin_broadcast(struct kolo_exchange_state *state, struct kolo_fligh
     if (state->node == flight->order.root)
         pass_on(state, flight);
     else
-        kolo_exchange_await(flight, parent_of(state, flight));
+        kolo_exchange_await(flight, parent_of(state, flight), KOLO_MESSAGE_DOWN);
 }
 
 static bool locate_broadcast(struct kolo_exchange_state *state, struct kolo_flight *flight,

@@ -142,5 +142,6 @@ void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
     kolo_topology_read(&topology, &all);
     struct kolo_tuning_source source;
     kolo_tuning_make(&comm->segment.header->settings, settings, &topology, rank_cpus, &source);
-    kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s", source.text);
+    kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s",
+             source.text);
 }

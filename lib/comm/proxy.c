@@ -171,11 +171,8 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
 /* For the message of whoever waits until the deadline. */
 static void show_late(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
-    uint64_t late = 0;
-    for (uint32_t node = internode->nodes.nodes; node-- > 0;)
-        if (node != internode->node && proxy->calls->awaits(proxy->exchange, node))
-            late = node + 1;
-    kolo_store_relaxed(&proxy->comm->segment.internode->late, late);
+    const uint32_t late = proxy->calls->late(proxy->exchange);
+    kolo_store_relaxed(&proxy->comm->segment.internode->late, late < internode->nodes.nodes ? late + UINT64_C(1) : 0);
 }
 
 static void show_counts(struct kolo_proxy *proxy) {
@@ -227,7 +224,8 @@ static void hand_back(struct kolo_proxy *proxy) {
 }
 
 static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
-    const bool any = begin_ordered(proxy) | publish_done(proxy);
+    bool any = begin_ordered(proxy);
+    any = publish_done(proxy) || any;
     KOLO_POINT("proxy.driving");
     if (kolo_engine_run(proxy->engine, any ? 0 : wait_ns) < 0 && !proxy->broken)
         give_up(proxy, proxy->comm->internode->node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);

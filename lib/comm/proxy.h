@@ -54,6 +54,9 @@ struct kolo_exchange_calls {
     uint64_t (*done)(void *exchange);
     /* True if an exchange that has begun needs more from `node`. */
     bool (*awaits)(void *exchange, uint32_t node);
+    /* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none.
+     */
+    uint32_t (*late)(void *exchange);
 };
 
 struct kolo_proxy;

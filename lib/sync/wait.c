@@ -55,8 +55,8 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t star
         if (rc < 0)
             return rc;
         int64_t left_ns = waiter->timeout_ns - wait->waited_ns;
-        if (left_ns > 0)
-            sleep_slice(wait, left_ns < KOLO_SLICE_NS ? left_ns : KOLO_SLICE_NS);
+        /* Past the deadline a check that has not failed wants to be asked again. */
+        sleep_slice(wait, left_ns > 0 && left_ns < KOLO_SLICE_NS ? left_ns : KOLO_SLICE_NS);
         if (kolo_wait_reached(wait))
             return 0;
     }

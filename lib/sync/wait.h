@@ -51,8 +51,8 @@ struct kolo_waiter {
     int64_t timeout_ns;    /* longest time in one wait */
 
     /* Called before each sleep; a negative result ends the wait with it. It must fail once waited_ns has reached
-     * timeout_ns, and must look at kolo_wait_reached after whatever else makes it fail: what a peer published before it
-     * died still counts. */
+     * timeout_ns, or soon after, and must look at kolo_wait_reached after whatever else makes it fail: what a peer
+     * published before it died still counts. */
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);

@@ -38,12 +38,15 @@ static uint8_t **place_of(struct owner *owner, const struct kolo_frame *frame) {
 static int place(void *context, uint32_t node, const struct kolo_frame *frame, void **where) {
     struct owner *owner = context;
     require_good(frame);
-    REQUIRE(node == 0 && !owner->ended && frame->kind != KOLO_FRAME_HEARTBEAT && frame->bytes > 0);
+    REQUIRE(node == 0 && !owner->ended && frame->kind != KOLO_FRAME_HEARTBEAT &&
+            (frame->bytes > 0 || frame->kind >= KOLO_FRAME_DATA));
     owner->asked = !owner->asked;
     if (owner->later && owner->asked)
         return KOLO_PLACE_LATER;
     if (frame->bytes > PAYLOAD_MAX)
         return KOLO_ERR_MISMATCH;
+    if (frame->bytes == 0)
+        return 0;
     uint8_t **payload = place_of(owner, frame);
     REQUIRE(!*payload);
     *where = *payload = malloc(frame->bytes);

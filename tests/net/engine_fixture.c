@@ -110,8 +110,8 @@ static struct inbox *find_inbox(struct side *side, uint32_t node, const struct k
 
 static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {
     struct side *side = owner;
-    if (frame->bytes == 0)
-        complain(side, "asked for a place of no bytes");
+    if (frame->bytes == 0 && frame->kind < KOLO_FRAME_DATA)
+        complain(side, "asked where a control frame without payload belongs");
     if (side->verdict < 0)
         return side->verdict;
     if (side->closed || throw(side, side->later_one_in)) {
