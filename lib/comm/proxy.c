@@ -404,6 +404,8 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy) {
     kolo_engine_wake(proxy->engine);
     pthread_join(proxy->thread, NULL);
     tell_failure(proxy); /* the leader's own, of just now */
+    if (proxy->broken)
+        kolo_engine_abandon(proxy->engine);
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
         if (node != internode->node && !proxy->neighbours[node].ended)
             kolo_engine_tell(proxy->engine, node, &leave, NULL);

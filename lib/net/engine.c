@@ -49,7 +49,7 @@ void kolo_stream_settle(struct kolo_stream *stream) {
     if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
         return;
     engine->backend->detach(stream);
-    if (neighbour->given_up && engine->options.zero_copy)
+    if ((neighbour->given_up && engine->options.zero_copy) || (engine->abandoned && !stream->control))
         reset_at_close(stream);
     close(stream->fd);
     stream->fd = -1;
@@ -446,6 +446,10 @@ void kolo_engine_forget(kolo_engine *engine) {
             close(engine->streams[i]->fd);
     engine->backend->forget(engine);
     free_engine(engine);
+}
+
+void kolo_engine_abandon(kolo_engine *engine) {
+    engine->abandoned = true;
 }
 
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {

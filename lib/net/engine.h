@@ -72,6 +72,10 @@ struct kolo_engine_counts {
 int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *options,
                        const struct kolo_engine_events *events, void *owner);
 
+/* Data that is still on its way is of no use to anybody: its connections are reset when they are closed, so that the
+ * kernel does not go on trying to deliver it. */
+void kolo_engine_abandon(kolo_engine *engine);
+
 /* Shuts all sockets down, reaps every operation that is in flight, then closes and frees: when it returns, nothing of
  * the kernel's reaches any payload any more. Before that, unless linger_ns is 0: sends the control frames that are
  * queued, says that nothing more comes, and reads, for nobody, until the others have done so too; for at most

@@ -101,6 +101,7 @@ struct kolo_engine {
     uint64_t told;    /* what the owner may have to act upon: a run ends with it */
     uint64_t system_calls;
     bool resumed;
+    bool abandoned;
     bool closing; /* the owner is told nothing more, and what arrives is thrown away */
     int wake_fd;
     uint64_t wakes_seen;
