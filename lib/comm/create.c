@@ -134,7 +134,7 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
                                 "rank %" PRIu32 ": opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
                                 " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid"
                                 " namespace)",
-                                job->rank, offer->file.pid, offer->file.fd);
+                                kolo_job_rank(job, job->rank), offer->file.pid, offer->file.fd);
     segment->fd = fd;
     return 0;
 }
@@ -463,21 +463,24 @@ static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_
 static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {
     struct kolo_settings local = *settings;
     int rc = settings->net.rendezvous[0] && settings->place.size > 1 ? gather(creation, &local) : 0;
-    const bool spreads = creation->gathering.nodes.nodes > 1, meets = local.place.size > 1 || spreads;
-    if (rc == 0 && meets)
-        rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
-    if (rc < 0) {
-        if (meets)
-            kolo_job_close(&creation->job);
+    if (rc < 0)
         return rc;
+    const bool spreads = creation->gathering.nodes.nodes > 1, meets = local.place.size > 1 || spreads;
+    if (spreads) {
+        creation->job.assembly = creation->assembly;
+        creation->job.gathering = &creation->gathering;
     }
-    rc = kolo_comm_begin(comm, &local);
-    if (rc == 0 && spreads)
-        rc = spread(*comm, creation, settings);
-    if (rc == 0 && meets)
-        rc = join(*comm, creation);
-    if (rc < 0 && meets)
-        kolo_job_fail(&creation->job, rc);
+    if (meets)
+        rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
+    if (rc == 0) {
+        rc = kolo_comm_begin(comm, &local);
+        if (rc == 0 && spreads)
+            rc = spread(*comm, creation, settings);
+        if (rc == 0 && meets)
+            rc = join(*comm, creation);
+        if (rc < 0 && meets)
+            kolo_job_fail(&creation->job, rc);
+    }
     if (meets)
         kolo_job_close(&creation->job);
     return rc;

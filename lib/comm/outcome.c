@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/assembly.h"
 #include "comm/liveness.h"
 #include "comm/rendezvous.h"
 #include "shm/guard.h"
@@ -78,9 +79,10 @@ static void list_behind(const struct kolo_job *job, bool ready, char *text, size
         uint32_t last = first;
         while (last + 1 < job->ranks && is_behind(job, last + 1, ready))
             last++;
-        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "", first)
+        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "",
+                                            kolo_job_rank(job, first))
                                  : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
-                                            first, last);
+                                            kolo_job_rank(job, first), kolo_job_rank(job, last));
         used += (size_t)more;
         if (used >= text_bytes - 1)
             return;
@@ -108,30 +110,30 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
     if (is_own)
         snprintf(time, sizeof time, "within %" PRId64 " ms", job->settings->create_timeout_ns / KOLO_NS_PER_MS);
     else
-        snprintf(time, sizeof time, "before the time of rank %" PRIu32 " was over", reporter);
+        snprintf(time, sizeof time, "before the time of rank %" PRIu32 " was over", kolo_job_rank(job, reporter));
     if (job->header)
         list_behind(job, false, late, sizeof late);
     if (!job->header || late[0])
         return kolo_fail(KOLO_ERR_TIMEOUT,
                          "rank %" PRIu32 ": rank %s never came %s%s%s: were all %" PRIu32
                          " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                         job->rank, late[0] ? late : "0", time, job->path[0] ? "; waited at " : "", job->path,
-                         job->ranks);
+                         kolo_job_rank(job, job->rank), late[0] ? late : "0", time, job->path[0] ? "; waited at " : "",
+                         job->path, job->ranks);
     if (is_own && culprit != 0)
         list_behind(job, true, late, sizeof late);
     if (late[0] == '\0')
-        snprintf(late, sizeof late, "%" PRIu32, culprit);
+        snprintf(late, sizeof late, "%" PRIu32, kolo_job_rank(job, culprit));
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %" PRIu32 ": rank %s came, but was not ready %s: is it stopped, or does it get no"
                      " processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                     job->rank, late, time);
+                     kolo_job_rank(job, job->rank), late, time);
 }
 
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process) {
     return kolo_fail(KOLO_ERR_PEER_DEAD,
                      "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
                      ") died while the communicator was being created",
-                     job->rank, rank, process->pid);
+                     kolo_job_rank(job, job->rank), kolo_job_rank(job, rank), process->pid);
 }
 
 /* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
@@ -150,14 +152,15 @@ static int published_failure(const struct kolo_job *job) {
     const uint32_t culprit = culprit_of(outcome) % job->ranks;
     if (status == 0 || (job->epoch && completed_of(outcome) >= job->epoch))
         return 0;
-    if (status == KOLO_ERR_TIMEOUT)
+    const bool is_elsewhere = job->gathering && reporter_of(outcome) == 0; /* the leader knows of other nodes */
+    if (status == KOLO_ERR_TIMEOUT && !is_elsewhere)
         return fail_late(job, reporter_of(outcome), culprit);
     if (status == KOLO_ERR_PEER_DEAD) {
         const struct kolo_shared_process *process = process_of(job, culprit);
         return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
     }
     return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %" PRIu32 ": %s; see that rank's message",
-                     job->rank, reporter_of(outcome), kolo_strerror(status));
+                     kolo_job_rank(job, job->rank), kolo_job_rank(job, reporter_of(outcome)), kolo_strerror(status));
 }
 
 int kolo_job_complete(struct kolo_job *job) {
@@ -200,7 +203,9 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
         return rc;
     if (job->header && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_INTERVAL_NS;
-        rc = check_name(job);
+        rc = job->assembly && job->rank == 0 ? kolo_assembly_check(job->assembly) : 0;
+        if (rc == 0)
+            rc = check_name(job);
         if (rc == 0)
             rc = look_at_members(job, &culprit);
     }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/assembly.h"
 #include "comm/liveness.h"
 #include "comm/outcome.h"
 #include "shm/guard.h"
@@ -64,17 +65,18 @@ static int check_header(const struct kolo_job *job, const struct kolo_job_header
         return 1;
     if (magic != KOLO_JOB_MAGIC)
         return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 ")",
-                         job->rank, job->path[0] ? job->path : "the inherited descriptor's file", magic);
+                         kolo_job_rank(job, job->rank), job->path[0] ? job->path : "the inherited descriptor's file",
+                         magic);
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
         return kolo_fail(KOLO_ERR_VERSION,
                          "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has %u.%u.%u (layout %u): use"
                          " one version on all ranks",
-                         job->rank, kolo_version(), KOLO_LAYOUT, version >> 16 & 255, version >> 8 & 255, version & 255,
-                         layout);
+                         kolo_job_rank(job, job->rank), kolo_version(), KOLO_LAYOUT, version >> 16 & 255,
+                         version >> 8 & 255, version & 255, layout);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32, job->rank,
-                         job->ranks, ranks);
+                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32,
+                         kolo_job_rank(job, job->rank), job->ranks, ranks);
     return 0;
 }
 
@@ -98,7 +100,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
         return 0;
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %" PRIu32 ": opening %s (another user's? choose another KOLO_JOB)",
-                                job->rank, job->path);
+                                kolo_job_rank(job, job->rank), job->path);
     /* A second link would be somebody's way to have one job open another's file; 0: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
@@ -108,7 +110,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     return kolo_fail(KOLO_ERR_SYSTEM,
                      "rank %" PRIu32 ": %s belongs to user %u with mode %o, links %u: it is not this job's; choose"
                      " another KOLO_JOB",
-                     job->rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
+                     kolo_job_rank(job, job->rank), job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
                      (unsigned)found->st_nlink);
 }
 
@@ -165,7 +167,7 @@ static int check_directory(const struct kolo_job *job) {
                                          "rank %" PRIu32 ": ranks meet by a name in " KOLO_JOB_DIRECTORY
                                          ": mount a tmpfs there (mount -t tmpfs -o mode=1777 tmpfs " KOLO_JOB_DIRECTORY
                                          "), or start them with kolorun, which does without",
-                                         job->rank);
+                                         kolo_job_rank(job, job->rank));
 }
 
 static int create_named(struct kolo_job *job) {
@@ -213,8 +215,8 @@ static int try_attach_named(struct kolo_job *job) {
         return 0;
     }
     if ((size_t)found.st_size < sizeof(struct kolo_job_header))
-        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes)", job->rank,
-                         job->path, (long long)found.st_size);
+        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes)",
+                         kolo_job_rank(job, job->rank), job->path, (long long)found.st_size);
     return 0;
 }
 
@@ -232,16 +234,16 @@ static int duplicate(struct kolo_job *job) {
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
     if (job->fd < 0 && errno != EBADF)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": duplicating descriptor KOLO_SHM_FD=%d", job->rank,
-                                job->settings->shm_fd);
+        return kolo_fail_system(errno, "rank %" PRIu32 ": duplicating descriptor KOLO_SHM_FD=%d",
+                                kolo_job_rank(job, job->rank), job->settings->shm_fd);
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
                          " kolorun, or let it inherit the descriptor",
-                         job->rank, job->settings->shm_fd);
+                         kolo_job_rank(job, job->rank), job->settings->shm_fd);
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": KOLO_SHM_FD=%d is not this user's shared file", job->rank,
-                         job->settings->shm_fd);
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": KOLO_SHM_FD=%d is not this user's shared file",
+                         kolo_job_rank(job, job->rank), job->settings->shm_fd);
     return 0;
 }
 
@@ -273,7 +275,7 @@ static int fill_inherited(struct kolo_job *job) {
 static int try_map(struct kolo_job *job) {
     struct stat found;
     if (fstat(job->fd, &found) < 0)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": looking at the job file", job->rank);
+        return kolo_fail_system(errno, "rank %" PRIu32 ": looking at the job file", kolo_job_rank(job, job->rank));
     if (found.st_size == 0)
         return 0;
     if ((size_t)found.st_size < job->bytes)
@@ -293,7 +295,7 @@ static int try_attach(struct kolo_job *job) {
         return rc < 0 ? rc : 1;
     rc = check_header(job, job->header);
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
-        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": the job file is cut short", job->rank);
+        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": the job file is cut short", kolo_job_rank(job, job->rank));
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
     return rc;
@@ -333,13 +335,20 @@ static int register_rank(struct kolo_job *job) {
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %" PRIu32 " is taken already, by process %" PRIu32
                          ": every rank of a job needs a number of its own",
-                         job->rank, self->process.pid);
+                         kolo_job_rank(job, job->rank), self->process.pid);
     job->epoch = epoch;
     return 0;
 }
 
+uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank) {
+    const struct kolo_gathering *gathering = job->gathering;
+    return gathering ? kolo_nodes_rank(&gathering->nodes, gathering->node, rank) : rank;
+}
+
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
     *job = (struct kolo_job){.settings = settings,
+                             .assembly = job->assembly,
+                             .gathering = job->gathering,
                              .fd = -1,
                              .rank = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};

@@ -20,6 +20,8 @@
 
 struct kolo_job {
     const struct kolo_settings *settings;
+    struct kolo_assembly *assembly;         /* where there are several nodes, of which this is one's part; else NULL */
+    const struct kolo_gathering *gathering; /* likewise */
     uint32_t rank;
     uint32_t ranks;
     int fd;
@@ -37,9 +39,13 @@ struct kolo_job {
     int64_t look_ns; /* when to look next whether the others live */
 };
 
-/* Opens (rank 0: makes) the job file and registers this rank. The job must be closed even where this fails.
+/* Opens (rank 0: makes) the job file and registers this rank. Of *job, assembly and gathering are the caller's to set
+ * before. The job must be closed even where this fails.
  * KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
+
+/* The number, among all nodes, of this one's rank `rank`, for messages. */
+uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);
