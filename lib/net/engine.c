@@ -43,13 +43,23 @@ static void reset_at_close(const struct kolo_stream *stream) {
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
+/* True where nobody is to get any more what the kernel has not delivered yet. A neighbour that has been given up because
+ * this engine ends may still get it. */
+static bool is_moot(const struct kolo_stream *stream) {
+    const struct kolo_neighbour *neighbour = stream->neighbour;
+    const struct kolo_engine *engine = stream->engine;
+    if (neighbour->given_up && (engine->options.zero_copy || neighbour->error != ECONNABORTED))
+        return true;
+    return engine->abandoned && !stream->control;
+}
+
 void kolo_stream_settle(struct kolo_stream *stream) {
     struct kolo_neighbour *neighbour = stream->neighbour;
     struct kolo_engine *engine = stream->engine;
     if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
         return;
     engine->backend->detach(stream);
-    if ((neighbour->given_up && engine->options.zero_copy) || (engine->abandoned && !stream->control))
+    if (is_moot(stream))
         reset_at_close(stream);
     close(stream->fd);
     stream->fd = -1;

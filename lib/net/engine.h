@@ -56,11 +56,12 @@ struct kolo_engine_options {
     kolo_engine_kind kind; /* AUTO: io_uring unless it is refused */
     uint32_t nodes;        /* neighbours are numbered below it */
     uint32_t streams_max;  /* data streams of one neighbour */
-    int64_t silence_ns;  /* a neighbour that says nothing for so long is given up; heartbeats go four times as often */
-    int handed_round;    /* 1: several threads run it, one at a time; 0: one does, from its first run on */
-    int zero_copy;       /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
-    const void *memory;  /* where most payloads come from: registered for zero-copy sends where memlock allows it */
-    size_t memory_bytes; /* 0: nothing to register */
+    int64_t silence_ns;    /* a neighbour whose control stream says nothing for so long is given up; heartbeats go four
+                              times as often */
+    int handed_round;      /* 1: several threads run it, one at a time; 0: one does, from its first run on */
+    int zero_copy;         /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
+    const void *memory;    /* where most payloads come from: registered for zero-copy sends where memlock allows it */
+    size_t memory_bytes;   /* 0: nothing to register */
 };
 
 struct kolo_engine_counts {

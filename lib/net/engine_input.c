@@ -147,7 +147,8 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
         return;
     }
     size_t bytes = (size_t)result;
-    stream->neighbour->heard_ns = stream->engine->now_ns;
+    if (stream->control) /* heartbeats come whatever else does: where they do not, nor would the news of a failure */
+        stream->neighbour->heard_ns = stream->engine->now_ns;
     stream->neighbour->received_bytes += bytes;
     if (stream->engine->closing) {
         stream->staged_begin = stream->staged_end = 0;
