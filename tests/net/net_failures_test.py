@@ -15,7 +15,7 @@ import lab
 import net_testing
 from net_testing import NET_RANK
 
-CLOSED_S, SILENCE_S, TIMEOUT_S, CREATE_S, GRACE_S = 1, 2, 4, 8, 2
+CLOSED_S, SILENCE_S, TIMEOUT_S, CREATE_S, GRACE_S = 1, 2, 4, 8, 1
 SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000),
             "KOLO_CREATE_TIMEOUT_MS": str(CREATE_S * 1000)}
 SIZES = (8, 4096, 200000, 20000000)
@@ -72,6 +72,8 @@ class Failures(net_testing.NetTest):
             self.assertIn(found[rank].culprit, culprits(rank), found[rank])
             self.assertLess(seconds, limit_s + GRACE_S, found[rank])
             self.assertRegex(found[rank].message, rf"rank {found[rank].culprit}\b|node")
+        last_s = max(found[rank].ns - since_ns for rank in survivors) * 1e-9
+        print(f"  {self.id().rpartition('.')[2]}: all returned after {last_s:.3f} s", flush=True)
         self.assertTrue(lab.until(lambda: not any(lab.is_running(pids[rank]) for rank in survivors), 3))
 
     def each(self, kinds, count, check):
