@@ -19,6 +19,10 @@ SERVERS = {"1 server": 1, "3 servers": 3}
 VARIABLES = {"1 server": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "1"},
              "3 servers": {"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "3"},
              "mesh": {"KOLO_NET_ALGO": "mesh"}, "ring": {"KOLO_NET_ALGO": "ring"}}
+# One connection between two nodes: over several, chunks would share the cable with later ones, and a server, which goes
+# on only with all of a chunk, would wait for both.
+STREAMS = {"KOLO_NET_STREAMS": "1"}
+PAYLOAD_SHARE = 1448 / 1514  # of a cable's rate: what a full Ethernet frame carries for TCP
 BUSY_MAX = 0.9  # beyond, the CPUs may be what limits
 
 
@@ -32,6 +36,11 @@ def predicted_s(architecture, workers, nbytes, rate):
     return busiest(architecture, workers) * nbytes / rate
 
 
+def payload_rate(rate_mbit):
+    """Of a cable, in bytes a second."""
+    return rate_mbit * 1e6 / 8 * PAYLOAD_SHARE
+
+
 def possible(workers):
     """Three servers are two where there are two workers."""
     return [name for name in VARIABLES if SERVERS.get(name, 0) <= workers]
@@ -39,13 +48,14 @@ def possible(workers):
 
 def measure(options, kolorun, kolo_perf, progress):
     rows = []
-    rate = options.worker_rate * 1e6 / 8
+    rate = payload_rate(options.worker_rate)
     with net_measuring.make_lab(max(options.workers), options.worker_rate) as machines:
         for workers in options.workers:
             for name in possible(workers):
                 progress.show(f"{workers} workers, {name}")
-                cost = net_measuring.cost(machines, workers, 1, Kolo(kolorun, None, name, VARIABLES[name]), kolo_perf,
-                                          options.worker_bytes, options.calls, options.timeout)
+                kolo = Kolo(kolorun, None, name, {**VARIABLES[name], **STREAMS})
+                cost = net_measuring.cost(machines, workers, 1, kolo, kolo_perf, options.worker_bytes, options.calls,
+                                          options.timeout)
                 rows.append({"workers": workers, "architecture": name, "bytes": options.worker_bytes,
                              "rate_mbit": options.worker_rate, "factor": busiest(name, workers),
                              "sent": cost.sent, "received": cost.received, "seconds": cost.seconds,
@@ -60,7 +70,7 @@ def steps(options):
 
 def scaled_s(row):
     """The example's time, from what was measured: times go as K/B."""
-    return row["seconds"] * (EXAMPLE_BYTES / EXAMPLE_RATE) / (row["bytes"] / (row["rate_mbit"] * 1e6 / 8))
+    return row["seconds"] * (EXAMPLE_BYTES / EXAMPLE_RATE) / (row["bytes"] / payload_rate(row["rate_mbit"]))
 
 
 def cells(rows):
@@ -83,9 +93,9 @@ def notes(rows):
     found = []
     if rows:
         first = rows[0]
-        found.append(f"K is {size_text(first['bytes'])}, B {first['rate_mbit']} Mbit/s of Ethernet frames, of which "
-                     "TCP with full frames leaves 95.6%. Counted bytes are those of frames as large as the kernel "
-                     "makes them.")
+        found.append(f"K is {size_text(first['bytes'])}; B is what TCP with full frames leaves of "
+                     f"{first['rate_mbit']} Mbit/s, {PAYLOAD_SHARE * 100:.1f}%. Counted bytes are those of frames as "
+                     "large as the kernel makes them.")
     for row in rows:
         if row["workers"] == EXAMPLE_WORKERS and row["architecture"] == "1 server":
             once = predicted_s("1 server", EXAMPLE_WORKERS, EXAMPLE_BYTES, EXAMPLE_RATE)
