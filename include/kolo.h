@@ -157,8 +157,8 @@ typedef struct kolo_options {
  * KOLO_ERR_VERSION, KOLO_ERR_PEER_DEAD, KOLO_ERR_SYSTEM: as above. */
 KOLO_API int kolo_comm_create(kolo_comm **comm, const kolo_options *options);
 
-/* Leaves the communicator and frees it; waits for nobody. NULL is fine. In a forked child it frees only the
- * child's copy. Always 0. */
+/* Leaves the communicator and frees it; waits for nobody, but on several machines up to 200 ms for the others to
+ * take what has been sent to them. NULL is fine. In a forked child it frees only the child's copy. Always 0. */
 KOLO_API int kolo_comm_destroy(kolo_comm *comm);
 
 /* Breaks the communicator for all ranks: their present or next call returns KOLO_ERR_ABORTED. `code` is the

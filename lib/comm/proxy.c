@@ -318,8 +318,7 @@ static int add_streams(struct kolo_proxy *proxy, int *fds) {
     for (uint32_t node = 0; node < internode->nodes.nodes; node++)
         for (uint32_t i = 0; rc == 0 && node != internode->node && i < each; i++) {
             rc = kolo_engine_add(proxy->engine, node, fds[node * each + i]);
-            if (rc == 0)
-                fds[node * each + i] = -1;
+            fds[node * each + i] = -1; /* closed where that failed */
         }
     return rc;
 }
