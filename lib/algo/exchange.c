@@ -112,15 +112,15 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
     struct kolo_exchange_state *state = exchange;
     uint8_t *base;
     size_t bytes;
-    if (frame->ticket >= state->begun)
-        return frame->ticket < state->begun + 2 * KOLO_SLOTS ? KOLO_PLACE_LATER : KOLO_ERR_VERSION;
+    if (frame->ticket >= state->begun) /* the root of broadcasts may be any number of them ahead */
+        return KOLO_PLACE_LATER;
     struct kolo_flight *flight = flight_of(state, frame->ticket);
     if (frame->ticket < state->done || frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS ||
         frame->part >= state->nodes)
         return KOLO_ERR_VERSION;
     if (frame->stamp != flight->order.stamp) {
         kolo_proxy_mismatch(state->comm, node, frame->call, flight->order.call);
-        return KOLO_ERR_MISMATCH;
+        return KOLO_PLACE_LATER; /* never */
     }
     if (!flight->algorithm->locate(state, flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
         frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)

@@ -95,6 +95,7 @@ void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64
         .reporter_call = own,
     };
     kolo_failure_relay(comm, &report);
+    tell_failure(internode->proxy);
 }
 
 void kolo_proxy_fail(kolo_comm *comm, int status, uint32_t node) {

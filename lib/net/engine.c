@@ -43,14 +43,22 @@ static void reset_at_close(const struct kolo_stream *stream) {
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-/* True where nobody is to get any more what the kernel has not delivered yet. A neighbour that has been given up because
- * this engine ends may still get it. */
+/* True where nobody is to get any more what the kernel has not delivered yet. A neighbour that has been given up
+ * because this engine ends may still get it. */
 static bool is_moot(const struct kolo_stream *stream) {
     const struct kolo_neighbour *neighbour = stream->neighbour;
     const struct kolo_engine *engine = stream->engine;
     if (neighbour->given_up && (engine->options.zero_copy || neighbour->error != ECONNABORTED))
         return true;
     return engine->abandoned && !stream->control;
+}
+
+static void set_grace(struct kolo_neighbour *neighbour) {
+    struct kolo_engine *engine = neighbour->engine;
+    if (neighbour->grace_ns)
+        return;
+    neighbour->grace_ns = engine->now_ns + GRACE_NS;
+    engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
 }
 
 void kolo_stream_settle(struct kolo_stream *stream) {
@@ -63,10 +71,7 @@ void kolo_stream_settle(struct kolo_stream *stream) {
         reset_at_close(stream);
     close(stream->fd);
     stream->fd = -1;
-    if (neighbour->grace_ns == 0) {
-        neighbour->grace_ns = engine->now_ns + GRACE_NS;
-        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
-    }
+    set_grace(neighbour);
     kolo_neighbour_settle(neighbour);
 }
 
@@ -94,15 +99,29 @@ void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
         kolo_neighbour_give_up(neighbour, ECONNRESET);
 }
 
-void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error) {
-    if (neighbour->given_up)
-        return;
-    neighbour->given_up = true;
-    neighbour->error = error;
-    for (uint32_t i = 0; i < neighbour->streams_count; i++)
+static void shut_streams(struct kolo_neighbour *neighbour, uint32_t first, int error) {
+    if (!neighbour->given_up) {
+        neighbour->given_up = true;
+        neighbour->error = error;
+    }
+    for (uint32_t i = first; i < neighbour->streams_count; i++)
         if (neighbour->streams[i]->fd >= 0)
             shutdown(neighbour->streams[i]->fd, SHUT_RDWR);
     end_held_streams(neighbour);
+}
+
+void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error) {
+    shut_streams(neighbour, 0, error);
+}
+
+void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error) {
+    const struct kolo_stream *control = neighbour->streams[0];
+    const bool listens = control->fd >= 0 && control->input != KOLO_INPUT_ENDED;
+    if (neighbour->given_up)
+        return;
+    if (listens)
+        set_grace(neighbour);
+    shut_streams(neighbour, listens, error);
 }
 
 /* Life. */
@@ -295,7 +314,7 @@ static bool can_be_heard(const struct kolo_neighbour *neighbour) {
 
 static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
-    const bool is_closing = neighbour->grace_ns && !neighbour->left;
+    const bool is_closing = neighbour->grace_ns && (!neighbour->left || neighbour->given_up);
     if (is_closing && engine->now_ns >= neighbour->grace_ns)
         kolo_neighbour_give_up(neighbour, ECONNRESET);
     else if (is_closing)

@@ -42,7 +42,7 @@ static void end_input(struct kolo_stream *stream, int error) {
     if (error == 0 && !at_boundary)
         error = ECONNRESET;
     if (error && !(stream->neighbour->left && at_boundary) && !stream->engine->closing)
-        kolo_neighbour_give_up(stream->neighbour, error);
+        (stream->control ? kolo_neighbour_give_up : kolo_neighbour_break)(stream->neighbour, error);
     kolo_stream_settle(stream);
 }
 

@@ -148,7 +148,7 @@ void kolo_output_done(struct kolo_stream *stream, int result) {
     if (error && (neighbour->left || stream->engine->closing))
         neighbour->mute = true;
     else if (error)
-        kolo_neighbour_give_up(neighbour, error);
+        (stream->control ? kolo_neighbour_give_up : kolo_neighbour_break)(neighbour, error);
     kolo_stream_settle(stream);
     kolo_output_start(neighbour);
 }

@@ -159,6 +159,9 @@ void kolo_message_release(struct kolo_engine *engine, struct kolo_message *messa
 /* Shuts all sockets of the neighbour because of `error`, a positive errno. */
 void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error);
 
+/* The same because of a data stream, but listens by the control stream for a while: it may be about to tell why. */
+void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error);
+
 /* Closes the stream if nothing comes or goes by it any more, and ends its neighbour with the last of them. */
 void kolo_stream_settle(struct kolo_stream *stream);
 

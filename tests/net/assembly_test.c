@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/assembly_peers.h"
+#include "free_port.h"
 #include "harness.h"
 
 enum { NODES_MAX = 8, SOON_MS = 1000 };
@@ -49,26 +50,6 @@ static bool has_ipv6(void) {
     if (fd >= 0)
         close(fd);
     return has;
-}
-
-/* A port that is free now, below those that the kernel gives to who connects. */
-static int free_port(void) {
-    static uint64_t state;
-    const int on = 1;
-    if (state == 0)
-        state = random_seed(1, 0);
-    for (int tries = 0; tries < 1000; tries++) {
-        const int port = 12000 + (int)random_below(&state, 18000), fd = socket(AF_INET, SOCK_STREAM, 0);
-        const struct sockaddr_in address = {
-            .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_ANY)}};
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        const bool good = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-        if (good)
-            return port;
-    }
-    harness_skip("no free port");
-    return 0;
 }
 
 static bool resolve(const struct rank *rank, struct kolo_settings *settings) {

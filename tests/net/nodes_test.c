@@ -1,0 +1,273 @@
+/* The collectives of a communicator of several nodes, which here are ranks of one machine that inherit different files:
+ * all algorithms between nodes, both transports, uneven nodes; right sums, the same bits on all ranks. And what all
+ * ranks are told when they call different things, when one aborts, leaves or dies on another node. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "free_port.h"
+#include "harness.h"
+#include "oracle.h"
+
+enum { NODES_MAX = 4, CALLS = 24, CALLS_QUICK = 8, COUNT_MAX = 90000, CODE = 7, CALLS_BEFORE = 3 };
+
+/* The ranks of each node; 0: no more nodes. */
+static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}, {3, 1}, {1, 2, 3}, {2, 1, 1, 2}};
+
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+enum ending { END_WELL, END_MISMATCH, END_ABORT, END_LEAVE, END_DEATH };
+
+struct setup {
+    int node_of[HARNESS_RANKS_MAX];
+    enum ending ending;
+    int odd; /* the rank by which it ends */
+};
+
+static int files[NODES_MAX];
+static char rendezvous[64];
+
+static bool create(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_options options = rank->options;
+    options.job = NULL;
+    options.shm_fd = files[setup->node_of[rank->rank]];
+    options.rendezvous = rendezvous;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
+        return false;
+    int nodes = 0, local = 0, local_size = 0;
+    for (int peer = 0; peer < rank->ranks; peer++) {
+        nodes = setup->node_of[peer] >= nodes ? setup->node_of[peer] + 1 : nodes;
+        local += peer < rank->rank && setup->node_of[peer] == setup->node_of[rank->rank];
+        local_size += setup->node_of[peer] == setup->node_of[rank->rank];
+    }
+    return expect(rank,
+                  kolo_comm_rank(rank->comm) == rank->rank && kolo_comm_size(rank->comm) == rank->ranks &&
+                      kolo_comm_nodes(rank->comm) == nodes &&
+                      kolo_comm_node(rank->comm) == setup->node_of[rank->rank] &&
+                      kolo_comm_local_rank(rank->comm) == local && kolo_comm_local_size(rank->comm) == local_size,
+                  "rank %d of %d, node %d of %d, local rank %d of %d", kolo_comm_rank(rank->comm),
+                  kolo_comm_size(rank->comm), kolo_comm_node(rank->comm), kolo_comm_nodes(rank->comm),
+                  kolo_comm_local_rank(rank->comm), kolo_comm_local_size(rank->comm));
+}
+
+/* A call like the others, drawn from the seed. */
+struct call {
+    kolo_dtype dtype;
+    kolo_op op;
+    size_t count;
+    int root;
+    input_style style;
+    bool in_place, alloc;
+    enum { CALL_ALLREDUCE, CALL_BROADCAST, CALL_BARRIER } kind;
+};
+
+static struct call draw(const struct rank *rank, uint32_t index) {
+    uint64_t state = random_seed(1000, index);
+    struct call call = {.dtype = (kolo_dtype)random_below(&state, KOLO_DTYPES),
+                        .op = (kolo_op)random_below(&state, KOLO_OPS),
+                        .root = (int)random_below(&state, (uint64_t)rank->ranks),
+                        .style = random_below(&state, 2) ? INPUT_EXACT : INPUT_BITS,
+                        .in_place = random_below(&state, 2),
+                        .alloc = random_below(&state, 4) == 0};
+    static const size_t ends[] = {4, 300, 9000, COUNT_MAX};
+    call.count = (size_t)random_below(&state, ends[random_below(&state, 4)]);
+    const uint64_t kind = random_below(&state, 8);
+    call.kind = kind < 5 ? CALL_ALLREDUCE : kind < 7 ? CALL_BROADCAST : CALL_BARRIER;
+    if (!kolo_op_supports(call.op, call.dtype))
+        call.op = KOLO_SUM;
+    return call;
+}
+
+static uint64_t seed_of(int rank, uint32_t index) {
+    return random_seed((uint64_t)rank, index);
+}
+
+static void check_sum(const struct rank *rank, const struct call *call, uint32_t index, const void *recv) {
+    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
+    void *inputs[HARNESS_RANKS_MAX], *expected = malloc(bytes + 1);
+    for (int peer = 0; peer < rank->ranks; peer++) {
+        inputs[peer] = malloc(bytes + 1);
+        input_fill(call->style, call->dtype, call->op, inputs[peer], call->count, seed_of(peer, index));
+    }
+    oracle_reduce(call->dtype, call->op, (const void *const *)inputs, rank->ranks, call->count, expected);
+    const size_t at = first_difference(recv, expected, bytes) / kolo_dtype_bytes(call->dtype);
+    expect(rank, at == call->count, "call %u: %zu %s, %s: element %zu is wrong", index, call->count,
+           kolo_dtype_name(call->dtype), kolo_op_name(call->op), at);
+    for (int peer = 0; peer < rank->ranks; peer++)
+        free(inputs[peer]);
+    free(expected);
+}
+
+static bool call_allreduce(struct rank *rank, const struct call *call, uint32_t index, void *send, void *recv) {
+    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
+    if (call->in_place)
+        recv = send;
+    input_fill(call->style, call->dtype, call->op, send, call->count, seed_of(rank->rank, index));
+    if (!expect_status(rank, kolo_allreduce(rank->comm, send, recv, call->count, call->dtype, call->op), 0,
+                       "allreduce"))
+        return false;
+    if (call->style == INPUT_EXACT || !order_matters(call->dtype, call->op))
+        check_sum(rank, call, index, recv);
+    record_result(rank, index, hash_bytes(recv, bytes));
+    return true;
+}
+
+static bool call_broadcast(struct rank *rank, const struct call *call, uint32_t index, void *buffer) {
+    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
+    input_fill(INPUT_BITS, call->dtype, KOLO_SUM, buffer, call->count, seed_of(rank->rank, index));
+    if (!expect_status(rank, kolo_broadcast(rank->comm, buffer, call->count, call->dtype, call->root), 0, "broadcast"))
+        return false;
+    void *wanted = malloc(bytes + 1);
+    input_fill(INPUT_BITS, call->dtype, KOLO_SUM, wanted, call->count, seed_of(call->root, index));
+    expect(rank, memcmp(buffer, wanted, bytes) == 0, "call %u: %zu bytes from rank %d", index, bytes, call->root);
+    free(wanted);
+    return true;
+}
+
+static bool make_call(struct rank *rank, uint32_t index) {
+    const struct call call = draw(rank, index);
+    const size_t bytes = call.count * kolo_dtype_bytes(call.dtype) + 1;
+    void *send = NULL, *recv = malloc(bytes), *own = malloc(bytes);
+    bool good = true;
+    if (call.alloc)
+        good = expect_status(rank, kolo_alloc(rank->comm, bytes, &send), 0, "kolo_alloc");
+    if (good && call.kind == CALL_ALLREDUCE)
+        good = call_allreduce(rank, &call, index, call.alloc ? send : own, recv);
+    else if (good && call.kind == CALL_BROADCAST)
+        good = call_broadcast(rank, &call, index, call.alloc ? send : own);
+    else if (good)
+        good = expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    if (call.alloc && send)
+        expect_status(rank, kolo_free(rank->comm, send), 0, "kolo_free");
+    free(recv);
+    free(own);
+    return good;
+}
+
+static void end_well(struct rank *rank) {
+    const uint32_t calls = arguments.quick ? CALLS_QUICK : CALLS;
+    if (!create(rank))
+        return;
+    for (uint32_t index = 0; index < calls && make_call(rank, index); index++)
+        ;
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static int sum_some(kolo_comm *comm, size_t count) {
+    float values[64] = {0};
+    return kolo_allreduce(comm, values, values, count, KOLO_F32, KOLO_SUM);
+}
+
+/* What the odd rank does instead of its next call. */
+static int do_odd_thing(struct rank *rank, enum ending ending) {
+    switch (ending) {
+    case END_MISMATCH:
+        return sum_some(rank->comm, 33);
+    case END_ABORT:
+        kolo_comm_abort(rank->comm, CODE);
+        break;
+    case END_DEATH:
+        kill(getpid(), SIGKILL);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static void check_failure(struct rank *rank, const struct setup *setup, int status) {
+    static const int wanted[] = {[END_MISMATCH] = KOLO_ERR_MISMATCH,
+                                 [END_ABORT] = KOLO_ERR_ABORTED,
+                                 [END_LEAVE] = KOLO_ERR_PEER_DEAD,
+                                 [END_DEATH] = KOLO_ERR_PEER_DEAD};
+    kolo_failure failure;
+    expect_status(rank, status, wanted[setup->ending], "the call that the odd rank did not make");
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    const int culprit = failure.rank, odd = setup->odd;
+    /* Of ranks that differ, leaders speak for their nodes. */
+    expect(rank, setup->ending == END_MISMATCH ? culprit >= 0 && culprit < rank->ranks : culprit == odd,
+           "rank %d is blamed, not %d: %s", culprit, odd, failure.message);
+    expect(rank, setup->ending != END_ABORT || failure.code == CODE, "code %d", failure.code);
+    expect(rank, setup->ending != END_MISMATCH || strstr(failure.message, "allreduce of 33 f32"), "%s",
+           failure.message);
+}
+
+static void end_badly(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    int status = create(rank) ? 0 : 1;
+    for (int i = 0; status == 0 && i < CALLS_BEFORE; i++)
+        status = sum_some(rank->comm, 32);
+    if (rank->rank == setup->odd)
+        status = do_odd_thing(rank, setup->ending);
+    else if (status == 0)
+        status = sum_some(rank->comm, 32);
+    const bool is_out = rank->rank == setup->odd && setup->ending != END_MISMATCH;
+    if (rank->comm && !is_out)
+        check_failure(rank, setup, status);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void run_layout(const int *counts, struct setup *setup, void (*run)(struct rank *)) {
+    int ranks = 0;
+    for (int node = 0; node < NODES_MAX && counts[node]; node++)
+        for (int i = 0; i < counts[node]; i++)
+            setup->node_of[ranks++] = node;
+    for (int node = 0; node < NODES_MAX; node++)
+        if (ftruncate(files[node], 0) < 0)
+            abort();
+    if (!wants_ranks(ranks))
+        return;
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    const struct team team = {.ranks = ranks,
+                              .slot_bytes = 16384,
+                              .creates_itself = true,
+                              .victim = setup->ending == END_DEATH ? 1 + setup->odd : 0,
+                              .run = run,
+                              .argument = setup};
+    harness_run(&team);
+}
+
+static void run_ways(void) {
+    static const char *const algorithms[] = {"auto", "mesh", "ring", "tree", "central"};
+    static const char *const transports[] = {"auto", "poll"};
+    for (size_t layout = 0; layout < LAYOUTS; layout++)
+        for (size_t algorithm = 0; algorithm < sizeof algorithms / sizeof *algorithms; algorithm++) {
+            struct setup setup = {.ending = END_WELL};
+            setenv("KOLO_NET_ALGO", algorithms[algorithm], 1);
+            setenv("KOLO_NET", transports[(layout + algorithm) % 2], 1);
+            run_layout(layouts[layout], &setup, end_well);
+        }
+    unsetenv("KOLO_NET_ALGO");
+    unsetenv("KOLO_NET");
+}
+
+static void run_endings(void) {
+    for (size_t layout = 1; layout < LAYOUTS; layout++)
+        for (enum ending ending = END_MISMATCH; ending <= END_DEATH; ending++) {
+            int ranks = 0;
+            for (int node = 0; node < NODES_MAX; node++)
+                ranks += layouts[layout][node];
+            if (ending == END_DEATH && arguments.threads)
+                continue;
+            struct setup setup = {.ending = ending};
+            uint64_t state = random_seed(layout, ending);
+            setup.odd = (int)random_below(&state, (uint64_t)ranks);
+            run_layout(layouts[layout], &setup, end_badly);
+        }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Communicators of several nodes.");
+    setenv("KOLO_NET_AUTH", "none", 1);
+    for (int node = 0; node < NODES_MAX; node++)
+        files[node] = memfd_create("node", MFD_CLOEXEC);
+    run_ways();
+    run_endings();
+    return harness_end();
+}
