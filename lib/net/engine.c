@@ -312,13 +312,21 @@ static bool can_be_heard(const struct kolo_neighbour *neighbour) {
     return true;
 }
 
+/* Of a neighbour whose streams have ended in part. */
+static void judge_closing(struct kolo_neighbour *neighbour) {
+    struct kolo_engine *engine = neighbour->engine;
+    if (neighbour->ended || neighbour->grace_ns == 0 || (neighbour->left && !neighbour->given_up))
+        return;
+    if (engine->now_ns < neighbour->grace_ns) {
+        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
+        return;
+    }
+    neighbour->grace_ns = INT64_MAX;
+    kolo_neighbour_give_up(neighbour, ECONNRESET);
+}
+
 static void judge(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
-    const bool is_closing = neighbour->grace_ns && (!neighbour->left || neighbour->given_up);
-    if (is_closing && engine->now_ns >= neighbour->grace_ns)
-        kolo_neighbour_give_up(neighbour, ECONNRESET);
-    else if (is_closing)
-        engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
     if (!can_be_heard(neighbour))
         return;
     if (engine->now_ns >= silence_due_ns(neighbour))
@@ -334,6 +342,7 @@ static void serve_timers(struct kolo_engine *engine) {
     engine->timer_ns = INT64_MAX;
     for (uint32_t i = 0; i < engine->options.nodes; i++) {
         struct kolo_neighbour *neighbour = &engine->neighbours[i];
+        judge_closing(neighbour);
         if (!is_live(neighbour))
             continue;
         if (engine->now_ns >= heartbeat_due_ns(neighbour))
