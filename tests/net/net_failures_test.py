@@ -114,8 +114,8 @@ class Failures(net_testing.NetTest):
         self.each(range(3), 3, check)
 
     def test_rank_stopped(self):
-        """A leader that is stopped is silent; another rank is missed at the deadline of the call, and who finds that from
-        afar can only name its node."""
+        """A leader that is stopped is silent; another rank is missed at the deadline of the call, and who finds that
+        from afar can only name its node."""
         def check(victim, job, pids):
             since_ns = time.monotonic_ns()
             os.kill(pids[victim], signal.SIGSTOP)
@@ -147,6 +147,31 @@ class Failures(net_testing.NetTest):
             finally:
                 self.lab.nodes[victim].plug(True)
         self.each(range(3), 3, check)
+
+    def test_while_created(self):
+        """Whom the others wait for in vain they name, at once where it was connected, or at the creation's deadline."""
+        delays_s = [0.005 * step for step in range(60)]
+        for how, victim, delay_s in net_testing.sample(itertools.product(("killed", "cut off"), range(3), delays_s), 4):
+            with self.subTest(how, victim=victim, delay_s=delay_s, seed=net_testing.seed):
+                self.addCleanup(self.assert_nothing_left)
+                job = self.job(self.local, [NET_RANK, "loop", 4096], **{**SETTINGS, "KOLO_CREATE_TIMEOUT_MS": "3000"})
+                time.sleep(delay_s)
+                since_ns = time.monotonic_ns()
+                if how == "killed":
+                    self.lab.nodes[victim].kill()
+                else:
+                    self.lab.nodes[victim].plug(False)
+                try:
+                    survivors = set(self.others(self.on_nodes(victim)))
+                    lab.until(lambda: {report.rank for report in reports(job)} >= survivors, CREATE_S)
+                    found = [report for report in reports(job) if report.rank in survivors]
+                    self.assertEqual(survivors, {report.rank for report in found}, [r.texts() for r in job.running])
+                    for report in found:
+                        self.assertIn(report.status, {"timeout", "peer dead", "system call failed"}, report)
+                        self.assertLess(report.ns - since_ns, (3 + SILENCE_S + GRACE_S) * 1e9, report)
+                finally:
+                    self.lab.nodes[victim].plug(True)
+                    self.end()
 
     def test_cable_cut_for_a_moment(self):
         """What comes back in time is no failure."""
