@@ -34,6 +34,8 @@ const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted,
     }
     if (bytes * (nodes - 1) <= ONESHOT_BYTES_MAX)
         return &kolo_exchange_oneshot;
+    if (nodes == 2 && order->kernel->acc_bytes == order->kernel->element_bytes)
+        return &kolo_exchange_oneshot; /* as many bytes as by owners, and nothing waits for anything */
     return bytes <= TREE_BYTES_MAX ? &kolo_exchange_tree : &kolo_exchange_mesh;
 }
 
