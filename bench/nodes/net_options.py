@@ -27,7 +27,7 @@ examples:
   bench/net --quick
   bench/net --parts libraries --rate 1000 --ranks 2
   bench/net --parts architectures --workers 2,6,10 --rate 100
-  bench/net --results bench/nodes/RESULTS.md --plots bench/plots
+  bench/net --results bench/nodes/NET-RESULTS.md --plots bench/plots
   bench/net --replot build/compare/net.json --plots plots
 """
 
