@@ -57,6 +57,8 @@ static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_se
     const size_t unpacked_bytes = team.ranks * sizeof(struct kolo_shared_lines) / 2;
     comm->rank = rank;
     comm->size = team.ranks;
+    comm->global_rank = rank;
+    comm->global_size = team.ranks;
     comm->token = &team.token;
     comm->reducer = sim_reducer();
     kolo_segment_view(&comm->segment, team.flags, team.ranks, slot_bytes, false);

@@ -254,10 +254,8 @@ static int connect_nodes(kolo_comm *comm, struct creation *creation) {
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     for (uint32_t i = 0; i < count; i++)
         fds[i] = -1;
-    KOLO_POINT("create.linking");
     int rc = kolo_assembly_link(creation->assembly, &creation->gathering, fds);
     set_waiting(comm, comm->origin.wait);
-    KOLO_POINT("create.linked");
     if (rc == 0)
         rc = kolo_proxy_create(&internode->proxy, comm, creation->above->exchange, fds);
     for (uint32_t i = 0; i < count; i++)

@@ -306,10 +306,8 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     if (kolo_load_acquire(&header->failure))
         return;
     kolo_failure_pack(report, comm->segment.internode->report); /* read after the acquire of the header's failure */
-    KOLO_POINT("failure.reported");
     if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
         kolo_bell_ring_slowly(&comm->segment.internode->bell);
-    KOLO_POINT("failure.relayed");
 }
 
 /* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */

@@ -63,7 +63,11 @@ static void add_heap(kolo_comm *comm) {
 }
 
 static void fill_comm(kolo_comm *comm, uint32_t rank, const sched_shape *shape) {
-    *comm = (kolo_comm){.rank = rank, .size = shape->ranks, .token = &team.tokens[rank]};
+    *comm = (kolo_comm){.rank = rank,
+                        .size = shape->ranks,
+                        .global_rank = rank,
+                        .global_size = shape->ranks,
+                        .token = &team.tokens[rank]};
     *comm->token = (struct kolo_token){.usable = true, .ours = true};
     comm->reducer = kolo_reducer_select(0);
     kolo_segment_view(&comm->segment, sched_memory_arena(), shape->ranks, SCHED_SLOT_BYTES, false);

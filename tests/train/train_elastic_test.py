@@ -245,7 +245,7 @@ class Elastic(training.TrainingTest):
         newcomer = self.join()
         newcomer.send_signal(signal.SIGSTOP)
         os.kill(pids[1], signal.SIGCONT)
-        self.await_words(job, r"could not take in 1 more: .*rank 2 never came within.*: going on with 2 ranks")
+        self.await_words(job, r"could not take in 1 more: .*rank 2 never came .*: going on with 2 ranks")
         newcomer.kill()
         self.finish(job, 2, 0, 0)
 
