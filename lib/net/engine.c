@@ -16,6 +16,7 @@ enum { HEARTBEATS_PER_SILENCE = 4 };
 
 #define REAP_NS  INT64_C(2000000000) /* operations on sockets that are shut end at once; not to hang if one does not */
 #define GRACE_NS INT64_C(500000000)  /* who closes one stream without having left closes all, or something is wrong */
+#define NEWS_NS  INT64_C(100000000)  /* a failure that breaks connections is told by the control stream within that */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -53,11 +54,11 @@ static bool is_moot(const struct kolo_stream *stream) {
     return engine->abandoned && !stream->control;
 }
 
-static void set_grace(struct kolo_neighbour *neighbour) {
+static void set_grace(struct kolo_neighbour *neighbour, int64_t ns) {
     struct kolo_engine *engine = neighbour->engine;
     if (neighbour->grace_ns)
         return;
-    neighbour->grace_ns = engine->now_ns + GRACE_NS;
+    neighbour->grace_ns = engine->now_ns + ns;
     engine->timer_ns = smaller(engine->timer_ns, neighbour->grace_ns);
 }
 
@@ -71,7 +72,7 @@ void kolo_stream_settle(struct kolo_stream *stream) {
         reset_at_close(stream);
     close(stream->fd);
     stream->fd = -1;
-    set_grace(neighbour);
+    set_grace(neighbour, GRACE_NS);
     kolo_neighbour_settle(neighbour);
 }
 
@@ -120,7 +121,7 @@ void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error) {
     if (neighbour->given_up)
         return;
     if (listens)
-        set_grace(neighbour);
+        set_grace(neighbour, NEWS_NS);
     shut_streams(neighbour, listens, error);
 }
 

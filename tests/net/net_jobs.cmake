@@ -17,7 +17,7 @@ if(KOLO_TOOLS AND TARGET kolo-perf)
     foreach(script ${scripts})
         string(REGEX REPLACE "^net_" "" part ${script})
         add_test(NAME net.${part} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py)
-        set_tests_properties(net.${part} PROPERTIES LABELS net TIMEOUT 300 SKIP_RETURN_CODE 77 RUN_SERIAL ON
+        set_tests_properties(net.${part} PROPERTIES LABELS "net;lab" TIMEOUT 300 SKIP_RETURN_CODE 77 RUN_SERIAL ON
                              ENVIRONMENT "${environment}")
     endforeach()
 endif()
