@@ -256,6 +256,8 @@ int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uin
 }
 
 int kolo_hierarchy_barrier(kolo_comm *comm) {
-    const struct kolo_reduction nothing = {.kernel = &comm->reducer->kernels[KOLO_U8][KOLO_SUM]};
-    return kolo_hierarchy_run(comm, &nothing);
+    uint8_t nothing; /* that copies of no bytes can point to */
+    const struct kolo_reduction reduction = {
+        .send = &nothing, .recv = &nothing, .kernel = &comm->reducer->kernels[KOLO_U8][KOLO_SUM]};
+    return kolo_hierarchy_run(comm, &reduction);
 }

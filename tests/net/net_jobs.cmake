@@ -6,9 +6,9 @@ if(KOLO_TOOLS AND TARGET kolo-perf)
     target_link_libraries(net_rank PRIVATE kolo::kolo)
     set(environment KOLORUN=$<TARGET_FILE:kolorun> KOLO_PERF=$<TARGET_FILE:kolo-perf> NET_RANK=$<TARGET_FILE:net_rank>
                     KOLO_BUILD=${PROJECT_BINARY_DIR} CC=${CMAKE_C_COMPILER})
-    set(scripts net_sums net_strangers)
-    if(NOT KOLO_SANITIZE)
-        list(APPEND scripts lab relay net_failures net_bench)
+    set(scripts net_strangers)
+    if(NOT KOLO_SANITIZE) # there net.nodes sums
+        list(APPEND scripts net_sums lab relay net_failures net_bench)
     endif()
     if(TARGET kolo-train)
         list(APPEND scripts net_train)
