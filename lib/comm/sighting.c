@@ -18,7 +18,7 @@
 #include "comm/process.h"
 #include "shm/memory_file.h"
 
-enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64 };
+enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, OPEN_TRIES_MAX = 3 };
 
 /* Files that a process has open and that may hold segments. */
 struct open_files {
@@ -93,11 +93,6 @@ static void list_files(uint32_t pid, struct open_files *files) {
         if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
             !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_size == 0)
             continue;
-        bool listed = false;
-        for (size_t i = 0; i < files->count; i++)
-            listed |= files->list[i].device == found.st_dev && files->list[i].inode == found.st_ino;
-        if (listed)
-            continue;
         files->list[files->count++] =
             (struct kolo_memory_file){pid, strtoul(entry->d_name, NULL, 10), found.st_dev, found.st_ino};
     }
@@ -119,17 +114,28 @@ static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) 
     return fd;
 }
 
+/* Opens the file that a process has mapped by one of its descriptors of it, which it may close and open at any time. */
+static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
+    for (int tries = 0; tries < OPEN_TRIES_MAX; tries++) {
+        for (size_t i = 0; i < files->count; i++) {
+            const struct kolo_memory_file *file = &files->list[i];
+            const int fd = file->device == device && file->inode == inode ? open_file(file, file_bytes) : -1;
+            if (fd >= 0)
+                return fd;
+        }
+        list_files(pid, files);
+    }
+    return -1;
+}
+
 /* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
-static int look_at_mapping(struct kolo_sightings *sightings, uint32_t pid, const struct open_files *files,
-                           uint64_t device, uint64_t inode, uint64_t offset, const char *job) {
-    size_t at = 0;
+static int look_at_mapping(struct kolo_sightings *sightings, uint32_t pid, struct open_files *files, uint64_t device,
+                           uint64_t inode, uint64_t offset, const char *job) {
     uint64_t file_bytes;
-    while (at < files->count && (files->list[at].device != device || files->list[at].inode != inode))
-        at++;
-    if (at == files->count || is_known(sightings, device, inode, offset))
+    if (is_known(sightings, device, inode, offset))
         return 0;
     struct kolo_sighting seen = {.device = device, .inode = inode};
-    seen.fd = open_file(&files->list[at], &file_bytes);
+    seen.fd = open_mapped(pid, files, device, inode, &file_bytes);
     if (seen.fd < 0)
         return 0;
     int rc = look_at_segment(seen.fd, file_bytes, offset, pid, &seen);
