@@ -103,6 +103,17 @@ void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *f
                         struct kolo_exchange_message message, const void *payload, size_t bytes);
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
 
+/* What exchanges by owners share, see exchange_mesh.c; all of a node's partial results, or its own slice's result, as
+ * it is sent, `element_bytes` an element. */
+void kolo_exchange_send_to_owners(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *partial,
+                                  size_t element_bytes);
+void kolo_exchange_send_to_all(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *result,
+                               size_t element_bytes);
+
+/* The slice of which an awaited message is; false if none such is awaited. */
+bool kolo_exchange_owned(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
+                         struct kolo_exchange_message message, struct kolo_slice *slice);
+
 /* Box of `node` for the flight's ticket. */
 uint8_t *kolo_exchange_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node);
 

@@ -4,8 +4,6 @@
  *
  * A box has an upper half for what arrives up or, of this node's own box, leaves up, and a lower one for what goes
  * down. */
-#include <stdlib.h>
-
 #include "algo/exchange.h"
 
 #define HALF_BYTES  sizeof(uint16_t)
@@ -24,43 +22,26 @@ static kolo_op op_of(const struct kolo_exchange_state *state, const struct kolo_
     return (kolo_op)(flight->order.kernel - state->comm->reducer->kernels[KOLO_F32]);
 }
 
-static uint8_t *up_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node) {
-    return kolo_exchange_box(state, flight, node);
-}
-
 static uint8_t *down_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node) {
     return kolo_exchange_box(state, flight, node) + state->box_bytes / 2;
 }
 
 static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
-    const uint32_t own = state->node;
-    const bool is_owner = own < flight->owners && kolo_exchange_has(flight, own);
     const void *partial = flight->order.partial;
-    uint8_t *rounded = up_box(state, flight, own);
+    uint8_t *rounded = kolo_exchange_box(state, flight, state->node);
     if (flight->order.count)
         half_kernel(state, KOLO_SUM)->finish(rounded, &partial, 1, flight->order.count, 1);
-    for (uint32_t i = 1; i < state->nodes; i++) {
-        const uint32_t node = (own + i) % state->nodes;
-        if (is_owner)
-            kolo_exchange_await(flight, node, KOLO_MESSAGE_UP);
-        if (node >= flight->owners || !kolo_exchange_has(flight, node))
-            continue;
-        const struct kolo_slice slice = kolo_exchange_slice(flight, node);
-        kolo_exchange_await(flight, node, KOLO_MESSAGE_DOWN);
-        kolo_exchange_send(state, flight, (struct kolo_exchange_message){node, KOLO_MESSAGE_UP, (uint16_t)own},
-                           rounded + slice.first * HALF_BYTES, slice.count * HALF_BYTES);
-    }
-    flight->step = state->nodes - 1; /* ups to come */
+    kolo_exchange_send_to_owners(state, flight, rounded, HALF_BYTES);
 }
 
 static bool locate(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
                    uint8_t **where, size_t *bytes) {
-    const bool up = message.kind == KOLO_MESSAGE_UP;
-    const uint32_t part = up ? state->node : message.node;
-    if (message.part != message.node || part >= flight->owners || !kolo_exchange_has(flight, part))
+    struct kolo_slice slice;
+    if (!kolo_exchange_owned(state, flight, message, &slice))
         return false;
-    *where = up ? up_box(state, flight, message.node) : down_box(state, flight, message.node);
-    *bytes = kolo_exchange_slice(flight, part).count * HALF_BYTES;
+    *where = message.kind == KOLO_MESSAGE_UP ? kolo_exchange_box(state, flight, message.node)
+                                             : down_box(state, flight, message.node);
+    *bytes = slice.count * HALF_BYTES;
     return true;
 }
 
@@ -74,7 +55,7 @@ static void fold_piece(struct kolo_exchange_state *state, struct kolo_flight *fl
         if (node == state->node)
             state->sources[node] = flight->order.partial + (slice.first + first) * sizeof(float);
         else
-            half_kernel(state, op)->widen(wide, up_box(state, flight, node) + first * HALF_BYTES, count);
+            half_kernel(state, op)->widen(wide, kolo_exchange_box(state, flight, node) + first * HALF_BYTES, count);
     }
     half_kernel(state, op)->finish(down_box(state, flight, state->node) + first * HALF_BYTES, state->sources,
                                    state->nodes, count, state->ranks);
@@ -92,11 +73,7 @@ static void fold(struct kolo_exchange_state *state, struct kolo_flight *flight) 
     for (size_t first = 0; first < slice.count; first += PIECE_COUNT)
         fold_piece(state, flight, slice, first, slice.count - first < PIECE_COUNT ? slice.count - first : PIECE_COUNT);
     widen_result(state, flight, state->node);
-    for (uint32_t i = 1; i < state->nodes; i++)
-        kolo_exchange_send(
-            state, flight,
-            (struct kolo_exchange_message){(state->node + i) % state->nodes, KOLO_MESSAGE_DOWN, (uint16_t)state->node},
-            down_box(state, flight, state->node), slice.count * HALF_BYTES);
+    kolo_exchange_send_to_all(state, flight, down_box(state, flight, state->node), HALF_BYTES);
 }
 
 static void complete(struct kolo_exchange_state *state, struct kolo_flight *flight,

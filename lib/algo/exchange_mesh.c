@@ -4,7 +4,8 @@
  * a parameter server, its owner's link carries M-1 times the chunk. */
 #include "algo/exchange.h"
 
-static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
+void kolo_exchange_send_to_owners(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *partial,
+                                  size_t element_bytes) {
     const uint32_t own = state->node;
     const bool is_owner = own < flight->owners && kolo_exchange_has(flight, own);
     for (uint32_t i = 1; i < state->nodes; i++) { /* begins after itself, so that not all send to one at once */
@@ -16,19 +17,39 @@ static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight)
         const struct kolo_slice slice = kolo_exchange_slice(flight, node);
         kolo_exchange_await(flight, node, KOLO_MESSAGE_DOWN);
         kolo_exchange_send(state, flight, (struct kolo_exchange_message){node, KOLO_MESSAGE_UP, (uint16_t)own},
-                           flight->order.partial + kolo_exchange_acc(flight, slice.first),
-                           kolo_exchange_acc(flight, slice.count));
+                           partial + slice.first * element_bytes, slice.count * element_bytes);
     }
     flight->step = state->nodes - 1; /* ups to come */
+}
+
+void kolo_exchange_send_to_all(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *result,
+                               size_t element_bytes) {
+    const uint32_t own = state->node;
+    for (uint32_t i = 1; i < state->nodes; i++)
+        kolo_exchange_send(state, flight,
+                           (struct kolo_exchange_message){(own + i) % state->nodes, KOLO_MESSAGE_DOWN, (uint16_t)own},
+                           result, kolo_exchange_slice(flight, own).count * element_bytes);
+}
+
+bool kolo_exchange_owned(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
+                         struct kolo_exchange_message message, struct kolo_slice *slice) {
+    const uint32_t part = message.kind == KOLO_MESSAGE_UP ? state->node : message.node;
+    if (message.part != message.node || part >= flight->owners || !kolo_exchange_has(flight, part))
+        return false;
+    *slice = kolo_exchange_slice(flight, part);
+    return true;
+}
+
+static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
+    kolo_exchange_send_to_owners(state, flight, flight->order.partial, flight->order.kernel->acc_bytes);
 }
 
 static bool locate(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
                    uint8_t **where, size_t *bytes) {
     const bool up = message.kind == KOLO_MESSAGE_UP;
-    const uint32_t part = up ? state->node : message.node;
-    if (message.part != message.node || part >= flight->owners || !kolo_exchange_has(flight, part))
+    struct kolo_slice slice;
+    if (!kolo_exchange_owned(state, flight, message, &slice))
         return false;
-    const struct kolo_slice slice = kolo_exchange_slice(flight, part);
     *where = up ? kolo_exchange_box(state, flight, message.node)
                 : flight->order.result + kolo_exchange_elements(flight, slice.first);
     *bytes = up ? kolo_exchange_acc(flight, slice.count) : kolo_exchange_elements(flight, slice.count);
@@ -44,11 +65,7 @@ static void fold(struct kolo_exchange_state *state, struct kolo_flight *flight) 
                                                    : kolo_exchange_box(state, flight, node);
     if (slice.count)
         order->kernel->finish(result, state->sources, state->nodes, slice.count, state->ranks);
-    for (uint32_t i = 1; i < state->nodes; i++)
-        kolo_exchange_send(
-            state, flight,
-            (struct kolo_exchange_message){(state->node + i) % state->nodes, KOLO_MESSAGE_DOWN, (uint16_t)state->node},
-            result, kolo_exchange_elements(flight, slice.count));
+    kolo_exchange_send_to_all(state, flight, result, order->kernel->element_bytes);
 }
 
 static void complete(struct kolo_exchange_state *state, struct kolo_flight *flight,
