@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/wire.h"
 #include "shm/layout.h"
 
 #define MARK    UINT32_C(0x616c6f6b) /* "kola" */
@@ -17,21 +18,9 @@ static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_ROSTER_RANKS * 2 <= KOLO
 static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_DOORS_MAX * ADDRESS_BYTES <= KOLO_MESSAGE_BYTES, "doors fit");
 static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
 
-static void put(uint8_t **at, uint64_t value, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        *(*at)++ = (uint8_t)(value >> 8 * i);
-}
-
 static void put_bytes(uint8_t **at, const void *bytes, size_t count) {
     memcpy(*at, bytes, count);
     *at += count;
-}
-
-static uint64_t take(const uint8_t **at, size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        value |= (uint64_t) * (*at)++ << 8 * i;
-    return value;
 }
 
 static void take_bytes(const uint8_t **at, void *bytes, size_t count) {
@@ -52,15 +41,15 @@ static void put_address(uint8_t **at, const struct kolo_address *address) {
     } else {
         memcpy(bytes, &((const struct sockaddr_in *)&address->storage)->sin_addr, sizeof(struct in_addr));
     }
-    put(at, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
-    put(at, kolo_address_port(address), 2);
-    put(at, scope, 4);
+    kolo_wire_append(at, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
+    kolo_wire_append(at, kolo_address_port(address), 2);
+    kolo_wire_append(at, scope, 4);
     put_bytes(at, bytes, sizeof bytes);
 }
 
 static bool take_address(const uint8_t **at, struct kolo_address *address) {
     uint8_t bytes[16];
-    const uint64_t family = take(at, 2), port = take(at, 2), scope = take(at, 4);
+    const uint64_t family = kolo_wire_take(at, 2), port = kolo_wire_take(at, 2), scope = kolo_wire_take(at, 4);
     take_bytes(at, bytes, sizeof bytes);
     memset(address, 0, sizeof *address);
     if (family == FAMILY_IPV6) {
@@ -82,23 +71,23 @@ static bool take_address(const uint8_t **at, struct kolo_address *address) {
 /* What each kind holds. */
 
 static void put_terms(uint8_t **at, const struct kolo_terms *terms) {
-    put(at, terms->slot_bytes, 8);
-    put(at, terms->algorithm, 4);
-    put(at, terms->streams, 4);
-    put(at, terms->exchange, 4);
-    put(at, terms->servers, 4);
-    put(at, terms->half_on_wire, 4);
-    put(at, (uint64_t)terms->silence_ns, 8);
+    kolo_wire_append(at, terms->slot_bytes, 8);
+    kolo_wire_append(at, terms->algorithm, 4);
+    kolo_wire_append(at, terms->streams, 4);
+    kolo_wire_append(at, terms->exchange, 4);
+    kolo_wire_append(at, terms->servers, 4);
+    kolo_wire_append(at, terms->half_on_wire, 4);
+    kolo_wire_append(at, (uint64_t)terms->silence_ns, 8);
 }
 
 static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
-    terms->slot_bytes = take(at, 8);
-    const uint64_t algorithm = take(at, 4);
-    terms->streams = (uint32_t)take(at, 4);
-    const uint64_t exchange = take(at, 4);
-    terms->servers = (uint32_t)take(at, 4);
-    terms->half_on_wire = take(at, 4) == 1;
-    terms->silence_ns = (int64_t)take(at, 8);
+    terms->slot_bytes = kolo_wire_take(at, 8);
+    const uint64_t algorithm = kolo_wire_take(at, 4);
+    terms->streams = (uint32_t)kolo_wire_take(at, 4);
+    const uint64_t exchange = kolo_wire_take(at, 4);
+    terms->servers = (uint32_t)kolo_wire_take(at, 4);
+    terms->half_on_wire = kolo_wire_take(at, 4) == 1;
+    terms->silence_ns = (int64_t)kolo_wire_take(at, 8);
     if (algorithm >= KOLO_ALGORITHMS || exchange >= KOLO_EXCHANGES)
         return false;
     terms->algorithm = (kolo_algorithm)algorithm;
@@ -109,8 +98,8 @@ static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
 }
 
 static bool take_range(const uint8_t **at, struct kolo_assembly_message *message, uint32_t count_max) {
-    message->first = (uint32_t)take(at, 4);
-    message->count = (uint32_t)take(at, 4);
+    message->first = (uint32_t)kolo_wire_take(at, 4);
+    message->count = (uint32_t)kolo_wire_take(at, 4);
     return message->count >= 1 && message->count <= count_max && message->first <= KOLO_RANKS_MAX - message->count;
 }
 
@@ -124,15 +113,15 @@ static void put_text(uint8_t **at, const char *text) {
 void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes) {
     uint8_t *at = bytes;
     memset(bytes, 0, KOLO_MESSAGE_BYTES);
-    put(&at, MARK, 4);
-    put(&at, VERSION, 2);
-    put(&at, message->kind, 2);
+    kolo_wire_append(&at, MARK, 4);
+    kolo_wire_append(&at, VERSION, 2);
+    kolo_wire_append(&at, message->kind, 2);
     switch (message->kind) {
     case KOLO_MESSAGE_IDENTITY:
-        put(&at, message->identity.known, 4);
-        put(&at, message->identity.user, 4);
-        put(&at, message->identity.device, 8);
-        put(&at, message->identity.inode, 8);
+        kolo_wire_append(&at, message->identity.known, 4);
+        kolo_wire_append(&at, message->identity.user, 4);
+        kolo_wire_append(&at, message->identity.device, 8);
+        kolo_wire_append(&at, message->identity.inode, 8);
         put_bytes(&at, message->identity.boot, sizeof message->identity.boot);
         break;
     case KOLO_MESSAGE_TERMS:
@@ -140,19 +129,19 @@ void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uin
         put_terms(&at, &message->terms);
         break;
     case KOLO_MESSAGE_ROSTER:
-        put(&at, message->first, 4);
-        put(&at, message->count, 4);
+        kolo_wire_append(&at, message->first, 4);
+        kolo_wire_append(&at, message->count, 4);
         for (uint32_t i = 0; i < message->count; i++)
-            put(&at, message->node_of[i], 2);
+            kolo_wire_append(&at, message->node_of[i], 2);
         break;
     case KOLO_MESSAGE_DOORS:
-        put(&at, message->first, 4);
-        put(&at, message->count, 4);
+        kolo_wire_append(&at, message->first, 4);
+        kolo_wire_append(&at, message->count, 4);
         for (uint32_t i = 0; i < message->count; i++)
             put_address(&at, &message->door[i]);
         break;
     case KOLO_MESSAGE_FAILED:
-        put(&at, (uint64_t)-message->status, 4);
+        kolo_wire_append(&at, (uint64_t)-message->status, 4);
         put_text(&at, message->text);
         break;
     default:
@@ -165,10 +154,10 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
     bool good = true;
     switch (message->kind) {
     case KOLO_MESSAGE_IDENTITY:
-        message->identity.known = take(&at, 4) == 1;
-        message->identity.user = (uint32_t)take(&at, 4);
-        message->identity.device = take(&at, 8);
-        message->identity.inode = take(&at, 8);
+        message->identity.known = kolo_wire_take(&at, 4) == 1;
+        message->identity.user = (uint32_t)kolo_wire_take(&at, 4);
+        message->identity.device = kolo_wire_take(&at, 8);
+        message->identity.inode = kolo_wire_take(&at, 8);
         take_bytes(&at, message->identity.boot, sizeof message->identity.boot);
         return true;
     case KOLO_MESSAGE_TERMS:
@@ -177,7 +166,7 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
     case KOLO_MESSAGE_ROSTER:
         good = take_range(&at, message, KOLO_MESSAGE_ROSTER_RANKS);
         for (uint32_t i = 0; good && i < message->count; i++) {
-            message->node_of[i] = (uint16_t)take(&at, 2);
+            message->node_of[i] = (uint16_t)kolo_wire_take(&at, 2);
             good = message->node_of[i] < KOLO_RANKS_MAX;
         }
         return good;
@@ -187,7 +176,7 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
             good = take_address(&at, &message->door[i]);
         return good;
     case KOLO_MESSAGE_FAILED:
-        message->status = -(int)(take(&at, 4) & 0xff);
+        message->status = -(int)(kolo_wire_take(&at, 4) & 0xff);
         take_bytes(&at, message->text, sizeof message->text);
         return message->status <= KOLO_ERR_ARG && message->status >= KOLO_ERR_STATE &&
                memchr(message->text, '\0', sizeof message->text);
@@ -200,7 +189,7 @@ int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_messa
     const uint8_t *at = bytes + HEADER_BYTES - 2;
     uint8_t again[KOLO_MESSAGE_BYTES];
     memset(message, 0, sizeof *message);
-    message->kind = (unsigned)take(&at, 2);
+    message->kind = (unsigned)kolo_wire_take(&at, 2);
     if (!take_content(at, message))
         return -EPROTO;
     kolo_assembly_message_pack(message, again);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/wire.h"
 #include "comm/history.h"
 #include "comm/internode.h"
 #include "comm/standing.h"
@@ -57,48 +58,34 @@ static uint32_t reporter_of(uint64_t word) {
     return word & 0xffff;
 }
 
-static uint8_t *put(uint8_t *at, uint64_t value, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-    return at + bytes;
-}
-
-static uint64_t get(const uint8_t **at, size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        value |= (uint64_t)(*at)[i] << 8 * i;
-    *at += bytes;
-    return value;
-}
-
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
-    bytes = put(bytes, (uint64_t)-report->status, 1);
-    bytes = put(bytes, (uint64_t)report->cause, 1);
-    bytes = put(bytes, (uint64_t)report->detail, 2);
-    bytes = put(bytes, report->node, 4);
-    bytes = put(bytes, report->rank, 4);
-    bytes = put(bytes, report->reporter, 4);
-    bytes = put(bytes, report->pid, 8);
-    bytes = put(bytes, (uint64_t)report->code, 8);
-    bytes = put(bytes, report->call, 8);
-    bytes = put(bytes, report->peer_calls, 8);
-    bytes = put(bytes, report->rank_call, 8);
-    put(bytes, report->reporter_call, 8);
+    kolo_wire_append(&bytes, (uint64_t)-report->status, 1);
+    kolo_wire_append(&bytes, (uint64_t)report->cause, 1);
+    kolo_wire_append(&bytes, (uint64_t)report->detail, 2);
+    kolo_wire_append(&bytes, report->node, 4);
+    kolo_wire_append(&bytes, report->rank, 4);
+    kolo_wire_append(&bytes, report->reporter, 4);
+    kolo_wire_append(&bytes, report->pid, 8);
+    kolo_wire_append(&bytes, (uint64_t)report->code, 8);
+    kolo_wire_append(&bytes, report->call, 8);
+    kolo_wire_append(&bytes, report->peer_calls, 8);
+    kolo_wire_append(&bytes, report->rank_call, 8);
+    kolo_wire_append(&bytes, report->reporter_call, 8);
 }
 
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report) {
-    report->status = -(int)get(&bytes, 1);
-    report->cause = (kolo_cause)get(&bytes, 1);
-    report->detail = (int)get(&bytes, 2);
-    report->node = (uint32_t)get(&bytes, 4);
-    report->rank = (uint32_t)get(&bytes, 4);
-    report->reporter = (uint32_t)get(&bytes, 4);
-    report->pid = (uint32_t)get(&bytes, 8);
-    report->code = (int64_t)get(&bytes, 8);
-    report->call = get(&bytes, 8);
-    report->peer_calls = get(&bytes, 8);
-    report->rank_call = get(&bytes, 8);
-    report->reporter_call = get(&bytes, 8);
+    report->status = -(int)kolo_wire_take(&bytes, 1);
+    report->cause = (kolo_cause)kolo_wire_take(&bytes, 1);
+    report->detail = (int)kolo_wire_take(&bytes, 2);
+    report->node = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->rank = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->reporter = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->pid = (uint32_t)kolo_wire_take(&bytes, 8);
+    report->code = (int64_t)kolo_wire_take(&bytes, 8);
+    report->call = kolo_wire_take(&bytes, 8);
+    report->peer_calls = kolo_wire_take(&bytes, 8);
+    report->rank_call = kolo_wire_take(&bytes, 8);
+    report->reporter_call = kolo_wire_take(&bytes, 8);
     return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_SILENT &&
            report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }

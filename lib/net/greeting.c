@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/version.h"
+#include "base/wire.h"
 
 #define MARK "kolo" /* a message begins with this and its kind */
 
@@ -36,15 +37,6 @@ _Static_assert(JOB_END <= INTRODUCTION_PROOF_AT, "an introduction has room for a
 _Static_assert(sizeof(struct kolo_dialogue) == 2 * KOLO_GREETING_BYTES + KOLO_INTRODUCTION_BYTES + KOLO_VERDICT_BYTES,
                "a proof is over bytes that have been sent, and no others");
 
-static void put_word(uint8_t *bytes, uint32_t word) {
-    for (int i = 0; i < 4; i++)
-        bytes[i] = (uint8_t)(word >> 8 * i);
-}
-
-static uint32_t get_word(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
 static bool is_zero(const uint8_t *bytes, size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++)
         if (bytes[i])
@@ -55,11 +47,11 @@ static bool is_zero(const uint8_t *bytes, size_t begin, size_t end) {
 static void begin(uint8_t *bytes, size_t count, uint32_t kind) {
     memset(bytes, 0, count);
     memcpy(bytes, MARK, KIND_AT);
-    put_word(bytes + KIND_AT, kind);
+    kolo_wire_put(bytes + KIND_AT, kind, 4);
 }
 
 static bool begins(const uint8_t *bytes, uint32_t kind) {
-    return memcmp(bytes, MARK, KIND_AT) == 0 && get_word(bytes + KIND_AT) == kind;
+    return memcmp(bytes, MARK, KIND_AT) == 0 && (uint32_t)kolo_wire_get(bytes + KIND_AT, 4) == kind;
 }
 
 int kolo_greeting_make(struct kolo_greeting *greeting, const struct kolo_secret *secret) {
@@ -70,9 +62,9 @@ int kolo_greeting_make(struct kolo_greeting *greeting, const struct kolo_secret 
 
 void kolo_greeting_pack(const struct kolo_greeting *greeting, kolo_greeting_kind kind, uint8_t *bytes) {
     begin(bytes, KOLO_GREETING_BYTES, kind);
-    put_word(bytes + VERSION_AT, greeting->version);
-    put_word(bytes + LAYOUT_AT, greeting->layout);
-    put_word(bytes + SECRET_AT, greeting->secret);
+    kolo_wire_put(bytes + VERSION_AT, greeting->version, 4);
+    kolo_wire_put(bytes + LAYOUT_AT, greeting->layout, 4);
+    kolo_wire_put(bytes + SECRET_AT, greeting->secret, 4);
     memcpy(bytes + NONCE_AT, greeting->nonce, sizeof greeting->nonce);
 }
 
@@ -80,11 +72,11 @@ int kolo_greeting_parse(const uint8_t *bytes, kolo_greeting_kind kind, struct ko
     *greeting = (struct kolo_greeting){0};
     if (!begins(bytes, kind))
         return -EPROTO;
-    greeting->version = get_word(bytes + VERSION_AT);
-    greeting->layout = get_word(bytes + LAYOUT_AT);
+    greeting->version = (uint32_t)kolo_wire_get(bytes + VERSION_AT, 4);
+    greeting->layout = (uint32_t)kolo_wire_get(bytes + LAYOUT_AT, 4);
     if (greeting->version != KOLO_VERSION_WORD || greeting->layout != KOLO_WIRE_LAYOUT)
         return -EPROTONOSUPPORT;
-    const uint32_t secret = get_word(bytes + SECRET_AT);
+    const uint32_t secret = (uint32_t)kolo_wire_get(bytes + SECRET_AT, 4);
     if (secret > 1 || !is_zero(bytes, SECRET_AT + 4, NONCE_AT))
         return -EPROTO;
     greeting->secret = secret == 1;
@@ -94,11 +86,11 @@ int kolo_greeting_parse(const uint8_t *bytes, kolo_greeting_kind kind, struct ko
 
 void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes) {
     begin(bytes, KOLO_INTRODUCTION_BYTES, INTRODUCTION);
-    put_word(bytes + ROLE_AT, who->role);
-    put_word(bytes + RANK_AT, who->rank);
-    put_word(bytes + SIZE_AT, who->size);
-    put_word(bytes + NODE_AT, who->node);
-    put_word(bytes + STREAM_AT, who->stream);
+    kolo_wire_put(bytes + ROLE_AT, who->role, 4);
+    kolo_wire_put(bytes + RANK_AT, who->rank, 4);
+    kolo_wire_put(bytes + SIZE_AT, who->size, 4);
+    kolo_wire_put(bytes + NODE_AT, who->node, 4);
+    kolo_wire_put(bytes + STREAM_AT, who->stream, 4);
     memcpy(bytes + SESSION_AT, who->session, sizeof who->session);
     memcpy(bytes + JOB_AT, who->job, strnlen(who->job, KOLO_NET_JOB_BYTES - 1));
 }
@@ -115,11 +107,11 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
     if (!begins(bytes, INTRODUCTION) || !is_zero(bytes, STREAM_AT + 4, SESSION_AT) || !is_name(bytes + JOB_AT) ||
         !is_zero(bytes, JOB_END, INTRODUCTION_PROOF_AT))
         return -EPROTO;
-    *who = (struct kolo_introduction){.role = get_word(bytes + ROLE_AT),
-                                      .rank = get_word(bytes + RANK_AT),
-                                      .size = get_word(bytes + SIZE_AT),
-                                      .node = get_word(bytes + NODE_AT),
-                                      .stream = get_word(bytes + STREAM_AT)};
+    *who = (struct kolo_introduction){.role = (uint32_t)kolo_wire_get(bytes + ROLE_AT, 4),
+                                      .rank = (uint32_t)kolo_wire_get(bytes + RANK_AT, 4),
+                                      .size = (uint32_t)kolo_wire_get(bytes + SIZE_AT, 4),
+                                      .node = (uint32_t)kolo_wire_get(bytes + NODE_AT, 4),
+                                      .stream = (uint32_t)kolo_wire_get(bytes + STREAM_AT, 4)};
     memcpy(who->session, bytes + SESSION_AT, sizeof who->session);
     memcpy(who->job, bytes + JOB_AT, sizeof who->job);
     if (who->role < KOLO_ROLE_JOIN || who->role > KOLO_ROLE_DATA)
@@ -129,11 +121,11 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
 
 void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes) {
     begin(bytes, KOLO_VERDICT_BYTES, VERDICT);
-    put_word(bytes + VERDICT_AT, verdict);
+    kolo_wire_put(bytes + VERDICT_AT, verdict, 4);
 }
 
 int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict) {
-    *verdict = get_word(bytes + VERDICT_AT);
+    *verdict = (uint32_t)kolo_wire_get(bytes + VERDICT_AT, 4);
     if (!begins(bytes, VERDICT) || !is_zero(bytes, VERDICT_AT + 4, VERDICT_PROOF_AT))
         return -EPROTO;
     return *verdict >= KOLO_VERDICT_ADMITTED && *verdict <= KOLO_VERDICT_MALFORMED ? 0 : -EPROTO;

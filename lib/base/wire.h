@@ -1,0 +1,32 @@
+/* Numbers as machines send them to each other: little-endian, of so many bytes, at any address. */
+#ifndef KOLO_BASE_WIRE_H
+#define KOLO_BASE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline void kolo_wire_put(uint8_t *at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static inline uint64_t kolo_wire_get(const uint8_t *at, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+/* The same, one after another. */
+static inline void kolo_wire_append(uint8_t **at, uint64_t value, size_t bytes) {
+    kolo_wire_put(*at, value, bytes);
+    *at += bytes;
+}
+
+static inline uint64_t kolo_wire_take(const uint8_t **at, size_t bytes) {
+    const uint64_t value = kolo_wire_get(*at, bytes);
+    *at += bytes;
+    return value;
+}
+
+#endif
