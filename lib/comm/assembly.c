@@ -115,14 +115,16 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
                                  "rank %" PRIu32 " came from %s, where only ranks 1 to %" PRIu32 " are awaited",
                                  who->rank, from, assembly->size - 1);
-    if (assembly->peers[who->rank].fd >= 0)
+    const struct kolo_assembly_peer *before = &assembly->peers[who->rank];
+    if (before->fd >= 0 && memcmp(before->session, who->session, sizeof who->session) != 0)
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
                                  "rank %" PRIu32 " came twice, from %s and from %s: every rank of a job needs a number"
                                  " of its own",
-                                 who->rank, describe_peer(assembly->peers[who->rank].fd, other), from);
+                                 who->rank, describe_peer(before->fd, other), from);
     return 0;
 }
 
+/* 1: a rank more has come. One that has not learnt that it was let in comes again. */
 static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
     const int rc = who->role == KOLO_ROLE_JOIN ? check_newcomer(assembly, fd, who) : 0;
     if (rc < 0) {
@@ -133,8 +135,12 @@ static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_intro
         close(fd);
         return 0;
     }
-    assembly->peers[who->rank].fd = fd;
-    return 1;
+    struct kolo_assembly_peer *peer = &assembly->peers[who->rank];
+    const bool is_new = peer->fd < 0;
+    kolo_assembly_part(assembly, who->rank);
+    peer->fd = fd;
+    memcpy(peer->session, who->session, sizeof peer->session);
+    return is_new;
 }
 
 /* Lets in all other ranks. */
@@ -243,8 +249,11 @@ static int knock_at_zero(struct kolo_assembly *assembly) {
     const struct kolo_settings *settings = &assembly->settings;
     struct kolo_introduction self = {.role = KOLO_ROLE_JOIN, .rank = assembly->rank, .size = assembly->size};
     snprintf(self.job, sizeof self.job, "%s", settings->place.job_is_local ? "" : settings->place.job);
-    const int rc = kolo_door_knock(&assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1,
-                                   &assembly->peers[0].fd);
+    int rc = kolo_random_bytes(self.session, sizeof self.session);
+    if (rc < 0)
+        return rc;
+    rc = kolo_door_knock(&assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1,
+                         &assembly->peers[0].fd);
     if (rc == KOLO_ERR_TIMEOUT)
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not there within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",

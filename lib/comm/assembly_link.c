@@ -149,16 +149,21 @@ static int knock(struct meeting *meeting, uint32_t node, uint32_t stream) {
     return 0;
 }
 
-/* Keeps the socket of whoever has come, if it is one that is still to come. */
+/* Keeps the socket of whoever has come: 1 if it was still to come, 0 if its other side has come again, as it does where
+ * it has not learnt that it was let in. */
 static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
     const struct kolo_gathering *gathering = meeting->gathering;
     const uint32_t stream = who->role == KOLO_ROLE_DATA ? who->stream + 1 : 0;
     if ((who->role == KOLO_ROLE_CONTROL || who->role == KOLO_ROLE_DATA) && who->size == meeting->assembly->size &&
         memcmp(who->session, gathering->session, sizeof who->session) == 0 && who->node > gathering->node &&
         who->node < gathering->nodes.nodes && who->rank == leader(meeting, who->node) &&
-        who->stream < meeting->streams && stream < meeting->streams && *place_of(meeting, who->node, stream) < 0) {
-        *place_of(meeting, who->node, stream) = fd;
-        return 0;
+        who->stream < meeting->streams && stream < meeting->streams) {
+        int *place = place_of(meeting, who->node, stream);
+        const bool is_new = *place < 0;
+        if (!is_new)
+            close(*place);
+        *place = fd;
+        return is_new;
     }
     close(fd);
     return kolo_assembly_say(meeting->assembly, KOLO_ERR_MISMATCH,
@@ -178,7 +183,8 @@ static int answer(struct meeting *meeting) {
                                   &who);
         if (rc == 0) {
             rc = keep(meeting, fd, &who);
-            missing--;
+            missing -= rc > 0;
+            rc = rc < 0 ? rc : 0;
         } else if (rc > 0) {
             rc = kolo_clock_ns() >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
         }

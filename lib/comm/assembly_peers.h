@@ -9,9 +9,10 @@
 #include "comm/assembly.h"
 
 struct kolo_assembly_peer {
-    int fd;         /* -1: none, or none any more */
-    unsigned heard; /* rank 0: the kind of the last message from it; 0: none yet */
-    size_t got;     /* of the next message */
+    int fd;                              /* -1: none, or none any more */
+    uint8_t session[KOLO_SESSION_BYTES]; /* rank 0: as in its introduction */
+    unsigned heard;                      /* rank 0: the kind of the last message from it; 0: none yet */
+    size_t got;                          /* of the next message */
     uint8_t bytes[KOLO_MESSAGE_BYTES];
 };
 

@@ -31,11 +31,12 @@ enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3 };
 /* What who knocks says of itself. */
 struct kolo_introduction {
     uint32_t role;
-    uint32_t rank, size;                 /* of all */
-    uint32_t node;                       /* CONTROL, DATA: which node it is */
-    uint32_t stream;                     /* DATA: from 0 */
-    uint8_t session[KOLO_SESSION_BYTES]; /* CONTROL, DATA: which creation; JOIN: zeros */
-    char job[KOLO_NET_JOB_BYTES];        /* name of the job; "" where ranks have none */
+    uint32_t rank, size; /* of all */
+    uint32_t node;       /* CONTROL, DATA: which node it is */
+    uint32_t stream;     /* DATA: from 0 */
+    uint8_t
+        session[KOLO_SESSION_BYTES]; /* CONTROL, DATA: which creation; JOIN: random, so that who comes again shows */
+    char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */
 };
 
 struct kolo_door;

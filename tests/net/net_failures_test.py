@@ -229,6 +229,19 @@ class Relayed(net_testing.NetTest):
                 self.assertGreaterEqual(report.culprit, 0, report)
         return True
 
+    def test_verdict_lost(self):
+        """Who does not learn that it was let in comes again, and takes the place of its first connection."""
+        cases = list(itertools.product(range(self.joins + 1 + STREAMS), ("close", "half", "reset"), TRANSPORTS))
+        for connection, action, transport in net_testing.sample(cases, 2):
+            with self.subTest(connection=connection, action=action, transport=transport, seed=net_testing.seed):
+                self.addCleanup(self.assert_nothing_left)
+                try:
+                    self.check(connection, "back", 100, action, transport)
+                finally:
+                    for node in self.lab.nodes:
+                        node.kill()
+                    self.doCleanups()
+
     def test_at_every_byte(self):
         connections = range(self.joins + 1 + STREAMS)
         bytes_ = (0, 1, 40, 100, 150, 250, 330, 1000, 100000, 3000000)
