@@ -52,33 +52,38 @@ static int copy_in(kolo_comm *comm, const struct kolo_reduction *reduction, size
     return 0;
 }
 
-/* Copies `bytes` of results into comm->targets but this rank's, and moves them on. */
-static void give_back(kolo_comm *comm, const uint8_t *results, size_t bytes) {
-    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
-        kolo_copy(comm->targets[peer], results, bytes);
-        comm->targets[peer] += bytes;
-    }
+/* Copies a piece's result, which lies in comm->targets[first], to all other targets but this rank's, and to `recv`. */
+static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t bytes, bool is_streamed, const void *next) {
+    const uint8_t *result = comm->targets[first];
+    for (uint32_t peer = kolo_rank_after(comm, first); peer != first; peer = kolo_rank_after(comm, peer))
+        if (peer != comm->rank)
+            kolo_copy(comm->targets[peer], result, bytes);
+    KOLO_POINT("mesh.given_back");
+    if (is_streamed)
+        kolo_copy_stream(recv, result, bytes, next);
+    else
+        kolo_copy(recv, result, bytes);
 }
 
 /* Folds `count` elements of comm->sources into `recv` and comm->targets, and uses both up: piece by piece, so that what
- * is given back is still in the first cache. The targets are written by copying, never by a kernel's stores, which
- * would fetch what they overwrite (copy.c). */
+ * is handed out is still in the first cache. The kernel stores into a place that it reads, one peer's box: it would
+ * fetch any other before it overwrites it, in the midst of all that it waits for already, while `recv` and the other
+ * boxes are written by copying (copy.c). */
 static void fold(kolo_comm *comm, const struct kolo_reduction *reduction, uint8_t *recv, size_t count) {
     const kolo_kernel *kernel = reduction->kernel;
-    const bool is_streamed = reduction->plan.stream;
     const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+    const uint32_t first = kolo_rank_after(comm, comm->rank);
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
         const size_t bytes = part * kernel->element_bytes;
-        uint8_t *result = is_streamed ? comm->stage : recv;
-        kernel->fold(result, comm->sources, comm->size, part, comm->size);
+        kernel->fold(comm->targets[first], comm->sources, comm->size, part, comm->size);
         KOLO_POINT("mesh.folded");
-        give_back(comm, result, bytes);
-        KOLO_POINT("mesh.given_back");
         for (uint32_t rank = 0; rank < comm->size; rank++)
             comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
-        if (is_streamed)
-            kolo_copy_stream(recv, result, bytes, left - part >= part ? comm->sources[comm->rank] : NULL);
+        hand_out(comm, first, recv, bytes, reduction->plan.stream,
+                 left - part >= part ? comm->sources[comm->rank] : NULL);
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            comm->targets[rank] += bytes;
         recv += bytes;
     }
 }
