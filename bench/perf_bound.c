@@ -39,25 +39,19 @@ double perf_curve_us(const perf_curve *curve, double bytes) {
     return exp((1 - part) * log(curve->us[point]) + part * log(curve->us[point + 1]));
 }
 
-double perf_curve_split_us(const perf_curve *curve, double bytes) {
-    double best_us = perf_curve_us(curve, bytes);
-    for (int point = 0; point < curve->points && (double)curve->bytes[point] <= bytes; point++)
-        best_us = fmin(best_us, proportion_us(curve, point, bytes));
-    return best_us;
-}
-
 static int ranks_per_cpu_max(const perf_job *job, int cpus) {
     return (job->ranks + cpus - 1) / cpus;
 }
 
 perf_limits_request perf_bound_request(const perf_job *job, int cpus, size_t bytes_max) {
-    perf_limits_request request = {.exchange_bytes_max = bytes_max, .stream_bytes_max = SIZE_MAX};
+    perf_limits_request request = {
+        .exchange_bytes_max = bytes_max, .stream_bytes_max = SIZE_MAX, .in_place = job->in_place, .cold = job->cold};
     if (job->cold)
         request.pieces |= PERF_PIECE_READ;
     else if (bytes_max < SIZE_MAX / (size_t)job->ranks)
         request.stream_bytes_max = bytes_max * (size_t)job->ranks / (size_t)cpus;
     if (job->ranks > 1 && cpus > 1)
-        request.pieces |= PERF_PIECE_LATENCY | PERF_PIECE_EXCHANGES;
+        request.pieces |= PERF_PIECE_LATENCY | (job->alloc ? 0 : PERF_PIECE_SENDRECV);
     if (cpus > 2)
         request.pieces |= PERF_PIECE_FETCH;
     if (job->ranks > cpus)
@@ -69,12 +63,16 @@ perf_limits_request perf_bound_request(const perf_job *job, int cpus, size_t byt
     return request;
 }
 
-/* Every core lets the others read its contribution, and reads at least as much of theirs; what a bandwidth-optimal
- * reduction of more than two reads beyond that (2(c-1)/c - 1 times the message) it reads at the best rate seen. */
+/* Every core lets another read as many bytes as the message has, and reads as many of another's, from and to its own
+ * buffers; what a bandwidth-optimal reduction of more than two reads beyond that (2(c-1)/c - 1 times the message) it
+ * reads at the best rate seen. Beyond the curve's ends the time is that of the end: within a line size counts for
+ * nothing, and the longest messages take at least as long as those below. */
 static double transfer_us(const perf_limits *limits, size_t bytes) {
-    if (limits->exchanges.points == 0)
+    const perf_curve *curve = &limits->sendrecv;
+    if (curve->points == 0)
         return 0;
-    double us = perf_curve_split_us(&limits->exchanges, (double)bytes);
+    const double least = (double)curve->bytes[0], most = (double)curve->bytes[curve->points - 1];
+    double us = perf_curve_us(curve, fmin(fmax((double)bytes, least), most));
     double further_bytes = (1 - 2.0 / limits->cpus) * (double)bytes;
     if (limits->fetch.points > 0)
         us += further_bytes / perf_curve_gbps_max(&limits->fetch) * 1e-3;

@@ -41,9 +41,6 @@ perf_bound perf_bound_of(const perf_limits *limits, const perf_job *job, size_t 
  * 0 for an empty curve. */
 double perf_curve_us(const perf_curve *curve, double bytes);
 
-/* The same where the work can be done in smaller blocks one after the other: the fastest such way. */
-double perf_curve_split_us(const perf_curve *curve, double bytes);
-
 /* Bytes in a nanosecond, so GB/s: at a point, and the most at any. 0 where there is none. */
 double perf_curve_gbps(const perf_curve *curve, int point);
 double perf_curve_gbps_max(const perf_curve *curve);

@@ -21,9 +21,9 @@ static const struct {
     int cpus_min;
 } pieces[] = {
     {PERF_PIECE_LATENCY, perf_measure_latency, 2},     {PERF_PIECE_HANDOVER, perf_measure_handover, 1},
-    {PERF_PIECE_EXCHANGES, perf_measure_exchanges, 2}, {PERF_PIECE_FETCH, perf_measure_fetch, 2},
-    {PERF_PIECE_COPY, perf_measure_copy, 1},           {PERF_PIECE_UPDATE, perf_measure_update, 1},
-    {PERF_PIECE_READ, perf_measure_read, 1},
+    {PERF_PIECE_EXCHANGES, perf_measure_exchanges, 2}, {PERF_PIECE_SENDRECV, perf_measure_sendrecv, 2},
+    {PERF_PIECE_FETCH, perf_measure_fetch, 2},         {PERF_PIECE_COPY, perf_measure_copy, 1},
+    {PERF_PIECE_UPDATE, perf_measure_update, 1},       {PERF_PIECE_READ, perf_measure_read, 1},
 };
 
 int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes) {
@@ -55,7 +55,7 @@ static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
     size_t flags_bytes = (workers * sizeof(perf_word) + page_bytes - 1) / page_bytes * page_bytes;
     size_t lines_bytes = workers * 2 * PERF_LINEWISE_BYTES_MAX;
     size_t blocks_bytes = workers * 2 * block_bytes_max;
-    *bytes = shop_bytes + flags_bytes + lines_bytes + blocks_bytes + workers * PERF_ROUNDS_MAX * sizeof(double);
+    *bytes = shop_bytes + flags_bytes + lines_bytes + blocks_bytes + workers * PERF_ROUNDS_MAX * sizeof(perf_span);
     char *memory = perf_shared_allocate(*bytes);
     if (memory == NULL)
         return NULL;
@@ -65,7 +65,7 @@ static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
     shop->flags = (perf_word *)(memory + shop_bytes);
     shop->lines = memory + shop_bytes + flags_bytes;
     shop->blocks = shop->lines + lines_bytes;
-    shop->rounds_us = (double(*)[PERF_ROUNDS_MAX])(shop->blocks + blocks_bytes);
+    shop->rounds = (perf_span(*)[PERF_ROUNDS_MAX])(shop->blocks + blocks_bytes);
     return shop;
 }
 

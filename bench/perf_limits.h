@@ -36,10 +36,11 @@ typedef struct perf_limits {
     perf_latency exchange_nearest; /* the fastest pair tried */
     double handover_us;            /* one process gives its CPU to another that is ready; fastest round */
     perf_curve exchanges;          /* all at once, in pairs: each writes a block and reads the other's */
-    perf_curve fetch;              /* all at once: each reads a block that another has just written */
-    perf_curve copy;               /* all at once: each reads a private block and writes another private block */
-    perf_curve update;             /* all at once: each reads a private block and writes it back changed */
-    perf_curve read;               /* all at once: each reads a private block */
+    perf_curve sendrecv; /* all at once, in pairs: each has the other's private block in its own private memory */
+    perf_curve fetch;    /* all at once: each reads a block that another has just written */
+    perf_curve copy;     /* all at once: each reads a private block and writes another private block */
+    perf_curve update;   /* all at once: each reads a private block and writes it back changed */
+    perf_curve read;     /* all at once: each reads a private block */
 } perf_limits;
 
 typedef enum perf_piece {
@@ -50,17 +51,19 @@ typedef enum perf_piece {
     PERF_PIECE_COPY = 1 << 4,
     PERF_PIECE_UPDATE = 1 << 5,
     PERF_PIECE_READ = 1 << 6,
-    PERF_PIECES_ALL = (1 << 7) - 1
+    PERF_PIECE_SENDRECV = 1 << 7
 } perf_piece;
 
 typedef struct perf_limits_request {
     unsigned pieces;           /* of perf_piece */
     size_t exchange_bytes_max; /* curves go to the first point at or above this, or to their end */
     size_t stream_bytes_max;   /* likewise: copy, update, read */
+    bool in_place;             /* sendrecv: the private blocks are one */
+    bool cold;                 /* sendrecv: the private blocks are in no cache */
     double point_us;           /* time for each way at each point */
 } perf_limits_request;
 
-/* Time for each way at each point: a first look in about half a second, and figures to keep. */
+/* Time for each way at each point: a first look in a second or two, and figures to keep. */
 #define PERF_POINT_QUICK_US    2.5e3
 #define PERF_POINT_THOROUGH_US 4e4
 

@@ -69,6 +69,8 @@ static int measure(session *session, unsigned pieces) {
     perf_limits_request request = {.pieces = pieces,
                                    .exchange_bytes_max = SIZE_MAX,
                                    .stream_bytes_max = SIZE_MAX,
+                                   .in_place = session->job.in_place,
+                                   .cold = session->job.cold,
                                    .point_us = PERF_POINT_THOROUGH_US};
     char reason[256];
     if (perf_limits_measure(&session->limits, &request, reason, sizeof(reason)) == 0)
@@ -82,6 +84,8 @@ static int measure_and_show(session *session) {
     const curve_row rows[] = {
         {PERF_PIECE_EXCHANGES, "exchanges", "Blocks between cores, all at once: write one, read another's",
          &limits->exchanges},
+        {PERF_PIECE_SENDRECV, "sendrecv",
+         "Private blocks to another core's private memory, all cores at once, in pairs", &limits->sendrecv},
         {PERF_PIECE_FETCH, "fetch", "Reading what another core has just written, all at once", &limits->fetch},
         {PERF_PIECE_COPY, "copy", "Private memory to private memory, all cores at once (memory out of place)",
          &limits->copy},

@@ -3,7 +3,6 @@
 #include "perf_pieces.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "perf_rounds.h"
 
@@ -56,17 +55,13 @@ static inline void send_and_await_lines(perf_task *task, char *out, const char *
         perf_word_await((const _Atomic uint64_t *)(in + at), task->sequence, relaxes);
 }
 
-static char *lines_of(const perf_task *task, int worker, size_t set) {
-    return task->shop->lines + ((size_t)worker * 2 + set) * PERF_LINEWISE_BYTES_MAX;
-}
-
 /* Each writes its own lines and reads its partner's. Two sets in turn, as the slower partner may still be reading the
  * set before. */
 static inline void exchange_lines(perf_task *task, bool relaxes) {
     for (int i = 0; i < task->repetitions; i++) {
         size_t set = ++task->sequence & 1;
-        send_and_await_lines(task, lines_of(task, task->worker->index, set), lines_of(task, task->partner, set),
-                             relaxes);
+        send_and_await_lines(task, perf_task_lines(task, task->worker->index, set),
+                             perf_task_lines(task, task->partner, set), relaxes);
     }
 }
 
@@ -78,31 +73,12 @@ static void exchange_lines_relaxing(perf_task *task) {
     exchange_lines(task, true);
 }
 
-/* Where a modified line moves to its reader together with the right to change it, whoever comes back to lines of its
- * own misses with every store. So here the two change hands: what a worker has read in one repetition it writes in the
- * next. One set is enough, line by line as well as in blocks under one flag:
- *
- *   - in repetition k each of the pair writes one of two blocks and reads the other. Which one changes with k, so that
- *     each writes in k + 1 what it has itself read in k, in its own program's order;
- *   - it has read that only once the number k was there, so its partner, who wrote it in k, is done with that, and
- *     touches it again in k + 1: to read it, once the number k + 1 is there;
- *   - the partner may still be reading in k what the worker wrote in k. That is the other block, which the worker
- *     only reads in k + 1, and only once the partner has written it: after reading it.
- *
- * Line by line, the same holds for each line, which brings its own number. */
-static int writes_block_of(const perf_task *task) {
-    return task->sequence & 1 ? task->partner : task->worker->index;
-}
-
-static int reads_block_of(const perf_task *task) {
-    return task->sequence & 1 ? task->worker->index : task->partner;
-}
-
+/* The lines change hands. */
 static inline void swap_lines(perf_task *task, bool relaxes) {
     for (int i = 0; i < task->repetitions; i++) {
         task->sequence++;
-        send_and_await_lines(task, lines_of(task, writes_block_of(task), 0), lines_of(task, reads_block_of(task), 0),
-                             relaxes);
+        send_and_await_lines(task, perf_task_lines(task, perf_swap_written(task), 0),
+                             perf_task_lines(task, perf_swap_read(task), 0), relaxes);
     }
 }
 
@@ -197,37 +173,26 @@ void perf_measure_handover(perf_worker *worker, void *argument) {
 
 /* Blocks that go from core to core. */
 
-static char *block_of(const perf_task *task, int worker, size_t set) {
-    return task->shop->blocks + ((size_t)worker * 2 + set) * task->shop->block_bytes_max;
-}
-
-/* Both have come to this number when this returns, and each sees what the other wrote before. */
-static void meet_partner(perf_task *task) {
-    perf_word *flags = task->shop->flags;
-    perf_word_store(&flags[task->worker->index].value, task->sequence);
-    perf_word_await(&flags[task->partner].value, task->sequence, true);
-}
-
 /* Each writes its own block; two sets in turn, as above. */
 static void exchange_blocks(perf_task *task) {
     uint64_t sum = 0;
     for (int i = 0; i < task->repetitions; i++) {
         size_t set = ++task->sequence & 1;
-        task->way.fill(block_of(task, task->worker->index, set), task->sequence, task->bytes);
-        meet_partner(task);
-        sum += task->way.read(block_of(task, task->partner, set), task->bytes);
+        task->way.fill(perf_task_block(task, task->worker->index, set), task->sequence, task->bytes);
+        perf_task_meet(task);
+        sum += task->way.read(perf_task_block(task, task->partner, set), task->bytes);
     }
     read_sink = sum;
 }
 
-/* The blocks change hands: writes_block_of says why one set is enough. */
+/* The blocks change hands: perf_swap_written says why one set is enough. */
 static void swap_blocks(perf_task *task) {
     uint64_t sum = 0;
     for (int i = 0; i < task->repetitions; i++) {
         task->sequence++;
-        task->way.fill(block_of(task, writes_block_of(task), 0), task->sequence, task->bytes);
-        meet_partner(task);
-        sum += task->way.read(block_of(task, reads_block_of(task), 0), task->bytes);
+        task->way.fill(perf_task_block(task, perf_swap_written(task), 0), task->sequence, task->bytes);
+        perf_task_meet(task);
+        sum += task->way.read(perf_task_block(task, perf_swap_read(task), 0), task->bytes);
     }
     read_sink = sum;
 }
@@ -238,18 +203,18 @@ static void swap_blocks(perf_task *task) {
  * is touched by its owner alone, from there to the next by the partner alone, and so on in turn. The meetings of a
  * repetition are an even number, so the next begins where the block is with its owner. */
 static void answer_blocks(perf_task *task, size_t journeys) {
-    char *own = block_of(task, task->worker->index, 0);
-    char *partners = block_of(task, task->partner, 0);
+    char *own = perf_task_block(task, task->worker->index, 0);
+    char *partners = perf_task_block(task, task->partner, 0);
     size_t part_bytes = task->bytes / 2 / journeys;
     uint64_t sum = 0;
     for (int i = 0; i < task->repetitions; i++) {
         task->way.fill(own, task->sequence, part_bytes);
         for (size_t journey = 1; journey <= journeys; journey++) {
             task->sequence++;
-            meet_partner(task);
+            perf_task_meet(task);
             task->way.update(partners, part_bytes);
             task->sequence++;
-            meet_partner(task);
+            perf_task_meet(task);
             if (journey < journeys)
                 task->way.update(own, part_bytes);
         }
@@ -317,11 +282,11 @@ void perf_measure_exchanges(perf_worker *worker, void *argument) {
 }
 
 static void write_own_block(perf_task *task) {
-    task->way.fill(block_of(task, task->worker->index, 0), ++task->sequence, task->bytes);
+    task->way.fill(perf_task_block(task, task->worker->index, 0), ++task->sequence, task->bytes);
 }
 
 static void read_partners_block(perf_task *task) {
-    read_sink = task->way.read(block_of(task, task->partner, 0), task->bytes);
+    read_sink = task->way.read(perf_task_block(task, task->partner, 0), task->bytes);
 }
 
 void perf_measure_fetch(perf_worker *worker, void *argument) {
@@ -371,14 +336,6 @@ static void read_private(perf_task *task) {
     advance(task);
 }
 
-static char *map_private(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        perf_worker_out_of_memory();
-    memset(memory, 1, bytes); /* touched, so that no round pays for page faults */
-    return memory;
-}
-
 static bool has_way(const perf_task *task) {
     if (task->work == copy_private)
         return task->way.copy != NULL;
@@ -411,8 +368,8 @@ static void measure_stream(perf_worker *worker, perf_workshop *shop, perf_curve 
     while (perf_point_next(&mapped_bytes, wanted_bytes, shop->stream_bytes_max)) {
     }
     perf_task task = {.shop = shop, .worker = worker, .work = work, .bytes = STREAM_BYTES_MIN};
-    task.in = map_private(mapped_bytes);
-    task.out = work == copy_private ? map_private(mapped_bytes) : NULL;
+    task.in = perf_private_allocate(mapped_bytes);
+    task.out = work == copy_private ? perf_private_allocate(mapped_bytes) : NULL;
     int point = 0;
     do {
         task.at_bytes = 0;

@@ -11,6 +11,7 @@
 void perf_measure_latency(perf_worker *worker, void *argument);
 void perf_measure_handover(perf_worker *worker, void *argument);
 void perf_measure_exchanges(perf_worker *worker, void *argument);
+void perf_measure_sendrecv(perf_worker *worker, void *argument);
 void perf_measure_fetch(perf_worker *worker, void *argument);
 void perf_measure_copy(perf_worker *worker, void *argument);
 void perf_measure_update(perf_worker *worker, void *argument);

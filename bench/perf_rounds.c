@@ -2,6 +2,8 @@
  */
 #include "perf_rounds.h"
 
+#include <math.h>
+
 #include "perf_statistics.h"
 
 enum { POINT_FACTOR = 4 };
@@ -17,17 +19,17 @@ static double undisturbed_mean_us(const double *sorted_us, int rounds) {
 }
 
 static perf_task_time time_of_rounds(const perf_workshop *shop, int workers, int rounds) {
-    double slowest_us[PERF_ROUNDS_MAX];
+    double us[PERF_ROUNDS_MAX];
     for (int round = 0; round < rounds; round++) {
-        slowest_us[round] = 0;
-        for (int i = 0; i < workers; i++)
-            if (shop->rounds_us[i][round] > slowest_us[round])
-                slowest_us[round] = shop->rounds_us[i][round];
+        perf_span last = shop->rounds[0][round];
+        for (int i = 1; i < workers; i++) {
+            last.begin_us = fmax(last.begin_us, shop->rounds[i][round].begin_us);
+            last.end_us = fmax(last.end_us, shop->rounds[i][round].end_us);
+        }
+        us[round] = last.end_us - last.begin_us;
     }
-    perf_samples_sort(slowest_us, (size_t)rounds);
-    return (perf_task_time){.us = slowest_us[(rounds - 1) / 4],
-                            .min_us = slowest_us[0],
-                            .mean_us = undisturbed_mean_us(slowest_us, rounds)};
+    perf_samples_sort(us, (size_t)rounds);
+    return (perf_task_time){.us = us[(rounds - 1) / 4], .min_us = us[0], .mean_us = undisturbed_mean_us(us, rounds)};
 }
 
 /* Worker 0 sets rounds_over before a round's first barrier and all read it after; before it changes again they meet
@@ -46,10 +48,11 @@ perf_task_time perf_rounds_take(perf_task *task) {
         if (task->prepare != NULL)
             task->prepare(task);
         perf_worker_barrier(worker);
-        double begin_us = perf_now_us();
+        perf_span *span = &shop->rounds[worker->index][round];
+        span->begin_us = perf_now_us();
         if (task->partner >= 0)
             task->work(task);
-        shop->rounds_us[worker->index][round] = perf_now_us() - begin_us;
+        span->end_us = perf_now_us();
     }
     perf_worker_barrier(worker);
     if (worker->index != 0)

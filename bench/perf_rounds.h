@@ -1,5 +1,6 @@
 /* A measurement is a number of rounds. In every round all workers of a team do the same work between two barriers; a
- * round's time is the slowest worker's, and the result is the lower quartile of the rounds: what else runs on the
+ * round's time is from when the last worker begins to when the last one ends (who comes late from a barrier does not
+ * count as the hardware's slowness), and the result is the lower quartile of the rounds: what else runs on the
  * machine only ever adds to a round, so this is what the hardware does when it is left alone, and a lucky round alone
  * does not decide it.
  *
@@ -19,17 +20,23 @@
 enum { PERF_ROUNDS_MIN = 9, PERF_ROUNDS_MAX = 400 };
 enum { PERF_LINEWISE_BYTES_MAX = 16 << 10 };
 
+/* When a worker worked, by the clock of all. */
+typedef struct perf_span {
+    double begin_us;
+    double end_us;
+} perf_span;
+
 /* What the workers of one run share. */
 typedef struct perf_workshop {
     perf_limits limits; /* written by worker 0 only */
     perf_limits_request request;
-    size_t block_bytes_max;  /* of exchanges and fetch */
-    size_t stream_bytes_max; /* of copy, update and read */
-    bool rounds_over;        /* worker 0's decision; see perf_rounds_take */
-    perf_word *flags;        /* one for each worker */
-    char *lines;             /* two sets of PERF_LINEWISE_BYTES_MAX for each worker */
-    char *blocks;            /* two sets of block_bytes_max for each worker */
-    double (*rounds_us)[PERF_ROUNDS_MAX];
+    size_t block_bytes_max;               /* of exchanges and fetch */
+    size_t stream_bytes_max;              /* of copy, update and read */
+    bool rounds_over;                     /* worker 0's decision; see perf_rounds_take */
+    perf_word *flags;                     /* one for each worker */
+    char *lines;                          /* two sets of PERF_LINEWISE_BYTES_MAX for each worker */
+    char *blocks;                         /* two sets of block_bytes_max for each worker */
+    perf_span (*rounds)[PERF_ROUNDS_MAX]; /* of each worker */
 } perf_workshop;
 
 /* One measurement, as one worker sees it. */
@@ -38,6 +45,7 @@ typedef struct perf_task {
     perf_worker *worker;
     int partner; /* whose data it reads; -1: it stands by */
     perf_stream_way way;
+    void (*copy_in)(void *to, const void *from, size_t bytes); /* from private memory into shared */
     size_t bytes;
     int repetitions;
     uint64_t sequence; /* grows with each repetition, over all measurements of a run */
@@ -48,6 +56,40 @@ typedef struct perf_task {
     void (*prepare)(struct perf_task *task); /* not timed; may be NULL */
     void (*work)(struct perf_task *task);
 } perf_task;
+
+static inline char *perf_task_block(const perf_task *task, int worker, size_t set) {
+    return task->shop->blocks + ((size_t)worker * 2 + set) * task->shop->block_bytes_max;
+}
+
+static inline char *perf_task_lines(const perf_task *task, int worker, size_t set) {
+    return task->shop->lines + ((size_t)worker * 2 + set) * PERF_LINEWISE_BYTES_MAX;
+}
+
+/* Where a modified line moves to its reader together with the right to change it, whoever comes back to lines of its
+ * own misses with every store. Where the two change hands instead, what a worker has read in one repetition it writes
+ * in the next. One set is enough, line by line as well as in blocks under one flag:
+ *
+ *   - in repetition k each of the pair writes one of two blocks and reads the other. Which one changes with k, so that
+ *     each writes in k + 1 what it has itself read in k, in its own program's order;
+ *   - it has read that only once the number k was there, so its partner, who wrote it in k, is done with that, and
+ *     touches it again in k + 1: to read it, once the number k + 1 is there;
+ *   - the partner may still be reading in k what the worker wrote in k. That is the other block, which the worker
+ *     only reads in k + 1, and only once the partner has written it: after reading it.
+ *
+ * Line by line, the same holds for each line, which brings its own number. */
+static inline int perf_swap_written(const perf_task *task) {
+    return task->sequence & 1 ? task->partner : task->worker->index;
+}
+
+static inline int perf_swap_read(const perf_task *task) {
+    return task->sequence & 1 ? task->worker->index : task->partner;
+}
+
+/* Worker and partner have come to this number when this returns, and each sees what the other wrote before. */
+static inline void perf_task_meet(perf_task *task) {
+    perf_word_store(&task->shop->flags[task->worker->index].value, task->sequence);
+    perf_word_await(&task->shop->flags[task->partner].value, task->sequence, true);
+}
 
 /* Of one repetition. */
 typedef struct perf_task_time {

@@ -61,6 +61,6 @@ static void fill_libc(void *to, uint64_t value, size_t bytes) {
 
 int perf_stream_ways(perf_stream_way ways[PERF_STREAM_WAYS_MAX]) {
     int count = widest_ways(ways);
-    ways[count++] = (perf_stream_way){"libc", copy_libc, NULL, fill_libc, NULL};
+    ways[count++] = (perf_stream_way){.name = "libc", .copy = copy_libc, .fill = fill_libc};
     return count;
 }

@@ -15,7 +15,8 @@ enum { PERF_STREAM_BLOCK_BYTES = 256, PERF_STREAM_WAYS_MAX = 8 };
 typedef struct perf_stream_way {
     const char *name;
     void (*copy)(void *to, const void *from, size_t bytes);
-    void (*update)(void *buffer, size_t bytes); /* every byte read and written back, changed */
+    void (*update)(void *buffer, size_t bytes);                       /* every byte read and written back, changed */
+    void (*join)(void *box, const void *in, void *out, size_t bytes); /* the sum of box and in, to both box and out */
     void (*fill)(void *to, uint64_t value, size_t bytes);
     uint64_t (*read)(const void *from, size_t bytes); /* the result depends on every byte */
 } perf_stream_way;

@@ -52,6 +52,14 @@ STREAM_TARGET static void STREAM(update_prefetch)(void *buffer, size_t bytes) {
     STREAM(update)(buffer, bytes, AHEAD_BYTES);
 }
 
+/* out may be in. */
+STREAM_TARGET static void STREAM(join_plain)(void *box, const void *in, void *out, size_t bytes) {
+    STREAM(vector) *inout = box, *copy = out;
+    const STREAM(vector) *addends = in;
+    for (size_t i = 0; i < bytes / STREAM_VECTOR_BYTES; i++)
+        copy[i] = inout[i] += addends[i];
+}
+
 STREAM_TARGET static void STREAM(fill_plain)(void *to, uint64_t value, size_t bytes) {
     STREAM(vector) *out = to;
     STREAM(vector) all = value - (STREAM(vector)){0};
@@ -120,13 +128,19 @@ STREAM_TARGET static void STREAM(fill_bypass)(void *to, uint64_t value, size_t b
 
 static int STREAM(ways)(perf_stream_way *ways) {
     int count = 0;
-    ways[count++] =
-        (perf_stream_way){"plain", STREAM(copy_plain), STREAM(update_plain), STREAM(fill_plain), STREAM(read_plain)};
-    ways[count++] =
-        (perf_stream_way){"prefetch", STREAM(copy_prefetch), STREAM(update_prefetch), NULL, STREAM(read_prefetch)};
+    ways[count++] = (perf_stream_way){.name = "plain",
+                                      .copy = STREAM(copy_plain),
+                                      .update = STREAM(update_plain),
+                                      .join = STREAM(join_plain),
+                                      .fill = STREAM(fill_plain),
+                                      .read = STREAM(read_plain)};
+    ways[count++] = (perf_stream_way){.name = "prefetch",
+                                      .copy = STREAM(copy_prefetch),
+                                      .update = STREAM(update_prefetch),
+                                      .read = STREAM(read_prefetch)};
 #ifdef STREAM_STORE_BYPASS
-    ways[count++] = (perf_stream_way){"bypass", STREAM(copy_bypass), NULL, STREAM(fill_bypass), NULL};
-    ways[count++] = (perf_stream_way){"bypass+prefetch", STREAM(copy_bypass_prefetch), NULL, NULL, NULL};
+    ways[count++] = (perf_stream_way){.name = "bypass", .copy = STREAM(copy_bypass), .fill = STREAM(fill_bypass)};
+    ways[count++] = (perf_stream_way){.name = "bypass+prefetch", .copy = STREAM(copy_bypass_prefetch)};
 #endif
     return count;
 }

@@ -40,6 +40,14 @@ void perf_worker_out_of_memory(void) {
     _exit(EXIT_MEMORY);
 }
 
+char *perf_private_allocate(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        perf_worker_out_of_memory();
+    memset(memory, 1, bytes);
+    return memory;
+}
+
 void perf_worker_barrier(perf_worker *worker) {
     worker->barriers++;
     perf_word_store(&worker->team->arrivals[worker->index].value, worker->barriers);

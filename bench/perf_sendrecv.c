@@ -1,0 +1,206 @@
+/* What no all-reduce of private buffers can do without, on each core: to read its own `send` and to write as many bytes
+ * where its partner can read them, to read as many that the partner has written, and to write as many to its own
+ * `recv`. For what a core has to learn from another it reads, and the other has to write, at least as many bytes as the
+ * message has, be it inputs or sums; and nothing of a private buffer is seen or changed but by its own core.
+ *
+ * It is done here with nothing else: one flag a core, no call, no choice. Either in one step, where all of `send` goes
+ * across, or in two, as a reduce-scatter and an all-gather do: half of it, and then the sums of the other half. The
+ * bytes are the same, but in two steps each line is written where it has been read (perf_pieces.c says why that
+ * counts), and comes back in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "perf_flush.h"
+#include "perf_pieces.h"
+#include "perf_rounds.h"
+
+enum { LINE_BYTES = 64, PAYLOAD_BYTES = 56 }; /* of a line, before its number */
+enum { BYTES_MIN = 16, LINES_BYTES_MAX = 1024 };
+/* From where on a way is worth a try. */
+enum { STEPS_BYTES_MIN = 4096, LIBC_BYTES_MIN = 16 << 10, BYPASS_BYTES_MIN = 1 << 20 };
+enum { BOXES = 4 }; /* that the chunks of a message use in turn */
+enum { BATCH_BYTES = 16 << 10, BATCH_MAX = 50 };
+
+/* In one step. */
+
+/* Each line brings its number; the rest of the last one is copied along. */
+static inline void pass_lines(perf_task *task, char *sent, const char *received, bool relaxes) {
+    for (size_t at = 0; at < task->bytes; at += PAYLOAD_BYTES, sent += LINE_BYTES) {
+        memcpy(sent, task->in + at, PAYLOAD_BYTES);
+        perf_word_store((_Atomic uint64_t *)(sent + PAYLOAD_BYTES), task->sequence);
+    }
+    for (size_t at = 0; at < task->bytes; at += PAYLOAD_BYTES, received += LINE_BYTES) {
+        perf_word_await((const _Atomic uint64_t *)(received + PAYLOAD_BYTES), task->sequence, relaxes);
+        memcpy(task->out + at, received, PAYLOAD_BYTES);
+    }
+}
+
+/* In lines of its own: two sets in turn, as the slower partner may still be reading the one before. */
+static inline void pass_own_lines(perf_task *task, bool relaxes) {
+    for (int i = 0; i < task->repetitions; i++) {
+        const size_t set = ++task->sequence & 1;
+        pass_lines(task, perf_task_lines(task, task->worker->index, set), perf_task_lines(task, task->partner, set),
+                   relaxes);
+    }
+}
+
+static void own_lines_polling(perf_task *task) {
+    pass_own_lines(task, false);
+}
+
+static void own_lines_relaxing(perf_task *task) {
+    pass_own_lines(task, true);
+}
+
+/* In the lines that it has read before; so in the next, with a block. */
+static inline void pass_swapped_lines(perf_task *task, bool relaxes) {
+    for (int i = 0; i < task->repetitions; i++) {
+        task->sequence++;
+        pass_lines(task, perf_task_lines(task, perf_swap_written(task), 0),
+                   perf_task_lines(task, perf_swap_read(task), 0), relaxes);
+    }
+}
+
+static void swapped_lines_polling(perf_task *task) {
+    pass_swapped_lines(task, false);
+}
+
+static void swapped_lines_relaxing(perf_task *task) {
+    pass_swapped_lines(task, true);
+}
+
+static void one_step(perf_task *task) {
+    for (int i = 0; i < task->repetitions; i++) {
+        task->sequence++;
+        task->copy_in(perf_task_block(task, perf_swap_written(task), 0), task->in, task->bytes);
+        perf_task_meet(task);
+        task->way.copy(task->out, perf_task_block(task, perf_swap_read(task), 0), task->bytes);
+    }
+}
+
+/* In two steps: chunk by chunk, one behind the other, so that what a core waits for has been under way while it did
+ * something else. A box is written again when its partner has said that it is done with the joining of that chunk,
+ * which its owner has awaited before it copied the chunk out. */
+
+static char *box_of(const perf_task *task, int worker, size_t chunk) {
+    return perf_task_block(task, worker, 0) + chunk % BOXES * (task->chunk_bytes / 2);
+}
+
+static uint64_t step_in(size_t chunk) {
+    return chunk == 0 ? 1 : 2 * chunk;
+}
+
+static uint64_t step_joined(size_t chunk) {
+    return 2 * chunk + 3;
+}
+
+static void publish(perf_task *task, uint64_t step) {
+    perf_word_store(&task->shop->flags[task->worker->index].value, task->sequence + step);
+}
+
+static void await_partner(perf_task *task, uint64_t step) {
+    perf_word_await(&task->shop->flags[task->partner].value, task->sequence + step, true);
+}
+
+static void pass_chunks(perf_task *task) {
+    const size_t chunks = task->bytes / task->chunk_bytes, half = task->chunk_bytes / 2;
+    const int own = task->worker->index, partner = task->partner;
+    const size_t own_at = own < partner ? 0 : half, other_at = half - own_at;
+    for (size_t tick = 0; tick < chunks + 2; tick++) {
+        if (tick < chunks) {
+            task->copy_in(box_of(task, own, tick), task->in + tick * task->chunk_bytes + other_at, half);
+            publish(task, step_in(tick));
+        }
+        if (tick >= 1 && tick - 1 < chunks) {
+            const size_t at = (tick - 1) * task->chunk_bytes + own_at;
+            await_partner(task, step_in(tick - 1));
+            task->way.join(box_of(task, partner, tick - 1), task->in + at, task->out + at, half);
+            publish(task, step_joined(tick - 1));
+        }
+        if (tick >= 2) {
+            await_partner(task, step_joined(tick - 2));
+            task->way.copy(task->out + (tick - 2) * task->chunk_bytes + other_at, box_of(task, own, tick - 2), half);
+        }
+    }
+    task->sequence += step_joined(chunks);
+}
+
+static void two_steps(perf_task *task) {
+    for (int i = 0; i < task->repetitions; i++)
+        pass_chunks(task);
+}
+
+/* Measuring. */
+
+static const struct {
+    const char *name;
+    void (*work)(perf_task *task);
+} line_ways[] = {
+    {"lines", own_lines_polling},
+    {"lines+relax", own_lines_relaxing},
+    {"swap+lines", swapped_lines_polling},
+    {"swap+lines+relax", swapped_lines_relaxing},
+};
+
+/* Chunks of two steps; 0: the whole message. */
+static const struct {
+    const char *name;
+    size_t chunk_bytes;
+} step_ways[] = {{"two steps", 0}, {"two steps, 128K", 128 << 10}, {"two steps, 512K", 512 << 10}};
+
+enum { LINE_WAYS = sizeof(line_ways) / sizeof(line_ways[0]), STEP_WAYS = sizeof(step_ways) / sizeof(step_ways[0]) };
+
+static void flush_private(perf_task *task) {
+    perf_flush(task->in, task->bytes);
+    perf_flush(task->out, task->bytes);
+}
+
+static void measure_blocks(perf_task *task, perf_curve *curve, int point) {
+    if (task->bytes < PERF_STREAM_BLOCK_BYTES)
+        return;
+    task->work = one_step;
+    perf_rounds_record(task, curve, point, perf_rounds_take(task), "one step");
+    task->work = two_steps;
+    for (int i = 0; i < STEP_WAYS && task->bytes >= STEPS_BYTES_MIN; i++) {
+        task->chunk_bytes = step_ways[i].chunk_bytes ? step_ways[i].chunk_bytes : task->bytes;
+        if (step_ways[i].chunk_bytes < task->bytes)
+            perf_rounds_record(task, curve, point, perf_rounds_take(task), step_ways[i].name);
+    }
+}
+
+static void measure_point(perf_task *task, perf_curve *curve, int point) {
+    perf_stream_way ways[PERF_STREAM_WAYS_MAX];
+    const int ways_count = perf_stream_ways(ways);
+    const size_t fitting = BATCH_BYTES / task->bytes;
+    task->repetitions = fitting < 1 || task->prepare != NULL ? 1 : fitting > BATCH_MAX ? BATCH_MAX : (int)fitting;
+    for (int i = 0; i < LINE_WAYS && task->bytes <= LINES_BYTES_MAX; i++) {
+        task->work = line_ways[i].work;
+        perf_rounds_record(task, curve, point, perf_rounds_take(task), line_ways[i].name);
+    }
+    for (int i = 0; i < ways_count; i++) {
+        const bool bypasses = strstr(ways[i].name, "bypass") != NULL;
+        if (strstr(ways[i].name, "prefetch") != NULL || (bypasses && task->bytes < BYPASS_BYTES_MIN) ||
+            (ways[i].join == NULL && task->bytes < LIBC_BYTES_MIN))
+            continue;
+        task->way = ways[i];
+        task->way.join = ways[0].join;
+        task->copy_in = bypasses ? ways[0].copy : ways[i].copy;
+        measure_blocks(task, curve, point);
+    }
+}
+
+void perf_measure_sendrecv(perf_worker *worker, void *argument) {
+    perf_workshop *shop = argument;
+    perf_task task = {.shop = shop, .worker = worker, .bytes = BYTES_MIN};
+    const int neighbour = worker->index ^ 1;
+    task.partner = neighbour < worker->team->workers ? neighbour : -1;
+    task.prepare = shop->request.cold ? flush_private : NULL;
+    task.in = perf_private_allocate(shop->block_bytes_max);
+    task.out = shop->request.in_place ? task.in : perf_private_allocate(shop->block_bytes_max);
+    int point = 0;
+    do {
+        measure_point(&task, &shop->limits.sendrecv, point++);
+    } while (perf_point_next(&task.bytes, shop->request.exchange_bytes_max, shop->block_bytes_max));
+}
