@@ -64,7 +64,7 @@ void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *f
                                      .call = flight->order.call};
     flight->sends++;
     if (kolo_engine_send(state->engine, message.node, &frame, payload) < 0)
-        kolo_proxy_fail(state->comm, KOLO_ERR_SYSTEM, message.node);
+        kolo_proxy_fail(state->comm, state->lane, KOLO_ERR_SYSTEM, message.node);
 }
 
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind) {
@@ -80,7 +80,7 @@ static struct kolo_flight *flight_of(struct kolo_exchange_state *state, uint64_t
 static void note_progress(struct kolo_exchange_state *state, struct kolo_flight *flight) {
     flight->over = flight->awaited == 0 && flight->sends == 0;
     while (state->done < state->begun && flight_of(state, state->done)->over)
-        state->done++;
+        state->done += state->comm->internode->lanes;
 }
 
 static void begin(void *exchange, const struct kolo_order *order) {
@@ -95,7 +95,7 @@ static void begin(void *exchange, const struct kolo_order *order) {
     flight->algorithm = kolo_exchange_choose(state->wanted, state->servers, state->nodes, order, &flight->owners);
     if (state->half_on_wire && kolo_exchange_is_half(state->comm, order))
         flight->algorithm = &kolo_exchange_half;
-    state->begun = order->ticket + 1;
+    state->begun = order->ticket + state->comm->internode->lanes;
     flight->algorithm->begin(state, flight);
     note_progress(state, flight);
 }
@@ -117,11 +117,11 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
     if (frame->ticket >= state->begun) /* the root of broadcasts may be any number of them ahead */
         return KOLO_PLACE_LATER;
     struct kolo_flight *flight = flight_of(state, frame->ticket);
-    if (frame->ticket < state->done || frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS ||
-        frame->part >= state->nodes)
+    if (frame->ticket < state->done || frame->ticket != flight->order.ticket ||
+        frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= state->nodes)
         return KOLO_ERR_VERSION;
     if (frame->stamp != flight->order.stamp) {
-        kolo_proxy_mismatch(state->comm, node, frame->call, flight->order.call);
+        kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, flight->order.call);
         return KOLO_PLACE_LATER; /* never */
     }
     if (!flight->algorithm->locate(state, flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
@@ -166,7 +166,7 @@ static uint64_t done(void *exchange) {
 
 static bool awaits(void *exchange, uint32_t node) {
     struct kolo_exchange_state *state = exchange;
-    for (uint64_t ticket = state->done; ticket < state->begun; ticket++)
+    for (uint64_t ticket = state->done; ticket < state->begun; ticket += state->comm->internode->lanes)
         if (flight_of(state, ticket)->missing[node])
             return true;
     return false;
@@ -200,7 +200,7 @@ static void destroy(void *exchange) {
     free(state);
 }
 
-static int create(void **exchange, kolo_comm *comm, kolo_engine *engine) {
+static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *engine) {
     const struct kolo_internode *internode = comm->internode;
     struct kolo_exchange_state *state = calloc(1, sizeof *state);
     bool complete = state != NULL;
@@ -208,6 +208,8 @@ static int create(void **exchange, kolo_comm *comm, kolo_engine *engine) {
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     state->comm = comm;
     state->engine = engine;
+    state->lane = lane;
+    state->begun = state->done = lane;
     state->node = internode->node;
     state->nodes = internode->nodes.nodes;
     state->ranks = internode->nodes.size;

@@ -64,13 +64,14 @@ struct kolo_exchange_algorithm {
 struct kolo_exchange_state {
     kolo_comm *comm;
     kolo_engine *engine;
+    uint32_t lane;
     uint32_t node, nodes;
     uint32_t ranks; /* of all nodes */
     kolo_exchange wanted;
     uint32_t servers;
     bool half_on_wire;
-    uint64_t begun; /* tickets */
-    uint64_t done;
+    uint64_t begun; /* tickets: the next one of this lane to begin */
+    uint64_t done;  /* and the first one of it that is not over */
     uint8_t *boxes; /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [nodes] */

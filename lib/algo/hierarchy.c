@@ -102,6 +102,12 @@ static int fold(const struct hierarchy *h, size_t chunk) {
     return 0;
 }
 
+/* Whether the proxies' threads are to drive exchanges: where the leader has other work meanwhile, or where they go by
+ * several lanes, of which it could drive one at a time. */
+static bool in_background(const kolo_comm *comm, size_t chunks, bool has_work) {
+    return (chunks > LAG && has_work) || (chunks > 1 && comm->internode->lanes > 1);
+}
+
 /* The leader's. */
 static int order(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
@@ -120,7 +126,7 @@ static int order(const struct hierarchy *h, size_t chunk) {
         .partial = h->straight ? h->reduction->send + first * element_bytes : kolo_internode_partial(comm, ticket),
         .result = h->straight ? h->reduction->recv + first * element_bytes : kolo_internode_result(comm, ticket),
     };
-    kolo_proxy_order(comm->internode->proxy, &order, h->chunks > LAG && comm->size > 1);
+    kolo_internode_order(comm, &order, in_background(comm, h->chunks, comm->size > 1));
     return 0;
 }
 
@@ -146,7 +152,7 @@ static int run_tick(const struct hierarchy *h, size_t tick) {
     int rc = tick < h->chunks ? show(h, tick) : 0;
     if (rc == 0 && tick >= 1 && tick - 1 < h->chunks)
         rc = fold(h, tick - 1);
-    if (rc == 0 && tick >= 1 && tick - 1 < h->chunks && h->comm->internode->proxy)
+    if (rc == 0 && tick >= 1 && tick - 1 < h->chunks && kolo_internode_leads(h->comm->internode))
         rc = order(h, tick - 1);
     if (rc == 0 && tick >= LAG)
         rc = take(h, tick - LAG);
@@ -211,7 +217,7 @@ static int order_part(const struct broadcast *b, size_t chunk) {
         .result = kolo_internode_result(comm, comm->ticket + chunk),
         .root = b->root_node,
     };
-    kolo_proxy_order(comm->internode->proxy, &order, b->chunks > LAG);
+    kolo_internode_order(comm, &order, in_background(comm, b->chunks, true));
     return 0;
 }
 
@@ -246,7 +252,7 @@ int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uin
     for (size_t tick = 0; rc == 0 && tick < b.chunks + LAG; tick++) {
         if (tick < b.chunks)
             rc = show_part(&b, tick);
-        if (rc == 0 && tick < b.chunks && internode->proxy)
+        if (rc == 0 && tick < b.chunks && kolo_internode_leads(internode))
             rc = order_part(&b, tick);
         if (rc == 0 && tick >= LAG)
             rc = take_part(&b, tick - LAG);

@@ -127,10 +127,12 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     *stats = comm->stats;
     stats->buffer_bytes = comm->heap.bytes;
     if (comm->internode) {
-        const struct kolo_shared_internode *shared = comm->segment.internode;
-        stats->net_sent_bytes = kolo_load_relaxed(&shared->sent_bytes);
-        stats->net_received_bytes = kolo_load_relaxed(&shared->received_bytes);
-        stats->net_system_calls = kolo_load_relaxed(&shared->system_calls);
+        for (uint32_t i = 0; i < comm->internode->lanes; i++) {
+            const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
+            stats->net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);
+            stats->net_received_bytes += kolo_load_relaxed(&lane->received_bytes);
+            stats->net_system_calls += kolo_load_relaxed(&lane->system_calls);
+        }
     }
     stats->waits_slept = comm->waiter.slept;
     stats->waited_ns = comm->waiter.waited_ns;

@@ -45,8 +45,12 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                            "auto: uring unless it is refused"},
     [KOLO_VARIABLE_NET_ADDR] = {"KOLO_NET_ADDR", "interface or address of this machine for the links to others",
                                 "that by which rank 0 is reached"},
+    [KOLO_VARIABLE_NET_THREADS] = {"KOLO_NET_THREADS",
+                                   "threads of a machine that move data to others, 1 to 8; rank 0's counts", "1"},
     [KOLO_VARIABLE_NET_STREAMS] = {"KOLO_NET_STREAMS",
-                                   "sockets for data to each other machine, 1 to 16; rank 0's counts", "4"},
+                                   "sockets of each of them for data to each other machine, 1 to 16; rank 0's"
+                                   " counts",
+                                   "4"},
     [KOLO_VARIABLE_NET_ALGO] = {"KOLO_NET_ALGO",
                                 "all-reduce between machines: auto, mesh, ring, tree, central; rank 0's counts",
                                 "auto"},

@@ -218,6 +218,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
         return rc;
     gathering->terms = (struct kolo_terms){.slot_bytes = settings->slot_bytes,
                                            .algorithm = settings->algorithm,
+                                           .lanes = settings->net.lanes,
                                            .streams = settings->net.streams,
                                            .exchange = settings->net.exchange,
                                            .servers = settings->net.servers,

@@ -7,11 +7,11 @@
  * rank which ranks are on which node, a session (random, new for each creation), and what binds all (struct
  * kolo_terms). Whoever leads no node has no connection from then on. Then each node's ranks meet in shared memory. Its
  * lowest rank, the leader, when all are attached there: opens a door at its own address, tells rank 0 that address and
- * gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream, with a
- * key derived from secret and session, and answers those of the others. It tells rank 0 that it is ready, and goes on
- * when rank 0 says that all are. Any failure, a connection's end and the deadline included, ends the creation on all:
- * rank 0 tells the others, and a leader its node through the job file. A rank whose time is up asks rank 0 who is
- * missing before it gives up. */
+ * gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream of each
+ * lane, with a key derived from secret and session, and answers those of the others. It tells rank 0 that it is ready,
+ * and goes on when rank 0 says that all are. Any failure, a connection's end and the deadline included, ends the
+ * creation on all: rank 0 tells the others, and a leader its node through the job file. A rank whose time is up asks
+ * rank 0 who is missing before it gives up. */
 #ifndef KOLO_COMM_ASSEMBLY_H
 #define KOLO_COMM_ASSEMBLY_H
 
@@ -36,11 +36,17 @@ struct kolo_gathering {
 int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
                          struct kolo_gathering *gathering);
 
+/* From one leader to another. */
+static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
+    return terms->lanes * (1 + terms->streams);
+}
+
 /* Looks, without waiting, whether the creation has failed elsewhere: 0, or how. For leaders, while their nodes meet. */
 int kolo_assembly_check(struct kolo_assembly *assembly);
 
-/* The second part, for leaders of two nodes or more: fds[node * (1 + terms.streams)] is the control socket to that
- * node, the data sockets follow it; -1 for this node's own, and all where it fails. */
+/* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] is the control
+ * socket of lane 0 to that node, its data sockets follow, then those of the other lanes; -1 for this node's own, and
+ * all where it fails. */
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds);
 
 /* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */

@@ -20,7 +20,7 @@
 struct meeting {
     struct kolo_assembly *assembly;
     const struct kolo_gathering *gathering;
-    uint32_t streams; /* to one node, that of control included */
+    uint32_t sockets; /* to one node */
     int *fds;
     struct kolo_secret key; /* of this session */
     struct kolo_door *door;
@@ -33,13 +33,14 @@ static uint32_t leader(const struct meeting *meeting, uint32_t node) {
 
 static int check_limit(const struct meeting *meeting) {
     const uint32_t others = meeting->gathering->nodes.nodes - 1;
-    const uint64_t needed = (uint64_t)others * meeting->streams;
+    const uint64_t needed = (uint64_t)others * meeting->sockets;
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > needed)
         return 0;
     return kolo_assembly_say(meeting->assembly, KOLO_ERR_SYSTEM,
                              "%" PRIu64 " sockets are needed to %" PRIu32 " other machines, and this process may open"
-                             " %llu files: raise it (ulimit -n %" PRIu64 "), or set KOLO_NET_STREAMS lower",
+                             " %llu files: raise it (ulimit -n %" PRIu64 "), or set KOLO_NET_THREADS or"
+                             " KOLO_NET_STREAMS lower",
                              needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
 }
 
@@ -123,21 +124,36 @@ static int learn_doors(struct meeting *meeting) {
 
 /* Sockets. */
 
-static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t stream) {
-    return &meeting->fds[node * meeting->streams + stream];
+static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t socket) {
+    return &meeting->fds[node * meeting->sockets + socket];
 }
 
-static int knock(struct meeting *meeting, uint32_t node, uint32_t stream) {
+/* Whoever knocks tells which socket it is by its role and, of those of that role, its number. */
+static void introduce(const struct meeting *meeting, uint32_t socket, struct kolo_introduction *who) {
+    const uint32_t streams = meeting->gathering->terms.streams, lane = socket / (1 + streams),
+                   within = socket % (1 + streams);
+    who->role = within ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL;
+    who->stream = within ? lane * streams + within - 1 : lane;
+}
+
+/* meeting->sockets: none. */
+static uint32_t socket_of(const struct meeting *meeting, const struct kolo_introduction *who) {
+    const struct kolo_terms *terms = &meeting->gathering->terms;
+    if (who->role == KOLO_ROLE_CONTROL && who->stream < terms->lanes)
+        return who->stream * (1 + terms->streams);
+    if (who->role == KOLO_ROLE_DATA && who->stream < terms->lanes * terms->streams)
+        return who->stream / terms->streams * (1 + terms->streams) + 1 + who->stream % terms->streams;
+    return meeting->sockets;
+}
+
+static int knock(struct meeting *meeting, uint32_t node, uint32_t socket) {
     struct kolo_assembly *assembly = meeting->assembly;
     const struct kolo_address *from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own;
-    struct kolo_introduction self = {.role = stream ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL,
-                                     .rank = assembly->rank,
-                                     .size = assembly->size,
-                                     .node = meeting->gathering->node,
-                                     .stream = stream ? stream - 1 : 0};
+    struct kolo_introduction self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->gathering->node};
+    introduce(meeting, socket, &self);
     memcpy(self.session, meeting->gathering->session, sizeof self.session);
     const int rc = kolo_door_knock(&assembly->doors[node], from, &meeting->key, &self, assembly->deadline_ns,
-                                   assembly->peers[0].fd, place_of(meeting, node, stream));
+                                   assembly->peers[0].fd, place_of(meeting, node, socket));
     struct kolo_assembly_message message;
     if (rc == 1) /* rank 0 has nothing to say now but that the creation has failed */
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
@@ -153,12 +169,11 @@ static int knock(struct meeting *meeting, uint32_t node, uint32_t stream) {
  * it has not learnt that it was let in. */
 static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
     const struct kolo_gathering *gathering = meeting->gathering;
-    const uint32_t stream = who->role == KOLO_ROLE_DATA ? who->stream + 1 : 0;
-    if ((who->role == KOLO_ROLE_CONTROL || who->role == KOLO_ROLE_DATA) && who->size == meeting->assembly->size &&
+    const uint32_t socket = socket_of(meeting, who);
+    if (socket < meeting->sockets && who->size == meeting->assembly->size &&
         memcmp(who->session, gathering->session, sizeof who->session) == 0 && who->node > gathering->node &&
-        who->node < gathering->nodes.nodes && who->rank == leader(meeting, who->node) &&
-        who->stream < meeting->streams && stream < meeting->streams) {
-        int *place = place_of(meeting, who->node, stream);
+        who->node < gathering->nodes.nodes && who->rank == leader(meeting, who->node)) {
+        int *place = place_of(meeting, who->node, socket);
         const bool is_new = *place < 0;
         if (!is_new)
             close(*place);
@@ -175,7 +190,7 @@ static int answer(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const struct kolo_nodes *nodes = &meeting->gathering->nodes;
     int64_t look_ns = kolo_clock_ns() + LOOK_NS;
-    uint32_t missing = (nodes->nodes - 1 - meeting->gathering->node) * meeting->streams;
+    uint32_t missing = (nodes->nodes - 1 - meeting->gathering->node) * meeting->sockets;
     while (missing > 0) {
         struct kolo_introduction who;
         int fd;
@@ -223,8 +238,8 @@ static int connect_all(struct meeting *meeting) {
         rc = assembly->rank == 0 ? spread_doors(meeting) : learn_doors(meeting);
     assembly->awaited = KOLO_MESSAGE_READY;
     for (uint32_t node = 0; rc == 0 && node < meeting->gathering->node; node++)
-        for (uint32_t stream = 0; rc == 0 && stream < meeting->streams; stream++)
-            rc = knock(meeting, node, stream);
+        for (uint32_t socket = 0; rc == 0 && socket < meeting->sockets; socket++)
+            rc = knock(meeting, node, socket);
     if (rc == 0)
         rc = answer(meeting);
     return rc < 0 ? rc : agree(meeting);
@@ -232,8 +247,8 @@ static int connect_all(struct meeting *meeting) {
 
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds) {
     struct meeting meeting = {
-        .assembly = assembly, .gathering = gathering, .streams = 1 + gathering->terms.streams, .fds = fds};
-    const uint32_t count = gathering->nodes.nodes * meeting.streams;
+        .assembly = assembly, .gathering = gathering, .sockets = kolo_assembly_sockets(&gathering->terms), .fds = fds};
+    const uint32_t count = gathering->nodes.nodes * meeting.sockets;
     for (uint32_t i = 0; i < count; i++)
         fds[i] = -1;
     kolo_secret_derive(&assembly->secret, gathering->session, sizeof gathering->session, &meeting.key);

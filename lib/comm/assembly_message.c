@@ -78,6 +78,7 @@ static void put_terms(uint8_t **at, const struct kolo_terms *terms) {
     kolo_wire_append(at, terms->servers, 4);
     kolo_wire_append(at, terms->half_on_wire, 4);
     kolo_wire_append(at, (uint64_t)terms->silence_ns, 8);
+    kolo_wire_append(at, terms->lanes, 4);
 }
 
 static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
@@ -88,13 +89,15 @@ static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
     terms->servers = (uint32_t)kolo_wire_take(at, 4);
     terms->half_on_wire = kolo_wire_take(at, 4) == 1;
     terms->silence_ns = (int64_t)kolo_wire_take(at, 8);
+    terms->lanes = (uint32_t)kolo_wire_take(at, 4);
     if (algorithm >= KOLO_ALGORITHMS || exchange >= KOLO_EXCHANGES)
         return false;
     terms->algorithm = (kolo_algorithm)algorithm;
     terms->exchange = (kolo_exchange)exchange;
     return terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&
-           terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX &&
-           terms->servers >= 1 && terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
+           terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->lanes >= 1 && terms->lanes <= KOLO_LANES_MAX &&
+           terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX && terms->servers >= 1 &&
+           terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
 }
 
 static bool take_range(const uint8_t **at, struct kolo_assembly_message *message, uint32_t count_max) {

@@ -37,6 +37,7 @@ struct kolo_node_identity {
 struct kolo_terms {
     size_t slot_bytes;
     kolo_algorithm algorithm;
+    uint32_t lanes;
     uint32_t streams;
     kolo_exchange exchange;
     uint32_t servers;

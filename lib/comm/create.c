@@ -245,10 +245,10 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
              comm->size, cpus, quota ? " with a quota" : "");
 }
 
-/* The leader's part where there are several nodes: connections to the others', and the thread that uses them. */
+/* The leader's part where there are several nodes: connections to the others', and the threads that use them. */
 static int connect_nodes(kolo_comm *comm, struct creation *creation) {
     struct kolo_internode *internode = comm->internode;
-    const uint32_t count = internode->nodes.nodes * (1 + comm->origin.net.streams);
+    const uint32_t count = internode->nodes.nodes * kolo_assembly_sockets(&creation->gathering.terms);
     int *fds = malloc(count * sizeof *fds);
     if (!fds)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
@@ -256,8 +256,8 @@ static int connect_nodes(kolo_comm *comm, struct creation *creation) {
         fds[i] = -1;
     int rc = kolo_assembly_link(creation->assembly, &creation->gathering, fds);
     set_waiting(comm, comm->origin.wait);
-    if (rc == 0)
-        rc = kolo_proxy_create(&internode->proxy, comm, creation->above->exchange, fds);
+    for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
+        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, creation->above->exchange, fds);
     for (uint32_t i = 0; i < count; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -367,10 +367,11 @@ static int join(kolo_comm *comm, struct creation *creation) {
 }
 
 static void free_internode(struct kolo_internode *internode, bool forked) {
-    if (internode->proxy && forked)
-        kolo_proxy_forget(internode->proxy);
-    else if (internode->proxy)
-        kolo_proxy_destroy(internode->proxy);
+    for (uint32_t lane = 0; lane < internode->lanes && internode->proxies[lane]; lane++)
+        if (forked)
+            kolo_proxy_forget(internode->proxies[lane]);
+        else
+            kolo_proxy_destroy(internode->proxies[lane]);
     kolo_nodes_free(&internode->nodes);
     free(internode);
 }
@@ -435,6 +436,7 @@ static int gather(struct creation *creation, struct kolo_settings *local) {
     local->place.size = kolo_nodes_local_size(&found->nodes, found->node);
     local->slot_bytes = found->terms.slot_bytes;
     local->algorithm = found->terms.algorithm;
+    local->net.lanes = found->terms.lanes;
     local->net.streams = found->terms.streams;
     local->net.silence_ns = found->terms.silence_ns;
     if (local->shm_fd < 0)
@@ -454,6 +456,7 @@ static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_
     internode->exchange = creation->gathering.terms.exchange;
     internode->servers = creation->gathering.terms.servers;
     internode->half_on_wire = creation->gathering.terms.half_on_wire;
+    internode->lanes = creation->gathering.terms.lanes;
     internode->nodes = creation->gathering.nodes; /* from now on the communicator's to free */
     return 0;
 }

@@ -290,11 +290,23 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
     struct kolo_shared_header *header = comm->segment.header;
-    if (kolo_load_acquire(&header->failure))
-        return;
-    kolo_failure_pack(report, comm->segment.internode->report); /* read after the acquire of the header's failure */
+    struct kolo_shared_internode *shared = comm->segment.internode;
+    if (kolo_load_acquire(&header->failure) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
+        return; /* it is published, or is about to be: the leader's other lanes are threads of the same process */
+    kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
     if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
-        kolo_bell_ring_slowly(&comm->segment.internode->bell);
+        for (uint32_t lane = 0; lane < comm->internode->lanes; lane++)
+            kolo_bell_ring_slowly(&shared->lanes[lane].bell);
+}
+
+/* The node that is late, as the lane shows that is waited for, plus one; 0: none is. */
+static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
+    for (uint32_t i = 0; i < comm->internode->lanes; i++) {
+        const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
+        if (wait->flag == &lane->done)
+            return kolo_load_relaxed(&lane->late);
+    }
+    return 0;
 }
 
 /* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
@@ -320,9 +332,9 @@ static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) 
         return (struct finding){0};
     const uint32_t late = kolo_standing_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
-    const uint64_t late_node = on_others ? kolo_load_relaxed(&comm->segment.internode->late) : 0;
-    if (late_node && late_node <= comm->internode->nodes.nodes && activity != 'T')
-        return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)late_node};
+    const uint64_t node = on_others ? late_node(comm, wait) : 0;
+    if (node && node <= comm->internode->nodes.nodes && activity != 'T')
+        return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
     return (struct finding){.status = KOLO_ERR_TIMEOUT,
                             .rank = late,
                             .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,

@@ -194,12 +194,14 @@ static int resolve_net(struct kolo_net_settings *net) {
     static const char *const wires[] = {"native", "bf16", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
     int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0;
-    int64_t streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
+    int64_t lanes = 1, streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
     int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
     if (rc == 0)
         rc = kolo_environment_choice(KOLO_VARIABLE_NET_ALGO, exchanges, &exchange);
     if (rc == 0)
         rc = kolo_environment_choice(KOLO_VARIABLE_NET_WIRE, wires, &wire);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, &lanes);
     if (rc == 0)
         rc = kolo_environment_integer(KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, &streams);
     if (rc == 0)
@@ -213,6 +215,7 @@ static int resolve_net(struct kolo_net_settings *net) {
     net->engine = (kolo_engine_kind)engine;
     net->exchange = (kolo_exchange)exchange;
     net->half_on_wire = wire == 1;
+    net->lanes = (uint32_t)lanes;
     net->streams = (uint32_t)streams;
     net->servers = (uint32_t)servers;
     net->zero_copy = zero_copy == 1;

@@ -9,7 +9,7 @@
 #include "net/engine.h"
 
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
-#define KOLO_STREAMS_MAX    16 /* to one other node, beside the control stream */
+#define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 
@@ -27,7 +27,8 @@ typedef enum kolo_exchange {
 struct kolo_net_settings {
     char rendezvous[256];    /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
     kolo_engine_kind engine; /* KOLO_NET: auto, uring, poll */
-    uint32_t streams;        /* KOLO_NET_STREAMS: data sockets to each other node, 1 to 16, default 4 */
+    uint32_t lanes;          /* KOLO_NET_THREADS: see comm/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
+    uint32_t streams;        /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
     kolo_exchange exchange;  /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
     uint32_t servers;        /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
     bool half_on_wire;       /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */

@@ -18,23 +18,25 @@
 #include "sync/point.h"
 
 #define PROXY_TICK_NS INT64_C(20000000)  /* longest time between two looks at the failure word */
-#define LINGER_NS     INT64_C(200000000) /* for what is queued when the leader leaves */
+#define LINGER_NS     INT64_C(200000000) /* for what is queued when the leader leaves, all lanes together */
 #define SPIN_NS       INT64_C(100000)    /* a wait looks for frames so long, where every rank has a processor, */
 #define YIELDS_MAX    20                 /* and then so many times, giving way to others, before it sleeps */
 
 struct kolo_proxy {
     kolo_comm *comm;
+    uint32_t lane;
+    struct kolo_shared_lane *shared;
     kolo_engine *engine;
     const struct kolo_exchange_calls *calls;
     void *exchange;
     pthread_t thread;
     struct kolo_order orders[KOLO_SLOTS];
-    kolo_atomic_u64 ordered;    /* tickets; the leader's */
-    kolo_atomic_u64 background; /* the last of them, plus one, that the thread is to drive; the leader's */
+    kolo_atomic_u64 ordered;    /* the last ticket, plus one; the leader's */
+    kolo_atomic_u64 background; /* the last one, plus one, that the thread is to drive; the leader's */
     kolo_atomic_u64 stopping;   /* 1: the leader leaves */
     kolo_bell bell;             /* the thread sleeps by it */
     kolo_atomic_u64 driven;     /* 1: somebody drives; all that follows is the driver's */
-    uint64_t begun;             /* tickets */
+    uint64_t begun;             /* the next ticket to begin */
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
@@ -83,7 +85,7 @@ static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_ca
     tell_failure(proxy);
 }
 
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64_t own) {
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own) {
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_failure_report report = {
         .status = KOLO_ERR_MISMATCH,
@@ -95,11 +97,11 @@ void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64
         .reporter_call = own,
     };
     kolo_failure_relay(comm, &report);
-    tell_failure(internode->proxy);
+    tell_failure(internode->proxies[lane]);
 }
 
-void kolo_proxy_fail(kolo_comm *comm, int status, uint32_t node) {
-    give_up(comm->internode->proxy, node, status, KOLO_CAUSE_FAILED);
+void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) {
+    give_up(comm->internode->proxies[lane], node, status, KOLO_CAUSE_FAILED);
 }
 
 /* A node that has ended is at fault once something is needed from it that has not come. */
@@ -160,7 +162,7 @@ static void ended(void *owner, uint32_t node, int error) {
 static bool begin_ordered(struct kolo_proxy *proxy) {
     const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
     const bool any = proxy->begun < ordered;
-    for (; proxy->begun < ordered && !proxy->broken; proxy->begun++)
+    for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes)
         proxy->calls->begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
     if (any) {
         kolo_engine_resume(proxy->engine);
@@ -173,12 +175,12 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
 static void show_late(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const uint32_t late = proxy->calls->late(proxy->exchange);
-    kolo_store_relaxed(&proxy->comm->segment.internode->late, late < internode->nodes.nodes ? late + UINT64_C(1) : 0);
+    kolo_store_relaxed(&proxy->shared->late, late < internode->nodes.nodes ? late + UINT64_C(1) : 0);
 }
 
 static void show_counts(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
-    struct kolo_shared_internode *shared = proxy->comm->segment.internode;
+    struct kolo_shared_lane *shared = proxy->shared;
     struct kolo_engine_counts all = {0}, one;
     for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
         if (node == internode->node)
@@ -194,7 +196,7 @@ static void show_counts(struct kolo_proxy *proxy) {
 }
 
 static bool publish_done(struct kolo_proxy *proxy) {
-    struct kolo_shared_internode *shared = proxy->comm->segment.internode;
+    struct kolo_shared_lane *shared = proxy->shared;
     const uint64_t done = proxy->calls->done(proxy->exchange);
     if (done == kolo_load_relaxed(&shared->done) || proxy->broken)
         return false;
@@ -237,10 +239,9 @@ static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
 
 /* True while an exchange that was ordered in the background is not over. */
 static bool has_background(const struct kolo_proxy *proxy) {
-    const kolo_comm *comm = proxy->comm;
     return kolo_load_acquire(&proxy->background) > /* pairs with kolo_proxy_order */
-               kolo_load_relaxed(&comm->segment.internode->done) &&
-           !kolo_load_relaxed(&comm->segment.header->failure);
+               kolo_load_relaxed(&proxy->shared->done) &&
+           !kolo_load_relaxed(&proxy->comm->segment.header->failure);
 }
 
 static void *run(void *argument) {
@@ -295,7 +296,7 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
 }
 
 int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket) {
-    struct kolo_shared_internode *shared = proxy->comm->segment.internode;
+    struct kolo_shared_lane *shared = proxy->shared;
     kolo_waiter *waiter = &proxy->comm->waiter;
     struct kolo_wait wait = {
         .flag = &shared->done, .target = ticket + 1, .bell = &shared->bell, .peer = KOLO_PEER_PROXY};
@@ -316,11 +317,13 @@ static int add_streams(struct kolo_proxy *proxy, int *fds) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const uint32_t each = 1 + proxy->comm->origin.net.streams;
     int rc = 0;
-    for (uint32_t node = 0; node < internode->nodes.nodes; node++)
+    for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
+        int *own = fds + (node * internode->lanes + proxy->lane) * each;
         for (uint32_t i = 0; rc == 0 && node != internode->node && i < each; i++) {
-            rc = kolo_engine_add(proxy->engine, node, fds[node * each + i]);
-            fds[node * each + i] = -1; /* closed where that failed */
+            rc = kolo_engine_add(proxy->engine, node, own[i]);
+            own[i] = -1; /* closed where that failed */
         }
+    }
     return rc;
 }
 
@@ -345,12 +348,14 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
 
 static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
     const int refused = comm->origin.net.engine == KOLO_ENGINE_AUTO ? kolo_uring_probe() : 0;
-    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%" PRIu32 " nodes, linked by %s%s%s",
-             comm->internode->nodes.nodes, kolo_engine_name(engine), refused ? ", as io_uring is refused: " : "",
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank,
+             "%" PRIu32 " nodes, linked by %s, network threads: %" PRIu32 "%s%s", comm->internode->nodes.nodes,
+             kolo_engine_name(engine), comm->internode->lanes, refused ? ", as io_uring is refused: " : "",
              refused ? strerror(-refused) : "");
 }
 
-int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct kolo_exchange_calls *calls, int *fds) {
+int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane,
+                      const struct kolo_exchange_calls *calls, int *fds) {
     static const struct kolo_engine_events events = {.place = place, .arrived = arrived, .sent = sent, .ended = ended};
     const struct kolo_net_settings *net = &comm->origin.net;
     const struct kolo_internode *internode = comm->internode;
@@ -368,6 +373,9 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct 
     if (!proxy)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     proxy->comm = comm;
+    proxy->lane = lane;
+    proxy->begun = lane;
+    proxy->shared = &comm->segment.internode->lanes[lane];
     proxy->calls = calls;
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
     proxy->spin_ns = comm->waiter.spins_max > KOLO_SPINS_MIN ? SPIN_NS : 0;
@@ -376,7 +384,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct 
     if (rc == 0)
         rc = kolo_engine_create(&proxy->engine, &options, &events, proxy);
     if (rc == 0)
-        rc = calls->create(&proxy->exchange, comm, proxy->engine);
+        rc = calls->create(&proxy->exchange, comm, lane, proxy->engine);
     if (rc == 0)
         rc = add_streams(proxy, fds);
     if (rc == 0)
@@ -385,7 +393,8 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, const struct 
         free_proxy(proxy, 0);
         return rc;
     }
-    say_how(comm, proxy->engine);
+    if (lane == 0)
+        say_how(comm, proxy->engine);
     *result = proxy;
     return 0;
 }
@@ -409,5 +418,5 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy) {
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
         if (node != internode->node && !proxy->neighbours[node].ended)
             kolo_engine_tell(proxy->engine, node, &leave, NULL);
-    free_proxy(proxy, LINGER_NS);
+    free_proxy(proxy, LINGER_NS / internode->lanes);
 }

@@ -2,8 +2,15 @@
  *
  * The leader orders one exchange after another, a ticket each (kolo_proxy_order), at most KOLO_SLOTS of them at once.
  * The proxy begins them in that order, moves frames by its engine (net/engine.h), and says in
- * kolo_shared_internode.done, which all ranks of the node wait for as for any flag, how many are over: the result of
+ * kolo_shared_lane.done, which all ranks of the node wait for as for any flag, how far it has got: the result of
  * each lies where its order says.
+ *
+ * A node has one proxy or, where one thread does not keep up with the network, several (KOLO_NET_THREADS, the same
+ * number on all nodes): of n, number t % n does ticket t. What it has of its own, thread, engine and sockets, control
+ * stream included, is a lane to the other nodes: lanes share nothing but the segment. So each is as if it were alone.
+ * It has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE by a stream that its data does
+ * not overtake, and finds by itself who has ended. With one control stream for all, what came by it would race with the
+ * end of other lanes' sockets. The price is that a failure is told once a lane; who knows it heeds no second.
  *
  * Who drives it is one of two, one at a time. The leader does while it waits for an exchange: to hand a small one to a
  * thread, and back, would take longer than the network does. The proxy's own thread does at other times: for a moment
@@ -11,7 +18,7 @@
  * leader has ordered an exchange in the background, having work of its own to do.
  *
  * Who writes: the leader orders[t % KOLO_SLOTS] and then `ordered`, whoever drives
- * all else here and kolo_shared_internode.done. An order's place is written again for ticket t + KOLO_SLOTS, which the
+ * all else here and the lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the
  * leader orders after it has seen that t is done. What the frames of an exchange mean is the layer above's to say
  * (struct kolo_exchange_calls).
  *
@@ -43,14 +50,14 @@ struct kolo_order {
 
 /* What the layer above does for the proxy, called by whoever drives it. */
 struct kolo_exchange_calls {
-    /* Makes what it needs; `engine` is there. KOLO_ERR_SYSTEM. */
-    int (*create)(void **exchange, kolo_comm *comm, kolo_engine *engine);
+    /* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
+    int (*create)(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
     void (*destroy)(void *exchange);
     void (*begin)(void *exchange, const struct kolo_order *order);
     int (*place)(void *exchange, uint32_t node, const struct kolo_frame *frame, void **where);
     void (*arrived)(void *exchange, uint32_t node, const struct kolo_frame *frame);
     void (*sent)(void *exchange, uint32_t node, const struct kolo_frame *frame);
-    /* How many tickets are done: all below the number returned. */
+    /* Which tickets of the lane are done: all below the number returned. */
     uint64_t (*done)(void *exchange);
     /* True if an exchange that has begun needs more from `node`. */
     bool (*awaits)(void *exchange, uint32_t node);
@@ -61,10 +68,13 @@ struct kolo_exchange_calls {
 
 struct kolo_proxy;
 
-/* Starts the thread, in the leader. fds as from kolo_assembly_link; the proxy closes them, also where this fails. */
-int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, const struct kolo_exchange_calls *calls, int *fds);
+/* Starts the thread of a lane, in the leader. fds as from kolo_assembly_link; the proxy closes those of its lane, also
+ * where this fails. */
+int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane,
+                      const struct kolo_exchange_calls *calls, int *fds);
 
-/* Orders an exchange; see above when it may. background: the proxy's thread drives it. */
+/* Orders an exchange, of a ticket of this proxy's lane; see above when it may. background: the proxy's thread drives
+ * it. */
 void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background);
 
 /* The leader's: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the background. */
@@ -78,7 +88,7 @@ void kolo_proxy_forget(struct kolo_proxy *proxy);
 
 /* For the layer above, in its calls: node `node` is in another call than this one, or an exchange with it
  * cannot go on for want of something here. */
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64_t own);
-void kolo_proxy_fail(kolo_comm *comm, int status, uint32_t node);
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own);
+void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node);
 
 #endif

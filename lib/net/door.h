@@ -33,7 +33,7 @@ struct kolo_introduction {
     uint32_t role;
     uint32_t rank, size; /* of all */
     uint32_t node;       /* CONTROL, DATA: which node it is */
-    uint32_t stream;     /* DATA: from 0 */
+    uint32_t stream;     /* CONTROL, DATA: which of that role, from 0 */
     uint8_t
         session[KOLO_SESSION_BYTES]; /* CONTROL, DATA: which creation; JOIN: random, so that who comes again shows */
     char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */

@@ -25,7 +25,7 @@
 #include "net/door.h"
 #include "net/secret.h"
 
-#define KOLO_WIRE_LAYOUT        1u /* changes with every change to what processes on different machines send each other */
+#define KOLO_WIRE_LAYOUT        2u /* changes with every change to what processes on different machines send each other */
 #define KOLO_GREETING_BYTES     64
 #define KOLO_INTRODUCTION_BYTES 256
 #define KOLO_VERDICT_BYTES      64
@@ -76,7 +76,7 @@ bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, cons
 void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 
-/* "kolo 0.1.0 (wire layout 1)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
+/* "kolo 0.1.0 (wire layout 2)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
 #define KOLO_RELEASE_TEXT_BYTES 64
 const char *kolo_greeting_release(uint32_t version, uint32_t layout, char *text);
 

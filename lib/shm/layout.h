@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         7u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         8u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -39,6 +39,7 @@
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
+#define KOLO_LANES_MAX      8                     /* of a node to the others */
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
@@ -209,11 +210,9 @@ struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
 };
 
-/* Where the ranks of a node and its leader's proxy work together, see comm/proxy.h. The proxy writes all of it. */
-#define KOLO_REPORT_BYTES 64
-
-struct kolo_shared_internode {
-    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: all below it are over */
+/* Where the ranks of a node and a proxy of its leader's work together, see comm/proxy.h. That proxy writes it. */
+struct kolo_shared_lane {
+    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: all below it that go by this lane are over */
     kolo_bell bell;
     kolo_atomic_u64 late; /* node from which the first one that is not is missing something, plus one; 0: from none */
 
@@ -221,9 +220,17 @@ struct kolo_shared_internode {
     KOLO_ALIGNED kolo_atomic_u64 sent_bytes;
     kolo_atomic_u64 received_bytes;
     kolo_atomic_u64 system_calls;
+};
 
-    /* Before the header's failure, where that was found by the proxy or on another node: kolo_failure_pack. */
-    KOLO_ALIGNED uint8_t report[KOLO_REPORT_BYTES];
+#define KOLO_REPORT_BYTES 64
+
+struct kolo_shared_internode {
+    struct kolo_shared_lane lanes[KOLO_LANES_MAX];
+
+    /* Before the header's failure, where that was found by a proxy or on another node: kolo_failure_pack. Written by
+     * whoever has swapped `reporting` from 0. */
+    KOLO_ALIGNED kolo_atomic_u64 reporting;
+    uint8_t report[KOLO_REPORT_BYTES];
 };
 
 static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES, "one line a writer");

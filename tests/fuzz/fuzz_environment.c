@@ -19,6 +19,7 @@ static void require_good(const struct kolo_settings *settings) {
     const struct kolo_net_settings *net = &settings->net;
     REQUIRE(memchr(net->rendezvous, '\0', sizeof net->rendezvous) && (place->size > 1 || !net->rendezvous[0]));
     REQUIRE(place->size == 1 || place->job[0] || settings->shm_fd >= 0 || net->rendezvous[0]);
+    REQUIRE(net->lanes >= 1 && net->lanes <= KOLO_LANES_MAX);
     REQUIRE(net->streams >= 1 && net->streams <= KOLO_STREAMS_MAX && net->servers >= 1 && net->silence_ns > 0);
     REQUIRE((unsigned)net->exchange < KOLO_EXCHANGES);
     REQUIRE(settings->slot_bytes > 0 && settings->slot_bytes % KOLO_PAGE_BYTES == 0);

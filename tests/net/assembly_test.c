@@ -80,9 +80,9 @@ static void check_gathering(struct rank *rank, const struct kolo_gathering *gath
     expect(rank, gathering->node == nodes->node_of[rank->rank], "node %u", gathering->node);
     const struct kolo_terms *terms = &gathering->terms;
     expect(rank,
-           terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->streams == 3 && terms->algorithm == KOLO_MESH &&
-               terms->exchange == KOLO_EXCHANGE_RING && terms->servers == 2 && terms->half_on_wire &&
-               terms->silence_ns == 7777 * KOLO_NS_PER_MS,
+           terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->lanes == 2 && terms->streams == 3 &&
+               terms->algorithm == KOLO_MESH && terms->exchange == KOLO_EXCHANGE_RING && terms->servers == 2 &&
+               terms->half_on_wire && terms->silence_ns == 7777 * KOLO_NS_PER_MS,
            "the terms are not rank 0's");
     memcpy(&session, gathering->session, sizeof session);
     record_result(rank, 0, session);
@@ -95,6 +95,7 @@ static void choose_terms(const struct rank *rank, struct kolo_settings *settings
     const bool zero = rank->rank == 0;
     settings->slot_bytes = zero ? 3 * KOLO_PAGE_BYTES : KOLO_PAGE_BYTES;
     settings->algorithm = zero ? KOLO_MESH : KOLO_RING;
+    settings->net.lanes = zero ? 2 : 1;
     settings->net.streams = zero ? 3 : 1;
     settings->net.exchange = zero ? KOLO_EXCHANGE_RING : KOLO_EXCHANGE_AUTO;
     settings->net.servers = zero ? 2 : 1;
@@ -120,13 +121,13 @@ static void check_address(const struct rank *rank, int fd) {
 }
 
 static void check_sockets(struct rank *rank, const struct kolo_gathering *gathering, const int *fds) {
-    const uint32_t streams = 1 + gathering->terms.streams, own = gathering->node;
-    for (uint32_t i = 0; i < gathering->nodes.nodes * streams; i++) {
-        const uint64_t word = word_of(rank, own, i / streams, i % streams);
-        if (expect(rank, (fds[i] < 0) == (i / streams == own), "socket %u is %d", i, fds[i]) && fds[i] >= 0)
+    const uint32_t sockets = kolo_assembly_sockets(&gathering->terms), own = gathering->node;
+    for (uint32_t i = 0; i < gathering->nodes.nodes * sockets; i++) {
+        const uint64_t word = word_of(rank, own, i / sockets, i % sockets);
+        if (expect(rank, (fds[i] < 0) == (i / sockets == own), "socket %u is %d", i, fds[i]) && fds[i] >= 0)
             expect(rank, send(fds[i], &word, sizeof word, MSG_NOSIGNAL) == sizeof word, "sending: %s", strerror(errno));
     }
-    for (uint32_t i = 0; i < gathering->nodes.nodes * streams; i++) {
+    for (uint32_t i = 0; i < gathering->nodes.nodes * sockets; i++) {
         uint64_t word = 0;
         struct pollfd polled = {.fd = fds[i], .events = POLLIN};
         if (fds[i] < 0)
@@ -135,7 +136,7 @@ static void check_sockets(struct rank *rank, const struct kolo_gathering *gather
         expect(rank,
                poll(&polled, 1, (int)patience_ms(10000)) == 1 && recv(fds[i], &word, sizeof word, 0) == sizeof word,
                "receiving: %s", strerror(errno));
-        expect(rank, word == word_of(rank, i / streams, own, i % streams), "socket %u has word %" PRIx64, i, word);
+        expect(rank, word == word_of(rank, i / sockets, own, i % sockets), "socket %u has word %" PRIx64, i, word);
         close(fds[i]);
     }
 }
@@ -157,7 +158,7 @@ static int assemble(struct rank *rank, const struct kolo_settings *settings,
     if (layout_of(rank)->status == 0)
         check_gathering(rank, &gathering);
     if (leads(&gathering, rank) && gathering.nodes.nodes > 1) {
-        int fds[NODES_MAX * (1 + KOLO_STREAMS_MAX)];
+        int fds[NODES_MAX * KOLO_LANES_MAX * (1 + KOLO_STREAMS_MAX)];
         rc = between ? between(rank, assembly) : 0;
         rc = rc < 0 ? kolo_assembly_fail(assembly, rc) : kolo_assembly_link(assembly, &gathering, fds);
         if (rc == 0 && layout_of(rank)->status == 0)
@@ -596,7 +597,7 @@ static void *assemble_thread(void *argument) {
         expect(NULL, gathering.nodes.nodes == THREADED_NODES && gathering.node == rank % THREADED_NODES,
                "rank %u is on node %u of %u", rank, gathering.node, gathering.nodes.nodes);
         one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds) : 0;
-        for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * (1 + gathering.terms.streams); i++)
+        for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * kolo_assembly_sockets(&gathering.terms); i++)
             if (fds[i] >= 0)
                 close(fds[i]);
         kolo_gathering_free(&gathering);

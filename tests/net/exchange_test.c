@@ -1,7 +1,7 @@
 /* Exchanges between nodes, with a network of this test's own: it hands messages over, cuts them into frames and
- * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, several tickets under way, out of place
- * and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are exact), each
- * node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused. */
+ * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under way,
+ * out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are
+ * exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "comm/internode.h"
 #include "cpu/features.h"
 
-enum { NODES_MAX = 10, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 65536 };
+enum { NODES_MAX = 10, LANES_MAX = 3, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 65536 };
 
 #define CHECK(condition, ...)                                                                                          \
     do {                                                                                                               \
@@ -24,12 +24,12 @@ enum { NODES_MAX = 10, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 6
     } while (0)
 
 struct kolo_engine {
-    uint32_t node;
+    uint32_t node, lane;
 };
 
 /* A message on its way. */
 struct send {
-    uint32_t from, to;
+    uint32_t from, to, lane;
     struct kolo_frame frame;
     const void *payload; /* until handed over; NULL then */
     uint8_t *copy;
@@ -41,7 +41,7 @@ static const kolo_reducer *reducer;
 static uint64_t seed;
 static struct send sends[SENDS_MAX];
 static uint32_t send_count;
-static void *states[NODES_MAX];
+static void *states[NODES_MAX][LANES_MAX];
 static uint64_t sent_bytes[NODES_MAX][NODES_MAX];
 static uint32_t mismatches;
 
@@ -53,18 +53,19 @@ static uint32_t draw(uint32_t end) {
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
     CHECK(send_count < SENDS_MAX, "too many messages");
     CHECK(node != engine->node, "node %u sends to itself", node);
-    sends[send_count++] = (struct send){.from = engine->node, .to = node, .frame = *frame, .payload = payload};
+    sends[send_count++] =
+        (struct send){.from = engine->node, .to = node, .lane = engine->lane, .frame = *frame, .payload = payload};
     sent_bytes[engine->node][node] += frame->bytes;
     return 0;
 }
 
-void kolo_proxy_fail(kolo_comm *comm, int status, uint32_t node) {
-    (void)comm;
+void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) {
+    (void)comm, (void)lane;
     CHECK(false, "failed with %d for node %u", status, node);
 }
 
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t node, uint64_t theirs, uint64_t own) {
-    (void)comm, (void)node;
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own) {
+    (void)comm, (void)lane, (void)node;
     mismatches += theirs != own;
 }
 
@@ -74,7 +75,7 @@ static void hand_over(struct send *send) {
     send->copy = malloc(frame.bytes + 1);
     memcpy(send->copy, send->payload, frame.bytes);
     send->payload = NULL;
-    kolo_exchange_calls.sent(states[send->from], send->to, &frame);
+    kolo_exchange_calls.sent(states[send->from][send->lane], send->to, &frame);
 }
 
 /* Delivers a piece of a message, if there is room for it. */
@@ -84,7 +85,7 @@ static bool deliver(struct send *send) {
     void *where = NULL;
     frame.offset = send->delivered;
     frame.bytes = left && draw(2) ? 1 + draw(left) : left;
-    const int rc = kolo_exchange_calls.place(states[send->to], send->from, &frame, &where);
+    const int rc = kolo_exchange_calls.place(states[send->to][send->lane], send->from, &frame, &where);
     CHECK(rc >= 0, "node %u refuses kind %u part %u of ticket %" PRIu64 " from node %u", send->to, frame.kind,
           frame.part, frame.ticket, send->from);
     if (rc == KOLO_PLACE_LATER)
@@ -95,13 +96,13 @@ static bool deliver(struct send *send) {
     send->over = send->delivered == send->frame.bytes;
     if (send->over)
         free(send->copy);
-    kolo_exchange_calls.arrived(states[send->to], send->from, &frame);
+    kolo_exchange_calls.arrived(states[send->to][send->lane], send->from, &frame);
     return true;
 }
 
 struct world {
     const char *name;
-    uint32_t nodes;
+    uint32_t nodes, lanes;
     kolo_exchange wanted;
     uint32_t servers;
     const kolo_kernel *kernel; /* NULL: broadcasts */
@@ -159,20 +160,39 @@ static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
                                      .partial = world->kernel ? partial : NULL,
                                      .result = world->in_place ? partial : results[node][ticket],
                                      .root = root_of(world, ticket)};
-    kolo_exchange_calls.begin(states[node], &order);
+    kolo_exchange_calls.begin(states[node][ticket % world->lanes], &order);
 }
 
-static bool refuses(uint32_t node, uint32_t from, struct kolo_frame frame) {
+/* What a lane of a node says to a frame from another node. */
+static int offer(uint32_t node, uint32_t lane, uint32_t ticket) {
+    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .ticket = ticket, .stamp = 1000 + ticket};
     void *where;
-    return kolo_exchange_calls.place(states[node], from, &frame, &where) < 0;
+    return kolo_exchange_calls.place(states[node][lane], node ? 0 : 1, &frame, &where);
 }
 
 /* What nobody awaits, of tickets that are over. */
-static void check_refusals(void) {
-    const uint32_t before = mismatches;
-    CHECK(refuses(0, 1, (struct kolo_frame){.kind = KOLO_MESSAGE_UP, .part = 1, .ticket = 0, .stamp = 1000}),
-          "an old ticket");
-    CHECK(mismatches == before, "old tickets are not mismatches");
+static void check_refusals(const struct world *world) {
+    for (uint32_t lane = 0; lane < world->lanes; lane++)
+        CHECK(offer(0, lane, lane) < 0, "an old ticket");
+    CHECK(mismatches == 0, "old tickets are not mismatches");
+}
+
+/* Of a ticket that is under way other lanes have no place for anything. */
+static void check_lanes(const struct world *world, uint32_t node, uint32_t ticket) {
+    for (uint32_t lane = 0; lane < world->lanes; lane++)
+        CHECK(lane == ticket % world->lanes || offer(node, lane, ticket) != 0, "ticket %u in lane %u", ticket, lane);
+    CHECK(mismatches == 0, "another lane's ticket is not a mismatch");
+}
+
+/* All tickets below it are over. */
+static uint64_t done_by(const struct world *world, uint32_t node) {
+    uint64_t done = UINT64_MAX;
+    for (uint32_t lane = 0; lane < world->lanes; lane++) {
+        const uint64_t one = kolo_exchange_calls.done(states[node][lane]);
+        CHECK(one % world->lanes == lane, "lane %u has done %" PRIu64, lane, one);
+        done = one < done ? one : done;
+    }
+    return done;
 }
 
 /* Runs all tickets to their end. */
@@ -185,14 +205,14 @@ static void run(const struct world *world) {
         CHECK(turn < 20000000 && waiting < 1000000, "%s, %u nodes: no end", world->name, nodes);
         uint32_t over = 0;
         for (uint32_t node = 0; node < nodes; node++)
-            over += kolo_exchange_calls.done(states[node]) == TICKETS;
+            over += done_by(world, node) >= TICKETS;
         if (over == nodes)
             break;
         const uint32_t node = draw(nodes);
         waiting++;
-        if (draw(3) == 0 && begun[node] < TICKETS &&
-            begun[node] < kolo_exchange_calls.done(states[node]) + KOLO_SLOTS) {
-            begin(world, node, begun[node]++);
+        if (draw(3) == 0 && begun[node] < TICKETS && begun[node] < done_by(world, node) + KOLO_SLOTS) {
+            begin(world, node, begun[node]);
+            check_lanes(world, node, begun[node]++);
             waiting = 0;
         }
         struct send *send = send_count ? &sends[draw(send_count)] : NULL;
@@ -203,8 +223,10 @@ static void run(const struct world *world) {
     }
     for (uint32_t node = 0; node < nodes; node++)
         for (uint32_t other = 0; other < nodes; other++)
-            CHECK(!kolo_exchange_calls.awaits(states[node], other), "node %u still awaits node %u", node, other);
-    check_refusals();
+            for (uint32_t lane = 0; lane < world->lanes; lane++)
+                CHECK(!kolo_exchange_calls.awaits(states[node][lane], other), "node %u still awaits node %u", node,
+                      other);
+    check_refusals(world);
 }
 
 static void check_results(const struct world *world) {
@@ -240,7 +262,7 @@ static void run_world(const struct world *world) {
     uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
     static kolo_comm comms[NODES_MAX];
     static struct kolo_internode internodes[NODES_MAX];
-    static kolo_engine engines[NODES_MAX];
+    static kolo_engine engines[NODES_MAX][LANES_MAX];
     for (uint32_t node = 0; node <= world->nodes; node++)
         first_of[node] = node;
     for (uint32_t node = 0; node < world->nodes; node++)
@@ -252,18 +274,23 @@ static void run_world(const struct world *world) {
             .exchange = world->wanted,
             .servers = world->servers,
             .half_on_wire = world->half,
+            .lanes = world->lanes,
         };
         comms[node].internode = &internodes[node];
         comms[node].reducer = reducer;
         comms[node].segment.slot_bytes = SLOT_BYTES;
-        engines[node].node = node;
-        CHECK(kolo_exchange_calls.create(&states[node], &comms[node], &engines[node]) == 0, "create");
+        for (uint32_t lane = 0; lane < world->lanes; lane++) {
+            kolo_engine *engine = &engines[node][lane];
+            *engine = (kolo_engine){node, lane};
+            CHECK(kolo_exchange_calls.create(&states[node][lane], &comms[node], lane, engine) == 0, "create");
+        }
     }
     run(world);
     check_results(world);
     check_bytes(world);
     for (uint32_t node = 0; node < world->nodes; node++)
-        kolo_exchange_calls.destroy(states[node]);
+        for (uint32_t lane = 0; lane < world->lanes; lane++)
+            kolo_exchange_calls.destroy(states[node][lane]);
 }
 
 int main(int argc, char **argv) {
@@ -284,9 +311,14 @@ int main(int argc, char **argv) {
                 for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
                     for (uint32_t kind = 0; kind < 4; kind++) {
                         const kolo_dtype dtype = kind == 2 ? KOLO_BF16 : kind == 3 ? KOLO_I64 : KOLO_F32;
-                        struct world world = {ways[way].name,    nodes,    ways[way].wanted,
-                                              ways[way].servers, NULL,     counts[c],
-                                              kind == 1,         way == 2, false};
+                        struct world world = {.name = ways[way].name,
+                                              .nodes = nodes,
+                                              .lanes = 1 + worlds % LANES_MAX,
+                                              .wanted = ways[way].wanted,
+                                              .servers = ways[way].servers,
+                                              .count = counts[c],
+                                              .in_place = kind == 1,
+                                              .exact = way == 2};
                         world.kernel = &reducer->kernels[dtype][kind == 1 ? KOLO_AVG : KOLO_SUM];
                         if (world.count * world.kernel->acc_bytes > SLOT_BYTES)
                             continue;

@@ -21,6 +21,7 @@ SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str
 SIZES = (8, 4096, 200000, 20000000)
 TRANSPORTS = ("uring", "poll")
 STREAMS = 2
+THREADS = (1, 2)
 GREETING_BYTES = {"out": 320, "back": 128}  # before what they cut a connection is given up, and made anew
 
 Report = collections.namedtuple("Report", "what rank status culprit ns message")
@@ -78,11 +79,11 @@ class Failures(net_testing.NetTest):
 
     def each(self, kinds, count, check):
         """check(one of kinds, job, pids) for a sample of the cases."""
-        cases = list(itertools.product(kinds, SIZES, TRANSPORTS))
-        for kind, nbytes, transport in net_testing.sample(cases, count):
-            with self.subTest(kind, nbytes=nbytes, transport=transport, seed=net_testing.seed):
+        cases = list(itertools.product(kinds, SIZES, TRANSPORTS, THREADS))
+        for kind, nbytes, transport, threads in net_testing.sample(cases, count):
+            with self.subTest(kind, nbytes=nbytes, transport=transport, threads=threads, seed=net_testing.seed):
                 try:
-                    check(kind, *self.begin(nbytes, KOLO_NET=transport))
+                    check(kind, *self.begin(nbytes, KOLO_NET=transport, KOLO_NET_THREADS=str(threads)))
                 finally:
                     self.end()
 
@@ -197,12 +198,12 @@ class Relayed(net_testing.NetTest):
     def all_loop(self, job):
         return len(job.lines("looping")) == len(self.node_of)
 
-    def check(self, connection, direction, byte, action, transport):
+    def check(self, connection, direction, byte, action, transport, threads):
         relay = net_testing.RelayRunning(self.lab.nodes[1], f"{connection} {direction} {byte} {action}")
         self.addCleanup(relay.close)
         begin_ns = time.monotonic_ns()
         job = self.job(self.local, [NET_RANK, "loop", 2000000], KOLO_NET=transport,
-                       KOLO_NET_STREAMS=str(STREAMS), **SETTINGS)
+                       KOLO_NET_STREAMS=str(STREAMS), KOLO_NET_THREADS=str(threads), **SETTINGS)
         limit_s = TIMEOUT_S if action == "stall" else CLOSED_S
         lab.until(lambda: any(line.endswith(action) for line in relay.lines()) or reports(job), 10)
         if not any(line.endswith(action) for line in relay.lines()):
@@ -231,21 +232,23 @@ class Relayed(net_testing.NetTest):
 
     def test_verdict_lost(self):
         """Who does not learn that it was let in comes again, and takes the place of its first connection."""
-        cases = list(itertools.product(range(self.joins + 1 + STREAMS), ("close", "half", "reset"), TRANSPORTS))
+        connections = range(self.joins + THREADS[-1] * (1 + STREAMS))
+        cases = list(itertools.product(connections, ("close", "half", "reset"), TRANSPORTS))
         for connection, action, transport in net_testing.sample(cases, 2):
             with self.subTest(connection=connection, action=action, transport=transport, seed=net_testing.seed):
                 self.addCleanup(self.assert_nothing_left)
                 try:
-                    self.check(connection, "back", 100, action, transport)
+                    self.check(connection, "back", 100, action, transport, THREADS[-1])
                 finally:
                     for node in self.lab.nodes:
                         node.kill()
                     self.doCleanups()
 
     def test_at_every_byte(self):
-        connections = range(self.joins + 1 + STREAMS)
         bytes_ = (0, 1, 40, 100, 150, 250, 330, 1000, 100000, 3000000)
-        cases = list(itertools.product(connections, ("out", "back"), bytes_, self.actions, TRANSPORTS))
+        cases = [(connection, *case, threads) for threads in THREADS
+                 for connection in range(self.joins + threads * (1 + STREAMS))
+                 for case in itertools.product(("out", "back"), bytes_, self.actions, TRANSPORTS)]
         reached = 0
         for case in net_testing.sample(cases, 8):
             with self.subTest(case, seed=net_testing.seed):

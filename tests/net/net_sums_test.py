@@ -47,9 +47,10 @@ class Sums(net_testing.NetTest):
                 job = self.job(local, perf("1M", "--factor", "16"), KOLO_NET=transport, KOLO_NET_ALGO=algorithm)
                 self.assert_right(self.results(job), 512 << 10)
 
-    def test_servers_and_streams(self):
+    def test_servers_streams_and_threads(self):
         cases = [{"KOLO_NET_ALGO": "central", "KOLO_NET_SERVERS": "3"}, {"KOLO_NET_STREAMS": "1"},
-                 {"KOLO_NET_STREAMS": "16"}, {"KOLO_SLOT_BYTES": "4096"}]
+                 {"KOLO_NET_STREAMS": "16"}, {"KOLO_SLOT_BYTES": "4096"},
+                 {"KOLO_NET_THREADS": "2"}, {"KOLO_NET_THREADS": "3", "KOLO_NET": "poll", "KOLO_NET_STREAMS": "2"}]
         for variables in cases:
             with self.subTest(variables):
                 self.assert_right(self.results(self.job([1, 2, 1, 1], perf("1M", "--factor", "16"), **variables)),
@@ -67,9 +68,9 @@ class Sums(net_testing.NetTest):
         for local in net_testing.sample([place for place in PLACES if len(place) < 10], 2):
             exact, rounded = self.hashes(local, KOLO_NET="poll", KOLO_NET_ALGO="mesh", KOLO_NET_STREAMS="1")
             cases = [(transport, algorithm) for transport in TRANSPORTS for algorithm in (*ALGORITHMS, "auto")]
-            for transport, algorithm in net_testing.sample(cases, 4):
+            for index, (transport, algorithm) in enumerate(net_testing.sample(cases, 4)):
                 with self.subTest(local=local, transport=transport, algorithm=algorithm, seed=net_testing.seed):
-                    found = self.hashes(local, KOLO_NET=transport, KOLO_NET_ALGO=algorithm)
+                    found = self.hashes(local, KOLO_NET=transport, KOLO_NET_ALGO=algorithm, KOLO_NET_THREADS=str(1 + index % 3))
                     self.assertEqual(exact, found[0])
                     if algorithm != "ring":
                         self.assertEqual(rounded, found[1])

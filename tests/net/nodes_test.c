@@ -1,6 +1,7 @@
 /* The collectives of a communicator of several nodes, which here are ranks of one machine that inherit different files:
- * all algorithms between nodes, both transports, uneven nodes; right sums, the same bits on all ranks. And what all
- * ranks are told when they call different things, when one aborts, leaves or dies on another node. */
+ * all algorithms between nodes, both transports, 1 to 3 network threads, uneven nodes; right sums, the same bits on all
+ * ranks. And what all ranks are told when they call different things, when one aborts, leaves or dies on another node.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,6 +234,12 @@ static void run_layout(const int *counts, struct setup *setup, void (*run)(struc
     harness_run(&team);
 }
 
+static void set_lanes(size_t lanes) {
+    char text[16];
+    snprintf(text, sizeof text, "%zu", lanes);
+    setenv("KOLO_NET_THREADS", text, 1);
+}
+
 static void run_ways(void) {
     static const char *const algorithms[] = {"auto", "mesh", "ring", "tree", "central"};
     static const char *const transports[] = {"auto", "poll"};
@@ -241,6 +248,7 @@ static void run_ways(void) {
             struct setup setup = {.ending = END_WELL};
             setenv("KOLO_NET_ALGO", algorithms[algorithm], 1);
             setenv("KOLO_NET", transports[(layout + algorithm) % 2], 1);
+            set_lanes(1 + (layout + algorithm) % 3);
             run_layout(layouts[layout], &setup, end_well);
         }
     unsetenv("KOLO_NET_ALGO");
@@ -258,6 +266,7 @@ static void run_endings(void) {
             struct setup setup = {.ending = ending};
             uint64_t state = random_seed(layout, ending);
             setup.odd = (int)random_below(&state, (uint64_t)ranks);
+            set_lanes(1 + (layout + ending) % 2);
             run_layout(layouts[layout], &setup, end_badly);
         }
 }

@@ -38,6 +38,7 @@ static const struct {
     {"KOLO_SLOT_BYTES", "2000000000", {"KOLO_SLOT_BYTES=2000000000", "1073741824"}},
     {"KOLO_LOCAL_SIZE", "1", {"not all of them on this machine", "KOLO_RENDEZVOUS"}},
     {"KOLO_NET", "tcp", {"KOLO_NET=tcp", "auto, uring, poll"}},
+    {"KOLO_NET_THREADS", "9", {"KOLO_NET_THREADS=9", "1 to 8"}},
     {"KOLO_NET_STREAMS", "17", {"KOLO_NET_STREAMS=17", "1 to 16"}},
     {"KOLO_NET_ALGO", "direct", {"KOLO_NET_ALGO=direct", "auto, mesh, ring, tree, central"}},
     {"KOLO_NET_SERVERS", "0", {"KOLO_NET_SERVERS=0", "1 to 1024"}},
