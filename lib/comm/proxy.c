@@ -68,7 +68,7 @@ static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     struct kolo_failure_report report;
     if (kolo_failure_parse(payload, proxy->comm->internode->nodes.size, &report))
         kolo_failure_relay(proxy->comm, &report);
-    proxy->broken = true; /* who found it tells everybody */
+    tell_failure(proxy); /* others may see this node's streams end before they hear who found it */
 }
 
 static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {

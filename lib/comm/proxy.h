@@ -10,7 +10,7 @@
  * stream included, is a lane to the other nodes: lanes share nothing but the segment. So each is as if it were alone.
  * It has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE by a stream that its data does
  * not overtake, and finds by itself who has ended. With one control stream for all, what came by it would race with the
- * end of other lanes' sockets. The price is that a failure is told once a lane; who knows it heeds no second.
+ * end of other lanes' sockets. The price is that a failure is told once a lane; who knows of one heeds no other.
  *
  * Who drives it is one of two, one at a time. The leader does while it waits for an exchange: to hand a small one to a
  * thread, and back, would take longer than the network does. The proxy's own thread does at other times: for a moment
@@ -22,10 +22,11 @@
  * leader orders after it has seen that t is done. What the frames of an exchange mean is the layer above's to say
  * (struct kolo_exchange_calls).
  *
- * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other
- * nodes once what it finds there; what another node tells, it publishes here, unless there is one already. A node whose
- * streams have all ended is at fault if something is awaited from it, now or by a later order: it may as well have
- * finished and left, with all that it had sent still on the way. A node that is silent for too long is given up at
+ * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
+ * once what it finds there; what another node tells, it publishes here, unless there is one already, and tells on:
+ * whoever is slow to hear of a failure must not take the end of a node that left because of it for the cause. A node
+ * whose streams have all ended is at fault if something is awaited from it, now or by a later order: it may as well
+ * have finished and left, with all that it had sent still on the way. A node that is silent for too long is given up at
  * once. After a failure the proxy exchanges nothing more; it goes on telling others that it lives until the leader
  * leaves, since the ranks that shrink the communicator still need to know. */
 #ifndef KOLO_COMM_PROXY_H
