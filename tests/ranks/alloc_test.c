@@ -199,11 +199,8 @@ static void run_teams(int ranks) {
         const bool needs_peers = runs[i] == run_mismatch, needs_processes = runs[i] == run_forked;
         if ((needs_peers && ranks == 1) || (needs_processes && arguments.threads))
             continue;
-        harness_run(&(struct team){.ranks = ranks,
-                                   .timeout_ms = needs_peers ? 5000 : 0,
-                                   .by_descriptor = ranks % 2,
-                                   .run = runs[i],
-                                   .argument = i == 4 ? &frees : NULL});
+        harness_run(&(struct team){
+            .ranks = ranks, .by_descriptor = ranks % 2, .run = runs[i], .argument = i == 4 ? &frees : NULL});
     }
 }
 

@@ -17,7 +17,7 @@
 
 #include "harness.h"
 
-enum { CALLS = 20, TIMEOUT_MS = 400, NOTICED_MS_MAX = 3000 };
+enum { CALLS = 20, TIMEOUT_MS = 700, NOTICED_MS_MAX = 3000 };
 
 enum act { ACT_SIGNAL, ACT_EXIT, ACT_DESTROY, ACT_STOP, ACT_SLEEP, ACT_SPIN };
 
@@ -74,12 +74,19 @@ static bool make_calls(const struct rank *rank) {
     return true;
 }
 
-/* Sleeps or spins until the others have noticed. */
+static void wake_up(int number) {
+    (void)number;
+}
+
+/* Spins until the others have noticed; or sleeps, in one piece, or it might just be waking up when they look, until the
+ * parent wakes it. */
 static void be_late(const struct rank *rank, bool spins) {
     const int64_t end_ns = now_ns() + 20000 * INT64_C(1000000);
+    signal(SIGUSR1, wake_up);
+    if (!spins)
+        sleep_ms(20000);
     while (counter_add(0) < (uint64_t)rank->ranks - 1 && now_ns() < end_ns)
-        if (!spins)
-            sleep_ms(2 * TIMEOUT_MS); /* in one piece, or it might just be waking up when they look */
+        ;
 }
 
 /* The victim's part: ends, or comes back long after the deadline. */
@@ -129,11 +136,10 @@ static void run_ending(struct rank *rank) {
     int status = 0;
     while (status == 0)
         status = allreduce_once(rank->comm);
-    const int64_t late_ms = (now_ns() - event_ns()) / 1000000;
+    const int64_t late_ns = now_ns() - event_ns();
     kolo_comm_failure(rank->comm, &failure);
     expect_status(rank, status, ending->status, ending->words);
-    expect(rank, late_ms < patience_ms(NOTICED_MS_MAX + TIMEOUT_MS), "%s: noticed after %lld ms", ending->words,
-           (long long)late_ms);
+    expect_prompt(rank, late_ns, NOTICED_MS_MAX + TIMEOUT_MS, "noticed");
     const bool ended = ending->act == ACT_SIGNAL || ending->act == ACT_EXIT;
     if (ended && failure.cause == KOLO_CAUSE_ENDED && !tells_after_wait && setup->reaped_at_once) {
         expect_message(rank, ending->words, "has ended", NULL);
@@ -164,6 +170,8 @@ static void attend(const struct team *team, const pid_t *pids) {
             sleep_ms(1);
     if (setup->ending->act == ACT_STOP)
         kill(pids[setup->victim], SIGCONT);
+    if (setup->ending->act == ACT_SLEEP)
+        kill(pids[setup->victim], SIGUSR1);
 }
 
 static void run_endings(int ranks) {
@@ -193,6 +201,16 @@ static size_t count_words(const char *text, const char *words) {
     return count;
 }
 
+/* How many warnings there are in a wait that takes so long: after WARN_MS, and then whenever it has become twice as
+ * long.
+ */
+static size_t warnings_in(int64_t wait_ms) {
+    size_t count = 0;
+    for (int64_t ms = WARN_MS; ms <= wait_ms; ms *= 2)
+        count++;
+    return count;
+}
+
 /* Rank 0 is late; what rank 1 writes to its log is read back. */
 static void run_warned(struct rank *rank) {
     const bool silent = rank->team->argument != NULL;
@@ -203,17 +221,25 @@ static void run_warned(struct rank *rank) {
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
         return;
     make_calls(rank);
-    if (rank->rank == 0)
-        sleep_ms(LATE_MS);
     fflush(stderr);
     dup2(file, STDERR_FILENO);
+    while (rank->rank == 0 && counter_add(0) == 0) /* until rank 1 goes to wait */
+        sleep_ms(1);
+    if (rank->rank == 0)
+        sleep_ms(LATE_MS);
+    else
+        counter_add(1);
+    const int64_t begin_ns = now_ns();
     const int status = allreduce_once(rank->comm);
+    const int64_t wait_ms = (now_ns() - begin_ns) / 1000000;
     dup2(terminal, STDERR_FILENO);
     expect_status(rank, status, 0, "a slow kolo_allreduce");
     const ssize_t length = pread(file, log, sizeof log - 1, 0);
     const size_t warnings = count_words(log, "has waited");
-    expect(rank, length >= 0 && (rank->rank == 0 || silent ? warnings == 0 : warnings >= 2 && warnings <= 4),
-           "%zu warnings in %d ms:\n%s", warnings, LATE_MS, log); /* at 100, 200, 400 and 800 ms */
+    /* What is due is said at the next look, which a busy machine puts off. */
+    const size_t most = rank->rank == 0 || silent ? 0 : warnings_in(wait_ms), least = most > 2 ? 2 : most;
+    expect(rank, length >= 0 && warnings >= least && warnings <= most, "%zu warnings in %lld ms:\n%s", warnings,
+           (long long)wait_ms, log);
     if (warnings)
         expect(rank,
                strstr(log, "in call 21 (allreduce of 6 f32, sum) for rank 0 (pid ") &&

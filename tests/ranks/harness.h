@@ -63,14 +63,21 @@ int harness_end(void);
 /* Exits with HARNESS_SKIPPED after saying why. */
 void harness_skip(const char *why);
 
-/* Runs a team to its end. */
+/* Runs a team to its end; again, where all that went wrong is that something was late: see expect_prompt. */
 void harness_run(const struct team *team);
+
+/* What rank 0 of the team that runs has to create its communicator with; for `meanwhile`. */
+const kolo_options *team_options(void);
 
 /* Milliseconds within which something must have happened that takes `ms` at most: more where all is slow. */
 int64_t patience_ms(int64_t ms);
 
 /* Returns `holds`; if false, reports the failure. rank NULL: outside a team. */
 bool expect(const struct rank *rank, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Expects that what took so long took patience_ms(ms) at most; `what` happened. A machine that others keep busy makes
+ * one late now and then: its team is run again, and fails where it is late three times. */
+bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const char *what);
 
 /* Expects status `wanted`; `what` was called. */
 bool expect_status(const struct rank *rank, int status, int wanted, const char *what);

@@ -13,7 +13,7 @@
 #include "harness.h"
 #include "kolo_watch.h"
 
-enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 30 };
+enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
 /* What all ranks call as their call `number`, from 1. */
 static kolo_watched_call call_of(int ranks, uint64_t number) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "job_file.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_SPACE_IS_FREE 0 /* the sanitizer's shadow takes it */
@@ -216,33 +217,23 @@ static void run_swept(struct rank *rank) {
     kolo_comm *comm = NULL;
     rank->options.size = 3;
     rank->options.create_timeout_ms = patience_ms(20000);
-    counter_add(1);
     const int status = kolo_comm_create(&comm, &rank->options);
     if (expect_status(rank, status, KOLO_ERR_SYSTEM, "kolo_comm_create"))
         expect_message(rank, "kolo_comm_create", "rank 0", rank->rank ? "creation failed" : "RemoveIPC=no", NULL);
-    expect(rank, now_ns() - event_ns() < patience_ms(1000) * 1000000, "the name's end was noticed late");
+    expect_prompt(rank, now_ns() - event_ns(), 1000, "noticed the name's end");
 }
 
 static void sweep(const struct team *team, const pid_t *pids) {
-    const char *path = job_path(team->argument, geteuid());
+    const char *path = job_path(team_options()->job, geteuid());
+    (void)team;
     (void)pids;
-    while (counter_add(0) < 2 || access(path, F_OK) < 0)
-        sleep_ms(1);
-    sleep_ms(200); /* rank 1 has found it by now */
+    await_job(NULL, team_options(), 3);
     event_set();
     expect(NULL, unlink(path) == 0, "%s: %s", path, strerror(errno));
 }
 
 static void run_sweep(void) {
-    char job[96];
-    unsigned number = 0;
-    /* The team's name is the next after this one. */
-    snprintf(job, sizeof job, "%s", fresh_job());
-    char *dash = strrchr(job, '-');
-    sscanf(dash + 1, "%u", &number);
-    snprintf(dash + 1, sizeof job - (size_t)(dash + 1 - job), "%u", number + 1);
-    harness_run(
-        &(struct team){.ranks = 2, .creates_itself = true, .run = run_swept, .meanwhile = sweep, .argument = job});
+    harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_swept, .meanwhile = sweep});
 }
 
 /* A control group with little memory. */

@@ -101,12 +101,8 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
             const bool without_algorithm = mismatches[i].common.collective != KOLO_ALLREDUCE;
             if ((without_algorithm && algorithm != KOLO_ONESHOT) || (arguments.quick && (i + odd_rank + ranks) % 3))
                 continue;
-            harness_run(&(struct team){.ranks = ranks,
-                                       .algorithm = algorithm,
-                                       .slot_bytes = 8192,
-                                       .timeout_ms = 3000,
-                                       .run = run_mismatch,
-                                       .argument = &setup});
+            harness_run(&(struct team){
+                .ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .run = run_mismatch, .argument = &setup});
         }
 }
 

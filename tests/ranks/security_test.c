@@ -70,7 +70,7 @@ static void plant_file(const char *job) {
 static void plant_locked_file(const char *job) {
     plant_file(job);
     flock(open(path_of(job), O_RDWR), LOCK_EX); /* nobody may wait for it; it ends with this process */
-    sleep_ms(3000);
+    sleep_ms(60000);
 }
 
 static void plant_symlink(const char *job) {
@@ -96,7 +96,7 @@ static void be_refused(const char *job, int rank) {
     const int status = create_rank(rank, job, -1, CREATE_MS, false);
     if (expect_status(NULL, status, KOLO_ERR_SYSTEM, "a rank at a name that another user has taken"))
         expect_message(NULL, "a name that another user has taken", path_of(job), "KOLO_JOB", NULL);
-    expect(NULL, now_ns() - begin_ns < patience_ms(1000) * 1000000, "rank %d was stalled", rank);
+    expect(NULL, now_ns() - begin_ns < patience_ms(10000) * 1000000, "rank %d was stalled", rank);
 }
 
 static void be_refused_as_rank_0(const char *job) {

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "job_file.h"
+#include "kolo_watch.h"
 
 enum { TIMER_US = 1000, CREATIONS = 5, CALLS = 100 };
 
@@ -89,6 +91,8 @@ static void run_until_interrupt(struct rank *rank) {
 }
 
 static void interrupt_rank_1(const struct team *team, const pid_t *pids) {
+    if (team->creates_itself) /* or rank 0 would know nothing of it */
+        await_job(NULL, team_options(), 3);
     while (counter_add(0) < (uint64_t)team->ranks)
         sleep_ms(1);
     sleep_ms(20);
@@ -106,18 +110,33 @@ static void run_creation_until_interrupt(struct rank *rank) {
 }
 
 #ifndef NDEBUG
+/* Waits until the first thread is in a call. */
+static void await_first_thread(const struct rank *rank) {
+    kolo_watched_rank seen = {.rank_bytes = sizeof seen};
+    kolo_watch *watch = NULL;
+    char self[16];
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    expect_status(rank, kolo_watch_open(&watch, self), 0, "kolo_watch_open");
+    while (watch && expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") &&
+           seen.calls == 0)
+        sleep_ms(1);
+    kolo_watch_close(watch);
+}
+
 static void *enter_second(void *argument) {
     struct rank *rank = argument;
-    sleep_ms(200); /* the first is in by now */
+    await_first_thread(rank);
     expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in a second thread");
     expect_message(rank, "kolo_barrier in a second thread", "kolo_barrier in thread", "is in a call", NULL);
+    counter_add(1);
     return NULL;
 }
 
 static void run_two_threads(struct rank *rank) {
     pthread_t thread;
     if (rank->rank != 0) {
-        sleep_ms(600);
+        while (counter_add(0) == 0) /* the first thread is in until then */
+            sleep_ms(1);
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
     } else if (expect(rank, pthread_create(&thread, NULL, enter_second, rank) == 0, "pthread_create")) {
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier in the first thread");
