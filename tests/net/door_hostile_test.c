@@ -106,7 +106,7 @@ static void test_half_open(void **state) {
     for (int i = 0; i < OPEN; i++)
         fds[i] = connect_by_hand(&house.bound);
     const int64_t took_ns = let_good_one_in(&house);
-    if (took_ns >= S)
+    if (took_ns >= KOLO_DOOR_PENDING_NS) /* nobody waits for them to be shown out */
         fail_msg("took %lld ms", (long long)(took_ns / MS));
     assert_true(is_hung_up(fds[0], 5 * S));
     for (int i = 0; i < OPEN; i++)
@@ -132,7 +132,7 @@ static void test_dribbler(void **state) {
         assert_int_equal(answer_rank(house.door, 200 * MS), -1);
     }
     const int64_t took_ns = kolo_clock_ns() - begin_ns;
-    assert_true(took_ns >= KOLO_DOOR_PENDING_NS && took_ns < KOLO_DOOR_PENDING_NS + 3 * S);
+    assert_true(took_ns >= KOLO_DOOR_PENDING_NS && took_ns < KOLO_DOOR_PENDING_NS + 7 * S);
     assert_true(is_hung_up(fd, S));
     close(fd);
     let_good_one_in(&house);
@@ -457,7 +457,7 @@ static void test_always_hung_up(void **state) {
     const int listener = listen_by_hand(&bound);
     struct knocker knocker = make_knocker(&bound, &secret, 1);
     (void)state;
-    knocker.deadline_ns = kolo_clock_ns() + 500 * MS;
+    knocker.deadline_ns = kolo_clock_ns() + 3 * S / 2;
     start_knocker(&knocker);
     while (kolo_clock_ns() < knocker.deadline_ns + 200 * MS) {
         struct pollfd polled = {.fd = listener, .events = POLLIN};

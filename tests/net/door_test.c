@@ -242,7 +242,7 @@ static void test_nobody_comes(void **state) {
     (void)state;
     assert_int_equal(answer_rank(door, 150 * MS), -1);
     const int64_t took_ns = kolo_clock_ns() - begin_ns;
-    assert_true(took_ns >= 150 * MS && took_ns < 5 * S);
+    assert_true(took_ns >= 150 * MS && took_ns < 20 * S);
     assert_int_equal(answer_rank(door, -S), -1);
     kolo_door_close(door);
 }
@@ -253,12 +253,12 @@ static void test_nobody_answers(void **state) {
     kolo_door_close(open_door(AF_INET, &secret, &bound)); /* a port at which nobody listens */
     struct knocker knocker = make_knocker(&bound, &secret, 1);
     (void)state;
-    knocker.deadline_ns = kolo_clock_ns() + 300 * MS;
+    knocker.deadline_ns = kolo_clock_ns() + S;
     start_knocker(&knocker);
     await_knocker(&knocker);
     assert_int_equal(knocker.rc, KOLO_ERR_TIMEOUT);
     assert_words(knocker.message, "connecting: Connection refused");
-    assert_true(knocker.took_ns >= 250 * MS && knocker.took_ns < 5 * S);
+    assert_true(knocker.ended_ns >= knocker.deadline_ns && knocker.took_ns < 20 * S);
 }
 
 /* A door whose process is stopped: the kernel still takes connections. */
@@ -268,7 +268,7 @@ static void test_silent_door(void **state) {
     const int listener = listen_by_hand(&bound);
     struct knocker knocker = make_knocker(&bound, &secret, 1);
     (void)state;
-    knocker.deadline_ns = kolo_clock_ns() + 300 * MS;
+    knocker.deadline_ns = kolo_clock_ns() + S;
     start_knocker(&knocker);
     await_knocker(&knocker);
     assert_int_equal(knocker.rc, KOLO_ERR_TIMEOUT);
@@ -338,7 +338,7 @@ static int knock_at_own_port(void) {
     int fd = -1;
     if (!enter_own_network())
         return 77;
-    const int rc = kolo_door_knock(&to, NULL, &secret, &self, kolo_clock_ns() + 500 * MS, -1, &fd);
+    const int rc = kolo_door_knock(&to, NULL, &secret, &self, kolo_clock_ns() + 3 * S / 2, -1, &fd);
     if (rc == KOLO_ERR_TIMEOUT && strstr(kolo_error_message(), "Connection refused"))
         return 0;
     fprintf(stderr, "%d: %s\n", rc, kolo_error_message());

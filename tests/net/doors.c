@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-enum { BY_HAND_MS = 10000 };
+enum { BY_HAND_MS = 30000 };
 
 struct kolo_secret secret_of(const char *words) {
     struct kolo_secret secret;
@@ -75,7 +75,8 @@ static void *knock(void *argument) {
     const int64_t begin_ns = kolo_clock_ns();
     knocker->rc = kolo_door_knock(&knocker->to, knocker->from.bytes ? &knocker->from : NULL, &knocker->secret,
                                   &knocker->self, knocker->deadline_ns, knocker->alert_fd, &knocker->fd);
-    knocker->took_ns = kolo_clock_ns() - begin_ns;
+    knocker->ended_ns = kolo_clock_ns();
+    knocker->took_ns = knocker->ended_ns - begin_ns;
     snprintf(knocker->message, sizeof knocker->message, "%s", knocker->rc < 0 ? kolo_error_message() : "");
     return NULL;
 }

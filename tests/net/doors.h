@@ -38,7 +38,7 @@ struct knocker {
     int alert_fd;
     pthread_t thread;
     int rc, fd;
-    int64_t took_ns;
+    int64_t took_ns, ended_ns;
     char message[1024];
 };
 

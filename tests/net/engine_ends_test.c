@@ -305,7 +305,7 @@ static void one_ends(kolo_engine_kind kind, int stream) {
     close(raw[stream]);
     raw[stream] = -1;
     expect_end(ECONNRESET);
-    assert_true(fixture_now_ns() - begin_ns < 3 * SECOND);
+    assert_true(fixture_now_ns() - begin_ns < 8 * SECOND); /* long before the silence is up */
     close_side();
 }
 
@@ -456,12 +456,12 @@ static unsigned heartbeats_at(int fd) {
 }
 
 static void silence(kolo_engine_kind kind) {
-    open_side(kind, STREAMS, 200 * MS);
     const int64_t begin_ns = fixture_now_ns();
+    open_side(kind, STREAMS, 200 * MS);
     assert_true(side_run_until(&side, &side.ended[0], 1));
     const int64_t took_ns = fixture_now_ns() - begin_ns;
     assert_int_equal(side.error[0], ETIMEDOUT);
-    assert_true(took_ns >= 190 * MS && took_ns < 4 * SECOND);
+    assert_true(took_ns >= 200 * MS && took_ns < 10 * SECOND);
     assert_in_range(heartbeats_at(raw[CONTROL]), 1, 4);
 }
 
@@ -473,13 +473,15 @@ static void test_silence(void **state) {
 static void sign_of_life(kolo_engine_kind kind) {
     open_side(kind, STREAMS, SECOND);
     const int64_t begin_ns = fixture_now_ns();
+    int64_t put_ns = begin_ns;
     while (fixture_now_ns() - begin_ns < 2 * SECOND) {
+        put_ns = fixture_now_ns();
         put_control(KOLO_FRAME_HEARTBEAT);
         side_run_idle(&side);
     }
     assert_int_equal(side.ended[0], 0);
     assert_int_equal(side.arrived, 0); /* heartbeats are the engine's own */
-    assert_true(fixture_now_ns() - kolo_engine_heard_ns(side.engine, 0) < SECOND);
+    assert_true(kolo_engine_heard_ns(side.engine, 0) >= put_ns);
 }
 
 static void test_sign_of_life(void **state) {

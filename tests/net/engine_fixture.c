@@ -202,7 +202,7 @@ bool side_has(const struct side *side, uint32_t from, uint64_t ticket) {
 }
 
 bool side_run_until(struct side *side, const unsigned *word, unsigned value) {
-    const int64_t until_ns = kolo_clock_ns() + INT64_C(5000000000);
+    const int64_t until_ns = kolo_clock_ns() + INT64_C(30000000000);
     while (*word < value && kolo_clock_ns() < until_ns)
         if (kolo_engine_run(side->engine, 10 * KOLO_NS_PER_MS) < 0)
             return false;

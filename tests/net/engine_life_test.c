@@ -70,7 +70,7 @@ static void waits(kolo_engine_kind kind) {
     const int64_t middle_ns = fixture_now_ns();
     for (int i = 0; i < 1000; i++)
         assert_int_equal(kolo_engine_run(side.engine, 0), 0);
-    assert_true(fixture_now_ns() - middle_ns < SECOND);
+    assert_true(fixture_now_ns() - middle_ns < 5 * SECOND);
     kolo_engine_counts(side.engine, 0, &after);
     const uint64_t calls = after.system_calls - before.system_calls;
     assert_true(kind == KOLO_ENGINE_URING ? calls == 0 : calls <= 1000);
@@ -251,7 +251,7 @@ static void destroy_in_flight(kolo_engine_kind kind) {
     side.inbox[0][0].bytes = NULL; /* it is looked at afterwards */
     const int64_t begin_ns = fixture_now_ns();
     side_close(&side, 0);
-    assert_true(fixture_now_ns() - begin_ns < SECOND);
+    assert_true(fixture_now_ns() - begin_ns < 5 * SECOND);
     memset(memory, 0x5a, BYTES);
     if (send(raw[DATA], payload, PART, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         assert_true(errno == EPIPE || errno == ECONNRESET);
@@ -312,7 +312,7 @@ static void lingers(kolo_engine_kind kind) {
     const int64_t begin_ns = fixture_now_ns();
     side_close(&side, 200 * MS); /* the other side does not close */
     const int64_t took_ns = fixture_now_ns() - begin_ns;
-    assert_true(took_ns >= 190 * MS && took_ns < 3 * SECOND);
+    assert_true(took_ns >= 190 * MS && took_ns < 10 * SECOND);
     for (int i = 0; i < FRAMES; i++) {
         assert_int_equal(recv(raw[CONTROL], got, sizeof got, MSG_WAITALL), sizeof got);
         assert_memory_equal(got + KOLO_FRAME_HEADER_BYTES, payload, KOLO_CONTROL_BYTES_MAX);
