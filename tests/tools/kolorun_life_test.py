@@ -115,11 +115,14 @@ class End(launching.LaunchingTest):
             self.assertRegex(done.stderr, rf"^kolorun: rank 2 \(pid \d+\) was killed by signal {number} \({name}\)\n$")
 
     def test_others_go_on(self):
-        # They end one after another, the last one well, or not.
+        # They end one after another, each when kolorun has taken note of the one before; the last one well, or not.
+        note, await_note = "echo $$ > {0}.part; mv {0}.part {0}", "until [ -e {0} ] && [ ! -e /proc/$(cat {0}) ]; do sleep 0.01; done"
         for last, code in (("exit 0", 0), ("exit 6", 5)):
-            script = ('case $KOLO_RANK in 0) exit 5;; 1) sleep 0.5; kill -9 $$;; '
-                      f'*) sleep 1.5; echo still here; {last};; esac')
-            done = kolorun("-n", "3", "--on-failure", "continue", "--grace", "0", "sh", "-c", script)
+            script = (f"case $KOLO_RANK in 0) {note.format('a')}; exit 5;; "
+                      f"1) {await_note.format('a')}; {note.format('b')}; kill -9 $$;; "
+                      f"*) {await_note.format('b')}; echo still here; {last};; esac")
+            with tempfile.TemporaryDirectory(prefix="kolorun-test-") as folder:
+                done = kolorun("-n", "3", "--on-failure", "continue", "--grace", "0", "sh", "-c", script, cwd=folder)
             self.assertEqual((code, "still here\n"), (done.returncode, done.stdout), done.stderr)
             messages = done.stderr.splitlines()
             self.assertEqual(2 + (code != 0), len(messages))
@@ -166,9 +169,10 @@ class End(launching.LaunchingTest):
         self.assertRegex(done.stderr, r"^kolorun: rank 0 \(pid \d+\) exited with code 4\n$")
 
     def test_sigterm_after_grace(self):
-        script = ('if [ "$KOLO_RANK" = 0 ]; then exit 4; fi; '
-                  'trap "echo asked; exit 0" TERM; while :; do sleep 0.05; done')
-        done = kolorun("-n", "2", "--grace", "1", "sh", "-c", script)
+        script = ('if [ "$KOLO_RANK" = 0 ]; then until [ -e ready ]; do sleep 0.01; done; exit 4; fi; '
+                  'trap "echo asked; exit 0" TERM; touch ready; while :; do sleep 0.05; done')
+        with tempfile.TemporaryDirectory(prefix="kolorun-test-") as folder:
+            done = kolorun("-n", "2", "--grace", "1", "sh", "-c", script, cwd=folder)
         self.assertEqual((4, "asked\n"), (done.returncode, done.stdout), done.stderr)
 
     def test_sigkill_for_who_ignores_sigterm(self):

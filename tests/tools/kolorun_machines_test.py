@@ -91,19 +91,19 @@ class Jobs(launching.LaunchingTest):
         self.assertIn(f"kolorun: rank 3 (pid {victim}) was killed by signal 9", errors)
         self.assertRegex(errors, r"(?m)^\[2\] rank_probe: .*\brank 3\b")
         _, errors = self.assert_ends(jobs[0], 1)
-        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(time.monotonic() - begin, 25)  # long before kolorun would end them
         for rank in (0, 1):
             self.assertRegex(errors, rf"(?m)^\[{rank}\] rank_probe: .*\b(rank [23]|node 1)\b")
 
     def test_machine_that_never_comes(self):
-        for process in self.begin((1, 2, 1), RANK_PROBE, absent=1, KOLO_CREATE_TIMEOUT_MS="700"):
+        for process in self.begin((1, 2, 1), RANK_PROBE, absent=1, KOLO_CREATE_TIMEOUT_MS="3000"):
             _, errors = self.assert_ends(process, 1)
             self.assertIn("rank 1-2 never came to 127.0.0.1:", errors)
 
     def test_different_secrets(self):
         rendezvous = ("--nnodes", "2", "--rendezvous", f"127.0.0.1:{launching.free_port()}", "-n", "1")
         jobs = [self.start(*rendezvous, "--node-rank", str(node), RANK_PROBE,
-                           env=launching.environment(KOLO_SECRET=f"{node} is a secret as well", KOLO_CREATE_TIMEOUT_MS="2000"))
+                           env=launching.environment(KOLO_SECRET=f"{node} is a secret as well", KOLO_CREATE_TIMEOUT_MS="4000"))
                 for node in range(2)]
         self.assertIn("another secret", self.assert_ends(jobs[1], 1)[1])
         self.assertIn("wrong secret", self.assert_ends(jobs[0], 1)[1])

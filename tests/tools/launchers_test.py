@@ -4,12 +4,22 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import launching
 from launching import KOLO_PERF, RANK_PROBE
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+# The ports at which ranks of several machines meet, as comm/launcher.c finds them.
+def torchrun_port(master_port):
+    return 10000 + (master_port + 1) % 10000
+
+
+def slurm_port(job):
+    return 20000 + job * 37 % 10000
 
 
 def find_mpirun(flavour, version_text):
@@ -80,8 +90,15 @@ class Mpi:
 
 
 class OpenMpi(Mpi, Launcher):
+    """With a folder of its own for what it puts there of its jobs: two that begin at once may both want to make it."""
+
     flavour, version_text = "openmpi", "(Open"
     options = ("--oversubscribe",)
+
+    def begin(self, command, **variables):
+        folder = tempfile.TemporaryDirectory(prefix="kolo-mpi-")  # with a short name, for there are sockets in it
+        self.addCleanup(folder.cleanup)
+        return super().begin(command, **{"TMPDIR": folder.name, **variables})
 
 
 class Mpich(Mpi, Launcher):
@@ -102,30 +119,31 @@ class ByVariables(Launcher):
         self.assert_jobs(jobs, 3)
 
     def test_torchrun(self):
+        ports = [launching.free_port() for _ in range(3)]
         self.check(lambda job, rank, size: {
             "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(size),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29500 + job)})
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[job])})
 
     def test_srun(self):
         self.check(lambda job, rank, size: {
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(size), "SLURM_LOCALID": str(rank),
-            "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": str(job)})
+            "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": str(job)})
 
     # Launchers that tell of several machines: the ranks find out for themselves that they are all on one.
 
-    def check_machines(self, variables):
-        port = launching.free_port()
-        self.assert_jobs([self.begin_ranks(4, lambda rank, size: {**launching.SECRET, **variables(rank, size, port)})], 4)
+    def check_machines(self, variables, port_of=lambda number: number):
+        number = launching.free_port(port_of)
+        self.assert_jobs([self.begin_ranks(4, lambda rank, size: {**launching.SECRET, **variables(rank, size, number)})], 4)
 
     def test_torchrun_machines(self):
         self.check_machines(lambda rank, size, port: {
             "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)})
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}, torchrun_port)
 
     def test_srun_machines(self):
-        self.check_machines(lambda rank, size, port: {
+        self.check_machines(lambda rank, size, job: {
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(size), "SLURM_LOCALID": str(rank % 2), "SLURM_NNODES": "2",
-            "SLURM_JOB_NODELIST": "localhost,elsewhere", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"})
+            "SLURM_JOB_NODELIST": "localhost,elsewhere", "SLURM_JOB_ID": str(job), "SLURM_STEP_ID": "0"}, slurm_port)
 
     def test_kolo_rendezvous(self):
         self.check_machines(lambda rank, size, port: {

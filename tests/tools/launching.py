@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -57,15 +58,31 @@ def is_running(pid):
     return state(pid) not in (None, "Z", "X")
 
 
-def free_port():
-    """One that is free now, and that the system gives to nobody who asks for any."""
-    for port in range(12000 + os.getpid() % 9000, 30000):
+taken_ports = []
+
+
+def take_port(port):
+    """Whether nobody listens there, nor has another test taken it, by a name that all agree on until they end: one that
+    finds a port free does not use it at once (tests/net/free_port.h is the other place)."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0kolo-test-port-{port}")
         with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
+            listener.bind(("127.0.0.1", port))
+    except OSError:
+        name.close()
+        return False
+    taken_ports.append(name)
+    return True
+
+
+def free_port(port_of=lambda number: number):
+    """One that is free now, and that the system gives to nobody who asks for any; or a number that a launcher may give,
+    of which such a port is made."""
+    for _ in range(1000):
+        number = random.randrange(12000, 30000)
+        if take_port(port_of(number)):
+            return number
     raise RuntimeError("no free port")
 
 

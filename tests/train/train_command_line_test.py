@@ -130,7 +130,7 @@ class CommandLine(training.TrainingTest):
         ranks = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split()
         self.assertEqual(3, len(ranks))
         os.kill(int(ranks[1]), signal.SIGKILL)
-        _, errors = job.communicate(timeout=10)
+        _, errors = job.communicate(timeout=25)  # or kolorun would end them
         self.assertNotEqual(0, job.returncode)
         self.assertRegex(errors, r"kolo-train: cannot sum the (gradients|test results): .*rank 1 \(pid \d+\) "
                          r"(was killed by signal 9|has ended)")
