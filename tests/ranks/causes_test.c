@@ -69,7 +69,7 @@ static int allreduce_once(kolo_comm *comm) {
 
 static bool make_calls(const struct rank *rank) {
     for (int i = 0; i < CALLS; i++)
-        if (!expect_status(rank, allreduce_once(rank->comm), 0, "kolo_allreduce"))
+        if (!expect_timely(rank, rank->comm, allreduce_once(rank->comm), 0, -1, "kolo_allreduce"))
             return false;
     return true;
 }
@@ -127,8 +127,10 @@ static void run_ending(struct rank *rank) {
     const struct ending *ending = setup->ending;
     kolo_failure failure = {0};
     char named[160];
-    if (!make_calls(rank))
+    if (!make_calls(rank)) {
+        counter_add(1);
         return;
+    }
     if (rank->rank == setup->victim) {
         act(rank, ending);
         return;
@@ -138,7 +140,9 @@ static void run_ending(struct rank *rank) {
         status = allreduce_once(rank->comm);
     const int64_t late_ns = now_ns() - event_ns();
     kolo_comm_failure(rank->comm, &failure);
-    expect_status(rank, status, ending->status, ending->words);
+    counter_add(1);
+    if (!expect_timely(rank, rank->comm, status, ending->status, setup->victim, ending->words))
+        return;
     expect_prompt(rank, late_ns, NOTICED_MS_MAX + TIMEOUT_MS, "noticed");
     const bool ended = ending->act == ACT_SIGNAL || ending->act == ACT_EXIT;
     if (ended && failure.cause == KOLO_CAUSE_ENDED && !tells_after_wait && setup->reaped_at_once) {
@@ -152,7 +156,6 @@ static void run_ending(struct rank *rank) {
     snprintf(named, sizeof named, "rank %d (pid", setup->victim);
     expect_message(rank, ending->words, named,
                    ended || ending->act == ACT_DESTROY ? "found by rank" : "has begun 20 calls", NULL);
-    counter_add(1);
 }
 
 /* The parent: leaves the victim a zombie until the others have noticed, or waits for it at once. */

@@ -45,6 +45,16 @@ int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t held_ns(void) {
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    int64_t held = 0;
+    if (file && fscanf(file, "%*d %" SCNd64, &held) != 1)
+        held = 0;
+    if (file)
+        fclose(file);
+    return held;
+}
+
 void sleep_ms(int64_t ms) {
     struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     nanosleep(&pause, NULL);
@@ -259,6 +269,19 @@ bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const c
     if (atomic_fetch_add(&board->late, 1) == 0)
         snprintf(board->late_words, sizeof board->late_words, "rank %d of %d: %s: %lld ms, not %lld at most",
                  rank->rank, rank->ranks, what, (long long)(took_ns / 1000000), (long long)patience_ms(ms));
+    return false;
+}
+
+bool expect_timely(const struct rank *rank, const kolo_comm *comm, int status, int wanted, int culprit,
+                   const char *what) {
+    kolo_failure failure = {.rank = culprit};
+    kolo_comm_failure(comm, &failure);
+    if (rank->team->timeout_ms == 0 || status != KOLO_ERR_TIMEOUT ||
+        (wanted == KOLO_ERR_TIMEOUT && failure.rank == culprit))
+        return expect_status(rank, status, wanted, what);
+    if (atomic_fetch_add(&board->late, 1) == 0)
+        snprintf(board->late_words, sizeof board->late_words, "rank %d of %d: %s: %.128s", rank->rank, rank->ranks,
+                 what, failure.message);
     return false;
 }
 

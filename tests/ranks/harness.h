@@ -82,6 +82,12 @@ bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const c
 /* Expects status `wanted`; `what` was called. */
 bool expect_status(const struct rank *rank, int status, int wanted, const char *what);
 
+/* Expects that a call returned `wanted`, KOLO_ERR_TIMEOUT because of rank `culprit`. In a team with a deadline of its
+ * own, a short one, it may have passed for another rank, which a busy machine kept from coming: that is late as above.
+ */
+bool expect_timely(const struct rank *rank, const kolo_comm *comm, int status, int wanted, int culprit,
+                   const char *what);
+
 /* Expects every one of the words in kolo_error_message(). A NULL ends them. */
 bool expect_message(const struct rank *rank, const char *what, ...) __attribute__((sentinel));
 
@@ -99,6 +105,9 @@ int64_t event_ns(void);
 uint64_t counter_add(uint64_t addend);
 
 int64_t now_ns(void);
+
+/* How long this thread has waited for a processor so far; 0 where the kernel does not say. */
+int64_t held_ns(void);
 void sleep_ms(int64_t ms);
 
 /* How many descriptors this process has open, and a few more, always as many. */

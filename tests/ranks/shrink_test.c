@@ -223,8 +223,10 @@ static void run_meanwhile(struct rank *rank) {
             check_left_out(rank, status);
             return;
         }
-        if (!expect_status(rank, status, 0, "kolo_comm_shrink"))
+        if (!expect_timely(rank, rank->comm, status, 0, -1, "kolo_comm_shrink")) {
+            counter_add(1);
             return;
+        }
         kolo_comm_destroy(rank->comm);
         rank->comm = left;
     }
