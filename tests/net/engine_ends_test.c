@@ -1,6 +1,7 @@
 /* What a neighbour can do: the test plays it with raw sockets. Frames come in pieces, stripes out of order; streams end
  * anywhere, break, say nonsense, or nothing. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -114,12 +116,22 @@ static void test_dribble(void **state) {
     with_each(dribble);
 }
 
+/* Waits until the other side's kernel has all that was sent. */
+static void await_delivery(int fd) {
+    const int64_t until_ns = fixture_now_ns() + 10 * SECOND;
+    int left = 0;
+    while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0 && fixture_now_ns() < until_ns)
+        usleep(1000);
+    assert_int_equal(left, 0);
+}
+
 static void many_at_once(kolo_engine_kind kind) {
     open_side(kind, 1, 10 * SECOND);
     for (uint64_t ticket = 0; ticket < TICKETS_MAX; ticket++) {
         side_expect(&side, 0, ticket, (uint32_t)(ticket * 37 % 300));
         put_data(DATA, ticket, (uint32_t)(ticket * 37 % 300));
     }
+    await_delivery(raw[DATA]);
     assert_true(side_run_until(&side, &side.arrived, TICKETS_MAX));
     for (uint64_t ticket = 0; ticket < TICKETS_MAX; ticket++)
         assert_true(side_has(&side, 0, ticket));
@@ -462,7 +474,8 @@ static void silence(kolo_engine_kind kind) {
     const int64_t took_ns = fixture_now_ns() - begin_ns;
     assert_int_equal(side.error[0], ETIMEDOUT);
     assert_true(took_ns >= 200 * MS && took_ns < 10 * SECOND);
-    assert_in_range(heartbeats_at(raw[CONTROL]), 1, 4);
+    const unsigned least = took_ns < 300 * MS; /* who ran too seldom has had no time for any */
+    assert_in_range(heartbeats_at(raw[CONTROL]), least, 4);
 }
 
 static void test_silence(void **state) {

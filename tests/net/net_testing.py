@@ -103,7 +103,7 @@ class NetTest(unittest.TestCase):
         for what in ("pids", "shm_names", "sockets"):
             def left():
                 return {node.name: getattr(node, what)() for node in self.lab.nodes if getattr(node, what)()}
-            self.assertTrue(lab.until(lambda: not left(), 5), f"{what} that are left: {left()}")
+            self.assertTrue(lab.until(lambda: not left(), 20), f"{what} that are left: {left()}")
 
 
 class RelayRunning:
