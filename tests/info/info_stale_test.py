@@ -31,7 +31,7 @@ def start_rank_0(job):
 
 
 def run(*arguments):
-    return subprocess.run([KOLO_INFO, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([KOLO_INFO, *arguments], capture_output=True, text=True, timeout=200, check=False)
 
 
 def names(*arguments):
@@ -95,7 +95,7 @@ class Stale(unittest.TestCase):
 def run_in_own_shm():
     mount = f"mount -t tmpfs -o mode=1777 tmpfs {SHM} && {OWN_SHM}=1 exec \"$@\""
     command = ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, "-B", *sys.argv]
-    if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", SHM], capture_output=True, timeout=30,
+    if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", SHM], capture_output=True, timeout=200,
                       check=False).returncode:
         print("no right to mount a tmpfs in a namespace of its own")
         sys.exit(77)

@@ -14,7 +14,7 @@ MACHINE_KEYS = {"cpu_model", "isa", "kernels", "l1d_bytes", "l2_bytes", "l3_byte
 def run(*arguments, **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KOLO_")}
     return subprocess.run([KOLO_INFO, *arguments], env={**environment, **variables}, capture_output=True, text=True,
-                          timeout=30, check=False)
+                          timeout=200, check=False)
 
 
 class Info(unittest.TestCase):
@@ -87,7 +87,7 @@ class Info(unittest.TestCase):
 
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([KOLO_INFO], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+            done = subprocess.run([KOLO_INFO], stdout=full, stderr=subprocess.PIPE, text=True, timeout=200, check=False)
         self.assertEqual(1, done.returncode)
         self.assertIn("No space left", done.stderr)
 

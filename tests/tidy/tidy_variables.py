@@ -58,7 +58,7 @@ class Variables(source_tree.Rule):
         tree = source_tree.project()
         self.assertIn("KOLO_RANK", named(tree))
         output = subprocess.run([os.environ["KOLO_INFO"], "--env", "--json"], check=True, capture_output=True,
-                                timeout=30).stdout
+                                timeout=200).stdout
         self.assert_clean(problems(tree, Explained(json.loads(output)["env"])))
 
     def check(self, entries, pattern):

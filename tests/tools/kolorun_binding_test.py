@@ -46,7 +46,7 @@ class Binding(launching.LaunchingTest):
 
 class Order(launching.LaunchingTest):
     def test_order_on_other_machines(self):
-        done = subprocess.run([os.environ["BINDING_TEST"]], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([os.environ["BINDING_TEST"]], capture_output=True, text=True, timeout=200, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stdout + done.stderr))
 
 

@@ -28,7 +28,7 @@ class Job(launching.LaunchingTest):
         self.assert_nothing_named(before)
 
     def test_without_launcher(self):
-        done = subprocess.run([RANK_PROBE], env=launching.environment(), capture_output=True, text=True, timeout=60,
+        done = subprocess.run([RANK_PROBE], env=launching.environment(), capture_output=True, text=True, timeout=200,
                               check=False)
         self.assertEqual((0, "rank 0 of 1, sum 0\n", ""), (done.returncode, done.stdout, done.stderr))
 

@@ -47,7 +47,7 @@ class Start(launching.LaunchingTest):
     def test_descriptors_with_standard_ones_closed(self):
         # The shell closes what kolorun is to start without; the segment must not take such a number.
         done = subprocess.run(["sh", "-c", '"$0" -n 1 sh -c "exit \\$KOLO_SHM_FD" <&- >&-', launching.KOLORUN],
-                              env=launching.environment(), stderr=subprocess.PIPE, timeout=60, check=False)
+                              env=launching.environment(), stderr=subprocess.PIPE, timeout=200, check=False)
         self.assertGreater(done.returncode, 2)
         self.assertLess(done.returncode, 124)
 
@@ -87,7 +87,7 @@ class Start(launching.LaunchingTest):
 
     def test_too_few_files(self):
         done = subprocess.run(["sh", "-c", 'ulimit -n 20; exec "$0" -n 50 --tag-output sleep 1000', launching.KOLORUN],
-                              env=launching.environment(), capture_output=True, text=True, timeout=60, check=False)
+                              env=launching.environment(), capture_output=True, text=True, timeout=200, check=False)
         self.assertEqual(125, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r"^kolorun: cannot start rank \d+ of 50: Too many open files .*ulimit -n.*\n$")
 
@@ -234,8 +234,9 @@ class Restart(launching.LaunchingTest):
                                       r"and it is started again \(1 of 3\)\n$")
 
     def test_so_many_times(self):
-        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e 2 ]; do sleep 0.01; done; sleep 1; exit 0; fi; '
-                  'touch $KOLO_RESTARTS; exit 5')
+        # Rank 0 ends when kolorun has taken note of the last end.
+        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e 2 ] && [ ! -e /proc/$(cat 2) ]; do sleep 0.01; done; exit 0; fi; '
+                  'echo $$ > part; mv part $KOLO_RESTARTS; exit 5')
         done = self.restart(2, script, mode="restart:2")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual({"0", "1", "2"}, {path.name for path in self.folder.iterdir()})

@@ -26,7 +26,7 @@ def find_mpirun(flavour, version_text):
     """The mpirun of an implementation: by its own name, or as `mpirun` if that is it."""
     for name in (f"mpirun.{flavour}", "mpirun"):
         path = shutil.which(name)
-        if path and version_text in subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60,
+        if path and version_text in subprocess.run([path, "--version"], capture_output=True, text=True, timeout=200,
                                                    env=launching.environment(**AS_ROOT), check=False).stdout:
             return path
     return None

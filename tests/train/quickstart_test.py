@@ -26,7 +26,7 @@ class Quickstart(unittest.TestCase):
 
     def run_script(self, *arguments, **variables):
         return subprocess.run([self.folder / "tools" / "quickstart", *arguments], capture_output=True, text=True,
-                              timeout=60, check=False, cwd="/", env={"PATH": str(self.folder / "bin"), **variables})
+                              timeout=200, check=False, cwd="/", env={"PATH": str(self.folder / "bin"), **variables})
 
     def add_apt_get(self):
         path = self.folder / "bin" / "apt-get"

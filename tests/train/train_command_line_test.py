@@ -61,14 +61,14 @@ class CommandLine(training.TrainingTest):
         program = self.folder / "bin" / "kolo-train"
         program.parent.mkdir()
         shutil.copy(training.KOLO_TRAIN, program)
-        done = subprocess.run([program], env=training.ENVIRONMENT, capture_output=True, text=True, timeout=60,
+        done = subprocess.run([program], env=training.ENVIRONMENT, capture_output=True, text=True, timeout=200,
                               check=False)
         self.assertEqual(1, done.returncode)
         self.assertIn(f"'{self.folder}/share/kolo/digits.csv' is missing", done.stderr)
         (self.folder / "share" / "kolo").mkdir(parents=True)
         shutil.copy(self.data, self.folder / "share" / "kolo" / "digits.csv")
         done = subprocess.run([program, "--steps", "1"], env=training.ENVIRONMENT, capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=200, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
 
     def test_refuses_wrong_sizes(self):
