@@ -12,7 +12,7 @@
 #include "comm/failure.h"
 #include "fault_run.h"
 
-enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400 };
+enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 20000000, TRIES = 5 };
 
 /* Defects: what a survivor's waits do instead of kolo_failure_check, or what it leaves behind. */
 
@@ -185,13 +185,20 @@ int control_run(void) {
             .spoil = control->spoil,
             .deadline_ms = DEADLINE_MS,
             .litters = control->litters};
-        const bool is_reached = run_trial(&trial, &run);
-        const bool is_right = control->noticed ? strstr(run.complaint, control->noticed) != NULL : !run.complaint[0];
-        printf("%s: %s: %s: %s\n", is_reached && is_right ? "right" : "FAILED", what->name, control->name,
+        bool is_reached = false, is_right = false;
+        /* Ranks that the machine holds up miss their point, or deadlines as short as these. */
+        for (int tries = 0; tries < TRIES && !is_right; tries++) {
+            is_reached = run_trial(&trial, &run);
+            is_right =
+                is_reached && (control->noticed ? strstr(run.complaint, control->noticed) != NULL : !run.complaint[0]);
+            if (is_reached && !run.is_late && run.held_ns < HELD_NS)
+                break;
+        }
+        printf("%s: %s: %s: %s\n", is_right ? "right" : "FAILED", what->name, control->name,
                !is_reached         ? "the victim did not come to its point"
                : !run.complaint[0] ? "no complaint"
                                    : run.complaint);
-        failures += !is_reached || !is_right;
+        failures += !is_right;
     }
     printf("%s, %d failures\n", failures ? "FAILED" : "passed", failures);
     return failures ? 1 : 0;
