@@ -99,10 +99,14 @@ class NetTest(unittest.TestCase):
         return "".join(each.out for each in done)
 
     def assert_nothing_left(self):
-        """No process, no name in /dev/shm, no socket, on any node."""
+        """No process, no name in /dev/shm, no socket, on any node; but the kernel may keep a relay's for a minute, whose
+        other side's end it does not hear of when the relay is gone and redirects nothing any more."""
+        def found(node, what):
+            return [each for each in getattr(node, what)() if what != "sockets" or not each.split()[3].endswith(":9")]
+
         for what in ("pids", "shm_names", "sockets"):
             def left():
-                return {node.name: getattr(node, what)() for node in self.lab.nodes if getattr(node, what)()}
+                return {node.name: found(node, what) for node in self.lab.nodes if found(node, what)}
             self.assertTrue(lab.until(lambda: not left(), 20), f"{what} that are left: {left()}")
 
 
