@@ -30,7 +30,7 @@ NETWORK, NETWORK6 = "10.77.0", "fd77::"
 INTERFACE = "eth0"
 BURST_S, BURST_BYTES_MIN = 0.0005, 65536 + 4096  # room for one of what is sent as a whole
 QUEUE_S, QUEUE_BYTES_MIN = 0.02, 2 << 20  # in the buffer of a cable's end, about as in a switch
-PATIENCE_S = 30
+PATIENCE_S = 100
 PROGRAMS = ("ip", "tc", "unshare", "nsenter", "mount")
 CONGESTION = "cubic"  # what most machines have
 
