@@ -32,7 +32,7 @@ def measure_parts(options, built, results):
     """Part after part; what is measured is saved as it comes."""
     kolorun, kolo_perf = built.kolo_program("kolorun"), built.kolo_program("kolo-perf")
     wanted = options.peers if "libraries" in options.parts else ["none"]
-    configurations, results["absent"] = net_launches.configurations(built, wanted)
+    configurations, results["absent"] = net_launches.configurations(built, wanted, options.threads)
     sizes = transport_sizes(options)
     parts = {
         "transports": (net_transports.steps(options, sizes),

@@ -97,13 +97,14 @@ class OpenMpi(Configuration):
         return [machines.nodes[0].start(command, environment(self.variables))]
 
 
-def configurations(built, chosen):
+def configurations(built, chosen, threads):
     """(those of the chosen libraries that are installed, {title: why not}); kolo first."""
     kolo = peers.Kolo("kolo", "kolo")
     kolo.prepare(built)
     known = [peer for peer in peers.all_peers("torch") if peer.key in chosen]
     present, absent = peers.prepare(known, built)
-    found = [Kolo(kolo.kolorun, kolo.driver)]
+    found = [Kolo(kolo.kolorun, kolo.driver, "default" if threads == 1 else f"{threads} threads",
+                  {"KOLO_NET_THREADS": str(threads)})]
     for peer in present:
         if peer.key == "torch":
             found.append(Gloo(peer.python, peer.library))

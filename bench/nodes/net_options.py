@@ -49,6 +49,8 @@ def parser():
     what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each of them (default 1)")
     what.add_argument("--rate", type=number(1, 100000), metavar="MBIT", default=1000,
                       help="of each cable in each direction, there (default 1000)")
+    what.add_argument("--threads", type=number(1, 8), metavar="N", default=1,
+                      help="kolo's network threads on each of them (default 1)")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "512, then by 4 from 4K to 64M)")
     what.add_argument("--peers", type=words(*PEERS, "none"), metavar="LIST", default=list(PEERS),

@@ -36,7 +36,8 @@ def measure(options, sizes, kolorun, kolo_perf, progress):
     rows = []
     for rate_mbit in (options.rate, None):
         with net_measuring.make_lab(options.nodes, rate_mbit) as machines:
-            kolos = {name: Kolo(kolorun, None, name, {"KOLO_NET": name}) for name in TRANSPORTS}
+            kolos = {name: Kolo(kolorun, None, name, {"KOLO_NET": name, "KOLO_NET_THREADS": str(options.threads)})
+                     for name in TRANSPORTS}
             for nbytes in sizes:
                 calls = calls_for(machines, options, kolos["poll"], kolo_perf, nbytes)
                 costs = {name: [] for name in TRANSPORTS}

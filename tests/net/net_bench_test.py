@@ -54,7 +54,7 @@ class Measuring(unittest.TestCase):
         self.assertIn("measured / predicted", output)
 
     def test_transports(self):
-        rows, _ = self.measure("transports", "--sizes", "64K", "--rate", "500")
+        rows, _ = self.measure("transports", "--sizes", "64K", "--rate", "500", "--threads", "2")
         self.assertEqual([(500, "uring"), (500, "poll"), (None, "uring"), (None, "poll")],
                          [(row["rate_mbit"], row["transport"]) for row in rows])
         for row in rows:
