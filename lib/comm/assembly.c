@@ -229,7 +229,8 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
     rc = fill_gathering(assembly, groups, gathering);
     for (uint32_t rank = 1; rc == 0 && rank < assembly->size; rank++) {
         rc = send_roster(assembly, rank, gathering);
-        if (rc == 0 && !leads(gathering, rank))
+        assembly->peers[rank].departs = !leads(gathering, rank);
+        if (rc == 0 && gathering->nodes.nodes == 1)
             kolo_assembly_part(assembly, rank);
     }
     return rc;
@@ -289,9 +290,11 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
         rc = kolo_assembly_send(assembly, 0, &message);
     if (rc == 0)
         rc = receive_roster(assembly, groups, gathering);
-    if (rc == 0 && !leads(gathering, assembly->rank))
+    if (rc < 0)
+        return rc;
+    if (gathering->nodes.nodes == 1)
         kolo_assembly_part(assembly, 0);
-    return rc;
+    return 0;
 }
 
 /* Life. */

@@ -5,13 +5,14 @@
  * where its shared memory is: the kernel's boot id, and device and inode of what its node's ranks would meet in (the
  * inherited file, or else /dev/shm). Equal ones are one node. Once all have come, rank 0 closes the door and tells each
  * rank which ranks are on which node, a session (random, new for each creation), and what binds all (struct
- * kolo_terms). Whoever leads no node has no connection from then on. Then each node's ranks meet in shared memory. Its
- * lowest rank, the leader, when all are attached there: opens a door at its own address, tells rank 0 that address and
- * gets all leaders'; node i knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream of each
- * lane, with a key derived from secret and session, and answers those of the others. It tells rank 0 that it is ready,
- * and goes on when rank 0 says that all are. Any failure, a connection's end and the deadline included, ends the
- * creation on all: rank 0 tells the others, and a leader its node through the job file. A rank whose time is up asks
- * rank 0 who is missing before it gives up. */
+ * kolo_terms). Then each node's ranks meet in shared memory. Whoever leads none says so, READY, and closes its
+ * connection as soon as the others can see there whether it lives; until then rank 0 does. The lowest rank, the leader,
+ * when all are attached there: opens a door at its own address, tells rank 0 that address and gets all leaders'; node i
+ * knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream of each lane, with a key derived
+ * from secret and session, and answers those of the others. It tells rank 0 that it is ready, and goes on when rank 0
+ * says that all are. Any failure, a connection's end and the deadline included, ends the creation on all: rank 0 tells
+ * the others, and a leader its node through the job file. A rank whose time is up asks rank 0 who is missing before it
+ * gives up. */
 #ifndef KOLO_COMM_ASSEMBLY_H
 #define KOLO_COMM_ASSEMBLY_H
 
@@ -41,8 +42,18 @@ static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
     return terms->lanes * (1 + terms->streams);
 }
 
-/* Looks, without waiting, whether the creation has failed elsewhere: 0, or how. For leaders, while their nodes meet. */
+/* Looks, without waiting, whether the creation has failed elsewhere: 0, or how. For all, while their nodes meet. */
 int kolo_assembly_check(struct kolo_assembly *assembly);
+
+/* For whoever leads no node, when it has met the ranks of its own. */
+void kolo_assembly_depart(struct kolo_assembly *assembly);
+
+/* Rank 0's, after that has failed with TIMEOUT: whether for no other reason than that another rank asks whom it has to
+ * wait for. Then it is for the caller, who waits for ranks of its node, to say. */
+bool kolo_assembly_is_asked(struct kolo_assembly *assembly);
+
+/* Until when the creation may take. Whoever leads no node waits for a moment more, for what its leader hears then. */
+int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads);
 
 /* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] is the control
  * socket of lane 0 to that node, its data sockets follow, then those of the other lanes; -1 for this node's own, and

@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-#define ANSWER_NS INT64_C(1000000000) /* what rank 0 gets to say who is missing */
-#define POLL_MS   1000                /* a wait is looked at anew at least so often */
+#define ANSWER_NS  INT64_C(1000000000) /* what rank 0 gets to say who is missing */
+#define HEARING_NS INT64_C(250000000)  /* in which a leader takes what it is told, and its node learns it */
+#define POLL_MS    1000                /* a wait is looked at anew at least so often */
 
 /* Failing. */
 
@@ -40,8 +41,10 @@ static int fail_protocol(struct kolo_assembly *assembly, uint32_t rank) {
 }
 
 static int fail_told(struct kolo_assembly *assembly, const struct kolo_assembly_message *message) {
-    if (assembly->rank == 0 && message->status == KOLO_ERR_TIMEOUT && message->text[0] == '\0')
+    if (assembly->rank == 0 && message->status == KOLO_ERR_TIMEOUT && message->text[0] == '\0') {
+        assembly->asked = true;
         return kolo_assembly_timeout(assembly); /* it asks who is missing */
+    }
     assembly->over |= assembly->rank != 0;
     return kolo_assembly_say(assembly, message->status, "%s", message->text);
 }
@@ -142,6 +145,16 @@ int kolo_assembly_timeout(struct kolo_assembly *assembly) {
                              late[0] ? late : "0", ms);
 }
 
+bool kolo_assembly_is_asked(struct kolo_assembly *assembly) {
+    if (assembly->asked)
+        assembly->reason[0] = '\0';
+    return assembly->asked;
+}
+
+int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads) {
+    return assembly->deadline_ns + (leads ? 0 : ANSWER_NS + HEARING_NS);
+}
+
 /* Messages. */
 
 /* Takes what has come of the next message of a rank: 1 once it is whole, 0 before; or the failure that it tells of. */
@@ -215,6 +228,10 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
                                                       [KOLO_MESSAGE_IDENTITY] = KOLO_MESSAGE_DOORS,
                                                       [KOLO_MESSAGE_DOORS] = KOLO_MESSAGE_READY};
     struct kolo_assembly_peer *peer = &assembly->peers[rank];
+    if (peer->departs && message->kind == KOLO_MESSAGE_READY) {
+        kolo_assembly_part(assembly, rank);
+        return 0;
+    }
     if (message->kind != next[peer->heard])
         return fail_protocol(assembly, rank);
     peer->heard = message->kind;
@@ -239,7 +256,7 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
     for (uint32_t i = 0; i < open; i++) {
         const uint32_t rank = assembly->polled_ranks[i];
         int more = assembly->polled[i].revents != 0, rc = 0;
-        while (more > 0 && rc == 0) {
+        while (more > 0 && rc == 0 && assembly->peers[rank].fd >= 0) {
             more = receive(assembly, rank, &message);
             rc = more > 0 ? heed(assembly, rank, &message) : more;
         }
@@ -284,6 +301,14 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     if (rc < 0)
         return rc;
     return message->kind == kind ? 0 : fail_protocol(assembly, 0);
+}
+
+/* Where that fails rank 0 has ended, or the creation: the leader, which is there, finds that out too. */
+void kolo_assembly_depart(struct kolo_assembly *assembly) {
+    const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
+    if (assembly->peers[0].fd >= 0)
+        (void)kolo_assembly_send(assembly, 0, &message);
+    kolo_assembly_part(assembly, 0);
 }
 
 int kolo_assembly_check(struct kolo_assembly *assembly) {

@@ -11,6 +11,7 @@
 struct kolo_assembly_peer {
     int fd;                              /* -1: none, or none any more */
     uint8_t session[KOLO_SESSION_BYTES]; /* rank 0: as in its introduction */
+    bool departs;                        /* rank 0: it leads no node, and closes its connection when it is READY */
     unsigned heard;                      /* rank 0: the kind of the last message from it; 0: none yet */
     size_t got;                          /* of the next message */
     uint8_t bytes[KOLO_MESSAGE_BYTES];
@@ -23,6 +24,7 @@ struct kolo_assembly {
     struct kolo_address rendezvous;
     struct kolo_secret secret;
     bool over;                        /* the creation has failed, and the others know */
+    bool asked;                       /* rank 0: another one, whose time is up, asks for whom to wait */
     char reason[1024];                /* why, as the others are told */
     struct kolo_assembly_peer *peers; /* [size]; of a rank that is not 0 only that of rank 0 */
     /* Rank 0's. */

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -48,6 +49,8 @@ static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
 }
 
 static bool publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
+    if (job->gathering && job->rank == 0 && culprit == 0)
+        snprintf(job->header->reason, sizeof job->header->reason, "%s", kolo_error_message());
     KOLO_POINT("job.failing");
     const bool is_first = conclude(job, status, culprit);
     KOLO_POINT("job.failed");
@@ -113,12 +116,14 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
         snprintf(time, sizeof time, "before the time of rank %" PRIu32 " was over", kolo_job_rank(job, reporter));
     if (job->header)
         list_behind(job, false, late, sizeof late);
-    if (!job->header || late[0])
+    else
+        snprintf(late, sizeof late, "%" PRIu32, kolo_job_rank(job, 0));
+    if (late[0])
         return kolo_fail(KOLO_ERR_TIMEOUT,
                          "rank %" PRIu32 ": rank %s never came %s%s%s: were all %" PRIu32
                          " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                         kolo_job_rank(job, job->rank), late[0] ? late : "0", time, job->path[0] ? "; waited at " : "",
-                         job->path, job->ranks);
+                         kolo_job_rank(job, job->rank), late, time, job->path[0] ? "; waited at " : "", job->path,
+                         job->ranks);
     if (is_own && culprit != 0)
         list_behind(job, true, late, sizeof late);
     if (late[0] == '\0')
@@ -145,6 +150,13 @@ static const struct kolo_shared_process *process_of(const struct kolo_job *job, 
     return rank == 0 && job->epoch == 1 ? &job->header->creator : NULL;
 }
 
+/* The leader of the node knows why, of itself or of other nodes. */
+static int fail_as_told(const struct kolo_job *job, int status) {
+    char reason[sizeof job->header->reason];
+    memcpy(reason, job->header->reason, sizeof reason);
+    return kolo_fail(status, "rank %" PRIu32 ": %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
+}
+
 /* Why this rank's creation has failed; 0 if it has not. */
 static int published_failure(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
@@ -152,8 +164,9 @@ static int published_failure(const struct kolo_job *job) {
     const uint32_t culprit = culprit_of(outcome) % job->ranks;
     if (status == 0 || (job->epoch && completed_of(outcome) >= job->epoch))
         return 0;
-    const bool is_elsewhere = job->gathering && reporter_of(outcome) == 0; /* the leader knows of other nodes */
-    if (status == KOLO_ERR_TIMEOUT && !is_elsewhere)
+    if (job->gathering && reporter_of(outcome) == 0 && culprit == 0 && job->rank != 0)
+        return fail_as_told(job, status);
+    if (status == KOLO_ERR_TIMEOUT)
         return fail_late(job, reporter_of(outcome), culprit);
     if (status == KOLO_ERR_PEER_DEAD) {
         const struct kolo_shared_process *process = process_of(job, culprit);
@@ -195,18 +208,27 @@ static int look_at_members(const struct kolo_job *job, uint32_t *culprit) {
     return 0;
 }
 
+/* Other nodes. */
+static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
+    const int rc = kolo_assembly_check(job->assembly);
+    if (rc != KOLO_ERR_TIMEOUT || !kolo_assembly_is_asked(job->assembly))
+        return rc;
+    *culprit = first_late(job);
+    return fail_late(job, job->rank, *culprit);
+}
+
 int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     const int64_t now_ns = kolo_clock_ns();
     uint32_t culprit = job->rank;
     int rc = job->header ? published_failure(job) : 0;
     if (rc < 0)
         return rc;
-    if (job->header && now_ns >= job->look_ns) {
+    if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_INTERVAL_NS;
-        rc = job->assembly && job->rank == 0 ? kolo_assembly_check(job->assembly) : 0;
-        if (rc == 0)
+        rc = job->assembly ? look_elsewhere(job, &culprit) : 0;
+        if (rc == 0 && job->header)
             rc = check_name(job);
-        if (rc == 0)
+        if (rc == 0 && job->header)
             rc = look_at_members(job, &culprit);
     }
     if (rc == 0 && now_ns >= job->deadline_ns) {

@@ -20,7 +20,9 @@
  * with which the creation ends as if it lived, and the first call finds the death. Of a rank 0 by name, perhaps the
  * name: who comes later cannot tell that from what an earlier job left, and waits for a rank 0 that replaces it; who
  * found no name, and then this one, knows it for its own job's. By descriptor, a file without a header if it died while
- * it wrote that, for which the others wait to the deadline. */
+ * it wrote that, for which the others wait to the deadline. Where there are several nodes, the rank 0 of this is the
+ * leader of one, and who has not registered is connected with the rank 0 of all, which sees its end and tells all
+ * (comm/assembly.h). What a leader knows of other nodes it leaves in the header, in words, for its own to say. */
 #ifndef KOLO_COMM_OUTCOME_H
 #define KOLO_COMM_OUTCOME_H
 

@@ -354,7 +354,8 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
                              .ranks = (uint32_t)settings->place.size};
     job->bytes = kolo_layout_job_bytes(job->ranks);
     job->own_namespace = kolo_process_own_namespace();
-    job->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
+    job->deadline_ns = job->assembly ? kolo_assembly_deadline_ns(job->assembly, job->rank == 0)
+                                     : kolo_clock_ns() + settings->create_timeout_ns;
     if (settings->shm_fd < 0)
         snprintf(job->path, sizeof job->path, KOLO_JOB_PATH "%s", (unsigned)geteuid(), settings->place.job);
     int rc = job->path[0] ? check_directory(job) : 0;
@@ -362,6 +363,8 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
         rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
     if (rc == 0)
         rc = register_rank(job);
+    if (rc == 0 && job->assembly && job->rank != 0)
+        kolo_assembly_depart(job->assembly);
     return rc < 0 ? kolo_job_fail(job, rc) : 0;
 }
 

@@ -38,6 +38,7 @@
 #define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
+#define KOLO_REASON_BYTES   (2 * KOLO_LINE_BYTES) /* likewise of why a creation has failed */
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
 
@@ -81,6 +82,9 @@ struct kolo_job_header {
 
     /* Rank 0 of a creation: end of the last segment. */
     KOLO_ALIGNED kolo_atomic_u64 file_end;
+
+    /* Rank 0, where there are several nodes, before an outcome of which it is the culprit too: why, in words. */
+    KOLO_ALIGNED char reason[KOLO_REASON_BYTES];
 };
 
 /* Written by its rank; epoch last. Read by all. */
@@ -233,7 +237,7 @@ struct kolo_shared_internode {
     uint8_t report[KOLO_REPORT_BYTES];
 };
 
-static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES, "one line a writer");
+static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES + KOLO_REASON_BYTES, "one line a writer");
 static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");

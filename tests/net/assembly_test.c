@@ -165,6 +165,7 @@ static int assemble(struct rank *rank, const struct kolo_settings *settings,
         if (rc == 0 && layout_of(rank)->status == 0)
             check_sockets(rank, &gathering, fds);
     } else {
+        kolo_assembly_depart(assembly);
         rc = layout_of(rank)->status; /* it would learn of it through its node's job file */
     }
     kolo_assembly_close(assembly);
@@ -616,6 +617,8 @@ static void *assemble_thread(void *argument) {
         const bool leads = kolo_nodes_local_rank(&gathering.nodes, rank) == 0;
         expect(NULL, gathering.nodes.nodes == THREADED_NODES && gathering.node == rank % THREADED_NODES,
                "rank %u is on node %u of %u", rank, gathering.node, gathering.nodes.nodes);
+        if (!leads)
+            kolo_assembly_depart(assembly);
         one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds) : 0;
         for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * kolo_assembly_sockets(&gathering.terms); i++)
             if (fds[i] >= 0)
