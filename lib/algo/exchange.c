@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "comm/internode.h"
+#include "sync/point.h"
 
 /* Up to here every node sends to every other at once: one crossing, where to owners and back are two. */
 #define ONESHOT_BYTES_MAX ((size_t)32 << 10) /* that a node sends in all */
@@ -96,7 +97,9 @@ static void begin(void *exchange, const struct kolo_order *order) {
     if (state->half_on_wire && kolo_exchange_is_half(state->comm, order))
         flight->algorithm = &kolo_exchange_half;
     state->begun = order->ticket + state->comm->internode->lanes;
+    KOLO_POINT("exchange.beginning");
     flight->algorithm->begin(state, flight);
+    KOLO_POINT("exchange.begun");
     note_progress(state, flight);
 }
 
@@ -128,6 +131,7 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
         frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)
         return KOLO_ERR_VERSION;
     *where = base + frame->offset;
+    KOLO_POINT("exchange.placed");
     return 0;
 }
 
@@ -142,10 +146,12 @@ static void arrived(void *exchange, uint32_t node, const struct kolo_frame *fram
     *arrived += frame->bytes;
     if (*arrived < bytes)
         return;
+    KOLO_POINT("exchange.arrived");
     flight->awaited--;
     flight->missing[node]--;
     flight->ups[node] -= frame->kind == KOLO_MESSAGE_UP;
     flight->algorithm->complete(state, flight, message);
+    KOLO_POINT("exchange.completed");
     note_progress(state, flight);
 }
 
@@ -153,6 +159,7 @@ static void sent(void *exchange, uint32_t node, const struct kolo_frame *frame) 
     struct kolo_exchange_state *state = exchange;
     struct kolo_flight *flight = flight_of(state, frame->ticket);
     (void)node;
+    KOLO_POINT("exchange.sent");
     flight->sends--;
     if (flight->algorithm->sent)
         flight->algorithm->sent(state, flight);

@@ -4,6 +4,8 @@
  * a parameter server, its owner's link carries M-1 times the chunk. */
 #include "algo/exchange.h"
 
+#include "sync/point.h"
+
 void kolo_exchange_send_to_owners(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *partial,
                                   size_t element_bytes) {
     const uint32_t own = state->node;
@@ -65,6 +67,7 @@ static void fold(struct kolo_exchange_state *state, struct kolo_flight *flight) 
                                                    : kolo_exchange_box(state, flight, node);
     if (slice.count)
         order->kernel->finish(result, state->sources, state->nodes, slice.count, state->ranks);
+    KOLO_POINT("exchange.mesh_folded");
     kolo_exchange_send_to_all(state, flight, result, order->kernel->element_bytes);
 }
 

@@ -3,6 +3,8 @@
  * over. */
 #include "algo/exchange.h"
 
+#include "sync/point.h"
+
 static void fold_when_ready(struct kolo_exchange_state *state, struct kolo_flight *flight) {
     const struct kolo_order *order = &flight->order;
     if (flight->awaited || flight->sends || flight->step)
@@ -12,6 +14,7 @@ static void fold_when_ready(struct kolo_exchange_state *state, struct kolo_fligh
         state->sources[node] = node == state->node ? order->partial : kolo_exchange_box(state, flight, node);
     if (order->count)
         order->kernel->finish(order->result, state->sources, state->nodes, order->count, state->ranks);
+    KOLO_POINT("exchange.oneshot_folded");
 }
 
 static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {

@@ -4,6 +4,8 @@
  * direction. A message's part is its slice. Inputs are joined in ring order, not in that of the nodes. */
 #include "algo/exchange.h"
 
+#include "sync/point.h"
+
 static uint32_t next_of(const struct kolo_exchange_state *state) {
     return (state->node + 1) % state->nodes;
 }
@@ -67,6 +69,7 @@ static void join(struct kolo_exchange_state *state, struct kolo_flight *flight, 
                               state->ranks);
     else if (slice.count)
         order->kernel->fold_partials(partial, sources, 2, slice.count);
+    KOLO_POINT("exchange.ring_joined");
     if (last)
         send_down(state, flight, part);
     else

@@ -9,6 +9,8 @@
  * each node to the next, so that every link carries them once. */
 #include "algo/exchange.h"
 
+#include "sync/point.h"
+
 #define CHAIN_BYTES_MIN ((size_t)32 << 10)
 
 static uint32_t lowest_bit(uint32_t number) {
@@ -50,6 +52,7 @@ static void join(struct kolo_exchange_state *state, struct kolo_flight *flight) 
             return;
         if (order->count)
             order->kernel->fold_partials(joined, sources, 2, order->count);
+        KOLO_POINT("exchange.tree_joined");
     }
     const bool alone = end == 1 || own + 1 >= state->nodes; /* no children */
     const void *all[1] = {alone ? order->partial : joined};
@@ -61,6 +64,7 @@ static void join(struct kolo_exchange_state *state, struct kolo_flight *flight) 
     }
     if (order->count)
         order->kernel->finish(order->result, all, 1, order->count, state->ranks);
+    KOLO_POINT("exchange.tree_finished");
     send_all_down(state, flight, 0, 0);
 }
 
@@ -117,6 +121,7 @@ static uint32_t parent_of(const struct kolo_exchange_state *state, const struct 
 
 static void pass_on(struct kolo_exchange_state *state, struct kolo_flight *flight) {
     const uint32_t number = number_of(state, flight);
+    KOLO_POINT("exchange.passing_on");
     if (!is_chain(flight))
         send_all_down(state, flight, number, flight->order.root);
     else if (number + 1 < state->nodes)

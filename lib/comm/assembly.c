@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "comm/assembly_peers.h"
 #include "comm/rendezvous.h"
+#include "sync/point.h"
 
 #define LOOK_NS    (50 * KOLO_NS_PER_MS)  /* while the door is open, those who have come are looked at so often */
 #define LOOK_UP_NS (200 * KOLO_NS_PER_MS) /* a name that there is not is looked up again so often */
@@ -140,6 +141,7 @@ static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_intro
     kolo_assembly_part(assembly, who->rank);
     peer->fd = fd;
     memcpy(peer->session, who->session, sizeof peer->session);
+    KOLO_POINT("assembly.admitted");
     return is_new;
 }
 
@@ -226,6 +228,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
                                            .silence_ns = settings->net.silence_ns};
     assembly->identities[0] = identify(settings);
     find_groups(assembly, groups);
+    KOLO_POINT("assembly.gathered");
     rc = fill_gathering(assembly, groups, gathering);
     for (uint32_t rank = 1; rc == 0 && rank < assembly->size; rank++) {
         rc = send_roster(assembly, rank, gathering);
@@ -286,6 +289,7 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
     const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_IDENTITY,
                                                   .identity = identify(&assembly->settings)};
     int rc = knock_at_zero(assembly);
+    KOLO_POINT("assembly.joined");
     if (rc == 0)
         rc = kolo_assembly_send(assembly, 0, &message);
     if (rc == 0)
@@ -294,6 +298,7 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
         return rc;
     if (gathering->nodes.nodes == 1)
         kolo_assembly_part(assembly, 0);
+    KOLO_POINT("assembly.placed");
     return 0;
 }
 

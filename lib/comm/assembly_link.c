@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "base/status.h"
 #include "comm/assembly_peers.h"
+#include "sync/point.h"
 
 #define LOOK_NS (50 * KOLO_NS_PER_MS) /* while it answers, a leader looks so often whether the creation has failed */
 
@@ -178,6 +179,7 @@ static int keep(struct meeting *meeting, int fd, const struct kolo_introduction 
         if (!is_new)
             close(*place);
         *place = fd;
+        KOLO_POINT("assembly.kept");
         return is_new;
     }
     close(fd);
@@ -236,13 +238,17 @@ static int connect_all(struct meeting *meeting) {
         rc = open_door(meeting);
     if (rc == 0)
         rc = assembly->rank == 0 ? spread_doors(meeting) : learn_doors(meeting);
+    KOLO_POINT("assembly.led_to_doors");
     assembly->awaited = KOLO_MESSAGE_READY;
     for (uint32_t node = 0; rc == 0 && node < meeting->gathering->node; node++)
         for (uint32_t socket = 0; rc == 0 && socket < meeting->sockets; socket++)
             rc = knock(meeting, node, socket);
     if (rc == 0)
         rc = answer(meeting);
-    return rc < 0 ? rc : agree(meeting);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("assembly.linked");
+    return agree(meeting);
 }
 
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds) {
@@ -256,6 +262,7 @@ int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gatheri
     if (meeting.door)
         kolo_door_close(meeting.door);
     kolo_secret_forget(&meeting.key);
+    KOLO_POINT("assembly.agreed");
     if (rc == 0)
         return 0;
     for (uint32_t i = 0; i < count; i++) {

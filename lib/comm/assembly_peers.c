@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "sync/point.h"
 
 #define ANSWER_NS  INT64_C(1000000000) /* what rank 0 gets to say who is missing */
 #define HEARING_NS INT64_C(250000000)  /* in which a leader takes what it is told, and its node learns it */
@@ -68,9 +69,11 @@ int kolo_assembly_fail(struct kolo_assembly *assembly, int status) {
     /* Rank 0 speaks for whoever is to blame, the others of themselves. */
     const bool has_reason = assembly->rank == 0 && assembly->reason[0];
     pack_failure(bytes, status, has_reason ? assembly->reason : kolo_error_message());
+    KOLO_POINT("assembly.failing");
     for (uint32_t rank = 0; rank < assembly->size; rank++)
         if (assembly->peers[rank].fd >= 0)
             send_failure(assembly->peers[rank].fd, bytes);
+    KOLO_POINT("assembly.failed");
     return status;
 }
 
@@ -85,6 +88,7 @@ void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank) {
     if (assembly->peers[rank].fd >= 0)
         close(assembly->peers[rank].fd);
     assembly->peers[rank].fd = -1;
+    KOLO_POINT("assembly.parted");
 }
 
 /* The deadline. */
@@ -171,6 +175,7 @@ static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_as
         if (more > 0)
             peer->got += (size_t)more;
     }
+    KOLO_POINT("assembly.received");
     peer->got = 0;
     if (kolo_assembly_message_parse(peer->bytes, message) < 0)
         return fail_protocol(assembly, rank);
@@ -189,6 +194,7 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
     size_t sent = 0;
     const int fd = assembly->peers[rank].fd;
     kolo_assembly_message_pack(message, bytes);
+    KOLO_POINT("assembly.sending");
     while (sent < sizeof bytes) {
         const ssize_t more = send(fd, bytes + sent, sizeof bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (more >= 0) {
@@ -204,6 +210,7 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
             return rc < 0 ? rc : fail_ended(assembly, rank, error);
         }
     }
+    KOLO_POINT("assembly.sent");
     return 0;
 }
 
@@ -251,6 +258,7 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
             assembly->polled[open] = (struct pollfd){.fd = assembly->peers[rank].fd, .events = POLLIN};
             assembly->polled_ranks[open++] = rank;
         }
+    KOLO_POINT("assembly.serving");
     if (poll(assembly->polled, open, wait_ms(kolo_clock_ns() + wait_ns)) <= 0)
         return 0;
     for (uint32_t i = 0; i < open; i++) {
@@ -296,6 +304,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
             until_ns = now_ns + ANSWER_NS;
             asked = true;
         }
+        KOLO_POINT("assembly.awaiting");
         (void)poll(&polled, 1, wait_ms(until_ns));
     }
     if (rc < 0)

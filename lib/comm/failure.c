@@ -293,10 +293,12 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     struct kolo_shared_internode *shared = comm->segment.internode;
     if (kolo_load_acquire(&header->failure) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
         return; /* it is published, or is about to be: the leader's other lanes are threads of the same process */
+    KOLO_POINT("failure.relaying");
     kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
     if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
         for (uint32_t lane = 0; lane < comm->internode->lanes; lane++)
             kolo_bell_ring_slowly(&shared->lanes[lane].bell);
+    KOLO_POINT("failure.relayed");
 }
 
 /* The node that is late, as the lane shows that is waited for, plus one; 0: none is. */

@@ -55,6 +55,7 @@ static void tell_failure(struct kolo_proxy *proxy) {
     uint8_t payload[KOLO_REPORT_BYTES];
     if (proxy->broken || !kolo_failure_collect(proxy->comm, &report))
         return;
+    KOLO_POINT("proxy.telling");
     proxy->broken = true;
     kolo_failure_pack(&report, payload);
     const struct kolo_internode *internode = proxy->comm->internode;
@@ -62,17 +63,21 @@ static void tell_failure(struct kolo_proxy *proxy) {
     for (uint32_t node = 0; node < internode->nodes.nodes; node++)
         if (node != internode->node && !proxy->neighbours[node].ended)
             kolo_engine_tell(proxy->engine, node, &frame, payload);
+    KOLO_POINT("proxy.told");
 }
 
 static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     struct kolo_failure_report report;
+    KOLO_POINT("proxy.hearing");
     if (kolo_failure_parse(payload, proxy->comm->internode->nodes.size, &report))
         kolo_failure_relay(proxy->comm, &report);
     tell_failure(proxy); /* others may see this node's streams end before they hear who found it */
+    KOLO_POINT("proxy.heard");
 }
 
 static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {
     const struct kolo_internode *internode = proxy->comm->internode;
+    KOLO_POINT("proxy.giving_up");
     const struct kolo_failure_report report = {
         .status = status,
         .rank = kolo_nodes_rank(&internode->nodes, node, 0),
@@ -145,6 +150,7 @@ static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
 
 static void ended(void *owner, uint32_t node, int error) {
     struct kolo_proxy *proxy = owner;
+    KOLO_POINT("proxy.ended");
     proxy->neighbours[node].ended = true;
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
@@ -165,6 +171,7 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
     for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes)
         proxy->calls->begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
     if (any) {
+        KOLO_POINT("proxy.begun");
         kolo_engine_resume(proxy->engine);
         check_ended(proxy);
     }
@@ -219,10 +226,13 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
 /* Driving. */
 
 static bool take(struct kolo_proxy *proxy) {
-    return kolo_compare_and_swap(&proxy->driven, 0, 1);
+    const bool is_taken = kolo_compare_and_swap(&proxy->driven, 0, 1);
+    KOLO_POINT("proxy.taken");
+    return is_taken;
 }
 
 static void hand_back(struct kolo_proxy *proxy) {
+    KOLO_POINT("proxy.handing_back");
     kolo_store_release(&proxy->driven, 0); /* pairs with the swap in take */
 }
 
@@ -257,6 +267,7 @@ static void *run(void *argument) {
         }
         if (!busy && !has_background(proxy) && !kolo_load_acquire(&proxy->stopping))
             kolo_futex_sleep(&proxy->bell.rings, rings, PROXY_TICK_NS);
+        KOLO_POINT("proxy.ticked");
     }
     return NULL;
 }
@@ -268,6 +279,7 @@ void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, 
     if (background) {
         const bool was_busy = has_background(proxy);
         kolo_store_release(&proxy->background, order->ticket + 1); /* pairs with has_background */
+        KOLO_POINT("proxy.in_background");
         if (was_busy)
             kolo_engine_wake(proxy->engine);
         else
@@ -387,8 +399,10 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         rc = calls->create(&proxy->exchange, comm, lane, proxy->engine);
     if (rc == 0)
         rc = add_streams(proxy, fds);
+    KOLO_POINT("proxy.starting");
     if (rc == 0)
         rc = start_thread(proxy);
+    KOLO_POINT("proxy.started");
     if (rc < 0) {
         free_proxy(proxy, 0);
         return rc;
@@ -408,15 +422,19 @@ void kolo_proxy_forget(struct kolo_proxy *proxy) {
 void kolo_proxy_destroy(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const struct kolo_frame leave = {.kind = KOLO_FRAME_LEAVE};
+    KOLO_POINT("proxy.stopping");
     kolo_store_release(&proxy->stopping, 1); /* pairs with run */
     kolo_bell_ring_slowly(&proxy->bell);
     kolo_engine_wake(proxy->engine);
     pthread_join(proxy->thread, NULL);
+    KOLO_POINT("proxy.stopped");
     tell_failure(proxy); /* the leader's own, of just now */
     if (proxy->broken)
         kolo_engine_abandon(proxy->engine);
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
         if (node != internode->node && !proxy->neighbours[node].ended)
             kolo_engine_tell(proxy->engine, node, &leave, NULL);
+    KOLO_POINT("proxy.leaving");
     free_proxy(proxy, LINGER_NS / internode->lanes);
+    KOLO_POINT("proxy.left");
 }

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "net/greeting.h"
+#include "sync/point.h"
 
 enum { BACKLOG = 4096, REASON_BYTES = 192, LOGGED_MAX = 16 };
 
@@ -98,6 +99,7 @@ int kolo_door_open(struct kolo_door **door, const struct kolo_address *address, 
     made->secret = *secret;
     *bound = where;
     *door = made;
+    KOLO_POINT("door.opened");
     return 0;
 close_socket:
     close(fd);
@@ -120,6 +122,7 @@ void kolo_door_close(struct kolo_door *door) {
     for (uint32_t i = 0; i < door->count; i++)
         close(door->pending[i].fd);
     close(door->fd);
+    KOLO_POINT("door.closed");
     kolo_secret_forget(&door->secret);
     free(door);
 }
@@ -169,6 +172,7 @@ static progress greet(struct kolo_door *door, struct pending *one) {
     if (rc < 0)
         memset(welcome.nonce, 0, sizeof welcome.nonce);
     kolo_greeting_pack(&welcome, KOLO_WELCOME, one->dialogue.welcome);
+    KOLO_POINT("door.welcoming");
     const int sent = kolo_socket_send(one->fd, one->dialogue.welcome, sizeof one->dialogue.welcome);
     if (rc < 0) {
         char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
@@ -181,6 +185,7 @@ static progress greet(struct kolo_door *door, struct pending *one) {
         return refuse(door, one, "takes no answer");
     one->greeted = true;
     one->received = 0;
+    KOLO_POINT("door.welcomed");
     return WAITS;
 }
 
@@ -196,12 +201,14 @@ static progress judge(struct kolo_door *door, struct pending *one, struct kolo_i
                       dialogue->verdict);
     if (proved)
         kolo_dialogue_prove_verdict(dialogue, &door->secret);
+    KOLO_POINT("door.judging");
     const int sent = kolo_socket_send(one->fd, dialogue->verdict, sizeof dialogue->verdict);
     if (!good)
         return refuse(door, one, proved ? "has said nothing sensible" : "wrong secret");
     if (sent < 0)
         return refuse(door, one, "takes no answer");
     *who = said;
+    KOLO_POINT("door.judged");
     return ADMITTED;
 }
 
@@ -258,6 +265,7 @@ static int let_in(struct kolo_door *door, int64_t now_ns) {
         one->from = from;
         one->greeted = false;
         one->received = 0;
+        KOLO_POINT("door.accepted");
     }
     return 0;
 }
@@ -275,6 +283,7 @@ static int watch(const struct kolo_door *door, int64_t now_ns, int64_t deadline_
     polled[0] = (struct pollfd){.fd = room ? door->fd : -1, .events = POLLIN};
     for (uint32_t i = 0; i < door->count; i++)
         polled[1 + i] = (struct pollfd){.fd = door->pending[i].fd, .events = POLLIN};
+    KOLO_POINT("door.watching");
     if (poll(polled, 1 + door->count, kolo_socket_wait_ms(now_ns, until_ns)) >= 0)
         return 0;
     for (uint32_t i = 0; i <= door->count; i++)

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "net/engine_state.h"
 #include "sync/fence.h"
+#include "sync/point.h"
 
 enum { HEARTBEATS_PER_SILENCE = 4 };
 
@@ -30,6 +31,7 @@ static bool is_held(const struct kolo_stream *stream) {
 
 static void end_neighbour(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
+    KOLO_POINT("engine.ended");
     neighbour->ended = true;
     kolo_queue_drop(engine, &neighbour->control);
     kolo_queue_drop(engine, &neighbour->data);
@@ -71,6 +73,7 @@ void kolo_stream_settle(struct kolo_stream *stream) {
     if (is_moot(stream))
         reset_at_close(stream);
     close(stream->fd);
+    KOLO_POINT("engine.closed");
     stream->fd = -1;
     set_grace(neighbour, GRACE_NS);
     kolo_neighbour_settle(neighbour);
@@ -227,6 +230,7 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     neighbour->heard_ns = neighbour->heartbeat_ns = kolo_clock_ns();
     engine->timer_ns = 0;
     kolo_input_start(stream);
+    KOLO_POINT("engine.added");
     return 0;
 close_it:
     close(fd);
@@ -298,6 +302,7 @@ static void beat(struct kolo_neighbour *neighbour) {
     static const struct kolo_frame heartbeat = {.kind = KOLO_FRAME_HEARTBEAT};
     const struct kolo_stream *control = neighbour->streams[0];
     neighbour->heartbeat_ns = neighbour->engine->now_ns;
+    KOLO_POINT("engine.beating");
     if (control->fd >= 0 && !control->message && !neighbour->control.first && !neighbour->mute)
         kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* or at the next time */
 }
@@ -361,6 +366,7 @@ static void serve_timers(struct kolo_engine *engine) {
 
 void kolo_engine_wake(kolo_engine *engine) {
     static const uint64_t one = 1;
+    KOLO_POINT("engine.waking");
     kolo_fetch_add(&engine->wakes, 1); /* pairs with the load in was_woken */
     kolo_fence_full();
     if (kolo_load_relaxed(&engine->sleeping) && write(engine->wake_fd, &one, sizeof one) < 0)
@@ -376,7 +382,9 @@ static int wait_in_kernel(struct kolo_engine *engine, int64_t wait_ns) {
         return engine->backend->wait(engine, 0);
     kolo_store_relaxed(&engine->sleeping, 1);
     kolo_fence_full();
+    KOLO_POINT("engine.waiting");
     const int rc = engine->backend->wait(engine, was_woken(engine) ? 0 : wait_ns);
+    KOLO_POINT("engine.waited");
     kolo_store_relaxed(&engine->sleeping, 0);
     engine->now_ns = kolo_clock_ns();
     return rc;
@@ -446,6 +454,7 @@ static void shut_idle_streams(struct kolo_engine *engine) {
         const bool queued = stream->control && stream->neighbour->control.first && !stream->neighbour->mute;
         if (stream->fd >= 0 && !stream->message && !queued && !stream->shut) {
             stream->shut = true;
+            KOLO_POINT("engine.shutting");
             shutdown(stream->fd, SHUT_WR);
         }
     }
@@ -463,6 +472,7 @@ static bool all_ended(const struct kolo_engine *engine) {
 static void linger(struct kolo_engine *engine, int64_t until_ns) {
     while (!all_ended(engine) && engine->now_ns < until_ns) {
         shut_idle_streams(engine);
+        KOLO_POINT("engine.lingering");
         if (engine->backend->wait(engine, until_ns - engine->now_ns) < 0)
             break;
         engine->backend->reap(engine);
@@ -472,6 +482,7 @@ static void linger(struct kolo_engine *engine, int64_t until_ns) {
 
 static void abort_all(struct kolo_engine *engine) {
     const int64_t until_ns = kolo_clock_ns() + REAP_NS;
+    KOLO_POINT("engine.aborting");
     for (uint32_t i = 0; i < engine->options.nodes; i++)
         kolo_neighbour_give_up(&engine->neighbours[i], ECONNABORTED);
     while ((!all_ended(engine) || engine->backend->in_flight(engine) > 0) && kolo_clock_ns() < until_ns)

@@ -3,6 +3,7 @@
 
 #include "kolo.h"
 #include "net/engine_state.h"
+#include "sync/point.h"
 
 static uint32_t staged_bytes(const struct kolo_stream *stream) {
     return stream->staged_end - stream->staged_begin;
@@ -38,6 +39,7 @@ void kolo_input_start(struct kolo_stream *stream) {
 /* No more comes by this stream. error: 0 where its end was read, else a positive errno. */
 static void end_input(struct kolo_stream *stream, int error) {
     const bool at_boundary = stream->input == KOLO_INPUT_HEADER && staged_bytes(stream) == 0;
+    KOLO_POINT("engine.input_ended");
     stream->input = KOLO_INPUT_ENDED;
     if (error == 0 && !at_boundary)
         error = ECONNRESET;
@@ -58,6 +60,7 @@ static bool read_header(struct kolo_stream *stream) {
         end_input(stream, EPROTO);
         return false;
     }
+    KOLO_POINT("engine.header_read");
     stream->staged_begin += KOLO_FRAME_HEADER_BYTES;
     stream->input = KOLO_INPUT_PLACING;
     return true;
@@ -150,6 +153,7 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
     if (stream->control) /* heartbeats come whatever else does: where they do not, nor would the news of a failure */
         stream->neighbour->heard_ns = stream->engine->now_ns;
     stream->neighbour->received_bytes += bytes;
+    KOLO_POINT("engine.received");
     if (stream->engine->closing) {
         stream->staged_begin = stream->staged_end = 0;
         kolo_input_start(stream);

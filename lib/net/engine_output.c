@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "net/engine_state.h"
+#include "sync/point.h"
 
 void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message) {
     message->next = NULL;
@@ -83,6 +84,7 @@ static uint32_t next_piece_bytes(const struct kolo_message *message) {
 
 static void start_sending(struct kolo_stream *stream) {
     stream->sending = true;
+    KOLO_POINT("engine.sending");
     stream->engine->backend->send(stream);
 }
 
@@ -137,6 +139,7 @@ void kolo_output_done(struct kolo_stream *stream, int result) {
     const int error = result < 0 && result != -EINTR && result != -EAGAIN ? -result : 0;
     const size_t sent_bytes = result > 0 ? (size_t)result : 0;
     stream->sending = false;
+    KOLO_POINT("engine.sent");
     neighbour->sent_bytes += sent_bytes;
     if (!error && more_to_send(stream, sent_bytes)) {
         start_sending(stream);

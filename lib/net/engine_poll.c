@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "net/engine_state.h"
+#include "sync/point.h"
 
 /* What one socket is to do, and what it is believed to be ready for. */
 struct interest {
@@ -81,6 +82,7 @@ static void try_to_receive(struct kolo_stream *stream) {
     struct interest *interest = interest_of(stream);
     const size_t room_bytes = parts_bytes(stream->input_parts, stream->input_message.msg_iovlen);
     stream->engine->system_calls++;
+    KOLO_POINT("poll.receiving");
     const ssize_t got = recvmsg(stream->fd, &stream->input_message, MSG_DONTWAIT);
     const int result = got < 0 ? -errno : (int)got;
     interest->readable = got >= 0 && (size_t)got == room_bytes;
@@ -94,7 +96,9 @@ static void try_to_send(struct kolo_stream *stream) {
     struct interest *interest = interest_of(stream);
     const size_t bytes = parts_bytes(stream->output_parts, 2);
     stream->engine->system_calls++;
+    KOLO_POINT("poll.sending");
     const ssize_t put = sendmsg(stream->fd, &stream->output_message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    KOLO_POINT("poll.sent");
     const int result = put < 0 ? -errno : (int)put;
     interest->writable = put >= 0 && (size_t)put == bytes;
     if (result == -EAGAIN || result == -EINTR)

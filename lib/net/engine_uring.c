@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "net/engine_state.h"
+#include "sync/point.h"
 
 #if KOLO_HAVE_URING
 
@@ -248,6 +249,7 @@ static int uring_submit(struct kolo_engine *engine) {
     if (!io_uring_sq_ready(&uring->ring))
         return 0;
     engine->system_calls++;
+    KOLO_POINT("uring.submitting");
     return checked(io_uring_submit_and_get_events(&uring->ring));
 }
 
@@ -261,6 +263,7 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
         struct __kernel_timespec limit = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
         struct io_uring_cqe *completion;
         engine->system_calls++;
+        KOLO_POINT("uring.waiting");
         return checked(io_uring_submit_and_wait_timeout(ring, &completion, 1, &limit, NULL));
     }
     if (!io_uring_sq_ready(ring) && !completions_gather(ring))
@@ -302,6 +305,7 @@ static void reap_one(struct kolo_engine *engine, uint64_t data, int result, unsi
         return;
     }
     struct kolo_stream *stream = engine->streams[data >> 8 & 0xffffff];
+    KOLO_POINT("uring.reaping");
     uring->in_flight -= !(flags & IORING_CQE_F_MORE);
     if (op == OP_RECEIVE)
         kolo_input_done(stream, result);
@@ -331,6 +335,7 @@ static void uring_close(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     const uint64_t one = 1;
     engine->closing = true;
+    KOLO_POINT("uring.closing");
     for (int tries = 0; uring->waking && tries < 100; tries++) { /* the eventfd is readable now */
         if (write(engine->wake_fd, &one, sizeof one) < 0 || uring_wait(engine, 10000000) < 0)
             break;

@@ -18,6 +18,7 @@
 #include "base/version.h"
 #include "net/door.h"
 #include "net/greeting.h"
+#include "sync/point.h"
 
 #define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */
 #define PAUSE_NS_FIRST (5 * KOLO_NS_PER_MS)
@@ -106,6 +107,7 @@ static int connect_socket(struct knock *knock) {
     int rc = knock->from ? bind_from(knock) : 0;
     if (rc < 0)
         return rc;
+    KOLO_POINT("knock.connecting");
     if (connect(knock->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
         if (errno != EINPROGRESS && errno != EINTR)
             return connect_failed(knock, errno);
@@ -185,9 +187,11 @@ static int converse(struct knock *knock) {
     if (rc < 0)
         return rc;
     kolo_greeting_pack(&hello, KOLO_HELLO, dialogue.hello);
+    KOLO_POINT("knock.greeting");
     int sent = kolo_socket_send(knock->fd, dialogue.hello, sizeof dialogue.hello);
     if (sent < 0)
         return again(knock, "connected, but the other side was lost", -sent);
+    KOLO_POINT("knock.greeted");
     rc = receive(knock, dialogue.welcome, sizeof dialogue.welcome);
     if (rc == 0)
         rc = check_welcome(knock, dialogue.welcome);
@@ -195,9 +199,11 @@ static int converse(struct knock *knock) {
         return rc;
     kolo_introduction_pack(knock->self, dialogue.introduction);
     kolo_dialogue_prove_introduction(&dialogue, knock->secret);
+    KOLO_POINT("knock.introducing");
     sent = kolo_socket_send(knock->fd, dialogue.introduction, sizeof dialogue.introduction);
     if (sent < 0)
         return again(knock, "connected, but the other side was lost", -sent);
+    KOLO_POINT("knock.introduced");
     rc = receive(knock, dialogue.verdict, sizeof dialogue.verdict);
     return rc == 0 ? check_verdict(knock, &dialogue) : rc;
 }
@@ -214,6 +220,7 @@ static int attempt(struct knock *knock) {
         rc = connect_socket(knock);
     if (rc == 0)
         rc = converse(knock);
+    KOLO_POINT("knock.attempted");
     if (rc == 0)
         return 0;
     close(knock->fd);
@@ -248,13 +255,16 @@ int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *fr
                          knock.place, kolo_address_text(from, text));
     for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
         const int rc = attempt(&knock);
-        if (rc == 0)
+        if (rc == 0) {
+            KOLO_POINT("knock.admitted");
             *fd = knock.fd;
+        }
         if (rc != AGAIN)
             return rc;
         /* An attempt that had no time would say nothing but that. */
         const int64_t now_ns = kolo_clock_ns();
         const bool is_last = deadline_ns - now_ns < 2 * pause_ns;
+        KOLO_POINT("knock.pausing");
         if (!knock.alerted)
             wait_until(&knock, 0, is_last ? deadline_ns : now_ns + pause_ns);
         if (knock.alerted)

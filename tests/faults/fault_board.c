@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,8 +19,8 @@ struct board *board;
 
 static const char *names[BOARD_POINTS_MAX];
 static int points;
-static uint8_t *point_at; /* [offset of a name in its section] */
-static int own_rank = -1; /* -1: this process is no rank */
+static uint16_t *point_at; /* [offset of a name in its section] */
+static int own_rank = -1;  /* -1: this process is no rank */
 static bool contributes[BOARD_POINTS_MAX];
 static int registering, registered; /* the points round the registration with membarrier */
 
@@ -58,11 +59,11 @@ static void read_points(void) {
         names[points++] = name;
     }
     qsort(names, (size_t)points, sizeof *names, compare_names);
-    point_at = calloc(1, (size_t)(__stop_kolo_points - __start_kolo_points) + 1);
+    point_at = calloc((size_t)(__stop_kolo_points - __start_kolo_points) + 1, sizeof *point_at);
     if (!point_at || points == 0)
         give_up("reading the points");
     for (const char *at = __start_kolo_points; (name = next_name(at)); at = name + strlen(name))
-        point_at[name - __start_kolo_points] = (uint8_t)board_point(name);
+        point_at[name - __start_kolo_points] = (uint16_t)board_point(name);
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++)
         contributes[board_point(stores[i])] = true;
     registering = board_point("create.introducing");
@@ -124,7 +125,7 @@ static void strike(int index) {
         return;
     if (!signals[action])
         _exit(action == ACTION_EXIT_0 ? 0 : 3);
-    kill(getpid(), signals[action]);
+    syscall(SYS_tgkill, getpid(), gettid(), signals[action]); /* this thread goes no step further */
 }
 
 void kolo_point_reached(const char *name) {
@@ -142,11 +143,10 @@ void kolo_point_reached(const char *name) {
         record->steps[record->step].contributions++;
     if (!record->is_counting)
         return;
-    record->passages[point]++;
+    const uint64_t passage = ++record->passages[point];
     for (int i = 0; i < BOARD_FAULTS; i++) {
         const struct fault *fault = &board->faults[i];
-        if (fault->armed && fault->rank == own_rank && fault->point == point &&
-            fault->passage == record->passages[point])
+        if (fault->armed && fault->rank == own_rank && fault->point == point && fault->passage == passage)
             strike(i);
     }
 }

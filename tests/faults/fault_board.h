@@ -2,7 +2,8 @@
  *
  * The board lies in memory that all map. A rank writes its own record only, and the victim the time of the fault; the
  * driver reads when the ranks have ended. So nothing here needs an order, and what a rank wrote before it died is
- * there. */
+ * there. The leader of a node has a second thread (comm/proxy.h), which passes points too: it adds to the same counts.
+ */
 #ifndef KOLO_TESTS_FAULT_BOARD_H
 #define KOLO_TESTS_FAULT_BOARD_H
 
@@ -11,7 +12,7 @@
 
 #include "kolo.h"
 
-enum { BOARD_RANKS_MAX = 8, BOARD_POINTS_MAX = 192, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 3, BOARD_TEXT_BYTES = 400 };
+enum { BOARD_RANKS_MAX = 8, BOARD_POINTS_MAX = 320, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 3, BOARD_TEXT_BYTES = 400 };
 
 enum action {
     ACTION_KILL,
@@ -40,10 +41,10 @@ struct step {
     bool is_wrong; /* it succeeded with a wrong result */
     int64_t begin_ns;
     int64_t end_ns;
-    int64_t held_ns;        /* of that, time in which the rank could have run and another had the processor */
-    uint64_t contributions; /* stores that others wait for */
-    int size;               /* of the communicator that came of a shrink */
-    uint64_t members;       /* a bit for each rank, by its first number, in the first sum after that */
+    int64_t held_ns;                /* of that, time in which the rank could have run and another had the processor */
+    _Atomic uint64_t contributions; /* stores that others wait for */
+    int size;                       /* of the communicator that came of a shrink */
+    uint64_t members;               /* a bit for each rank, by its first number, in the first sum after that */
 };
 
 struct leftovers {
@@ -54,12 +55,12 @@ struct leftovers {
 
 struct rank_record {
     bool is_counting;
-    uint64_t passages[BOARD_POINTS_MAX]; /* while counting */
-    bool passed[BOARD_POINTS_MAX];       /* ever */
-    int last_point;                      /* -1: none yet */
-    int64_t registers_ns;                /* when it came to create.introducing */
-    int64_t registering_ns;              /* from then to create.present; see fault_verdict.c */
-    int step;                            /* the present one; past the last one in destroy */
+    _Atomic uint64_t passages[BOARD_POINTS_MAX]; /* while counting */
+    bool passed[BOARD_POINTS_MAX];               /* ever */
+    int last_point;                              /* -1: none yet */
+    int64_t registers_ns;                        /* when it came to create.introducing */
+    int64_t registering_ns;                      /* from then to create.present; see fault_verdict.c */
+    int step;                                    /* the present one; past the last one in destroy */
     struct step steps[BOARD_STEPS_MAX];
     char message[BOARD_TEXT_BYTES]; /* of the first error */
     kolo_failure failure;           /* as kolo_comm_failure tells it after that */

@@ -13,10 +13,16 @@
 /* One line, several lines, one chunk and many chunks of the smallest slots. */
 enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
 
-enum { LATE_MS = 30, LATER_MS = 60 };
+enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
 
 #define CALLS(name_, ranks_, algorithm_, count_)                                                                       \
     { .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .algorithm = algorithm_, .count = count_ }
+
+#define NODES(name_, nodes_, ranks_, engine_, exchange_, count_)                                                       \
+    {                                                                                                                  \
+        .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .nodes = nodes_, .engine = engine_,                      \
+        .exchange = exchange_, .count = count_                                                                         \
+    }
 
 const struct fault_case fault_cases[] = {
     {.name = "create-2", .phase = PHASE_CREATE, .ranks = 2, .count = LINE},
@@ -134,6 +140,90 @@ const struct fault_case fault_cases[] = {
     {.name = "shrink-lacks-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_LACKS},
     {.name = "destroy-2", .phase = PHASE_DESTROY, .ranks = 2, .algorithm = KOLO_ONESHOT, .count = LINE},
     {.name = "destroy-3", .phase = PHASE_DESTROY, .script = SCRIPT_KEEP, .ranks = 3, .count = CHUNKS},
+    {.name = "nodes-create-2x2", .phase = PHASE_CREATE, .ranks = 4, .nodes = 2, .engine = "uring", .count = LINE},
+    {.name = "nodes-create-3x1", .phase = PHASE_CREATE, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
+    {.name = "nodes-create-second",
+     .phase = PHASE_CREATE,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "poll",
+     .count = LINE,
+     .twist = TWIST_SECOND_EARLY},
+    {.name = "nodes-create-awaited",
+     .phase = PHASE_CREATE,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "uring",
+     .count = LINE,
+     .twist = TWIST_AWAITED},
+    NODES("nodes-oneshot-2x2", 2, 4, "uring", "auto", LINE),
+    NODES("nodes-oneshot-3x1", 3, 3, "poll", "auto", LINES),
+    NODES("nodes-mesh-2x2", 2, 4, "poll", "mesh", CHUNKS),
+    NODES("nodes-mesh-3x1", 3, 3, "uring", "mesh", CHUNKS),
+    NODES("nodes-ring-2x2", 2, 4, "uring", "ring", CHUNKS),
+    NODES("nodes-ring-3x1", 3, 3, "poll", "ring", CHUNKS),
+    NODES("nodes-tree-2x2", 2, 4, "poll", "tree", CHUNK),
+    NODES("nodes-tree-3x1", 3, 3, "uring", "tree", CHUNKS),
+    {.name = "nodes-broadcast-2x2",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BROADCAST,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "uring",
+     .count = CHUNKS},
+    {.name = "nodes-broadcast-3x1",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BROADCAST,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "poll",
+     .count = CHUNK},
+    {.name = "nodes-barrier-2x2",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BARRIER,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "poll"},
+    {.name = "nodes-late-2x2",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "poll",
+     .count = CHUNK,
+     .twist = TWIST_LATE,
+     .sleeps = true},
+    {.name = "nodes-beats-3x1",
+     .phase = PHASE_CALLS,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "uring",
+     .count = LINE,
+     .twist = TWIST_LATE,
+     .beats = true,
+     .sleeps = true},
+    {.name = "nodes-abort-2x2",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "uring",
+     .count = LINE,
+     .twist = TWIST_ABORTS},
+    {.name = "nodes-second-2x2",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "uring",
+     .count = LINE,
+     .twist = TWIST_SECOND},
+    {.name = "nodes-second-3x1",
+     .phase = PHASE_CALLS,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "poll",
+     .count = LINE,
+     .twist = TWIST_SECOND},
+    {.name = "nodes-destroy-2x2", .phase = PHASE_DESTROY, .ranks = 4, .nodes = 2, .engine = "uring", .count = LINE},
+    {.name = "nodes-destroy-3x1", .phase = PHASE_DESTROY, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
 };
 
 const int fault_cases_count = sizeof fault_cases / sizeof *fault_cases;
@@ -170,12 +260,22 @@ bool case_joins(const struct fault_case *what, int step) {
     return case_waits(what, step) && call_of(what, step) != CALL_BROADCAST;
 }
 
+int case_node(const struct fault_case *what, int rank) {
+    return rank * what->nodes / what->ranks;
+}
+
+int case_leader(const struct fault_case *what, int node) {
+    return what->nodes ? node * what->ranks / what->nodes : 0;
+}
+
 int case_actor(const struct fault_case *what, int victim) {
     const int next = (victim + 1) % what->ranks;
     if (what->twist == TWIST_RINGS || what->twist == TWIST_ABORTS || what->twist == TWIST_LACKS)
         return victim;
     if (what->twist == TWIST_SECOND_EARLY && next == 0) /* rank 0's death may keep the others from meeting at all */
         return 1;
+    if (what->twist == TWIST_SECOND && what->nodes) /* of the next node, the one that least leads it */
+        return case_leader(what, (case_node(what, victim) + 1) % what->nodes) + what->ranks / what->nodes - 1;
     const bool is_played = what->twist != TWIST_NONE && what->twist != TWIST_REPLACES && what->twist != TWIST_AWAITED &&
                            what->twist != TWIST_GIVES_UP;
     return is_played ? next : -1;
@@ -281,8 +381,9 @@ static bool do_twist(struct player *player, int step) {
         return true;
     }
     if ((twist == TWIST_LATE || twist == TWIST_RINGS) && acts)
-        sleep_ms(LATE_MS);
-    if (twist == TWIST_SECOND && !acts && player->rank != (mode->actor + mode->what->ranks - 1) % mode->what->ranks)
+        sleep_ms(mode->what->beats ? BEATEN_MS : LATE_MS);
+    if (twist == TWIST_SECOND && !acts && !mode->what->nodes &&
+        player->rank != (mode->actor + mode->what->ranks - 1) % mode->what->ranks)
         sleep_ms(LATER_MS); /* so that the victim is the one that finds the actor dead */
     if (twist != TWIST_ABORTS || !acts)
         return false;
@@ -303,8 +404,9 @@ static int create(struct player *player) {
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = player->rank;
     options.size = mode->what->ranks;
-    options.job = mode->fd < 0 ? mode->job : NULL;
-    options.shm_fd = mode->fd;
+    options.job = mode->fd < 0 && !mode->what->nodes ? mode->job : NULL;
+    options.shm_fd = mode->what->nodes ? mode->node_fds[case_node(mode->what, player->rank)] : mode->fd;
+    options.rendezvous = mode->what->nodes ? mode->rendezvous : NULL;
     options.algorithm = mode->what->algorithm;
     options.slot_bytes = SLOT_BYTES;
     options.timeout_ms = mode->timeout_ms;
@@ -423,7 +525,9 @@ void case_run(const struct run_mode *mode, int rank) {
         record->is_counting = false;
         if (mode->what->phase == PHASE_SHRINK)
             recover(&player);
-        record->is_counting = mode->what->phase == PHASE_DESTROY;
+        /* What a leader has found, or published, the other nodes may learn only when it leaves. */
+        const bool tells = mode->what->nodes && mode->what->phase == PHASE_CALLS && record->failure.status;
+        record->is_counting = mode->what->phase == PHASE_DESTROY || tells;
         if (kolo_comm_destroy(player.comm) < 0)
             record->status_after = KOLO_OK; /* which is an error there */
     }

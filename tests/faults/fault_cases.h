@@ -39,7 +39,14 @@ enum twist {
 
 /* Rounds of PHASE_SHRINK: in each a rank shrinks, CASE_RECOVERY_STEP, and then sums, the next step, in the communicator
  * that has come of it, until a sum succeeds. */
-enum { CASE_CREATE_STEP = 0, CASE_TWIST_STEP = 2, CASE_PROBES = 3, CASE_RECOVERY_STEP = 10, CASE_ROUNDS = 4 };
+enum {
+    CASE_CREATE_STEP = 0,
+    CASE_TWIST_STEP = 2,
+    CASE_PROBES = 3,
+    CASE_RECOVERY_STEP = 10,
+    CASE_ROUNDS = 4,
+    CASE_NODES_MAX = 3
+};
 
 struct fault_case {
     const char *name;
@@ -50,7 +57,11 @@ struct fault_case {
     kolo_algorithm algorithm;
     size_t count;            /* of int32 */
     const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */
+    int nodes;               /* among which the ranks are divided evenly, in order; 0: no network */
+    const char *engine;      /* KOLO_NET */
+    const char *exchange;    /* KOLO_NET_ALGO */
     bool by_descriptor;
+    bool beats;  /* late ones are so late that their nodes send heartbeats meanwhile */
     bool sleeps; /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
 };
 
@@ -63,11 +74,17 @@ struct run_mode {
     int actor; /* see enum twist; -1: none */
     int dying; /* rank that dies before PHASE_SHRINK; -1: none */
     const char *job;
-    int fd; /* -1: by name */
+    int fd;                       /* -1: by name */
+    int node_fds[CASE_NODES_MAX]; /* of a case of several nodes: what the ranks of each inherit */
+    char rendezvous[32];
     int64_t timeout_ms;
     int64_t create_timeout_ms;
     void (*spoil)(kolo_comm *comm); /* a defect for the survivors; NULL: none. See fault_control.c */
 };
+
+/* The node of a rank, and the rank that leads a node; 0 without a network. */
+int case_node(const struct fault_case *what, int rank);
+int case_leader(const struct fault_case *what, int node);
 
 /* Who the actor is when `victim` is the victim. */
 int case_actor(const struct fault_case *what, int victim);

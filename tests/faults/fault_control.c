@@ -10,6 +10,7 @@
 
 #include "comm/comm.h"
 #include "comm/failure.h"
+#include "comm/internode.h"
 #include "fault_run.h"
 
 enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 20000000, TRIES = 5 };
@@ -39,7 +40,7 @@ static int check_late(kolo_waiter *waiter, const struct kolo_wait *wait) {
 static int give_up_early(kolo_waiter *waiter, const struct kolo_wait *wait) {
     if (wait->waited_ns < SOON_NS)
         return 0;
-    return kolo_failure_publish(waiter->owner, KOLO_ERR_TIMEOUT, wait->peer, 0);
+    return kolo_failure_publish(waiter->owner, KOLO_ERR_TIMEOUT, kolo_peer_rank(wait->peer), 0);
 }
 
 static void be_blind(kolo_comm *comm) {
@@ -121,7 +122,8 @@ static const struct place {
     const char *point;
     int rank;
     uint64_t passage;
-} in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1};
+} in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1},
+  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2};
 
 struct control {
     const struct place *place;
@@ -153,6 +155,14 @@ static const struct control controls[] = {
     {&in_shrink, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink 1: status -10"},
     {&in_shrink, "segments of different sizes", grow, ACTION_KILL, false, "damaged"},
     {&in_shrink, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
+    {&on_nodes, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&on_nodes, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
+    {&on_nodes, "deaths are not looked for", be_blind, ACTION_KILL, false, "got -4 (timeout)"},
+    {&on_nodes, "waits never end", hang, ACTION_KILL, false, "hangs, last at"},
+    {&on_nodes, "another rank is blamed", misname, ACTION_KILL, false, "where rank 3 was struck"},
+    {&on_nodes, "the deadline is not waited for", be_impatient, ACTION_STOP, false, "gave up after"},
+    {&on_nodes, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
+    {&on_nodes, "a block of memory is left", keep_block, ACTION_KILL, false, "memory blocks, "},
 };
 
 static const struct fault_case *find_case(const char *name) {
@@ -165,8 +175,8 @@ static const struct fault_case *find_case(const char *name) {
 static const struct listing *list_case(const struct fault_case *what) {
     static struct listing listing;
     static const struct fault_case *listed;
-    for (int rank = 0; what != listed && rank < what->ranks; rank++)
-        run_listing(what, rank, &listing);
+    if (what != listed)
+        run_listing(what, &listing);
     listed = what;
     return &listing;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int64_t blocks; /* a rank is one thread of a process of its own */
+static _Atomic int64_t blocks; /* of the leader's network thread, too */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include "fault_leftovers.h"
+#include "fault_nodes.h"
 #include "fault_recovery.h"
 #include "fault_verdict.h"
 
 /* Deadlines that nothing reaches but what is stopped; those that it does reach are short. */
-enum { DEADLINE_MS = 3000, DEADLINE_SHORT_MS = 200, CREATION_MS = 500 };
+enum { DEADLINE_MS = 3000, DEADLINE_SHORT_MS = 200, CREATION_MS = 500, LISTING_TRIES = 3 };
 
 /* What takes longer hangs. */
 static int64_t limit_ns(const struct run_mode *mode) {
@@ -95,6 +96,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
         setenv("KOLO_WAIT", "sleep", 1);
     else
         unsetenv("KOLO_WAIT");
+    nodes_prepare(&run->mode, deadline_ms == DEADLINE_MS);
     if (what->twist == TWIST_REPLACES)
         leave_name(&run->mode);
     board_clear();
@@ -105,26 +107,51 @@ static void finish(struct run *run) {
     team_kill(&run->team);
     if (run->mode.fd >= 0)
         close(run->mode.fd);
+    nodes_finish(&run->mode);
 }
 
-void run_listing(const struct fault_case *what, int victim, struct listing *listing) {
+/* False if the rank did not do what it does undisturbed. */
+static bool list_rank(const struct run *run, int rank, struct listing *listing) {
+    const struct fault_case *what = run->mode.what;
+    const struct rank_record *record = &board->ranks[rank];
+    const bool may_fail =
+        what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY || what->twist == TWIST_GIVES_UP;
+    const bool is_well = what->phase == PHASE_SHRINK ? recovery_is_done(record) : !record->message[0] || may_fail;
+    if (run->hung || !record->finished || !is_well) {
+        fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, rank,
+                run->hung ? " to its end" : "", board_point_name(record->last_point), record->message);
+        return false;
+    }
+    for (int point = 0; point < board_points(); point++)
+        listing->passages[rank][point] = record->passages[point];
+    for (int step = 0; step < BOARD_STEPS_MAX; step++)
+        listing->contributions[rank][step] = record->steps[step].contributions;
+    return true;
+}
+
+/* Lists what the case does with that victim: of the victim, or of all ranks where nobody plays a twist. */
+static bool list_run(const struct fault_case *what, int victim, struct listing *listing) {
     struct run run = {.victim = victim};
+    const bool lists_all = what->twist == TWIST_NONE;
+    bool is_well = true;
     prepare(&run, what, victim, DEADLINE_MS, DEADLINE_MS);
     team_start(&run.team, what->ranks, run_rank, &run.mode);
     run.hung = !team_await(&run.team, -1, limit_ns(&run.mode));
     finish(&run);
-    const struct rank_record *record = &board->ranks[victim];
-    const bool may_fail =
-        what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY || what->twist == TWIST_GIVES_UP;
-    const bool is_well = what->phase == PHASE_SHRINK ? recovery_is_done(record) : !record->message[0] || may_fail;
-    if (run.hung || !record->finished || !is_well) {
-        fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, victim,
-                run.hung ? " to its end" : "", board_point_name(record->last_point), record->message);
-        exit(1);
+    for (int rank = 0; rank < what->ranks; rank++)
+        if (lists_all || rank == victim)
+            is_well = list_rank(&run, rank, listing) && is_well;
+    return is_well;
+}
+
+void run_listing(const struct fault_case *what, struct listing *listing) {
+    const int runs = what->twist == TWIST_NONE ? 1 : what->ranks;
+    for (int victim = 0; victim < runs; victim++) {
+        int tries_left = LISTING_TRIES; /* a machine that is busy elsewhere may let deadlines pass */
+        while (!list_run(what, victim, listing))
+            if (--tries_left == 0)
+                exit(1);
     }
-    memcpy(listing->passages[victim], record->passages, sizeof record->passages);
-    for (int step = 0; step < BOARD_STEPS_MAX; step++)
-        listing->contributions[victim][step] = record->steps[step].contributions;
 }
 
 /* A name that rank 0 left is to be replaced by the next job of that name, which leaves nothing. */
@@ -163,12 +190,17 @@ static int64_t held_ns(const struct team *team, int rank) {
 
 bool run_trial(const struct trial *trial, struct run *run) {
     const enum action action = trial->fault.action;
-    *run =
-        (struct run){.trial = trial, .victim = trial->fault.rank, .noticed_ns = -1, .recovered_ns = -1, .past_ns = -1};
+    *run = (struct run){.trial = trial,
+                        .victim = trial->fault.rank,
+                        .noticed_ns = -1,
+                        .recovered_ns = -1,
+                        .past_ns = -1,
+                        .waited_ns = -1};
     prepare(run, trial->what, run->victim,
             trial->deadline_ms      ? trial->deadline_ms
-            : action == ACTION_STOP ? DEADLINE_SHORT_MS
-                                    : DEADLINE_MS,
+            : action != ACTION_STOP ? DEADLINE_MS
+            : trial->what->nodes    ? NODES_DEADLINE_MS
+                                    : DEADLINE_SHORT_MS,
             trial->what->phase == PHASE_CREATE ? CREATION_MS : DEADLINE_MS);
     run->mode.spoil = trial->spoil;
     board->faults[BOARD_FAULTS - 1] = trial->fault;

@@ -40,10 +40,12 @@ struct run {
     int64_t noticed_ns;   /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
     int64_t recovered_ns; /* of a shrink or a sum after it, without a deadline: see fault_recovery.c; -1: none */
     int64_t past_ns;      /* from the deadline to the last error; -1: nobody waited for it */
+    int64_t waited_ns;    /* where there are nodes, how long until the last one gave up waiting; -1: nobody did */
 };
 
-/* Runs the case for rank `victim`, undisturbed but for its twist, and adds what that rank did to *listing. */
-void run_listing(const struct fault_case *what, int victim, struct listing *listing);
+/* Runs the case undisturbed but for its twist, and adds what the ranks did to *listing; where it depends on the victim
+ * who plays the twist, once for each. */
+void run_listing(const struct fault_case *what, struct listing *listing);
 
 /* Runs the trial. False if the victim did not come to its point that often. */
 bool run_trial(const struct trial *trial, struct run *run);

@@ -1,5 +1,5 @@
-/* The rules, but for shrinks, which are in fault_recovery.c. V is the victim; a step is a call of the script, then
- * barriers, until one fails.
+/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c. V is the victim; a
+ * step is a call of the script, then barriers, until one fails.
  *
  * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
  * who has is missed within 100 ms by those that have registered too. Rank 0 is known to those from when it has made the
@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "fault_nodes.h"
 #include "fault_recovery.h"
 
 enum { MS = 1000000 };
@@ -53,8 +54,7 @@ static bool is_stopped(const struct run *run) {
     return run->trial->fault.action == ACTION_STOP;
 }
 
-/* The first step that failed; the last one of all if none did. */
-static int failed_step(const struct rank_record *record) {
+int verdict_failed_step(const struct rank_record *record) {
     int step = 0;
     while (step < BOARD_STEPS_MAX - 1 && record->steps[step].returned && record->steps[step].status == 0)
         step++;
@@ -135,7 +135,7 @@ static void check_steps(struct run *run) {
         int first, last;
         if (!verdict_is_survivor(run, rank))
             continue;
-        const int failed = failed_step(&board->ranks[rank]);
+        const int failed = verdict_failed_step(&board->ranks[rank]);
         bound_step(run, rank, &first, &last);
         if (failed < first || failed > last)
             verdict_complain(run, "rank %d failed in step %d, not in %d to %d", rank, failed, first, last);
@@ -166,7 +166,7 @@ static bool may_be_named(const struct run *run, int rank) {
 
 static void check_failure(struct run *run, int rank, int *named) {
     const struct rank_record *record = &board->ranks[rank];
-    const int wanted = wanted_status(run), status = record->steps[failed_step(record)].status;
+    const int wanted = wanted_status(run), status = record->steps[verdict_failed_step(record)].status;
     char name[32];
     if (status != wanted) {
         verdict_complain(run, "rank %d got %d (%s), not %d (%s): %s", rank, status, kolo_strerror(status), wanted,
@@ -195,10 +195,8 @@ static int64_t machine_ns(const struct rank_record *record, int step) {
     return record->steps[step].held_ns + (step == CASE_CREATE_STEP ? record->registering_ns : 0);
 }
 
-/* How long a survivor went on in ignorance: from the fault, or the begin of its first call that was not over by then,
- * to its error. */
-static int64_t ignorance_ns(const struct rank_record *record, int64_t struck_ns, int64_t *held_ns) {
-    const int failed = failed_step(record);
+int64_t verdict_ignorance_ns(const struct rank_record *record, int64_t struck_ns, int64_t *held_ns) {
+    const int failed = verdict_failed_step(record);
     int64_t begin_ns = record->steps[failed].begin_ns;
     *held_ns = 0;
     for (int step = 0; step <= failed; step++) {
@@ -212,7 +210,7 @@ static int64_t ignorance_ns(const struct rank_record *record, int64_t struck_ns,
 }
 
 static bool timed_out(const struct rank_record *record) {
-    return record->steps[failed_step(record)].status == KOLO_ERR_TIMEOUT;
+    return record->steps[verdict_failed_step(record)].status == KOLO_ERR_TIMEOUT;
 }
 
 /* How long the victims had to wait for a processor from the fault until they were dead. */
@@ -235,7 +233,7 @@ static void check_noticed(struct run *run, int64_t held_ns) {
         int64_t own_held_ns;
         if (!verdict_is_survivor(run, rank) || timed_out(&board->ranks[rank]))
             continue;
-        const int64_t ns = ignorance_ns(&board->ranks[rank], board->struck_ns[index], &own_held_ns);
+        const int64_t ns = verdict_ignorance_ns(&board->ranks[rank], board->struck_ns[index], &own_held_ns);
         held_ns += own_held_ns;
         if (ns > run->noticed_ns)
             run->noticed_ns = ns;
@@ -254,9 +252,9 @@ static void check_deadline(struct run *run, int64_t held_ns) {
         const struct rank_record *record = &board->ranks[rank];
         if (!verdict_is_survivor(run, rank) || !timed_out(record))
             continue;
-        const struct step *step = &record->steps[failed_step(record)];
+        const struct step *step = &record->steps[verdict_failed_step(record)];
         deadline_ns = (step == record->steps ? run->mode.create_timeout_ms : run->mode.timeout_ms) * MS;
-        held_ns += machine_ns(record, failed_step(record));
+        held_ns += machine_ns(record, verdict_failed_step(record));
         if (step->end_ns - step->begin_ns - deadline_ns > past_ns)
             past_ns = step->end_ns - step->begin_ns - deadline_ns;
     }
@@ -331,7 +329,7 @@ static void check_creation(struct run *run) {
         created += is_created(rank);
         if (is_created(rank) && !may)
             verdict_complain(run, "rank %d created it without rank %d", rank, victim);
-        else if (is_created(rank) && failed_step(&board->ranks[rank]) > 1)
+        else if (is_created(rank) && verdict_failed_step(&board->ranks[rank]) > 1)
             verdict_complain(run, "rank %d made its first call without rank %d", rank, victim);
         else if (is_created(rank))
             check_failure(run, rank, &named);
@@ -382,6 +380,10 @@ void verdict_find(struct run *run) {
         return;
     }
     const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
+    if (run->trial->what->nodes) {
+        nodes_find(run, held_ns);
+        return;
+    }
     if (run->trial->what->phase == PHASE_SHRINK) {
         recovery_find(run, held_ns);
         return;

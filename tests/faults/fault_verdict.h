@@ -18,6 +18,13 @@ bool verdict_is_survivor(const struct run *run, int rank);
 /* What is to be true of a rank that has ended whatever its errors are; false if it has not ended well. */
 bool verdict_check_end(struct run *run, int rank);
 
+/* The first step that failed; the last one of all if none did. */
+int verdict_failed_step(const struct rank_record *record);
+
+/* How long a survivor went on in ignorance: from the fault, or the begin of its first call that was not over by then,
+ * to its error; and how much of that the machine took. */
+int64_t verdict_ignorance_ns(const struct rank_record *record, int64_t struck_ns, int64_t *held_ns);
+
 /* Judges the survivors; run->team has ended but for a stopped victim. */
 void verdict_find(struct run *run);
 
