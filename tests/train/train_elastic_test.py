@@ -263,8 +263,10 @@ class Elastic(training.TrainingTest):
                     time.sleep(0.001)
                 os.kill(pids[victim], signal.SIGKILL)
                 self.await_words(job, r"was killed by signal 9.*: going on with 2 ranks")
+                os.kill(pids[1], signal.SIGSTOP)  # or all could be over when the newcomer asks
                 newcomer.send_signal(signal.SIGCONT)
                 self.await_words(newcomer, "could not join .*, and asks again")
+                os.kill(pids[1], signal.SIGCONT)
                 self.await_words(job, "1 joined: going on with 3 ranks")
                 newcomer.kill()
                 self.finish(job, 2, 2, 1)
