@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "base/wire.h"
@@ -11,11 +10,11 @@
 #define MARK    UINT32_C(0x616c6f6b) /* "kola" */
 #define VERSION 1
 
-enum { HEADER_BYTES = 8, RANGE_BYTES = 8, ADDRESS_BYTES = 24 };
-enum { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 };
+enum { HEADER_BYTES = 8, RANGE_BYTES = 8 };
 
 static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_ROSTER_RANKS * 2 <= KOLO_MESSAGE_BYTES, "a roster fits");
-static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_DOORS_MAX * ADDRESS_BYTES <= KOLO_MESSAGE_BYTES, "doors fit");
+static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_DOORS_MAX * KOLO_ADDRESS_WIRE_BYTES <= KOLO_MESSAGE_BYTES,
+              "doors fit");
 static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
 
 static void put_bytes(uint8_t **at, const void *bytes, size_t count) {
@@ -28,44 +27,14 @@ static void take_bytes(const uint8_t **at, void *bytes, size_t count) {
     *at += count;
 }
 
-/* Addresses: family, port, scope, and 16 bytes, of which IPv4 uses the first four. */
-
-static void put_address(uint8_t **at, const struct kolo_address *address) {
-    uint8_t bytes[16] = {0};
-    uint32_t scope = 0;
-    const bool ipv6 = address->storage.ss_family == AF_INET6;
-    if (ipv6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address->storage;
-        memcpy(bytes, &in6->sin6_addr, sizeof in6->sin6_addr);
-        scope = in6->sin6_scope_id;
-    } else {
-        memcpy(bytes, &((const struct sockaddr_in *)&address->storage)->sin_addr, sizeof(struct in_addr));
-    }
-    kolo_wire_append(at, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
-    kolo_wire_append(at, kolo_address_port(address), 2);
-    kolo_wire_append(at, scope, 4);
-    put_bytes(at, bytes, sizeof bytes);
+static bool take_address(const uint8_t **at, struct kolo_address *address) {
+    *at += KOLO_ADDRESS_WIRE_BYTES;
+    return kolo_address_unpack(*at - KOLO_ADDRESS_WIRE_BYTES, address);
 }
 
-static bool take_address(const uint8_t **at, struct kolo_address *address) {
-    uint8_t bytes[16];
-    const uint64_t family = kolo_wire_take(at, 2), port = kolo_wire_take(at, 2), scope = kolo_wire_take(at, 4);
-    take_bytes(at, bytes, sizeof bytes);
-    memset(address, 0, sizeof *address);
-    if (family == FAMILY_IPV6) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
-        in6->sin6_family = AF_INET6;
-        in6->sin6_scope_id = (uint32_t)scope;
-        memcpy(&in6->sin6_addr, bytes, sizeof in6->sin6_addr);
-        address->bytes = sizeof *in6;
-    } else {
-        struct sockaddr_in *in = (struct sockaddr_in *)&address->storage;
-        in->sin_family = AF_INET;
-        memcpy(&in->sin_addr, bytes, sizeof in->sin_addr);
-        address->bytes = sizeof *in;
-    }
-    kolo_address_set_port(address, (uint16_t)port);
-    return port != 0;
+static void put_address(uint8_t **at, const struct kolo_address *address) {
+    kolo_address_pack(address, *at);
+    *at += KOLO_ADDRESS_WIRE_BYTES;
 }
 
 /* What each kind holds. */
@@ -143,6 +112,11 @@ void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uin
         for (uint32_t i = 0; i < message->count; i++)
             put_address(&at, &message->door[i]);
         break;
+    case KOLO_MESSAGE_SURVIVORS:
+        for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+            kolo_wire_append(&at, message->ranks[word], 8);
+        put_address(&at, &message->meeting);
+        break;
     case KOLO_MESSAGE_FAILED:
         kolo_wire_append(&at, (uint64_t)-message->status, 4);
         put_text(&at, message->text);
@@ -178,6 +152,10 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
         for (uint32_t i = 0; good && i < message->count; i++)
             good = take_address(&at, &message->door[i]);
         return good;
+    case KOLO_MESSAGE_SURVIVORS:
+        for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+            message->ranks[word] = kolo_wire_take(&at, 8);
+        return take_address(&at, &message->meeting);
     case KOLO_MESSAGE_FAILED:
         message->status = -(int)(kolo_wire_take(&at, 4) & 0xff);
         take_bytes(&at, message->text, sizeof message->text);

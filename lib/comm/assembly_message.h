@@ -1,12 +1,14 @@
-/* What rank 0 and the others send each other while a job on several machines is put together (comm/assembly.h), once
- * both have proved themselves at a door: messages of one size, little-endian, each with mark, version and kind. A
- * number is checked where it arrives; bytes that mean nothing are zero, so that a message has only one form. */
+/* What rank 0 and the others send each other while a job on several machines is put together (comm/assembly.h), and
+ * nodes while they shrink it (comm/shrink_nodes.h), once both have proved themselves at a door: messages of one size,
+ * little-endian, each with mark, version and kind. A number is checked where it arrives; bytes that mean nothing are
+ * zero, so that a message has only one form. */
 #ifndef KOLO_COMM_ASSEMBLY_MESSAGE_H
 #define KOLO_COMM_ASSEMBLY_MESSAGE_H
 
 #include "comm/options.h"
 #include "net/address.h"
 #include "net/door.h"
+#include "shm/layout.h"
 
 #define KOLO_MESSAGE_BYTES        512
 #define KOLO_MESSAGE_ROSTER_RANKS 240
@@ -18,9 +20,10 @@ enum {
     KOLO_MESSAGE_TERMS,        /* rank 0 to a rank: what binds all; then as many rosters as all ranks take */
     KOLO_MESSAGE_ROSTER,       /* which node each of some ranks is on */
     KOLO_MESSAGE_DOORS,        /* a leader to rank 0: its own door; rank 0 to a leader: all, in pieces */
-    KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all its sockets */
+    KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all that it needs */
     KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
     KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
+    KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see comm/shrink_nodes.h */
     KOLO_MESSAGE_KINDS
 };
 
@@ -59,6 +62,10 @@ struct kolo_assembly_message {
                 uint16_t node_of[KOLO_MESSAGE_ROSTER_RANKS];
                 struct kolo_address door[KOLO_MESSAGE_DOORS_MAX];
             };
+        };
+        struct { /* SURVIVORS: who is left, of the sender's node or of all, and where they can be met or shall meet */
+            uint64_t ranks[KOLO_RANK_WORDS];
+            struct kolo_address meeting;
         };
         struct {
             int status;

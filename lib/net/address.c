@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/wire.h"
 
+enum { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 };
 enum { HOST_BYTES = 256, PORT_DIGITS_MAX = 5, PORT_MAX = 65535, LIST_BYTES = 640 };
 
 static void copy_address(struct kolo_address *address, const struct sockaddr *from) {
@@ -250,4 +252,36 @@ int kolo_address_of_socket(int fd, struct kolo_address *address) {
     copy_address(address, (const struct sockaddr *)&own);
     kolo_address_set_port(address, 0);
     return 0;
+}
+
+void kolo_address_pack(const struct kolo_address *address, uint8_t *bytes) {
+    const bool ipv6 = address->storage.ss_family == AF_INET6;
+    memset(bytes, 0, KOLO_ADDRESS_WIRE_BYTES);
+    kolo_wire_append(&bytes, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
+    kolo_wire_append(&bytes, kolo_address_port(address), 2);
+    kolo_wire_append(&bytes, ipv6 ? as_ipv6(address)->sin6_scope_id : 0, 4);
+    if (ipv6)
+        memcpy(bytes, &as_ipv6(address)->sin6_addr, sizeof(struct in6_addr));
+    else
+        memcpy(bytes, &as_ipv4(address)->sin_addr, sizeof(struct in_addr));
+}
+
+bool kolo_address_unpack(const uint8_t *bytes, struct kolo_address *address) {
+    const uint64_t family = kolo_wire_take(&bytes, 2), port = kolo_wire_take(&bytes, 2);
+    const uint32_t scope = (uint32_t)kolo_wire_take(&bytes, 4);
+    memset(address, 0, sizeof *address);
+    if (family == FAMILY_IPV6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
+        in6->sin6_family = AF_INET6;
+        in6->sin6_scope_id = scope;
+        memcpy(&in6->sin6_addr, bytes, sizeof in6->sin6_addr);
+        address->bytes = sizeof *in6;
+    } else {
+        struct sockaddr_in *in = (struct sockaddr_in *)&address->storage;
+        in->sin_family = AF_INET;
+        memcpy(&in->sin_addr, bytes, sizeof in->sin_addr);
+        address->bytes = sizeof *in;
+    }
+    kolo_address_set_port(address, (uint16_t)port);
+    return port != 0;
 }

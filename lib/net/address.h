@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #define KOLO_ADDRESS_TEXT_BYTES 72 /* "[address%zone]:port" */
+#define KOLO_ADDRESS_WIRE_BYTES 24
 
 struct kolo_address {
     struct sockaddr_storage storage;
@@ -30,6 +31,11 @@ void kolo_address_set_port(struct kolo_address *address, uint16_t port);
 
 /* True for an address that stands for all of a machine's (0.0.0.0, ::). */
 bool kolo_address_is_any(const struct kolo_address *address);
+
+/* As machines send it to each other: family, port, scope, and 16 bytes, of which IPv4 uses the first four. False: those
+ * KOLO_ADDRESS_WIRE_BYTES are no address with a port. */
+void kolo_address_pack(const struct kolo_address *address, uint8_t *bytes);
+bool kolo_address_unpack(const uint8_t *bytes, struct kolo_address *address);
 
 /* Writes "10.0.0.1:29500" or "[fe80::1%2]:29500" into text of KOLO_ADDRESS_TEXT_BYTES, and returns it. */
 const char *kolo_address_text(const struct kolo_address *address, char *text);

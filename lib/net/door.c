@@ -106,6 +106,18 @@ close_socket:
     return rc;
 }
 
+int kolo_door_reopen(struct kolo_door *door, const struct kolo_secret *secret, struct kolo_address *bound) {
+    struct kolo_address where = {.bytes = sizeof where.storage};
+    if (getsockname(door->fd, (struct sockaddr *)&where.storage, &where.bytes) < 0)
+        return kolo_fail_system(errno, "reading the address of a socket that listens");
+    for (uint32_t i = 0; i < door->count; i++)
+        close(door->pending[i].fd);
+    door->count = 0;
+    door->secret = *secret;
+    *bound = where;
+    return 0;
+}
+
 void kolo_door_log(struct kolo_door *door, kolo_log_level level, int rank) {
     door->log_level = level;
     door->log_rank = rank;

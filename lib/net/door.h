@@ -26,16 +26,16 @@
 #define KOLO_NET_JOB_BYTES   128
 
 /* What a connection is for. */
-enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3 };
+enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_SHRINK = 4 };
 
 /* What who knocks says of itself. */
 struct kolo_introduction {
     uint32_t role;
     uint32_t rank, size; /* of all */
-    uint32_t node;       /* CONTROL, DATA: which node it is */
+    uint32_t node;       /* CONTROL, DATA, SHRINK: which node it is */
     uint32_t stream;     /* CONTROL, DATA: which of that role, from 0 */
     uint8_t
-        session[KOLO_SESSION_BYTES]; /* CONTROL, DATA: which creation; JOIN: random, so that who comes again shows */
+        session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random: who comes again shows */
     char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */
 };
 
@@ -45,6 +45,10 @@ struct kolo_door;
  * what to do in the message (another KOLO_RENDEZVOUS port, KOLO_NET_ADDR). */
 int kolo_door_open(struct kolo_door **door, const struct kolo_address *address, const struct kolo_secret *secret,
                    struct kolo_address *bound);
+
+/* From now on the door is for who knows that secret; *bound is where it listens. Whoever was about to prove itself is
+ * shown out. KOLO_ERR_SYSTEM. */
+int kolo_door_reopen(struct kolo_door *door, const struct kolo_secret *secret, struct kolo_address *bound);
 
 /* From here on, who is turned away is logged as KOLO_LOG=warn, by address and reason: the first ones, and then each
  * time that their number doubles. */
@@ -67,5 +71,10 @@ void kolo_door_close(struct kolo_door *door);
  * this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
                     const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd);
+
+/* The same at a door that is known to have been opened: KOLO_ERR_PEER_DEAD as soon as nobody listens there. */
+int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_address *from,
+                          const struct kolo_secret *secret, const struct kolo_introduction *self, int64_t deadline_ns,
+                          int alert_fd, int *fd);
 
 #endif

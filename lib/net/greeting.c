@@ -114,7 +114,7 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
                                       .stream = (uint32_t)kolo_wire_get(bytes + STREAM_AT, 4)};
     memcpy(who->session, bytes + SESSION_AT, sizeof who->session);
     memcpy(who->job, bytes + JOB_AT, sizeof who->job);
-    if (who->role < KOLO_ROLE_JOIN || who->role > KOLO_ROLE_DATA)
+    if (who->role < KOLO_ROLE_JOIN || who->role > KOLO_ROLE_SHRINK)
         return -EPROTO;
     return who->size <= KOLO_RANKS_MAX && who->rank < who->size && who->node < who->size ? 0 : -EPROTO;
 }

@@ -31,6 +31,7 @@ struct knock {
     const struct kolo_secret *secret;
     const struct kolo_introduction *self;
     int64_t deadline_ns;
+    bool is_open; /* somebody has listened there: who does not listen any more has gone */
     int alert_fd;
     bool alerted; /* it is readable */
     int fd;       /* -1: no attempt is being made */
@@ -72,6 +73,8 @@ static bool may_pass(int errno_value) {
 }
 
 static int connect_failed(struct knock *knock, int errno_value) {
+    if (knock->is_open && errno_value == ECONNREFUSED)
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "nobody listens at %s any more", knock->place);
     if (may_pass(errno_value))
         return again(knock, "connecting", errno_value);
     return kolo_fail_system(errno_value, "connecting to %s", knock->place);
@@ -121,7 +124,7 @@ static int connect_socket(struct knock *knock) {
         if (error)
             return connect_failed(knock, error);
     }
-    return is_to_itself(knock) ? again(knock, "connecting", ECONNREFUSED) : 0;
+    return is_to_itself(knock) ? connect_failed(knock, ECONNREFUSED) : 0;
 }
 
 /* The dialogue. */
@@ -236,6 +239,39 @@ static bool is_sensible(const struct kolo_introduction *self) {
     return memchr(self->job, '\0', sizeof self->job) && kolo_introduction_parse(bytes, &read) == 0;
 }
 
+static int knock_on(struct knock *knock, int *fd) {
+    const struct kolo_introduction *self = knock->self;
+    const struct kolo_address *from = knock->from;
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    kolo_address_text(knock->to, knock->place);
+    if (!is_sensible(self))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u of %u, job '%.128s': no rank can say this of itself",
+                         (unsigned)self->rank, (unsigned)self->size, self->job);
+    if (from && from->storage.ss_family != knock->to->storage.ss_family)
+        return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
+                         knock->place, kolo_address_text(from, text));
+    for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
+        const int rc = attempt(knock);
+        if (rc == 0) {
+            KOLO_POINT("knock.admitted");
+            *fd = knock->fd;
+        }
+        if (rc != AGAIN)
+            return rc;
+        /* An attempt that had no time would say nothing but that. */
+        const int64_t now_ns = kolo_clock_ns();
+        const bool is_last = knock->deadline_ns - now_ns < 2 * pause_ns;
+        KOLO_POINT("knock.pausing");
+        if (!knock->alerted)
+            wait_until(knock, 0, is_last ? knock->deadline_ns : now_ns + pause_ns);
+        if (knock->alerted)
+            return 1;
+        if (is_last)
+            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock->place, knock->reason);
+        pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+    }
+}
+
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
                     const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd) {
     struct knock knock = {.to = to,
@@ -245,32 +281,19 @@ int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *fr
                           .deadline_ns = deadline_ns,
                           .alert_fd = alert_fd,
                           .fd = -1};
-    char text[KOLO_ADDRESS_TEXT_BYTES];
-    kolo_address_text(to, knock.place);
-    if (!is_sensible(self))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u of %u, job '%.128s': no rank can say this of itself",
-                         (unsigned)self->rank, (unsigned)self->size, self->job);
-    if (from && from->storage.ss_family != to->storage.ss_family)
-        return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
-                         knock.place, kolo_address_text(from, text));
-    for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
-        const int rc = attempt(&knock);
-        if (rc == 0) {
-            KOLO_POINT("knock.admitted");
-            *fd = knock.fd;
-        }
-        if (rc != AGAIN)
-            return rc;
-        /* An attempt that had no time would say nothing but that. */
-        const int64_t now_ns = kolo_clock_ns();
-        const bool is_last = deadline_ns - now_ns < 2 * pause_ns;
-        KOLO_POINT("knock.pausing");
-        if (!knock.alerted)
-            wait_until(&knock, 0, is_last ? deadline_ns : now_ns + pause_ns);
-        if (knock.alerted)
-            return 1;
-        if (is_last)
-            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", knock.place, knock.reason);
-        pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
-    }
+    return knock_on(&knock, fd);
+}
+
+int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_address *from,
+                          const struct kolo_secret *secret, const struct kolo_introduction *self, int64_t deadline_ns,
+                          int alert_fd, int *fd) {
+    struct knock knock = {.to = to,
+                          .from = from,
+                          .secret = secret,
+                          .self = self,
+                          .deadline_ns = deadline_ns,
+                          .is_open = true,
+                          .alert_fd = alert_fd,
+                          .fd = -1};
+    return knock_on(&knock, fd);
 }

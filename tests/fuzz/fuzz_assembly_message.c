@@ -31,6 +31,9 @@ static void require_good(const struct kolo_assembly_message *message) {
             REQUIRE(kolo_address_port(&message->door[i]) != 0 && kolo_address_text(&message->door[i], text)[0]);
         }
         break;
+    case KOLO_MESSAGE_SURVIVORS:
+        REQUIRE(kolo_address_port(&message->meeting) != 0);
+        break;
     case KOLO_MESSAGE_FAILED:
         REQUIRE(message->status < 0 && message->status >= KOLO_ERR_STATE);
         REQUIRE(memchr(message->text, '\0', sizeof message->text));

@@ -28,7 +28,7 @@ static void take_as_introduction(const uint8_t *bytes) {
     uint8_t again[KOLO_INTRODUCTION_BYTES];
     if (kolo_introduction_parse(bytes, &who) < 0)
         return;
-    REQUIRE(who.role >= KOLO_ROLE_JOIN && who.role <= KOLO_ROLE_DATA);
+    REQUIRE(who.role >= KOLO_ROLE_JOIN && who.role <= KOLO_ROLE_SHRINK);
     REQUIRE(who.size <= KOLO_RANKS_MAX && who.rank < who.size && who.node < who.size);
     REQUIRE(memchr(who.job, '\0', sizeof who.job));
     for (const char *c = who.job; *c; c++)

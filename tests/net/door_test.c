@@ -345,6 +345,45 @@ static int knock_at_own_port(void) {
     return 1;
 }
 
+/* A door with a new secret: who knows the old one is turned down, and who waited is shown out. */
+static void test_reopened(void **state) {
+    const struct kolo_secret before = usual_secret(), after = secret_of("another secret than the usual one");
+    struct kolo_address bound, again;
+    struct kolo_introduction who;
+    struct kolo_door *door = open_door(AF_INET, &before, &bound);
+    struct knocker late = make_knocker(&bound, &before, 1), knocker = make_knocker(&bound, &after, 2);
+    int fd = -1;
+    (void)state;
+    assert_int_equal(kolo_door_reopen(door, &after, &again), 0);
+    assert_memory_equal(&again.storage, &bound.storage, bound.bytes);
+    start_knocker(&late);
+    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 200 * MS, &fd, &who), 1);
+    await_knocker(&late);
+    assert_int_equal(late.rc, KOLO_ERR_SYSTEM);
+    start_knocker(&knocker);
+    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 10 * S, &fd, &who), 0);
+    assert_int_equal(who.rank, 2);
+    await_knocker(&knocker);
+    close(fd);
+    kolo_door_close(door);
+}
+
+/* Where a door was, and is closed: nobody waits there, also who has knocked while it was open and not answered. */
+static void test_closed_for_good(void **state) {
+    const struct kolo_secret secret = usual_secret();
+    const struct kolo_introduction self = introduce(1);
+    struct kolo_address bound;
+    int fd = -1;
+    (void)state;
+    kolo_door_close(open_door(AF_INET, &secret, &bound));
+    const int64_t begin_ns = kolo_clock_ns();
+    assert_int_equal(kolo_door_knock_again(&bound, NULL, &secret, &self, begin_ns + 10 * S, -1, &fd),
+                     KOLO_ERR_PEER_DEAD);
+    assert_words(kolo_error_message(), "nobody listens");
+    assert_true(kolo_clock_ns() - begin_ns < 5 * S);
+    assert_int_equal(fd, -1);
+}
+
 static void test_own_port(void **state) {
     int status = -1;
     const pid_t child = fork();
@@ -446,7 +485,7 @@ static void test_senseless_introduction(void **state) {
     for (size_t i = 0; i < 6; i++)
         wrong[i] = introduce(1);
     wrong[0].role = 0;
-    wrong[1].role = KOLO_ROLE_DATA + 1;
+    wrong[1].role = KOLO_ROLE_SHRINK + 1;
     wrong[2].rank = wrong[2].size;
     wrong[3].size = KOLO_RANKS_MAX + 1;
     wrong[4].job[0] = ' ';
@@ -471,6 +510,8 @@ int main(void) {
         cmocka_unit_test(test_door_opens_late),
         cmocka_unit_test(test_alert),
         cmocka_unit_test(test_own_port),
+        cmocka_unit_test(test_reopened),
+        cmocka_unit_test(test_closed_for_good),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_busy_port),
         cmocka_unit_test(test_no_address_of_ours),
