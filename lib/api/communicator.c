@@ -34,7 +34,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     int rc = kolo_settings_resolve(&settings, options);
     kolo_comm *made;
     if (rc == 0)
-        rc = kolo_comm_make(&made, &settings, &layer_above);
+        rc = kolo_comm_make(&made, &settings, &layer_above, NULL);
     return rc < 0 ? rc : hand_out(made, comm);
 }
 
@@ -49,17 +49,13 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
     if (!comm->token->ours)
         return kolo_unusable("kolo_comm_shrink", comm);
-    if (comm->internode)
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "rank %" PRIu32 ": kolo_comm_shrink: not on several machines in this version",
-                         comm->global_rank);
     if (comm->shrunk || !is_broken(comm))
         return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->global_rank,
                          comm->shrunk ? "has been shrunk already: go on with what came of it"
                                       : "is not broken: nobody has to be left out");
     comm->token->usable = false;
     kolo_comm *made;
-    const int rc = kolo_shrink_run(comm, &made, kolo_tuning_decide);
+    const int rc = kolo_shrink_run(comm, &made, &layer_above);
     return rc < 0 ? rc : hand_out(made, shrunk);
 }
 

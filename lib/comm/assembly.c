@@ -198,9 +198,13 @@ static int send_roster(struct kolo_assembly *assembly, uint32_t rank, const stru
 
 static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct kolo_gathering *gathering) {
     const struct kolo_settings *settings = &assembly->settings;
-    struct kolo_address bound;
+    struct kolo_address bound = assembly->rendezvous;
     int rc = check_limit(assembly);
-    if (rc == 0)
+    if (assembly->reunion) {
+        assembly->door = assembly->reunion->rendezvous;
+        assembly->reunion->rendezvous = NULL;
+    }
+    if (rc == 0 && !assembly->door)
         rc = kolo_door_open(&assembly->door, &assembly->rendezvous, &assembly->secret, &bound);
     if (rc < 0)
         return rc;
@@ -257,8 +261,8 @@ static int knock_at_zero(struct kolo_assembly *assembly) {
     int rc = kolo_random_bytes(self.session, sizeof self.session);
     if (rc < 0)
         return rc;
-    rc = kolo_door_knock(&assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1,
-                         &assembly->peers[0].fd);
+    rc = (assembly->reunion ? kolo_door_knock_again : kolo_door_knock)(
+        &assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1, &assembly->peers[0].fd);
     if (rc == KOLO_ERR_TIMEOUT)
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not there within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
@@ -315,12 +319,13 @@ static int look_up(struct kolo_assembly *assembly) {
     }
 }
 
-static int begin(struct kolo_assembly **result, const struct kolo_settings *settings) {
+static int begin(struct kolo_assembly **result, const struct kolo_settings *settings, struct kolo_reunion *reunion) {
     const uint32_t size = (uint32_t)settings->place.size;
     struct kolo_assembly *assembly = calloc(1, sizeof *assembly);
     if (!assembly)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     assembly->settings = *settings;
+    assembly->reunion = reunion;
     assembly->rank = (uint32_t)settings->place.rank;
     assembly->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
     assembly->peers = calloc(size, sizeof *assembly->peers);
@@ -339,11 +344,11 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
 }
 
 int kolo_assembly_gather(struct kolo_assembly **result, const struct kolo_settings *settings,
-                         struct kolo_gathering *gathering) {
+                         struct kolo_reunion *reunion, struct kolo_gathering *gathering) {
     struct kolo_assembly *assembly = NULL;
     *gathering = (struct kolo_gathering){.node = 0};
     *result = NULL;
-    int rc = begin(&assembly, settings);
+    int rc = begin(&assembly, settings, reunion);
     uint32_t *groups = rc == 0 ? calloc(assembly->size, sizeof *groups) : NULL;
     if (rc == 0 && !groups)
         rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", assembly->size);

@@ -9,10 +9,11 @@
  * connection as soon as the others can see there whether it lives; until then rank 0 does. The lowest rank, the leader,
  * when all are attached there: opens a door at its own address, tells rank 0 that address and gets all leaders'; node i
  * knocks at those of nodes 0 .. i - 1, as CONTROL and then as DATA for each stream of each lane, with a key derived
- * from secret and session, and answers those of the others. It tells rank 0 that it is ready, and goes on when rank 0
- * says that all are. Any failure, a connection's end and the deadline included, ends the creation on all: rank 0 tells
- * the others, and a leader its node through the job file. A rank whose time is up asks rank 0 who is missing before it
- * gives up. */
+ * from secret and session, and answers those of the others. It makes all that it needs to begin with, tells rank 0 that
+ * it is ready, and goes on when rank 0 says that all are. Its door it keeps, and answers nobody there unless the
+ * communicator is to be shrunk (comm/shrink_nodes.h). Any failure, a connection's end and the deadline included, ends
+ * the creation on all: rank 0 tells the others, and a leader its node through the job file. A rank whose time is up
+ * asks rank 0 who is missing before it gives up. */
 #ifndef KOLO_COMM_ASSEMBLY_H
 #define KOLO_COMM_ASSEMBLY_H
 
@@ -31,11 +32,20 @@ struct kolo_gathering {
     char job[KOLO_JOB_NAME_BYTES]; /* a name of this creation's, under which the ranks of a node can meet in /dev/shm */
 };
 
-/* The first part, for every rank: settings->rendezvous is set. The assembly must be closed, also where this fails (and
- * is NULL then, which is fine). KOLO_ERR_TIMEOUT lists the ranks that never came; MISMATCH: duplicate rank, different
- * sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG. */
+/* What is there already where the ranks that are left of a broken communicator meet again, see comm/shrink_nodes.h. */
+struct kolo_reunion {
+    struct kolo_door *rendezvous; /* rank 0's: open at settings->net.rendezvous, and then the assembly's to close */
+    struct kolo_door *door;       /* that a leader has kept; NULL: it opens one */
+    int (*look)(struct kolo_reunion *); /* called now and then by who waits: 0, or why it need not wait any more */
+    void *owner;                        /* for `look` */
+};
+
+/* The first part, for every rank: settings->rendezvous is set. `reunion` is NULL but after a failure; it must outlive
+ * the assembly. The assembly must be closed, also where this fails (and is NULL then, which is fine). KOLO_ERR_TIMEOUT
+ * lists the ranks that never came; MISMATCH: duplicate rank, different sizes or jobs; PEER_DEAD; VERSION; SYSTEM; ARG.
+ */
 int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_settings *settings,
-                         struct kolo_gathering *gathering);
+                         struct kolo_reunion *reunion, struct kolo_gathering *gathering);
 
 /* From one leader to another. */
 static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
@@ -57,8 +67,16 @@ int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool lea
 
 /* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] is the control
  * socket of lane 0 to that node, its data sockets follow, then those of the other lanes; -1 for this node's own, and
- * all where it fails. */
-int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds);
+ * all where it fails. *door, which is NULL or the one that has been kept, is at the end the one at which this leader
+ * can be reached; where that fails it is as it was. door NULL: it is closed. doors, unless NULL, gets where those of
+ * all nodes are, KOLO_ADDRESS_WIRE_BYTES each. */
+int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds,
+                       struct kolo_door **door, uint8_t *doors);
+
+/* The last part, for the same: once they need nothing more to begin with. Returns when all are ready, in the same
+ * moment as far as messages allow: a leader that ends between the others' return and its own leaves its node without.
+ */
+int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_gathering *gathering);
 
 /* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */
 int kolo_assembly_fail(struct kolo_assembly *assembly, int status);

@@ -25,6 +25,7 @@ struct meeting {
     int *fds;
     struct kolo_secret key; /* of this session */
     struct kolo_door *door;
+    bool is_kept;            /* it was there before */
     struct kolo_address own; /* where the door is */
 };
 
@@ -34,7 +35,7 @@ static uint32_t leader(const struct meeting *meeting, uint32_t node) {
 
 static int check_limit(const struct meeting *meeting) {
     const uint32_t others = meeting->gathering->nodes.nodes - 1;
-    const uint64_t needed = (uint64_t)others * meeting->sockets;
+    const uint64_t needed = (uint64_t)others * meeting->sockets + 1; /* and the door */
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > needed)
         return 0;
@@ -60,6 +61,10 @@ static int open_door(struct meeting *meeting) {
     if (rc < 0)
         return rc;
     kolo_address_set_port(&address, 0);
+    if (meeting->is_kept) {
+        kolo_door_log(meeting->door, KOLO_LOG_OFF, 0); /* who has given up waiting there meanwhile is no news */
+        return kolo_door_reopen(meeting->door, &meeting->key, &meeting->own);
+    }
     rc = kolo_door_open(&meeting->door, &address, &meeting->key, &meeting->own);
     if (rc == 0)
         kolo_door_log(meeting->door, assembly->settings.log_level, (int)assembly->rank);
@@ -166,8 +171,9 @@ static int knock(struct meeting *meeting, uint32_t node, uint32_t socket) {
     return 0;
 }
 
-/* Keeps the socket of whoever has come: 1 if it was still to come, 0 if its other side has come again, as it does where
- * it has not learnt that it was let in. */
+/* Keeps the socket of whoever has come: 1 if it was still to come; 0 if its other side has come again, as it does where
+ * it has not learnt that it was let in, or is of a node that has not noticed yet that the others go on
+ * (comm/shrink_nodes.h), or of an attempt before this one. */
 static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
     const struct kolo_gathering *gathering = meeting->gathering;
     const uint32_t socket = socket_of(meeting, who);
@@ -183,6 +189,9 @@ static int keep(struct meeting *meeting, int fd, const struct kolo_introduction 
         return is_new;
     }
     close(fd);
+    if (meeting->is_kept &&
+        (who->role == KOLO_ROLE_SHRINK || memcmp(who->session, gathering->session, sizeof who->session) != 0))
+        return 0;
     return kolo_assembly_say(meeting->assembly, KOLO_ERR_MISMATCH,
                              "node %" PRIu32 " (rank %" PRIu32 ") came for a connection that is not awaited", who->node,
                              who->rank);
@@ -215,22 +224,6 @@ static int answer(struct meeting *meeting) {
     return 0;
 }
 
-/* All leaders go on when all are ready. */
-static int agree(struct meeting *meeting) {
-    struct kolo_assembly *assembly = meeting->assembly;
-    const uint32_t nodes = meeting->gathering->nodes.nodes;
-    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
-    if (assembly->rank != 0) {
-        const int rc = kolo_assembly_send(assembly, 0, &message);
-        return rc < 0 ? rc : kolo_assembly_await(assembly, KOLO_MESSAGE_GO, &message);
-    }
-    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes - 1);
-    message.kind = KOLO_MESSAGE_GO;
-    for (uint32_t node = 1; rc == 0 && node < nodes; node++)
-        rc = kolo_assembly_send(assembly, leader(meeting, node), &message);
-    return rc;
-}
-
 static int connect_all(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     int rc = check_limit(meeting);
@@ -245,24 +238,44 @@ static int connect_all(struct meeting *meeting) {
             rc = knock(meeting, node, socket);
     if (rc == 0)
         rc = answer(meeting);
-    if (rc < 0)
-        return rc;
     KOLO_POINT("assembly.linked");
-    return agree(meeting);
+    return rc;
 }
 
-int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds) {
-    struct meeting meeting = {
-        .assembly = assembly, .gathering = gathering, .sockets = kolo_assembly_sockets(&gathering->terms), .fds = fds};
+static int fail(struct kolo_assembly *assembly, int status) {
+    if (!assembly->reason[0])
+        kolo_assembly_say(assembly, status, "%s", kolo_error_message());
+    return kolo_assembly_fail(assembly, status);
+}
+
+/* Where those of all nodes are, by node. */
+static void tell_doors(const struct meeting *meeting, uint8_t *doors) {
+    const struct kolo_assembly *assembly = meeting->assembly;
+    for (uint32_t node = 0; node < meeting->gathering->nodes.nodes; node++)
+        kolo_address_pack(&assembly->doors[assembly->rank == 0 ? leader(meeting, node) : node],
+                          doors + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
+}
+
+int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gathering *gathering, int *fds,
+                       struct kolo_door **door, uint8_t *doors) {
+    struct meeting meeting = {.assembly = assembly,
+                              .gathering = gathering,
+                              .sockets = kolo_assembly_sockets(&gathering->terms),
+                              .fds = fds,
+                              .door = door ? *door : NULL,
+                              .is_kept = door && *door};
     const uint32_t count = gathering->nodes.nodes * meeting.sockets;
     for (uint32_t i = 0; i < count; i++)
         fds[i] = -1;
     kolo_secret_derive(&assembly->secret, gathering->session, sizeof gathering->session, &meeting.key);
     const int rc = connect_all(&meeting);
-    if (meeting.door)
+    if (rc == 0 && doors)
+        tell_doors(&meeting, doors);
+    if (rc == 0 && door)
+        *door = meeting.door;
+    else if (meeting.door && !meeting.is_kept)
         kolo_door_close(meeting.door);
     kolo_secret_forget(&meeting.key);
-    KOLO_POINT("assembly.agreed");
     if (rc == 0)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -270,7 +283,22 @@ int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gatheri
             close(fds[i]);
         fds[i] = -1;
     }
-    if (!assembly->reason[0])
-        kolo_assembly_say(assembly, rc, "%s", kolo_error_message());
-    return kolo_assembly_fail(assembly, rc);
+    return fail(assembly, rc);
+}
+
+int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_gathering *gathering) {
+    const struct kolo_nodes *nodes = &gathering->nodes;
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
+    int rc;
+    if (assembly->rank != 0) {
+        rc = kolo_assembly_send(assembly, 0, &message);
+        rc = rc < 0 ? rc : kolo_assembly_await(assembly, KOLO_MESSAGE_GO, &message);
+        KOLO_POINT("assembly.agreed");
+        return rc < 0 ? fail(assembly, rc) : 0;
+    }
+    rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes->nodes - 1);
+    message.kind = KOLO_MESSAGE_GO;
+    for (uint32_t node = 1; rc == 0 && node < nodes->nodes; node++)
+        rc = kolo_assembly_send(assembly, kolo_nodes_rank(nodes, node, 0), &message);
+    return rc < 0 ? fail(assembly, rc) : 0;
 }

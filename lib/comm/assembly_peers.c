@@ -11,9 +11,10 @@
 #include "base/status.h"
 #include "sync/point.h"
 
-#define ANSWER_NS  INT64_C(1000000000) /* what rank 0 gets to say who is missing */
-#define HEARING_NS INT64_C(250000000)  /* in which a leader takes what it is told, and its node learns it */
-#define POLL_MS    1000                /* a wait is looked at anew at least so often */
+#define ANSWER_NS  INT64_C(1000000000)   /* what rank 0 gets to say who is missing */
+#define HEARING_NS INT64_C(250000000)    /* in which a leader takes what it is told, and its node learns it */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a reunion is asked so often */
+#define POLL_MS    1000                  /* a wait is looked at anew at least so often */
 
 /* Failing. */
 
@@ -189,6 +190,21 @@ static int wait_ms(int64_t until_ns) {
     return left_ns < POLL_MS * KOLO_NS_PER_MS ? (int)(left_ns / KOLO_NS_PER_MS) + 1 : POLL_MS;
 }
 
+/* The same where a reunion may have something to say meanwhile. */
+static int wait_ms_or_look(const struct kolo_assembly *assembly, int64_t until_ns) {
+    const bool looks = assembly->reunion && assembly->look_ns < until_ns;
+    return wait_ms(looks ? assembly->look_ns : until_ns);
+}
+
+int kolo_assembly_look(struct kolo_assembly *assembly) {
+    const int64_t now_ns = kolo_clock_ns();
+    if (!assembly->reunion || now_ns < assembly->look_ns)
+        return 0;
+    assembly->look_ns = now_ns + LOOK_NS;
+    const int rc = assembly->reunion->look(assembly->reunion);
+    return rc < 0 ? kolo_assembly_say(assembly, rc, "%s", kolo_error_message()) : 0;
+}
+
 int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     size_t sent = 0;
@@ -253,13 +269,16 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
 int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
     struct kolo_assembly_message message;
     uint32_t open = 0;
+    const int looked = kolo_assembly_look(assembly);
+    if (looked < 0)
+        return looked;
     for (uint32_t rank = 1; rank < assembly->size; rank++)
         if (assembly->peers[rank].fd >= 0) {
             assembly->polled[open] = (struct pollfd){.fd = assembly->peers[rank].fd, .events = POLLIN};
             assembly->polled_ranks[open++] = rank;
         }
     KOLO_POINT("assembly.serving");
-    if (poll(assembly->polled, open, wait_ms(kolo_clock_ns() + wait_ns)) <= 0)
+    if (poll(assembly->polled, open, wait_ms_or_look(assembly, kolo_clock_ns() + wait_ns)) <= 0)
         return 0;
     for (uint32_t i = 0; i < open; i++) {
         const uint32_t rank = assembly->polled_ranks[i];
@@ -291,7 +310,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     int64_t until_ns = assembly->deadline_ns;
     bool asked = false;
     int rc;
-    while ((rc = receive(assembly, 0, message)) == 0) {
+    while ((rc = receive(assembly, 0, message)) == 0 && (rc = kolo_assembly_look(assembly)) == 0) {
         struct pollfd polled = {.fd = assembly->peers[0].fd, .events = POLLIN};
         const int64_t now_ns = kolo_clock_ns();
         if (now_ns >= until_ns && asked)
@@ -305,7 +324,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
             asked = true;
         }
         KOLO_POINT("assembly.awaiting");
-        (void)poll(&polled, 1, wait_ms(until_ns));
+        (void)poll(&polled, 1, wait_ms_or_look(assembly, until_ns));
     }
     if (rc < 0)
         return rc;
@@ -324,8 +343,9 @@ int kolo_assembly_check(struct kolo_assembly *assembly) {
     struct kolo_assembly_message message;
     if (assembly->rank == 0)
         return kolo_assembly_serve(assembly, 0);
-    if (assembly->peers[0].fd < 0)
-        return 0;
+    const int looked = kolo_assembly_look(assembly);
+    if (looked < 0 || assembly->peers[0].fd < 0)
+        return looked;
     const int rc = receive(assembly, 0, &message);
     return rc > 0 ? fail_protocol(assembly, 0) : rc;
 }

@@ -23,6 +23,8 @@ struct kolo_assembly {
     int64_t deadline_ns;
     struct kolo_address rendezvous;
     struct kolo_secret secret;
+    struct kolo_reunion *reunion;     /* NULL: none */
+    int64_t look_ns;                  /* when to ask it next */
     bool over;                        /* the creation has failed, and the others know */
     bool asked;                       /* rank 0: another one, whose time is up, asks for whom to wait */
     char reason[1024];                /* why, as the others are told */
@@ -40,6 +42,9 @@ struct kolo_assembly {
 
 /* Sends a message, and waits until it is sent. */
 int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message);
+
+/* Asks the reunion, if there is one: 0, or why this rank need not wait any more. */
+int kolo_assembly_look(struct kolo_assembly *assembly);
 
 /* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
 int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns);

@@ -77,7 +77,8 @@ struct kolo_comm {
     kolo_stats stats;
     struct kolo_settings origin; /* what it was created with */
 
-    /* See comm/shrink.c. */
+    /* See comm/shrink.c and comm/shrink_nodes.h. */
+    struct kolo_door *door;              /* that a leader keeps; NULL: none */
     uint64_t shrink_generation;          /* the last one that this rank took part in */
     uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */
     bool shrunk;                         /* a communicator has come of it */

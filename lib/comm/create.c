@@ -28,6 +28,7 @@
 /* What a creation goes by. */
 struct creation {
     const struct kolo_layer_above *above;
+    struct kolo_reunion *reunion; /* NULL: none */
     struct kolo_job job;
     struct kolo_assembly *assembly; /* NULL: all ranks are on this node, as far as they say */
     struct kolo_gathering gathering;
@@ -254,7 +255,12 @@ static int connect_nodes(kolo_comm *comm, struct creation *creation) {
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     for (uint32_t i = 0; i < count; i++)
         fds[i] = -1;
-    int rc = kolo_assembly_link(creation->assembly, &creation->gathering, fds);
+    struct kolo_door *none = NULL, **door = creation->reunion ? &creation->reunion->door : &none;
+    int rc = kolo_assembly_link(creation->assembly, &creation->gathering, fds, door, comm->segment.internode->doors[0]);
+    if (rc == 0) {
+        comm->door = *door;
+        *door = NULL;
+    }
     set_waiting(comm, comm->origin.wait);
     for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
         rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, creation->above->exchange, fds);
@@ -296,7 +302,9 @@ static int complete(kolo_comm *comm, struct creation *creation) {
     kolo_segment_lend(&comm->segment, borrowers);
     kolo_fence_threads();
     KOLO_POINT("create.completing");
-    const int rc = kolo_job_complete(job);
+    int rc = comm->internode ? kolo_assembly_agree(creation->assembly, &creation->gathering) : 0;
+    if (rc == 0)
+        rc = kolo_job_complete(job);
     if (rc < 0) {
         kolo_segment_lend(&comm->segment, -borrowers);
         return rc;
@@ -380,6 +388,7 @@ void kolo_comm_free(kolo_comm *comm) {
     const bool forked = comm->token && !comm->token->ours;
     if (comm->internode)
         free_internode(comm->internode, forked);
+    kolo_door_close(comm->door); /* after the proxy: who finds it closed finds this rank gone */
     kolo_heap_destroy(&comm->heap, comm->rank, forked);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
@@ -428,7 +437,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
  * their own, and what rank 0 has settled for all. */
 static int gather(struct creation *creation, struct kolo_settings *local) {
     struct kolo_gathering *found = &creation->gathering;
-    int rc = kolo_assembly_gather(&creation->assembly, local, found);
+    int rc = kolo_assembly_gather(&creation->assembly, local, creation->reunion, found);
     if (rc < 0)
         return rc;
     const uint32_t rank = (uint32_t)local->place.rank;
@@ -453,6 +462,7 @@ static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_
     comm->global_rank = (uint32_t)settings->place.rank;
     comm->global_size = (uint32_t)settings->place.size;
     internode->node = creation->gathering.node;
+    memcpy(internode->session, creation->gathering.session, sizeof internode->session);
     internode->exchange = creation->gathering.terms.exchange;
     internode->servers = creation->gathering.terms.servers;
     internode->half_on_wire = creation->gathering.terms.half_on_wire;
@@ -471,6 +481,7 @@ static int make(kolo_comm **comm, struct creation *creation, const struct kolo_s
         creation->job.assembly = creation->assembly;
         creation->job.gathering = &creation->gathering;
     }
+    creation->job.reunion = creation->reunion;
     if (meets)
         rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
     if (rc == 0) {
@@ -487,8 +498,9 @@ static int make(kolo_comm **comm, struct creation *creation, const struct kolo_s
     return rc;
 }
 
-int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above) {
-    struct creation creation = {.above = above};
+int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,
+                   struct kolo_reunion *reunion) {
+    struct creation creation = {.above = above, .reunion = reunion};
     kolo_comm *comm = NULL;
     const int rc = make(&comm, &creation, settings);
     if (rc < 0)
@@ -499,6 +511,14 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
     if (comm && comm->internode)
         creation.gathering.nodes = (struct kolo_nodes){0};
     kolo_gathering_free(&creation.gathering);
+    if (rc < 0 && comm && comm->door && reunion) { /* it is the broken communicator's again */
+        reunion->door = comm->door;
+        comm->door = NULL;
+    }
+    if (rc == 0 && reunion && reunion->door) { /* of one node: nobody needs it, but who comes late finds it open */
+        comm->door = reunion->door;
+        reunion->door = NULL;
+    }
     if (rc < 0 && comm)
         kolo_comm_free(comm);
     else if (rc == 0)

@@ -10,14 +10,16 @@
 typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *settings);
 
 struct kolo_exchange_calls;
+struct kolo_reunion;
 
 struct kolo_layer_above {
     kolo_decide_fn *decide;
     const struct kolo_exchange_calls *exchange; /* of the leaders' proxies, see comm/proxy.h */
 };
 
-/* See kolo_comm_create. */
-int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above);
+/* See kolo_comm_create. reunion: see comm/assembly.h; NULL: none. */
+int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above,
+                   struct kolo_reunion *reunion);
 
 /* What comm/shrink.c makes a communicator of, too. */
 

@@ -7,10 +7,12 @@
 #include "comm/comm.h"
 #include "comm/nodes.h"
 #include "comm/proxy.h"
+#include "net/door.h"
 
 struct kolo_internode {
     struct kolo_nodes nodes;
-    uint32_t node;                              /* this one */
+    uint32_t node; /* this one */
+    uint8_t session[KOLO_SESSION_BYTES];
     kolo_exchange exchange;                     /* what rank 0 wants */
     uint32_t servers;                           /* likewise */
     bool half_on_wire;                          /* likewise */

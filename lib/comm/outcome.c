@@ -226,6 +226,8 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_INTERVAL_NS;
         rc = job->assembly ? look_elsewhere(job, &culprit) : 0;
+        if (rc == 0 && job->reunion)
+            rc = job->reunion->look(job->reunion);
         if (rc == 0 && job->header)
             rc = check_name(job);
         if (rc == 0 && job->header)

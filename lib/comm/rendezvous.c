@@ -349,6 +349,7 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
     *job = (struct kolo_job){.settings = settings,
                              .assembly = job->assembly,
                              .gathering = job->gathering,
+                             .reunion = job->reunion,
                              .fd = -1,
                              .rank = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};

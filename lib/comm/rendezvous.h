@@ -22,6 +22,7 @@ struct kolo_job {
     const struct kolo_settings *settings;
     struct kolo_assembly *assembly;         /* where there are several nodes, of which this is one's part; else NULL */
     const struct kolo_gathering *gathering; /* likewise */
+    struct kolo_reunion *reunion;           /* NULL: none, see comm/assembly.h */
     uint32_t rank;
     uint32_t ranks;
     int fd;
@@ -39,9 +40,9 @@ struct kolo_job {
     int64_t look_ns; /* when to look next whether the others live */
 };
 
-/* Opens (rank 0: makes) the job file and registers this rank. Of *job, assembly and gathering are the caller's to set
- * before. The job must be closed even where this fails.
- * KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
+/* Opens (rank 0: makes) the job file and registers this rank. Of *job, assembly, gathering and reunion are the caller's
+ * to set before. The job must be closed even where this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM.
+ */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
 
 /* The number, among all nodes, of this one's rank `rank`, for messages. */

@@ -1,4 +1,5 @@
-/* How survivors agree. All of it happens in the broken communicator's segment, which each of them has mapped.
+/* How survivors agree. On one node, all of it happens in the broken communicator's segment, which each of them has
+ * mapped.
  *
  * It goes in generations, 1, 2, ...; each is one attempt. In one, a rank
  *   1. comes: stores the generation in its `shrink_arrived`, and waits until every rank that was left has come, or has
@@ -34,18 +35,35 @@
  * that are threads of its process take its mapping after the commit, never before, so that it can unmap it when there
  * is none; the mapping is counted for them from the start (header.occupancy). The leader's descriptor is that of the
  * file until it closes it, which it does not before there is an outcome: who has opened it, or failed to, looks once
- * more for one, and whether the leader lives. */
+ * more for one, and whether the leader lives.
+ *
+ * Several nodes. Each node's ranks come and decide (1, 2) in the segment of their own, with generations of their own.
+ * Then
+ *   3. the lowest rank of the view, the leader, confers with those of the other nodes (shrink_nodes.c), and offers what
+ *      came of it, in its proposal, to the ranks of its node: which ranks of all go on, where they meet, and an empty
+ *      file. `shrink_outcome` becomes ABORTED where the leader is gone before that, or FAILED where it could not agree
+ *      with the others; else there is none.
+ *   4. All that go on make a communicator as any other is made: they meet at that address, each node's in the new file.
+ *      That ends alike on all of them, or nearly so (shrink_nodes.c). Where it fails as somebody has ended or is not
+ *      heard of, each goes on with the next generation; where it lacks memory or the like, the call fails on all.
+ * So there can be a later generation without an outcome of this one: who still waits for the leader's file finds it
+ * in the leader's `shrink_arrived` or in the decision. A leader that dies leaves its node an outcome or a creation that
+ * fails, and another leader in the next generation. */
 #include "comm/shrink.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/assembly.h"
+#include "comm/internode.h"
+#include "comm/shrink_nodes.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
@@ -60,7 +78,7 @@ enum { AGAIN = 1 };
 /* One generation. */
 struct shrink {
     kolo_comm *comm; /* the broken one */
-    kolo_decide_fn *decide;
+    const struct kolo_layer_above *above;
     uint64_t generation;
     uint32_t leader;     /* lowest rank of the view */
     kolo_comm *made;     /* NULL: not yet */
@@ -68,6 +86,7 @@ struct shrink {
     int64_t deadline_ns; /* of the present wait */
     int64_t look_ns;     /* when to look next who lives */
     int64_t pause_ns;
+    struct kolo_conference met; /* where there are several nodes */
 };
 
 /* A word of the header. */
@@ -104,27 +123,6 @@ static uint64_t settle(kolo_atomic_u64 *word, uint64_t value) {
     }
 }
 
-/* Sets of ranks. */
-
-static bool has(const uint64_t *set, uint32_t rank) {
-    return set[rank / 64] >> rank % 64 & 1;
-}
-
-static uint32_t count_below(const uint64_t *set, uint32_t end) {
-    uint32_t count = 0;
-    for (uint32_t rank = 0; rank < end; rank++)
-        count += has(set, rank);
-    return count;
-}
-
-/* The lowest one; `end` if there is none below. */
-static uint32_t lowest(const uint64_t *set, uint32_t end) {
-    uint32_t rank = 0;
-    while (rank < end && !has(set, rank))
-        rank++;
-    return rank;
-}
-
 /* Waiting. */
 
 static bool is_gone(const kolo_comm *comm, uint32_t rank) {
@@ -159,12 +157,12 @@ static int left_out(const kolo_comm *comm) {
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this rank, which did not come"
                      " within their %" PRId64 " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
-                     comm->rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
+                     comm->global_rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
 }
 
 static int damaged(const kolo_comm *comm, uint32_t rank) {
     return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: what rank %" PRIu32 " wrote is damaged",
-                     comm->rank, rank);
+                     comm->global_rank, rank);
 }
 
 /* 1. Coming. */
@@ -176,7 +174,7 @@ static bool has_come(const struct shrink *s, uint32_t rank) {
 static bool all_have_come(const struct shrink *s) {
     const kolo_comm *comm = s->comm;
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        if (has(comm->survivors, rank) && !has_come(s, rank) && !is_gone(comm, rank))
+        if (kolo_ranks_have(comm->survivors, rank) && !has_come(s, rank) && !is_gone(comm, rank))
             return false;
     return true;
 }
@@ -216,11 +214,11 @@ static int adopt_view(struct shrink *s, uint64_t decision) {
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         if (view[word] & ~comm->survivors[word])
             return damaged(comm, author);
-    if (!has(view, comm->rank))
+    if (!kolo_ranks_have(view, comm->rank))
         return left_out(comm);
     memcpy(comm->survivors, view, sizeof view);
     comm->shrink_generation = s->generation;
-    s->leader = lowest(view, comm->size);
+    s->leader = kolo_ranks_lowest(view, comm->size);
     KOLO_POINT("shrink.adopted");
     return 0;
 }
@@ -230,7 +228,7 @@ static uint64_t propose_view(const struct shrink *s) {
     const kolo_comm *comm = s->comm;
     uint64_t view[KOLO_RANK_WORDS] = {0};
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        if (has(comm->survivors, rank) && has_come(s, rank) && !is_gone(comm, rank))
+        if (kolo_ranks_have(comm->survivors, rank) && has_come(s, rank) && !is_gone(comm, rank))
             view[rank / 64] |= UINT64_C(1) << rank % 64;
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++) {
         KOLO_POINT("shrink.proposing");
@@ -265,7 +263,7 @@ static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *
     const kolo_comm *comm = s->comm;
     uint32_t users = 0, next = 0;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        if (!has(comm->survivors, rank))
+        if (!kolo_ranks_have(comm->survivors, rank))
             continue;
         const struct kolo_shared_member *before = &comm->segment.members[rank];
         struct kolo_shared_member *after = &members[next++];
@@ -302,7 +300,7 @@ static int offer(struct shrink *s) {
     KOLO_POINT("shrink.mapped");
     kolo_comm_found(made, mapping, fill_members(s, (void *)((uint8_t *)mapping + layout.members)));
     KOLO_POINT("shrink.filled");
-    s->decide(made, &made->origin);
+    s->above->decide(made, &made->origin);
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
     kolo_store_relaxed(&proposal->fd, file.fd);
     kolo_store_relaxed(&proposal->device, file.device);
@@ -342,6 +340,11 @@ static int map_offered(struct shrink *s) {
     return 0;
 }
 
+/* Where there are several nodes, an attempt also ends without an outcome: see go_on_with_nodes. */
+static bool leader_has_moved_on(const struct shrink *s) {
+    return kolo_load_acquire(&s->comm->segment.members[s->leader].shrink_arrived) > s->generation; /* pairs with come */
+}
+
 /* Opens the leader's file: a descriptor, or -errno. A process that dies closes its files a moment before others can see
  * that it is dead: where there is nothing to open, it is given time to be found so. */
 static int open_offered(struct shrink *s, const struct kolo_memory_file *file, bool same_process) {
@@ -351,7 +354,7 @@ static int open_offered(struct shrink *s, const struct kolo_memory_file *file, b
     begin_wait(s);
     s->deadline_ns = kolo_clock_ns() + DYING_NS_MAX;
     while ((fd = kolo_memory_file_open(file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
-           !is_settled(s) && !is_gone(s->comm, s->leader) && wait_briefly(s))
+           !is_settled(s) && !leader_has_moved_on(s) && !is_gone(s->comm, s->leader) && wait_briefly(s))
         ;
     return fd;
 }
@@ -396,8 +399,8 @@ static int accept_offer(struct shrink *s) {
 static int attach(struct shrink *s) {
     kolo_comm *comm = s->comm;
     struct kolo_settings settings = comm->origin;
-    settings.place.rank = count_below(comm->survivors, comm->rank);
-    settings.place.size = count_below(comm->survivors, comm->size);
+    settings.place.rank = kolo_ranks_count_below(comm->survivors, comm->rank);
+    settings.place.size = kolo_ranks_count_below(comm->survivors, comm->size);
     settings.algorithm = (kolo_algorithm)comm->settings.algorithm;
     settings.slot_bytes = comm->segment.slot_bytes;
     int rc = kolo_comm_begin(&s->made, &settings);
@@ -420,7 +423,8 @@ static uint32_t missing(const struct shrink *s, bool *gone) {
     *gone = false;
     for (uint32_t rank = 0; rank < comm->size && !*gone; rank++) {
         const kolo_atomic_u64 *attached = &comm->segment.members[rank].shrink_attached;
-        if (!has(comm->survivors, rank) || kolo_load_acquire(attached) >= s->generation) /* pairs with attach */
+        if (!kolo_ranks_have(comm->survivors, rank) ||
+            kolo_load_acquire(attached) >= s->generation) /* pairs with attach */
             continue;
         *gone = is_gone(comm, rank);
         if (*gone || found == comm->size)
@@ -476,7 +480,7 @@ static void take_into_use(struct shrink *s) {
 static int conclude(struct shrink *s, uint64_t word, int rc) {
     kolo_comm *comm = s->comm;
     const uint32_t rank = rank_of(word);
-    if (generation_of(word) == s->generation && outcome_of(word) == COMMITTED) {
+    if (generation_of(word) == s->generation && outcome_of(word) == COMMITTED && s->made) {
         take_into_use(s);
         return 0;
     }
@@ -492,19 +496,181 @@ static int conclude(struct shrink *s, uint64_t word, int rc) {
     if (rank >= comm->size)
         return damaged(comm, rank);
     if (outcome_of(word) == FAILED)
-        return rank == comm->rank ? rc
-                                  : kolo_fail(status_of(word),
-                                              "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32
-                                              ": %s; see that rank's message",
-                                              comm->rank, rank, kolo_strerror(status_of(word)));
+        return rank == comm->rank
+                   ? rc
+                   : kolo_fail(status_of(word),
+                               "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32
+                               ": %s; see that rank's message",
+                               comm->global_rank, kolo_rank_global(comm, rank), kolo_strerror(status_of(word)));
     comm->survivors[rank / 64] &= ~(UINT64_C(1) << rank % 64);
     return AGAIN;
+}
+
+/* Several nodes. */
+
+#define CONFERENCE_SHARE 5 /* of the timeout: longer than any conference, see shrink_nodes.c */
+
+/* The leader's part: the other nodes are asked, and the answer is offered to this one's ranks. */
+static int convene(struct shrink *s, int *fd) {
+    struct kolo_conference *met = &s->met;
+    struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
+    struct kolo_memory_file file;
+    uint64_t words[KOLO_DOOR_WORDS];
+    int rc = kolo_conference_hold(met, s->comm, s->comm->survivors);
+    if (rc < 0)
+        return rc;
+    *fd = kolo_memory_file_create("kolo", 0);
+    rc = *fd < 0 ? *fd : kolo_memory_file_name(*fd, &file);
+    if (rc < 0)
+        return kolo_fail_system(-rc, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->global_rank);
+    kolo_address_pack(&met->meeting, (uint8_t *)words);
+    for (uint32_t word = 0; word < KOLO_DOOR_WORDS; word++)
+        kolo_store_relaxed(&proposal->meeting[word], words[word]);
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+        kolo_store_relaxed(&proposal->left[word], met->left[word]);
+    kolo_store_relaxed(&proposal->fd, file.fd);
+    kolo_store_relaxed(&proposal->device, file.device);
+    kolo_store_relaxed(&proposal->inode, file.inode);
+    kolo_store_release(&proposal->offered, s->generation); /* pairs with await_leader */
+    return 0;
+}
+
+static bool is_over(const struct shrink *s) {
+    return generation_of(kolo_load_acquire(&s->comm->segment.header->shrink_decision)) > s->generation;
+}
+
+/* The others wait for it: false where there is an outcome instead. */
+static bool await_leader(struct shrink *s) {
+    const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
+    begin_wait(s);
+    s->deadline_ns += CONFERENCE_SHARE * s->comm->waiter.timeout_ns + DYING_NS_MAX;
+    while (kolo_load_acquire(&proposal->offered) != s->generation) { /* pairs with convene */
+        if (is_settled(s) || is_over(s))
+            return false;
+        if (is_gone(s->comm, s->leader) || !wait_briefly(s)) {
+            abort_without(s, s->leader);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The others' part: takes what the leader has offered. 1: the attempt has ended already. */
+static int follow(struct shrink *s, int *fd) {
+    const kolo_comm *comm = s->comm;
+    const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
+    uint64_t words[KOLO_DOOR_WORDS];
+    if (!await_leader(s))
+        return 1;
+    for (uint32_t word = 0; word < KOLO_DOOR_WORDS; word++)
+        words[word] = kolo_load_relaxed(&proposal->meeting[word]);
+    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
+        s->met.left[word] = kolo_load_relaxed(&proposal->left[word]);
+    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].process.pid,
+                                          .fd = kolo_load_relaxed(&proposal->fd),
+                                          .device = kolo_load_relaxed(&proposal->device),
+                                          .inode = kolo_load_relaxed(&proposal->inode)};
+    *fd = open_offered(s, &file, shares_leaders_process(s, comm->rank));
+    if (is_over(s)) /* what was read may be of a later generation */
+        return left_out(comm);
+    if (is_settled(s) || (*fd < 0 && leader_has_moved_on(s)))
+        return 1;
+    if (*fd < 0 && is_gone(comm, s->leader)) {
+        abort_without(s, s->leader);
+        return 1;
+    }
+    if (*fd < 0)
+        return kolo_fail_system(-*fd, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory",
+                                comm->global_rank, kolo_rank_global(comm, s->leader));
+    if (!kolo_address_unpack((const uint8_t *)words, &s->met.meeting) ||
+        !kolo_ranks_have(s->met.left, comm->global_rank))
+        return damaged(comm, s->leader);
+    return 0;
+}
+
+/* Whether all those that are to meet still live, as far as can be seen from here. */
+static int look_at_others(struct kolo_reunion *reunion) {
+    struct shrink *s = reunion->owner;
+    const kolo_comm *comm = s->comm;
+    const uint64_t outcome = kolo_load_acquire(&comm->segment.header->shrink_outcome);
+    if (generation_of(outcome) == s->generation && outcome_of(outcome) == FAILED) /* one that cannot even come */
+        return kolo_fail(status_of(outcome), "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32 ": %s",
+                         comm->global_rank, kolo_rank_global(comm, rank_of(outcome) % comm->size),
+                         kolo_strerror(status_of(outcome)));
+    look(s);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (kolo_ranks_have(comm->survivors, rank) && comm->liveness.ended[rank])
+            return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": rank %" PRIu32 " ended during kolo_comm_shrink",
+                             comm->global_rank, kolo_rank_global(comm, rank));
+    if (kolo_conference_lives(&s->met))
+        return 0;
+    return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": another node's leader ended during kolo_comm_shrink",
+                     comm->global_rank);
+}
+
+/* Makes the new communicator with those that are left, as any other is made. */
+static int meet(struct shrink *s, int fd) {
+    kolo_comm *comm = s->comm;
+    const bool keeps = comm->door;
+    struct kolo_settings settings = comm->origin;
+    struct kolo_reunion reunion = {
+        .rendezvous = s->met.rendezvous, .door = comm->door, .look = look_at_others, .owner = s};
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    settings.place.rank = (int)kolo_ranks_count_below(s->met.left, comm->global_rank);
+    settings.place.size = (int)kolo_ranks_count_below(s->met.left, comm->global_size);
+    settings.place.job[0] = '\0';
+    settings.shm_fd = fd;
+    settings.algorithm = (kolo_algorithm)comm->settings.algorithm;
+    settings.slot_bytes = comm->segment.slot_bytes;
+    settings.net.lanes = comm->internode->lanes;
+    settings.net.exchange = comm->internode->exchange;
+    settings.net.servers = comm->internode->servers;
+    settings.net.half_on_wire = comm->internode->half_on_wire;
+    snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", kolo_address_text(&s->met.meeting, text));
+    if (settings.create_timeout_ns > comm->waiter.timeout_ns)
+        settings.create_timeout_ns = comm->waiter.timeout_ns;
+    comm->door = s->met.rendezvous = NULL;
+    const int rc = kolo_comm_make(&s->made, &settings, s->above, &reunion);
+    kolo_door_close(reunion.rendezvous);
+    if (keeps)
+        comm->door = reunion.door;
+    else
+        kolo_door_close(reunion.door);
+    if (rc == 0)
+        kolo_log(s->made->log_level, KOLO_LOG_INFO, (int)s->made->global_rank,
+                 "was rank %" PRIu32 "; %" PRIu32 " of %" PRIu32 " ranks are left", comm->global_rank,
+                 s->made->global_size, comm->global_size);
+    return rc;
+}
+
+/* One generation, once the view of this node is adopted. */
+static int go_on_with_nodes(struct shrink *s) {
+    int fd = -1;
+    const bool leads = s->comm->rank == s->leader;
+    s->met = (struct kolo_conference){.rendezvous = NULL};
+    int rc = leads ? convene(s, &fd) : follow(s, &fd);
+    if (rc < 0 && generation_of(kolo_load_acquire(&s->comm->segment.header->shrink_decision)) == s->generation)
+        rc = conclude(s, fail_all(s, rc), rc);
+    else if (rc == 1 && is_settled(s))
+        rc = conclude(s, kolo_load_acquire(&s->comm->segment.header->shrink_outcome), rc);
+    else if (rc == 1)
+        rc = is_over(s) ? left_out(s->comm) : AGAIN;
+    else if (rc == 0) {
+        rc = meet(s, fd);
+        if (rc == KOLO_ERR_PEER_DEAD || rc == KOLO_ERR_TIMEOUT) /* on all: somebody has ended meanwhile */
+            rc = AGAIN;
+    }
+    if (leads)
+        kolo_conference_close(&s->met, rc == 0);
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 /* One generation. */
 static int attempt(struct shrink *s) {
     kolo_comm *comm = s->comm;
-    if (!has(comm->survivors, comm->rank))
+    if (!kolo_ranks_have(comm->survivors, comm->rank))
         return left_out(comm);
     s->generation = comm->shrink_generation + 1;
     s->mapping = 0;
@@ -512,15 +678,23 @@ static int attempt(struct shrink *s) {
     int rc = adopt_view(s, propose_view(s));
     if (rc < 0)
         return rc;
+    if (comm->internode)
+        return go_on_with_nodes(s);
     rc = attach(s);
     return conclude(s, rc < 0 ? fail_all(s, rc) : await_outcome(s), rc);
 }
 
-int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, kolo_decide_fn *decide) {
-    struct shrink s = {.comm = comm, .decide = decide};
-    int rc = comm->size == 1 ? kolo_comm_begin(&s.made, &comm->origin) : AGAIN;
-    for (uint32_t attempts = 0; rc == AGAIN && attempts <= comm->size; attempts++) /* each has one rank less */
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, const struct kolo_layer_above *above) {
+    struct shrink s = {.comm = comm, .above = above};
+    int rc = comm->global_size == 1 ? kolo_comm_begin(&s.made, &comm->origin) : AGAIN;
+    /* Each has one rank less. */
+    for (uint32_t attempts = 0; rc == AGAIN && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
+    if (rc == AGAIN)
+        rc = kolo_fail(KOLO_ERR_TIMEOUT,
+                       "rank %" PRIu32 ": kolo_comm_shrink: the ranks that are left do not come to"
+                       " terms",
+                       comm->global_rank);
     comm->shrunk = rc == 0;
     if (rc == 0)
         *shrunk = s.made;

@@ -6,7 +6,7 @@
 #include "comm/create.h"
 
 /* See kolo_comm_shrink. `comm` is broken, and this process's own. KOLO_ERR_TIMEOUT, NO_SPACE, SYSTEM, VERSION. */
-int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, kolo_decide_fn *decide);
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, const struct kolo_layer_above *above);
 
 /* Frees the places of ranks whose processes have ended, so that the last one that leaves finds itself to be that. */
 void kolo_shrink_bury(kolo_comm *comm);

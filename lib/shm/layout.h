@@ -42,6 +42,8 @@
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
 
+#define KOLO_DOOR_WORDS 3 /* of an address, as machines send it to each other */
+
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
 
@@ -148,6 +150,11 @@ struct kolo_shared_proposal {
     kolo_atomic_u64 device;
     kolo_atomic_u64 inode;
     kolo_atomic_u64 mapping; /* its address, for ranks that are threads of the same process */
+
+    /* Where there are several nodes: which ranks of all are left, and where they meet, as kolo_address_pack writes it.
+     * `offered` is then of that, and of a file that is still empty. */
+    kolo_atomic_u64 meeting[KOLO_DOOR_WORDS];
+    KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
 };
 
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_BURIED = 3 };
@@ -235,6 +242,10 @@ struct kolo_shared_internode {
      * whoever has swapped `reporting` from 0. */
     KOLO_ALIGNED kolo_atomic_u64 reporting;
     uint8_t report[KOLO_REPORT_BYTES];
+
+    /* By node: the door that its leader keeps, as kolo_address_pack writes it, see comm/shrink_nodes.h. The leader
+     * writes them before the communicator is complete; constant then. */
+    KOLO_ALIGNED uint8_t doors[KOLO_RANKS_MAX][8 * KOLO_DOOR_WORDS];
 };
 
 static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES + KOLO_REASON_BYTES, "one line a writer");

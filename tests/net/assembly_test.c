@@ -151,7 +151,7 @@ static int assemble(struct rank *rank, const struct kolo_settings *settings,
                     int (*between)(struct rank *rank, struct kolo_assembly *assembly)) {
     struct kolo_assembly *assembly;
     struct kolo_gathering gathering;
-    int rc = kolo_assembly_gather(&assembly, settings, &gathering);
+    int rc = kolo_assembly_gather(&assembly, settings, NULL, &gathering);
     if (rc < 0) {
         expect(rank, assembly == NULL, "the assembly was set");
         return rc;
@@ -161,7 +161,8 @@ static int assemble(struct rank *rank, const struct kolo_settings *settings,
     if (leads(&gathering, rank) && gathering.nodes.nodes > 1) {
         int fds[NODES_MAX * KOLO_LANES_MAX * (1 + KOLO_STREAMS_MAX)];
         rc = between ? between(rank, assembly) : 0;
-        rc = rc < 0 ? kolo_assembly_fail(assembly, rc) : kolo_assembly_link(assembly, &gathering, fds);
+        rc = rc < 0 ? kolo_assembly_fail(assembly, rc) : kolo_assembly_link(assembly, &gathering, fds, NULL, NULL);
+        rc = rc < 0 ? rc : kolo_assembly_agree(assembly, &gathering);
         if (rc == 0 && layout_of(rank)->status == 0)
             check_sockets(rank, &gathering, fds);
     } else {
@@ -304,7 +305,7 @@ static void fail_gathering(struct rank *rank) {
     if (!resolve(rank, &settings))
         return;
     layout_of(rank)->fault(rank, &settings);
-    const int rc = kolo_assembly_gather(&assembly, &settings, &gathering);
+    const int rc = kolo_assembly_gather(&assembly, &settings, NULL, &gathering);
     check_end(rank, rc);
     if (rc == 0)
         kolo_gathering_free(&gathering);
@@ -465,13 +466,13 @@ static void open_wrongly(struct rank *rank) {
     settings.create_timeout_ns = 300 * KOLO_NS_PER_MS; /* for as long a name is looked up */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         strcpy(settings.net.rendezvous, wrong[i].rendezvous);
-        expect_status(rank, kolo_assembly_gather(&assembly, &settings, &gathering), wrong[i].status, "gathering");
+        expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &gathering), wrong[i].status, "gathering");
         expect_message(rank, "gathering", "rank 0: ", wrong[i].words, NULL);
     }
     strcpy(settings.net.rendezvous, rendezvous);
     const struct rlimit few = {50, 50};
     setrlimit(RLIMIT_NOFILE, &few);
-    expect_status(rank, kolo_assembly_gather(&assembly, &settings, &gathering), KOLO_ERR_SYSTEM, "gathering");
+    expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &gathering), KOLO_ERR_SYSTEM, "gathering");
     expect_message(rank, "gathering", "may open 50", "ulimit -n", NULL);
 }
 
@@ -587,7 +588,7 @@ static void linking_fails(void) {
         {fail_meeting, {.status = KOLO_ERR_NO_SPACE, .words = {"rank 1: no room for"}}},
         {stall_meeting, {.status = KOLO_ERR_TIMEOUT, .words = {"rank 1 came, but"}, .odd = 1 + 1, .create_ms = 1500}},
         {choose_no_address, {.status = KOLO_ERR_ARG, .words = {"rank 1: KOLO_NET_ADDR=eth77", "lo 127.0.0.1"}}},
-        {have_few_files, {.status = KOLO_ERR_SYSTEM, .words = {"rank 1: 15 sockets", "to 3", "ulimit -n"}}},
+        {have_few_files, {.status = KOLO_ERR_SYSTEM, .words = {"rank 1: 16 sockets", "to 3", "ulimit -n"}}},
     };
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         misbehave = failures[i].misbehave;
@@ -611,7 +612,7 @@ static void *assemble_thread(void *argument) {
     struct kolo_assembly *assembly;
     struct kolo_gathering gathering;
     int fds[THREADED_NODES * (1 + KOLO_STREAMS_MAX)];
-    one->rc = kolo_assembly_gather(&assembly, &one->settings, &gathering);
+    one->rc = kolo_assembly_gather(&assembly, &one->settings, NULL, &gathering);
     if (one->rc == 0) {
         const uint32_t rank = (uint32_t)one->settings.place.rank;
         const bool leads = kolo_nodes_local_rank(&gathering.nodes, rank) == 0;
@@ -619,7 +620,9 @@ static void *assemble_thread(void *argument) {
                "rank %u is on node %u of %u", rank, gathering.node, gathering.nodes.nodes);
         if (!leads)
             kolo_assembly_depart(assembly);
-        one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds) : 0;
+        one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds, NULL, NULL) : 0;
+        if (one->rc == 0 && leads)
+            one->rc = kolo_assembly_agree(assembly, &gathering);
         for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * kolo_assembly_sockets(&gathering.terms); i++)
             if (fds[i] >= 0)
                 close(fds[i]);

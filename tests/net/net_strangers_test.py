@@ -147,7 +147,8 @@ class Strangers(net_testing.NetTest):
         self.assertTrue(lab.until(lambda: len(job.lines("looping")) == 4, 20))
         for node in self.lab.nodes[:2]:
             listed = subprocess.run(node.enter() + ["ss", "-tlnH"], capture_output=True, text=True, check=True).stdout
-            self.assertEqual("", listed)
+            places = [line.split()[3].rpartition(":")[0] for line in listed.splitlines()]
+            self.assertEqual([node.address], places)  # the door that its leader keeps
         for node in self.lab.nodes[:2]:
             node.kill()
         late = self.job(self.local, [NET_RANK, "bits", 1, 1], KOLO_CREATE_TIMEOUT_MS="30000",

@@ -1,0 +1,585 @@
+/* A conference: one rank of each node, the lowest that is left there, says which of its node's ranks are left, and
+ * learns which of all go on, and where they meet.
+ *
+ * Doors. Each leader has kept the socket at which it listened when the communicator was made, and all ranks know all
+ * those addresses. Nobody answers there until then; but the kernel does: where it refuses, the leader's process has
+ * ended or has left; where it connects, the process lives, whatever it does. Each rank that confers has such a
+ * connection to every other leader, a probe, which also breaks when that one ends. A leader that is found neither way
+ * for as long as KOLO_NET_SILENCE_MS is silent: of that one nothing is known.
+ *
+ * The host is the lowest leader that lives. It answers at its door, and waits until all other nodes have come, or are
+ * silent, or their leaders have ended; for the other ranks of those, the orphans, which find another host just as all
+ * do, for ORPHANS_NS more; or until the deadline. Who is not the host knocks at the host's door, with a key of the
+ * secret and the broken communicator's session, says who is left (SURVIVORS), and waits for the answer. If the host
+ * ends first, the next one is the host. Orphans are never hosts: nobody would know where to find them.
+ *
+ * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
+ * not come, but its leader if that one has ended. The host says "go on" only if S has more ranks than U, or as many and
+ * the lowest of both; else those in S fail. Two parts never both do: what one host has in S is in the U of another one.
+ * For that U must not lack anybody who lives. It lacks ended leaders, which is certain, and ranks of nodes that came
+ * whom these do not name, which cannot go on as their node goes on without them (shrink.c). A leader that has gone on
+ * does not look as if it had ended: its new communicator listens at the same socket. So a node that comes late finds
+ * others that live and do not answer it, until its deadline.
+ *
+ * "Go on" is no more than a proposal. Who goes on is who is in the new communicator, which is made as any other
+ * (comm/create.h), by those in S: the lowest one's node has opened a door for that, and has said where. If one of them
+ * ends before that, the creation fails on all, and all begin again; connections stay until then as lifelines, so that
+ * it does so at once.
+ *
+ * A death leaves: of the host, before its answer, a broken connection, and another host; after it, what others that had
+ * it begin fails, since the host's own ranks do not come. Of another one, before it was heard, a node that is silent or
+ * whose leader has ended, or orphans that come; after it, a creation that fails. A partition at the very moment when
+ * rank 0 tells the leaders that the creation is complete may let some have a communicator that others have given up,
+ * as in any creation; those others then count the first as living. */
+#include "comm/shrink_nodes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/assembly_message.h"
+#include "comm/internode.h"
+#include "net/door.h"
+#include "net/greeting.h"
+#include "sync/point.h"
+
+#define ORPHANS_NS  (2000 * KOLO_NS_PER_MS)
+#define MARGIN_NS   (1000 * KOLO_NS_PER_MS)
+#define LOOK_NS     (20 * KOLO_NS_PER_MS)
+#define PAUSE_NS    (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
+#define ANSWERS_MAX 1024                  /* knocks that are answered at once, before all else is looked at */
+
+enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
+
+typedef enum standing { TRYING, LIVES, ENDED, SILENT } standing;
+
+/* What is known of another node. */
+struct other {
+    struct kolo_address door;
+    standing standing; /* of its leader */
+    int probe;         /* -1: none */
+    int64_t since_ns;  /* when it began to be tried */
+    int64_t again_ns;
+    int guest; /* the host's: connection to whoever has come from there; -1: none */
+    size_t received;
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    bool came;
+    uint64_t left[KOLO_RANK_WORDS];
+    struct kolo_address meeting;
+};
+
+struct conference {
+    kolo_comm *comm;
+    const struct kolo_nodes *nodes;
+    uint32_t node;
+    struct kolo_secret secret, key;
+    struct kolo_conference *met;
+    struct kolo_address meeting; /* this node's */
+    uint64_t left[KOLO_RANK_WORDS];
+    int64_t deadline_ns;
+    struct other *others; /* [nodes] */
+    struct pollfd *polled;
+};
+
+/* Probes. */
+
+static bool is_to_itself(int fd) {
+    struct kolo_address own = {.bytes = sizeof own.storage}, peer = {.bytes = sizeof peer.storage};
+    return getsockname(fd, (struct sockaddr *)&own.storage, &own.bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer.storage, &peer.bytes) == 0 && own.bytes == peer.bytes &&
+           memcmp(&own.storage, &peer.storage, own.bytes) == 0;
+}
+
+static void drop(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* An attempt to connect has come to that errno, 0: to a connection. */
+static void settle_probe(struct other *other, int error) {
+    if (error == 0 && is_to_itself(other->probe))
+        error = ECONNREFUSED;
+    if (error == 0 && kolo_socket_prepare(other->probe) == 0) {
+        other->standing = LIVES;
+        return;
+    }
+    drop(&other->probe);
+    other->again_ns = kolo_clock_ns() + PAUSE_NS;
+    if (error == ECONNREFUSED)
+        other->standing = ENDED;
+}
+
+static void begin_probe(struct other *other) {
+    other->probe = socket(other->door.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (other->probe < 0)
+        other->again_ns = kolo_clock_ns() + PAUSE_NS;
+    else if (connect(other->probe, (const struct sockaddr *)&other->door.storage, other->door.bytes) == 0)
+        settle_probe(other, 0);
+    else if (errno != EINPROGRESS)
+        settle_probe(other, errno);
+}
+
+/* It is not as it was: it is found out anew. */
+static void doubt(struct other *other) {
+    drop(&other->probe);
+    other->standing = TRYING;
+    other->since_ns = other->again_ns = kolo_clock_ns();
+}
+
+static void heed_probe(struct other *other) {
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    if (other->standing == LIVES) {
+        doubt(other);
+        return;
+    }
+    if (getsockopt(other->probe, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+        error = errno;
+    settle_probe(other, error);
+}
+
+/* Looks at all probes, and waits for at most that long until there is something to be seen. */
+static void look_around(struct conference *c, int64_t wait_ns) {
+    const int64_t now_ns = kolo_clock_ns(), silence_ns = c->comm->origin.net.silence_ns;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        if (node != c->node && other->standing == TRYING && other->probe < 0 && now_ns >= other->again_ns)
+            begin_probe(other);
+        if (other->standing == TRYING && now_ns - other->since_ns >= silence_ns) {
+            drop(&other->probe);
+            other->standing = SILENT;
+        }
+        c->polled[node] = (struct pollfd){.fd = other->probe, .events = other->standing == TRYING ? POLLOUT : POLLIN};
+    }
+    KOLO_POINT("shrink.looking_around");
+    if (poll(c->polled, c->nodes->nodes, (int)(wait_ns / KOLO_NS_PER_MS)) <= 0)
+        return;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (c->polled[node].revents && c->others[node].probe >= 0)
+            heed_probe(&c->others[node]);
+}
+
+/* Whether this rank is its node's leader, and has kept its door. */
+static bool is_leader(const struct conference *c) {
+    return c->comm->door != NULL;
+}
+
+static uint32_t find_host(const struct conference *c) {
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        if (node == c->node && is_leader(c))
+            return node;
+        if (node != c->node && c->others[node].standing == TRYING)
+            return NOT_KNOWN;
+        if (node != c->node && c->others[node].standing == LIVES)
+            return node;
+    }
+    return NOBODY;
+}
+
+/* Messages. */
+
+static int send_message(int fd, const struct kolo_assembly_message *message) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    kolo_assembly_message_pack(message, bytes);
+    return kolo_socket_send(fd, bytes, sizeof bytes);
+}
+
+/* An address that was sent through fd, as it counts here: one that stands for all of a machine's is the other side's;
+ * one of a single link leads through the interface of that connection. */
+static void localize(int fd, struct kolo_address *address) {
+    struct kolo_address peer = {.bytes = sizeof peer.storage};
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
+    if (getpeername(fd, (struct sockaddr *)&peer.storage, &peer.bytes) < 0)
+        return;
+    if (kolo_address_is_any(address)) {
+        const uint16_t port = kolo_address_port(address);
+        *address = peer;
+        kolo_address_set_port(address, port);
+    } else if (address->storage.ss_family == AF_INET6 && peer.storage.ss_family == AF_INET6 &&
+               IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)) {
+        in6->sin6_scope_id = ((const struct sockaddr_in6 *)&peer.storage)->sin6_scope_id;
+    }
+}
+
+/* Whether `set` has ranks of `node` only (UINT32_MAX: of any node), and some. */
+static bool are_of(const struct conference *c, const uint64_t *set, uint32_t node) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < KOLO_RANKS_MAX; rank++) {
+        if (!kolo_ranks_have(set, rank))
+            continue;
+        if (rank >= c->nodes->size || (node != UINT32_MAX && c->nodes->node_of[rank] != node))
+            return false;
+        count++;
+    }
+    return count > 0;
+}
+
+/* The host's part. */
+
+static void forget_guest(struct other *other) {
+    drop(&other->guest);
+    other->received = 0;
+    other->came = false;
+}
+
+static void admit(struct conference *c, int fd, const struct kolo_introduction *who) {
+    const struct kolo_internode *internode = c->comm->internode;
+    if (who->role != KOLO_ROLE_SHRINK || who->size != c->nodes->size || who->node >= c->nodes->nodes ||
+        who->node == c->node || c->nodes->node_of[who->rank] != who->node ||
+        memcmp(who->session, internode->session, sizeof who->session) != 0) {
+        close(fd); /* of another communicator of the same door */
+        return;
+    }
+    forget_guest(&c->others[who->node]); /* who came before it has ended */
+    c->others[who->node].guest = fd;
+}
+
+/* Takes what has come from a node: it has come once that is whole. */
+static void hear(struct conference *c, uint32_t node) {
+    struct other *other = &c->others[node];
+    struct kolo_assembly_message message;
+    char extra;
+    if (other->came) { /* it says no more: has it gone? */
+        const ssize_t more = recv(other->guest, &extra, 1, MSG_DONTWAIT);
+        if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR))
+            forget_guest(other);
+        return;
+    }
+    const int rc = kolo_socket_receive(other->guest, other->bytes, sizeof other->bytes, &other->received);
+    if (rc == 0)
+        return;
+    if (rc < 0 || kolo_assembly_message_parse(other->bytes, &message) < 0 || message.kind != KOLO_MESSAGE_SURVIVORS ||
+        !are_of(c, message.ranks, node)) {
+        forget_guest(other);
+        return;
+    }
+    memcpy(other->left, message.ranks, sizeof other->left);
+    other->meeting = message.meeting;
+    localize(other->guest, &other->meeting);
+    other->came = true;
+}
+
+/* Answers those who knock, for a moment. */
+static int receive_guests(struct conference *c) {
+    struct kolo_introduction who;
+    int fd, rc = 0;
+    int64_t until_ns = kolo_clock_ns() + LOOK_NS;
+    for (int i = 0; i < ANSWERS_MAX && (rc = kolo_door_answer(c->comm->door, until_ns, &fd, &who)) == 0; i++) {
+        admit(c, fd, &who);
+        until_ns = kolo_clock_ns(); /* no more waiting */
+    }
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (c->others[node].guest >= 0)
+            hear(c, node);
+    return rc < 0 ? rc : 0;
+}
+
+/* Whether anybody is still to be waited for. */
+static bool awaits(const struct conference *c, bool *orphans) {
+    bool leaders = false;
+    *orphans = false;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        if (node == c->node || other->came)
+            continue;
+        leaders |= other->standing == LIVES || other->standing == TRYING;
+        *orphans |= other->standing == ENDED && kolo_nodes_local_size(c->nodes, node) > 1;
+    }
+    return leaders;
+}
+
+static int await_guests(struct conference *c) {
+    int64_t orphans_end_ns = 0;
+    for (;;) { /* ends by the deadline */
+        bool orphans;
+        const int rc = receive_guests(c);
+        look_around(c, 0);
+        const int64_t now_ns = kolo_clock_ns();
+        const bool leaders = awaits(c, &orphans);
+        if (rc < 0 || now_ns >= c->deadline_ns || (!leaders && !orphans))
+            return rc;
+        if (leaders)
+            orphans_end_ns = 0;
+        else if (orphans_end_ns == 0)
+            orphans_end_ns = now_ns + ORPHANS_NS;
+        else if (now_ns >= orphans_end_ns)
+            return 0;
+    }
+}
+
+/* The ranks of nodes that have not come that may live: U above. Returns the status where they are too many. */
+static int find_unknown(const struct conference *c, uint64_t *unknown, char *list, size_t list_bytes) {
+    int status = KOLO_ERR_PEER_DEAD;
+    size_t used = 0;
+    list[0] = '\0';
+    memset(unknown, 0, sizeof c->left);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        const bool ended = other->standing == ENDED;
+        const uint32_t size = kolo_nodes_local_size(c->nodes, node);
+        if (node == c->node || other->came || (ended && size == 1))
+            continue;
+        for (uint32_t local = ended; local < size; local++)
+            kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
+        if (!ended)
+            status = KOLO_ERR_TIMEOUT;
+        if (used + 48 < list_bytes)
+            used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
+                                     ended                       ? "its leader has ended"
+                                     : other->standing == SILENT ? "not reached"
+                                                                 : "did not come in time");
+    }
+    return status;
+}
+
+/* What comes of it: the answer to all. */
+static void conclude(const struct conference *c, struct kolo_assembly_message *answer) {
+    const uint32_t size = c->nodes->size;
+    uint64_t unknown[KOLO_RANK_WORDS];
+    char list[256];
+    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
+    memcpy(answer->ranks, c->left, sizeof answer->ranks);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        for (uint32_t word = 0; c->others[node].came && word < KOLO_RANK_WORDS; word++)
+            answer->ranks[word] |= c->others[node].left[word];
+    const uint32_t lowest = kolo_ranks_lowest(answer->ranks, size), node = c->nodes->node_of[lowest];
+    answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
+    const int status = find_unknown(c, unknown, list, sizeof list);
+    const uint32_t left = kolo_ranks_count_below(answer->ranks, size), lost = kolo_ranks_count_below(unknown, size);
+    if (left > lost || (left == lost && lowest < kolo_ranks_lowest(unknown, size)))
+        return;
+    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = status};
+    snprintf(answer->text, sizeof answer->text,
+             "%" PRIu32 " ranks are left here, and %" PRIu32
+             " others may be going on without them, as nothing is known of them: those of node %s",
+             left, lost, list);
+}
+
+static int fail_told(const struct conference *c, const struct kolo_assembly_message *answer) {
+    return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
+}
+
+/* Takes the answer, which came through `fd`, unless this rank is the host, where that is -1. */
+static int take(struct conference *c, struct kolo_assembly_message *answer, int fd) {
+    struct kolo_conference *met = c->met;
+    if (answer->kind == KOLO_MESSAGE_FAILED)
+        return fail_told(c, answer);
+    if (fd >= 0)
+        localize(fd, &answer->meeting);
+    memcpy(met->left, answer->ranks, sizeof met->left);
+    met->meeting = answer->meeting;
+    const uint32_t lowest = kolo_ranks_lowest(met->left, c->nodes->size);
+    if (c->nodes->node_of[lowest] == c->node) {
+        met->meeting = c->meeting;
+        return 0;
+    }
+    kolo_door_close(met->rendezvous);
+    met->rendezvous = NULL;
+    return 0;
+}
+
+static int host(struct conference *c) {
+    struct kolo_address bound;
+    struct kolo_assembly_message answer;
+    KOLO_POINT("shrink.hosting");
+    kolo_door_log(c->comm->door, KOLO_LOG_OFF, 0); /* probes that are given up are no news */
+    int rc = kolo_door_reopen(c->comm->door, &c->key, &bound);
+    if (rc == 0)
+        rc = await_guests(c);
+    if (rc < 0)
+        return rc;
+    conclude(c, &answer);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        KOLO_POINT("shrink.answering");
+        if (!other->came)
+            continue;
+        (void)send_message(other->guest, &answer); /* where that fails, so does the lifeline */
+        c->met->lifelines[node] = other->guest;
+        other->guest = -1;
+    }
+    KOLO_POINT("shrink.answered");
+    return take(c, &answer, -1);
+}
+
+/* The others' part. */
+
+static int fail_late(const struct conference *c, const char *why) {
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this node, or have not come within"
+                     " %" PRId64 " ms (twice KOLO_TIMEOUT_MS): %s",
+                     c->comm->global_rank, 2 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
+}
+
+/* 0, AGAIN where there is nobody any more who would answer, or a failure. */
+static int await_answer(struct conference *c, int fd) {
+    struct kolo_assembly_message answer;
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    size_t received = 0;
+    int rc;
+    /* The host may have begun just now. */
+    const int64_t until_ns = kolo_clock_ns() + 2 * c->comm->waiter.timeout_ns + ORPHANS_NS + 2 * MARGIN_NS;
+    while ((rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received)) == 0) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        const int64_t now_ns = kolo_clock_ns();
+        if (now_ns >= until_ns)
+            return fail_late(c, "the one that gathers them does not answer");
+        KOLO_POINT("shrink.awaiting_answer");
+        (void)poll(&polled, 1, kolo_socket_wait_ms(now_ns, until_ns));
+    }
+    if (rc < 0)
+        return AGAIN;
+    if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
+        (answer.kind != KOLO_MESSAGE_FAILED &&
+         (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
+        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: the answer is damaged",
+                         c->comm->global_rank);
+    for (uint32_t word = 0; answer.kind == KOLO_MESSAGE_SURVIVORS && word < KOLO_RANK_WORDS; word++)
+        if (c->left[word] & ~answer.ranks[word])
+            return fail_late(c, "their answer leaves it out");
+    return take(c, &answer, fd);
+}
+
+static int attend(struct conference *c, uint32_t host) {
+    struct other *other = &c->others[host];
+    struct kolo_introduction self = {
+        .role = KOLO_ROLE_SHRINK, .rank = c->comm->global_rank, .size = c->nodes->size, .node = c->node};
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_SURVIVORS};
+    int fd = -1;
+    memcpy(self.session, c->comm->internode->session, sizeof self.session);
+    memcpy(message.ranks, c->left, sizeof message.ranks);
+    message.meeting = c->meeting;
+    KOLO_POINT("shrink.knocking");
+    int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, c->deadline_ns, other->probe, &fd);
+    if (rc != 0 && kolo_clock_ns() >= c->deadline_ns)
+        return fail_late(c, rc < 0 ? kolo_error_message() : "the one that gathers them has ended");
+    if (rc != 0) { /* it has ended, or it is making a communicator with others and may come back */
+        kolo_clock_sleep(PAUSE_NS);
+        doubt(other);
+        return AGAIN;
+    }
+    KOLO_POINT("shrink.stating");
+    rc = send_message(fd, &message) < 0 ? AGAIN : await_answer(c, fd);
+    if (rc == 0)
+        c->met->lifelines[host] = fd;
+    else
+        close(fd);
+    if (rc == AGAIN)
+        doubt(other);
+    return rc;
+}
+
+static int confer(struct conference *c) {
+    for (;;) { /* ends by the deadline */
+        const uint32_t chosen = find_host(c);
+        if (chosen == NOBODY)
+            return kolo_fail(KOLO_ERR_PEER_DEAD,
+                             "rank %" PRIu32 ": kolo_comm_shrink: the leader of this node has ended, and no other"
+                             " node's can be reached to go on with",
+                             c->comm->global_rank);
+        if (chosen == c->node)
+            return host(c);
+        const int rc = chosen == NOT_KNOWN ? AGAIN : attend(c, chosen);
+        if (rc != AGAIN)
+            return rc;
+        if (kolo_clock_ns() >= c->deadline_ns)
+            return fail_late(c, "no leader was found");
+        look_around(c, LOOK_NS);
+    }
+}
+
+/* Life. */
+
+static int read_doors(struct conference *c) {
+    const struct kolo_shared_internode *shared = c->comm->segment.internode;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        other->probe = other->guest = -1;
+        other->since_ns = kolo_clock_ns();
+        if (!kolo_address_unpack(shared->doors[node], &other->door))
+            return kolo_fail(KOLO_ERR_VERSION,
+                             "rank %" PRIu32 ": kolo_comm_shrink: the address of node %" PRIu32 " is damaged",
+                             c->comm->global_rank, node);
+    }
+    return 0;
+}
+
+static int begin(struct conference *c, const uint64_t *survivors) {
+    kolo_comm *comm = c->comm;
+    const struct kolo_internode *internode = comm->internode;
+    c->others = calloc(c->nodes->nodes, sizeof *c->others);
+    c->polled = calloc(c->nodes->nodes, sizeof *c->polled);
+    c->met->lifelines = calloc(c->nodes->nodes, sizeof *c->met->lifelines);
+    if (!c->others || !c->polled || !c->met->lifelines)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    c->met->nodes = c->nodes->nodes;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        c->met->lifelines[node] = -1;
+    for (uint32_t local = 0; local < comm->size; local++)
+        if (kolo_ranks_have(survivors, local))
+            kolo_ranks_add(c->left, kolo_rank_global(comm, local));
+    c->deadline_ns = kolo_clock_ns() + 2 * comm->waiter.timeout_ns + MARGIN_NS;
+    int rc = read_doors(c);
+    if (rc == 0)
+        rc = kolo_secret_read(&c->secret);
+    if (rc < 0)
+        return rc;
+    kolo_secret_derive(&c->secret, internode->session, sizeof internode->session, &c->key);
+    struct kolo_address own = c->others[c->node].door;
+    kolo_address_set_port(&own, 0);
+    rc = kolo_door_open(&c->met->rendezvous, &own, &c->secret, &c->meeting);
+    if (rc == 0)
+        kolo_door_log(c->met->rendezvous, comm->log_level, (int)comm->global_rank);
+    return rc;
+}
+
+int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uint64_t *survivors) {
+    struct conference c = {.comm = comm, .nodes = &comm->internode->nodes, .node = comm->internode->node, .met = met};
+    *met = (struct kolo_conference){.rendezvous = NULL};
+    int rc = begin(&c, survivors);
+    const bool begun = rc == 0;
+    if (rc == 0)
+        rc = confer(&c);
+    for (uint32_t node = 0; begun && node < c.nodes->nodes; node++) {
+        drop(&c.others[node].probe);
+        drop(&c.others[node].guest);
+    }
+    kolo_secret_forget(&c.secret);
+    kolo_secret_forget(&c.key);
+    free(c.others);
+    free(c.polled);
+    return rc;
+}
+
+bool kolo_conference_lives(struct kolo_conference *met) {
+    for (uint32_t node = 0; node < met->nodes; node++) {
+        char word;
+        const ssize_t more = met->lifelines[node] < 0 ? -1 : recv(met->lifelines[node], &word, 1, MSG_DONTWAIT);
+        if (met->lifelines[node] < 0 || (more < 0 && (errno == EAGAIN || errno == EINTR)))
+            continue;
+        drop(&met->lifelines[node]); /* more > 0: it is done */
+        if (more <= 0)
+            return false;
+    }
+    return true;
+}
+
+void kolo_conference_close(struct kolo_conference *met, bool done) {
+    for (uint32_t node = 0; node < met->nodes; node++) {
+        if (done && met->lifelines[node] >= 0)
+            (void)send(met->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        drop(&met->lifelines[node]);
+    }
+    free(met->lifelines);
+    kolo_door_close(met->rendezvous);
+    *met = (struct kolo_conference){.rendezvous = NULL};
+}

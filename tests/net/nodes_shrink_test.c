@@ -1,0 +1,275 @@
+/* kolo_comm_shrink of a communicator of several nodes, which here are ranks of one machine that inherit different
+ * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
+ * more die while they agree; or all of those that are left learn why they cannot. Nothing is left behind. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "free_port.h"
+#include "harness.h"
+
+enum {
+    NODES_MAX = 4,
+    COUNT = 5000,
+    CALLS_BEFORE = 3,
+    ROUNDS = 12,
+    ROUNDS_QUICK = 3,
+    MEANWHILE_US = 30000,
+    TIMEOUT_MS = 4000,
+    SETTLING_MS = 20
+};
+
+#define RANK(rank) (UINT64_C(1) << (rank))
+
+/* Who is lost, as sets with a bit a rank. */
+struct loss {
+    int counts[NODES_MAX]; /* ranks of each node; 0: no more nodes */
+    uint64_t first;        /* die after some calls */
+    uint64_t second;       /* die after some calls of those that were left */
+    uint64_t meanwhile;    /* die at a random moment from when they begin to shrink for the first time */
+    const char *refusal;   /* what kolo_comm_shrink says to those that are left, where they cannot go on */
+};
+
+/* What the ranks go by. */
+struct setup {
+    struct loss loss;
+    int node_of[HARNESS_RANKS_MAX];
+    uint64_t doubtful; /* who may be left out, see find_doubtful */
+    uint64_t seed;
+};
+
+static int files[NODES_MAX];
+static char rendezvous[64];
+
+static bool has(uint64_t set, int rank) {
+    return set >> rank & 1;
+}
+
+static int count_of(uint64_t set) {
+    return __builtin_popcountll(set);
+}
+
+static uint64_t all_of(int ranks) {
+    return RANK(ranks) - 1;
+}
+
+static bool create(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_options options = rank->options;
+    options.job = NULL;
+    options.shm_fd = files[setup->node_of[rank->rank]];
+    options.rendezvous = rendezvous;
+    return expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create");
+}
+
+/* The communicator is that of the ranks in `alive`. */
+static bool works(const struct rank *rank, uint64_t alive) {
+    const struct setup *setup = rank->team->argument;
+    kolo_comm *comm = rank->comm;
+    const int wanted = count_of(alive & all_of(rank->rank));
+    int local = 0;
+    uint64_t sum = 0, nodes = 0;
+    for (int peer = 0; peer < rank->ranks; peer++) {
+        sum += has(alive, peer) ? (uint64_t)peer : 0;
+        nodes |= has(alive, peer) ? RANK(setup->node_of[peer]) : 0;
+        local += has(alive, peer) && setup->node_of[peer] == setup->node_of[rank->rank];
+    }
+    if (!expect(rank,
+                kolo_comm_size(comm) == count_of(alive) && kolo_comm_rank(comm) == wanted &&
+                    kolo_comm_nodes(comm) == count_of(nodes) && kolo_comm_local_size(comm) == local,
+                "is rank %d of %d on %d nodes, %d on this one, not %d of %d on %d, %d", kolo_comm_rank(comm),
+                kolo_comm_size(comm), kolo_comm_nodes(comm), kolo_comm_local_size(comm), wanted, count_of(alive),
+                count_of(nodes), local))
+        return false;
+    static const size_t counts[] = {3, 500, COUNT};
+    uint64_t *data = malloc(COUNT * sizeof *data);
+    bool right = true;
+    for (size_t call = 0; right && call < sizeof counts / sizeof *counts; call++) {
+        for (size_t i = 0; i < counts[call]; i++)
+            data[i] = (uint64_t)rank->rank * 1000 + i;
+        right = expect_status(rank, kolo_allreduce(comm, data, data, counts[call], KOLO_U64, KOLO_SUM), 0, "allreduce");
+        for (size_t i = 0; right && i < counts[call]; i++)
+            right = expect(rank, data[i] == sum * 1000 + (uint64_t)count_of(alive) * i, "element %zu is wrong", i);
+    }
+    free(data);
+    return right && expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
+}
+
+static int call_until_failure(kolo_comm *comm) {
+    static const size_t counts[] = {6, 300, 30000};
+    const size_t count = counts[(size_t)kolo_comm_size(comm) % 3];
+    float *data = calloc(count, sizeof *data);
+    int status = 0;
+    while (status == 0)
+        status = kolo_allreduce(comm, data, data, count, KOLO_F32, KOLO_SUM);
+    free(data);
+    return status;
+}
+
+/* It dies or, being a thread, leaves. */
+static void end_rank(struct rank *rank) {
+    sleep_ms(SETTLING_MS); /* until the others, too, are through with the calls before */
+    if (!arguments.threads)
+        kill(getpid(), SIGKILL);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void hit_self(int signal_number) {
+    (void)signal_number;
+    kill(getpid(), SIGKILL);
+}
+
+static void arm(uint64_t us) {
+    const struct itimerval once = {.it_value.tv_usec = (suseconds_t)(1 + us)};
+    signal(SIGALRM, hit_self);
+    setitimer(ITIMER_REAL, &once, NULL);
+}
+
+/* Shrinks until none but those in `alive` are left; false where that ends otherwise. */
+static bool shrink_to(struct rank *rank, uint64_t alive) {
+    const struct setup *setup = rank->team->argument;
+    const uint64_t fewest = alive & ~setup->doubtful;
+    uint64_t random = setup->seed + (uint64_t)rank->rank;
+    bool armed = !has(setup->loss.meanwhile, rank->rank);
+    while (kolo_comm_size(rank->comm) > count_of(alive)) {
+        kolo_comm *left = NULL;
+        call_until_failure(rank->comm);
+        if (!armed)
+            arm(random_below(&random, MEANWHILE_US));
+        armed = true;
+        const int64_t begin_ns = now_ns();
+        const int status = kolo_comm_shrink(rank->comm, &left);
+        const int64_t ms = (now_ns() - begin_ns) / 1000000;
+        expect(rank, ms < patience_ms(TIMEOUT_MS), "kolo_comm_shrink took %d ms", (int)ms);
+        if (setup->loss.refusal) {
+            expect_status(rank, status, KOLO_ERR_PEER_DEAD, "kolo_comm_shrink of too few");
+            expect_message(rank, "kolo_comm_shrink of too few", setup->loss.refusal, NULL);
+            return false;
+        }
+        if (status < 0 && has(setup->doubtful, rank->rank))
+            return false;
+        if (!expect_status(rank, status, 0, "kolo_comm_shrink"))
+            return false;
+        expect_status(rank, kolo_comm_shrink(rank->comm, &left), KOLO_ERR_STATE, "kolo_comm_shrink once more");
+        kolo_comm_destroy(rank->comm);
+        rank->comm = left;
+        if (kolo_comm_size(left) == count_of(fewest))
+            alive = fewest;
+    }
+    return works(rank, alive);
+}
+
+static void run(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const struct loss *loss = &setup->loss;
+    const int descriptors = open_descriptors();
+    float data[10] = {0};
+    bool good = create(rank);
+    for (int i = 0; good && i < CALLS_BEFORE; i++)
+        good = expect_status(rank, kolo_allreduce(rank->comm, data, data, 10, KOLO_F32, KOLO_MAX), 0, "allreduce");
+    if (good && has(loss->first, rank->rank))
+        end_rank(rank);
+    uint64_t alive = all_of(rank->ranks) & ~loss->first & ~loss->meanwhile;
+    if (good && rank->comm)
+        good = shrink_to(rank, alive);
+    if (good && rank->comm && has(loss->second, rank->rank))
+        end_rank(rank);
+    if (good && rank->comm && loss->second)
+        shrink_to(rank, alive & ~loss->second);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+    if (!arguments.threads)
+        expect(rank, open_descriptors() == descriptors, "%d descriptors are open, not %d", open_descriptors(),
+               descriptors);
+}
+
+/* Whose leader dies after it has said that it is ready, and before it hears that all are, is left out: the others of
+ * its node. */
+static uint64_t find_doubtful(const struct setup *setup, int ranks) {
+    const uint64_t victim = setup->loss.meanwhile;
+    uint64_t mates = 0;
+    bool leads = true;
+    for (int rank = 0; rank < ranks; rank++) {
+        const int node = setup->node_of[rank];
+        if (victim == 0 || victim == RANK(rank) || has(setup->loss.first, rank) ||
+            node != setup->node_of[__builtin_ctzll(victim)])
+            continue;
+        mates |= RANK(rank);
+        leads &= RANK(rank) > victim;
+    }
+    return leads ? mates : 0;
+}
+
+static void run_loss(const struct loss *loss, uint64_t seed) {
+    struct setup setup = {.loss = *loss, .seed = seed};
+    int ranks = 0;
+    for (int node = 0; node < NODES_MAX && loss->counts[node]; node++)
+        for (int i = 0; i < loss->counts[node]; i++)
+            setup.node_of[ranks++] = node;
+    for (int node = 0; node < NODES_MAX; node++)
+        if (ftruncate(files[node], 0) < 0)
+            abort();
+    setup.doubtful = find_doubtful(&setup, ranks);
+    if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
+        return;
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    harness_run(&(struct team){.ranks = ranks,
+                               .slot_bytes = 16384,
+                               .creates_itself = true,
+                               .timeout_ms = patience_ms(TIMEOUT_MS),
+                               .victims = arguments.threads ? 0 : loss->first | loss->second | loss->meanwhile,
+                               .run = run,
+                               .argument = &setup});
+}
+
+static void run_chosen(void) {
+    static const struct loss losses[] = {
+        {.counts = {2, 2}, .first = RANK(3)},                       /* not a leader */
+        {.counts = {2, 2}, .first = RANK(2)},                       /* a leader */
+        {.counts = {2, 2}, .first = RANK(0)},                       /* rank 0 */
+        {.counts = {2, 2}, .first = RANK(0) | RANK(1)},             /* a node */
+        {.counts = {1, 1, 1}, .first = RANK(1)},                    /* a node */
+        {.counts = {1, 1, 1}, .first = RANK(0), .second = RANK(2)}, /* one after another, to the last one */
+        {.counts = {3, 1, 2}, .first = RANK(0), .second = RANK(3)}, /* leaders, one after another */
+        {.counts = {3, 1, 2}, .first = RANK(0) | RANK(3), .second = RANK(1)},
+        {.counts = {3, 1, 2}, .first = RANK(1) | RANK(2) | RANK(4)},
+        {.counts = {1, 3}, .first = RANK(1) | RANK(2) | RANK(3), .refusal = "may be going on without"},
+        {.counts = {2, 2}, .first = RANK(0) | RANK(2), .refusal = "no other node's"}, /* all leaders */
+    };
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        run_loss(&losses[i], 0);
+}
+
+/* One dies, and another one while the rest agree; a leader stays. */
+static void run_random(void) {
+    static const int layouts[][NODES_MAX] = {{2, 2}, {1, 1, 1, 1}, {3, 1, 2}, {2, 2, 2}};
+    const uint64_t rounds = arguments.quick ? ROUNDS_QUICK : ROUNDS;
+    for (uint64_t round = 0; round < rounds; round++) {
+        struct loss loss = {.counts = {0}};
+        uint64_t random = random_seed(7, round);
+        memcpy(loss.counts, layouts[round % 4], sizeof loss.counts);
+        int ranks = 0;
+        uint64_t leading = 0;
+        for (int node = 0; node < NODES_MAX && loss.counts[node]; ranks += loss.counts[node++])
+            leading |= RANK(ranks);
+        loss.first = RANK(random_below(&random, (uint64_t)ranks));
+        loss.meanwhile = RANK(random_below(&random, (uint64_t)ranks)) & ~loss.first;
+        if (leading & ~(loss.first | loss.meanwhile))
+            run_loss(&loss, random_next(&random));
+    }
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
+    setenv("KOLO_NET_AUTH", "none", 1);
+    for (int node = 0; node < NODES_MAX; node++)
+        files[node] = memfd_create("node", MFD_CLOEXEC);
+    run_chosen();
+    run_random();
+    return harness_end();
+}
