@@ -8,7 +8,7 @@ if(KOLO_TOOLS AND TARGET kolo-perf)
                     KOLO_BUILD=${PROJECT_BINARY_DIR} CC=${CMAKE_C_COMPILER})
     set(scripts net_strangers)
     if(NOT KOLO_SANITIZE) # there net.nodes sums
-        list(APPEND scripts net_sums lab relay net_failures net_bench)
+        list(APPEND scripts net_sums lab relay net_failures net_shrink net_bench)
     endif()
     if(TARGET kolo-train)
         list(APPEND scripts net_train)

@@ -4,6 +4,8 @@
  *                              "looping|RANK" when it has begun, and at the end
  *                              "failed|RANK|STATUS|RANK AT FAULT|NS|MESSAGE", or "uncreated|RANK|STATUS|-1|NS|MESSAGE";
  *                              NS is CLOCK_MONOTONIC when the call returned
+ *   net_rank shrink BYTES      the same, but shrinks the communicator where a call fails, and goes on. Prints
+ *                              "shrunk|RANK|NEW RANK|NEW SIZE|NS", or "unshrunk|RANK|STATUS|-1|NS|MESSAGE" at the end
  *   net_rank bits SEED CALLS   makes so many calls, random by SEED, and prints "bits|RANK|EXACT|ROUNDED": a hash of all
  *                              results that do not depend on the order of sums, and one of those that may
  *
@@ -61,6 +63,18 @@ static int loop(kolo_comm *comm, size_t bytes) {
     free(recv);
     free(send);
     return code;
+}
+
+static int shrink(kolo_comm **comm) {
+    kolo_comm *left;
+    const int status = kolo_comm_shrink(*comm, &left);
+    if (status < 0)
+        return report("unshrunk", NULL, status, FAILED);
+    kolo_comm_destroy(*comm);
+    *comm = left;
+    printf("shrunk|%s|%d|%d|%" PRId64 "\n", getenv("KOLO_RANK"), kolo_comm_rank(left), kolo_comm_size(left), now_ns());
+    fflush(stdout);
+    return 0;
 }
 
 static uint64_t random_next(uint64_t *state) {
@@ -142,17 +156,20 @@ static int bits(kolo_comm *comm, uint64_t seed, long calls) {
 }
 
 int main(int argc, char **argv) {
-    const bool loops = argc == 3 && strcmp(argv[1], "loop") == 0;
+    const bool shrinks = argc == 3 && strcmp(argv[1], "shrink") == 0;
+    const bool loops = shrinks || (argc == 3 && strcmp(argv[1], "loop") == 0);
     if (!loops && !(argc == 4 && strcmp(argv[1], "bits") == 0)) {
-        fprintf(stderr, "usage: net_rank loop BYTES | net_rank bits SEED CALLS\n");
+        fprintf(stderr, "usage: net_rank loop BYTES | net_rank shrink BYTES | net_rank bits SEED CALLS\n");
         return USAGE;
     }
     kolo_comm *comm;
     const int status = kolo_comm_create(&comm, NULL);
     if (status < 0)
         return report("uncreated", NULL, status, UNCREATED);
-    const int code = loops ? loop(comm, strtoul(argv[2], NULL, 10))
-                           : bits(comm, strtoull(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
+    int code = loops ? loop(comm, strtoul(argv[2], NULL, 10))
+                     : bits(comm, strtoull(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
+    while (code == FAILED && shrinks && shrink(&comm) == 0) /* ends when one is left, or the test ends it */
+        code = loop(comm, strtoul(argv[2], NULL, 10));
     kolo_comm_destroy(comm);
     return code;
 }

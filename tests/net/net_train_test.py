@@ -1,12 +1,16 @@
-"""kolo-train on two nodes is the same program as on one, and its losses are the same."""
+"""kolo-train on two nodes is the same program as on one, and its losses are the same; and goes on without ranks that are
+lost, on whichever node."""
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 
+import lab  # noqa: E402 (the path has to be set first)
 import net_testing  # noqa: E402 (the path has to be set first)
 from training import KOLO_TRAIN, write_clusters  # noqa: E402
 
@@ -39,6 +43,30 @@ class Train(net_testing.NetTest):
                     self.assertEqual(len(expected), len(found))
                     for ours, theirs in zip(found, expected):
                         self.assertLess(abs(ours - theirs) / max(1, abs(theirs)), TOLERANCE)
+
+    def pid_of(self, rank):
+        for node in self.lab.nodes:
+            for pid in node.pids():
+                with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/comm", encoding="ascii") as comm:
+                    if f"KOLO_RANK={rank}".encode() in environ.read().split(b"\0") and comm.read() == "kolo-train\n":
+                        return pid
+        raise AssertionError(f"rank {rank} is not there")
+
+    def test_goes_on(self):
+        """Rank 0, which leads the first node, is lost, and then the leader of the second node."""
+        report = self.lab.folder / "shrunk.json"
+        job = self.job([2, 2], [KOLO_TRAIN, "--data", str(self.data), "--json", report, "--hidden", "256", "--batch",
+                                "32", "--epochs", "150", "--no-compare", "--on-failure", "shrink"])
+        self.assertTrue(lab.until(lambda: "\n  1/" in job.texts() or " 1/150" in job.texts(), 30), job.texts())
+        for victim, left in ((0, 3), (2, 2)):
+            os.kill(self.pid_of(victim), signal.SIGKILL)
+            words = f"going on with {left} ranks"
+            self.assertTrue(lab.until(lambda words=words: any(words in running.texts()[1] for running in job.running),
+                                      20), [running.texts() for running in job.running])
+        output = self.results(job)
+        self.assertIn("2 of 4 ranks; the others went on", output)
+        told = json.loads(report.read_text(encoding="utf-8"))
+        self.assertEqual((2, 2, True), (told["ranks"], told["ranks_lost"], told["replicas_identical"]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""Ranks on several nodes that go on without those they have lost: the larger part does, the other one learns that it cannot,
+also where both are whole and only the cable between them is cut."""
+
+import os
+import signal
+import time
+
+import lab
+import net_testing
+from net_testing import NET_RANK
+
+SILENCE_S, TIMEOUT_S, GRACE_S = 1, 2, 3
+SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
+
+
+class Shrinking(net_testing.NetTest):
+    """Looping jobs, to which something happens."""
+
+    nodes = 3
+
+    def begin(self, local):
+        self.addCleanup(self.end)
+        self.node_of = [node for node, count in enumerate(local) for _ in range(count)]
+        job = self.job(local, [NET_RANK, "shrink", 20000], **SETTINGS)
+        self.assertTrue(lab.until(lambda: len(job.lines("looping")) == len(self.node_of), 20),
+                        [running.texts() for running in job.running])
+        return job
+
+    def end(self):
+        for node in self.lab.nodes:
+            node.plug(True)
+            node.kill()
+        self.assert_nothing_left()
+
+    def on_nodes(self, *nodes):
+        return [rank for rank, node in enumerate(self.node_of) if node in nodes]
+
+    def assert_ends(self, job, going_on, limit_s, failing=()):
+        """Those ranks go on together, in their old order, and those fail; all within limit_s."""
+        begin = time.monotonic()
+
+        def ended():
+            shrunk = {line.split("|")[1] for line in job.lines("shrunk") if int(line.split("|")[3]) == len(going_on)}
+            return shrunk | {line.split("|")[1] for line in job.lines("unshrunk")} >= {*map(str, going_on),
+                                                                                      *map(str, failing)}
+        lab.until(ended, limit_s + GRACE_S)
+        print(f"  {self.id().rpartition('.')[2]}: {time.monotonic() - begin:.3f} s", flush=True)
+        said = [running.texts() for running in job.running]
+        failed = sorted(int(line.split("|")[1]) for line in job.lines("unshrunk"))
+        self.assertEqual(list(failing), failed, said)
+        for line in job.lines("unshrunk"):
+            self.assertRegex(line, "may be going on|went on without|see that rank's message")
+        last = {}
+        for line in job.lines("shrunk"):
+            _, rank, new_rank, size, _ = line.split("|")
+            last[int(rank)] = (int(new_rank), int(size))
+        self.assertEqual({rank: (place, len(going_on)) for place, rank in enumerate(going_on)}, last, said)
+        looping = len(self.node_of) + len(going_on)
+        self.assertTrue(lab.until(lambda: len(job.lines("looping")) >= looping, 5), said)
+        self.assertEqual([], job.lines("wrong"))
+
+    def test_cable_cut_of_one_node(self):
+        """Two of three nodes go on, whichever is cut off."""
+        for cut in net_testing.sample(range(3), 2):
+            with self.subTest(cut):
+                job = self.begin([2, 1, 2])
+                self.lab.nodes[cut].plug(False)
+                rest = self.on_nodes(*({0, 1, 2} - {cut}))
+                self.assert_ends(job, rest, 2 * SILENCE_S + TIMEOUT_S, self.on_nodes(cut))
+                self.end()
+
+    def test_cable_cut_between_two(self):
+        """Of equal halves only that with the lowest rank goes on."""
+        job = self.begin([2, 2])
+        self.lab.nodes[1].plug(False)
+        self.assert_ends(job, [0, 1], 2 * SILENCE_S + TIMEOUT_S, [2, 3])
+
+    def test_node_killed(self):
+        for victim in net_testing.sample(range(3), 1):
+            job = self.begin([2, 1, 2])
+            self.lab.nodes[victim].kill()
+            self.assert_ends(job, self.on_nodes(*({0, 1, 2} - {victim})), TIMEOUT_S)
+
+    def test_node_stopped(self):
+        """A node that wakes up too late finds that the others have gone on."""
+        job = self.begin([1, 1, 1])
+        pids = self.lab.nodes[1].pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        self.assert_ends(job, [0, 2], SILENCE_S + 2 * TIMEOUT_S + 1)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        self.assert_ends(job, [0, 2], 2 * TIMEOUT_S + 1, [1])
+
+
+if __name__ == "__main__":
+    net_testing.main()
