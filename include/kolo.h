@@ -177,12 +177,12 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
  * an all-reduce (MAX) of how far each has got and a broadcast from one that has got furthest, as kolo-train does.
  *     On several machines each one's lowest rank that is left speaks for it, and waits for twice the timeout. A machine
  * that cannot be reached, or does not come, may be going on by itself: so only those ranks go on that are more than all
- * that may, or as many and have the lowest; all others fail. Of a machine whose leader (its lowest rank) has ended,
- * the others may go on with another machine's; where they have ended too, that takes two seconds to be believed.
+ * that may, or as many and have the lowest; all others fail. Where the lowest rank of a machine, its leader, has ended,
+ * its others go on with another machine's; that they have ended too takes two seconds to be believed.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
- * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: ranks
- * of other machines whose leaders have ended may be doing so, or no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM:
- * on every survivor, which may try again. KOLO_ERR_VERSION: the segment is damaged. */
+ * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: of
+ * several machines no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor, which may try again.
+ * KOLO_ERR_VERSION: the segment is damaged. */
 KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
 KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */

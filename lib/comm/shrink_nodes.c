@@ -14,12 +14,15 @@
  * ends first, the next one is the host. Orphans are never hosts: nobody would know where to find them.
  *
  * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
- * not come, but its leader if that one has ended. The host says "go on" only if S has more ranks than U, or as many and
- * the lowest of both; else those in S fail. Two parts never both do: what one host has in S is in the U of another one.
- * For that U must not lack anybody who lives. It lacks ended leaders, which is certain, and ranks of nodes that came
- * whom these do not name, which cannot go on as their node goes on without them (shrink.c). A leader that has gone on
- * does not look as if it had ended: its new communicator listens at the same socket. So a node that comes late finds
- * others that live and do not answer it, until its deadline.
+ * not come, but its leader if that one has ended. Where that is so of all nodes that have not come, U is empty, as
+ * there is no other host with whom orphans could go on. The host says "go on" only if S has more ranks than U, or as
+ * many and the lowest of both; else those in S fail. Two parts never both do: what one host has in S is in the U of
+ * another one. For that U must not lack anybody who lives. It lacks ended leaders, which is certain, and ranks of nodes
+ * that came whom these do not name, which cannot go on as their node goes on without them (shrink.c). A leader that has
+ * gone on does not look as if it had ended: its new communicator listens at the same socket. So a node that comes late
+ * finds others that live and do not answer it, until its deadline. (Only if that leader has ended since then, while
+ * orphans of another node go on with what it had made with them, they are not seen: for that a node has to be cut off,
+ * and to come back before it has shrunk by itself, and the others to lose the leader of each node meanwhile.)
  *
  * "Go on" is no more than a proposal. Who goes on is who is in the new communicator, which is made as any other
  * (comm/create.h), by those in S: the lowest one's node has opened a door for that, and has said where. If one of them
@@ -316,12 +319,16 @@ static int await_guests(struct conference *c) {
     }
 }
 
-/* The ranks of nodes that have not come that may live: U above. Returns the status where they are too many. */
-static int find_unknown(const struct conference *c, uint64_t *unknown, char *list, size_t list_bytes) {
-    int status = KOLO_ERR_PEER_DEAD;
+/* The ranks of nodes that have not come that may live: U above. */
+static void find_unknown(const struct conference *c, uint64_t *unknown, char *list, size_t list_bytes) {
+    bool others_live = false;
     size_t used = 0;
     list[0] = '\0';
     memset(unknown, 0, sizeof c->left);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        others_live |= node != c->node && !c->others[node].came && c->others[node].standing != ENDED;
+    if (!others_live)
+        return;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
         const bool ended = other->standing == ENDED;
@@ -330,15 +337,12 @@ static int find_unknown(const struct conference *c, uint64_t *unknown, char *lis
             continue;
         for (uint32_t local = ended; local < size; local++)
             kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
-        if (!ended)
-            status = KOLO_ERR_TIMEOUT;
         if (used + 48 < list_bytes)
             used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
                                      ended                       ? "its leader has ended"
                                      : other->standing == SILENT ? "not reached"
                                                                  : "did not come in time");
     }
-    return status;
 }
 
 /* What comes of it: the answer to all. */
@@ -353,11 +357,11 @@ static void conclude(const struct conference *c, struct kolo_assembly_message *a
             answer->ranks[word] |= c->others[node].left[word];
     const uint32_t lowest = kolo_ranks_lowest(answer->ranks, size), node = c->nodes->node_of[lowest];
     answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
-    const int status = find_unknown(c, unknown, list, sizeof list);
+    find_unknown(c, unknown, list, sizeof list);
     const uint32_t left = kolo_ranks_count_below(answer->ranks, size), lost = kolo_ranks_count_below(unknown, size);
     if (left > lost || (left == lost && lowest < kolo_ranks_lowest(unknown, size)))
         return;
-    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = status};
+    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
     snprintf(answer->text, sizeof answer->text,
              "%" PRIu32 " ranks are left here, and %" PRIu32
              " others may be going on without them, as nothing is known of them: those of node %s",

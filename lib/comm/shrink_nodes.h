@@ -18,8 +18,8 @@ struct kolo_conference {
 };
 
 /* For one rank of each node, with what it knows of its own: `survivors` has a bit for each of its local ranks. *met
- * must be closed, also where this fails. KOLO_ERR_TIMEOUT, PEER_DEAD: others may be going on without this node, or no
- * leader is left; SYSTEM. */
+ * must be closed, also where this fails. KOLO_ERR_TIMEOUT: others may be going on without this node; PEER_DEAD: no
+ * leader is left; SYSTEM, VERSION. */
 int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uint64_t *survivors);
 
 /* False once another node that has conferred has gone without a word. */
