@@ -60,6 +60,7 @@ struct fault_case {
     int nodes;               /* among which the ranks are divided evenly, in order; 0: no network */
     const char *engine;      /* KOLO_NET */
     const char *exchange;    /* KOLO_NET_ALGO */
+    int threads;             /* KOLO_NET_THREADS; 0: one */
     bool by_descriptor;
     bool beats;  /* late ones are so late that their nodes send heartbeats meanwhile */
     bool sleeps; /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */

@@ -83,7 +83,8 @@ void nodes_prepare(struct run_mode *mode, bool patient) {
     setenv("KOLO_NET_AUTH", "none", 1);
     setenv("KOLO_NET", nodes_have_uring() ? what->engine : "poll", 1);
     setenv("KOLO_NET_ALGO", what->exchange ? what->exchange : "auto", 1);
-    set_number("KOLO_NET_STREAMS", 2);
+    set_number("KOLO_NET_THREADS", what->threads ? what->threads : 1);
+    set_number("KOLO_NET_STREAMS", what->threads ? 1 : 2);
     set_number("KOLO_NET_SILENCE_MS", !patient      ? NODES_SILENCE_MS
                                       : what->beats ? BEATING_SILENCE_MS
                                                     : PATIENT_SILENCE_MS);
