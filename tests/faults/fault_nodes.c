@@ -20,11 +20,13 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "fault_verdict.h"
@@ -53,14 +55,29 @@ static bool is_free(int port) {
     return good;
 }
 
+/* Takes the port from other tests, as tests/net/free_port.h does: -1 where one of them has it. */
+static int claim(int port) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "kolo-test-port-%d", port);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (const struct sockaddr *)&name,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 /* Another one each time: who was killed may still be on its way out. */
 static int next_port(void) {
-    static int last = -1;
+    static int last = -1, claimed = -1;
+    if (claimed >= 0)
+        close(claimed);
+    claimed = -1;
     if (last < 0)
         last = (int)(getpid() % PORTS);
     for (int tries = 0; tries < PORTS; tries++) {
         last = (last + 1) % PORTS;
-        if (is_free(PORT_FIRST + last))
+        if (is_free(PORT_FIRST + last) && (claimed = claim(PORT_FIRST + last)) >= 0)
             return PORT_FIRST + last;
     }
     fprintf(stderr, "fault_sweep: no port is free\n");

@@ -249,6 +249,9 @@ static void try_one(struct trial trial) {
         if (!run.is_late && run.held_ns <= HELD_NS && trial.what->phase != PHASE_CREATE)
             break;
         report.repeated++;
+        printf("made again: case %s, rank %d, %s at passage %" PRIu64 " of %s: %s\n", trial.what->name,
+               trial.fault.rank, board_action_name(trial.fault.action), trial.fault.passage,
+               board_point_name(trial.fault.point), run.complaint);
         try_until_reached(&trial, &run);
         note_times(&run);
     }
