@@ -31,9 +31,11 @@
  *
  * A death leaves: of the host, before its answer, a broken connection, and another host; after it, what others that had
  * it begin fails, since the host's own ranks do not come. Of another one, before it was heard, a node that is silent or
- * whose leader has ended, or orphans that come; after it, a creation that fails. A partition at the very moment when
- * rank 0 tells the leaders that the creation is complete may let some have a communicator that others have given up,
- * as in any creation; those others then count the first as living. */
+ * whose leader has ended, or orphans that come; after it, a creation that fails. But of a leader that has told rank 0
+ * that it is ready, and dies before its node knows that all are, a node that has no part in what the others have made:
+ * its others find that they live and do not answer. And a network that comes apart in that moment, of which little is
+ * left (kolo_assembly_agree), may let some have a communicator that others, who were to be in it, have given up; only
+ * then can two parts go on. */
 #include "comm/shrink_nodes.h"
 
 #include <errno.h>

@@ -205,6 +205,12 @@ static uint64_t find_doubtful(const struct setup *setup, int ranks) {
     return leads ? mates : 0;
 }
 
+/* liburing maps by system calls that the thread sanitizer does not see: a ring at the address of one that another
+ * thread has closed would look as if they shared it. */
+static const char *transport_for(uint64_t seed) {
+    return arguments.threads || seed % 2 ? "poll" : "auto";
+}
+
 static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
     int ranks = 0;
@@ -217,6 +223,7 @@ static void run_loss(const struct loss *loss, uint64_t seed) {
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
+    setenv("KOLO_NET", transport_for(seed), 1);
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
@@ -243,7 +250,7 @@ static void run_chosen(void) {
         {.counts = {2, 2}, .first = RANK(0) | RANK(2), .refusal = "no other node's"}, /* all leaders */
     };
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-        run_loss(&losses[i], 0);
+        run_loss(&losses[i], i);
 }
 
 /* One dies, and another one while the rest agree; a leader stays. */
