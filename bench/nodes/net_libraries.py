@@ -2,6 +2,7 @@
 
 import statistics
 
+import lab
 from comparison.summary import ratio_text, size_text, us_text
 from nodes import net_measuring
 
@@ -27,7 +28,7 @@ def measure(options, configurations, progress):
                     entry["failures"] += [error] if error else []
                 progress.step()
         return {"nodes": options.nodes, "ranks": options.ranks, "rate_mbit": options.rate,
-                "congestion": machines.congestion, "series": found}
+                "burst_bytes": lab.burst_bytes(options.rate), "congestion": machines.congestion, "series": found}
 
 
 def steps(options, configurations):
@@ -76,8 +77,8 @@ def cells(part):
 
 def notes(part):
     found = [f"{part['nodes']} nodes, ranks on each: {part['ranks']}, cables of {part['rate_mbit']} Mbit/s in each "
-             f"direction, congestion control: {part['congestion']}; microseconds a call. A cable lets 64 KiB pass at "
-             "once before its rate counts."]
+             f"direction, congestion control: {part['congestion']}; microseconds a call. A cable lets "
+             f"{part.get('burst_bytes', lab.BURST_BYTES) / 1000:.0f} kB pass at once before its rate counts."]
     for series in part["series"]:
         wrong = sorted({row["bytes"] for row in series["rows"] if row.get("wrong")})
         if wrong:

@@ -9,7 +9,7 @@ namespaces go, and with them cables and switch. The file system is that of the m
 `lab.folder` alone is common to all nodes and the machine. Needs root, ip, tc, unshare, nsenter and mount; Missing
 says what is not there or not allowed.
 
-A cable's rate is kept on both of its ends, by token buckets of BURST_S of the rate: what is shorter passes at once.
+A cable's rate is kept on both of its ends, by token buckets: what fits into one (burst_bytes) passes at once.
 Bytes are those of whole Ethernet frames, or of what the kernel hands over as one and would cut into frames later."""
 
 import collections
@@ -28,7 +28,7 @@ import time
 
 NETWORK, NETWORK6 = "10.77.0", "fd77::"
 INTERFACE = "eth0"
-BURST_S, BURST_BYTES_MIN = 0.0005, 65536 + 4096  # room for one of what is sent as a whole
+BURST_BYTES, LATE_S = 65536 + 4096, 0.0005  # one of what is sent as a whole, and how late a timer may be
 QUEUE_S, QUEUE_BYTES_MIN = 0.02, 2 << 20  # in the buffer of a cable's end, about as in a switch
 PATIENCE_S = 100
 PROGRAMS = ("ip", "tc", "unshare", "nsenter", "mount")
@@ -233,6 +233,12 @@ class Node:
         return self.lab.traffic()[self.index]
 
 
+def burst_bytes(rate_mbit):
+    """A cable's bucket. What waits for as many tokens as it has bytes, up to BURST_BYTES, goes when a timer says so;
+    tokens that come meanwhile, and have no room, are lost, and the cable is slower than its rate."""
+    return BURST_BYTES + int(rate_mbit * 1e6 / 8 * LATE_S)
+
+
 class Lab:
     """`nodes` machines. rate_mbit: of each cable in each direction, in 10^6 bits a second; None: as fast as they go.
     own_pids: each node counts its processes from 1, and its end is the end of all of them."""
@@ -301,11 +307,10 @@ class Lab:
 
     def limit(self, node):
         rate = self.rate_mbit * 1000000
-        burst_bytes = max(int(rate / 8 * BURST_S), BURST_BYTES_MIN)
         queue_bytes = max(int(rate / 8 * QUEUE_S), QUEUE_BYTES_MIN)
         for enter, device in ((node.enter(), INTERFACE), (self.switch.enter("--net"), node.name)):
             run(enter + ["tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{rate}bit", "burst",
-                         str(burst_bytes), "limit", str(queue_bytes)])
+                         str(burst_bytes(self.rate_mbit)), "limit", str(queue_bytes)])
 
     def wait_for_cables(self):
         deadline = time.monotonic() + PATIENCE_S
