@@ -112,13 +112,14 @@ static void run_creation_until_interrupt(struct rank *rank) {
 #ifndef NDEBUG
 /* Waits until the first thread is in a call. */
 static void await_first_thread(const struct rank *rank) {
+    kolo_watched_comm comm = {.comm_bytes = sizeof comm};
     kolo_watched_rank seen = {.rank_bytes = sizeof seen};
     kolo_watch *watch = NULL;
     char self[16];
     snprintf(self, sizeof self, "%d", (int)getpid());
     expect_status(rank, kolo_watch_open(&watch, self), 0, "kolo_watch_open");
-    while (watch && expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") &&
-           seen.calls == 0)
+    while (watch && expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read") &&
+           expect_status(rank, kolo_watch_rank(watch, 0, rank->rank, &seen), 0, "kolo_watch_rank") && seen.calls == 0)
         sleep_ms(1);
     kolo_watch_close(watch);
 }
