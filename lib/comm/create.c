@@ -261,6 +261,7 @@ static int connect_nodes(kolo_comm *comm, struct creation *creation) {
         comm->door = *door;
         *door = NULL;
     }
+    KOLO_POINT("door.handed_over");
     set_waiting(comm, comm->origin.wait);
     for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
         rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, creation->above->exchange, fds);

@@ -508,8 +508,6 @@ static int conclude(struct shrink *s, uint64_t word, int rc) {
 
 /* Several nodes. */
 
-#define CONFERENCE_SHARE 5 /* of the timeout: longer than any conference, see shrink_nodes.c */
-
 /* The leader's part: the other nodes are asked, and the answer is offered to this one's ranks. */
 static int convene(struct shrink *s, int *fd) {
     struct kolo_conference *met = &s->met;
@@ -517,6 +515,7 @@ static int convene(struct shrink *s, int *fd) {
     struct kolo_memory_file file;
     uint64_t words[KOLO_DOOR_WORDS];
     int rc = kolo_conference_hold(met, s->comm, s->comm->survivors);
+    KOLO_POINT("reunion.conferred");
     if (rc < 0)
         return rc;
     *fd = kolo_memory_file_create("kolo", 0);
@@ -531,7 +530,9 @@ static int convene(struct shrink *s, int *fd) {
     kolo_store_relaxed(&proposal->fd, file.fd);
     kolo_store_relaxed(&proposal->device, file.device);
     kolo_store_relaxed(&proposal->inode, file.inode);
+    KOLO_POINT("reunion.offering");
     kolo_store_release(&proposal->offered, s->generation); /* pairs with await_leader */
+    KOLO_POINT("reunion.offered");
     return 0;
 }
 
@@ -543,7 +544,7 @@ static bool is_over(const struct shrink *s) {
 static bool await_leader(struct shrink *s) {
     const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
     begin_wait(s);
-    s->deadline_ns += CONFERENCE_SHARE * s->comm->waiter.timeout_ns + DYING_NS_MAX;
+    s->deadline_ns += kolo_conference_ns_max(s->comm->waiter.timeout_ns);
     while (kolo_load_acquire(&proposal->offered) != s->generation) { /* pairs with convene */
         if (is_settled(s) || is_over(s))
             return false;
@@ -570,7 +571,9 @@ static int follow(struct shrink *s, int *fd) {
                                           .fd = kolo_load_relaxed(&proposal->fd),
                                           .device = kolo_load_relaxed(&proposal->device),
                                           .inode = kolo_load_relaxed(&proposal->inode)};
+    KOLO_POINT("reunion.opening");
     *fd = open_offered(s, &file, shares_leaders_process(s, comm->rank));
+    KOLO_POINT("reunion.opened");
     if (is_over(s)) /* what was read may be of a later generation */
         return left_out(comm);
     if (is_settled(s) || (*fd < 0 && leader_has_moved_on(s)))
@@ -593,6 +596,7 @@ static int look_at_others(struct kolo_reunion *reunion) {
     struct shrink *s = reunion->owner;
     const kolo_comm *comm = s->comm;
     const uint64_t outcome = kolo_load_acquire(&comm->segment.header->shrink_outcome);
+    KOLO_POINT("reunion.looking");
     if (generation_of(outcome) == s->generation && outcome_of(outcome) == FAILED) /* one that cannot even come */
         return kolo_fail(status_of(outcome), "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32 ": %s",
                          comm->global_rank, kolo_rank_global(comm, rank_of(outcome) % comm->size),
@@ -630,7 +634,9 @@ static int meet(struct shrink *s, int fd) {
     if (settings.create_timeout_ns > comm->waiter.timeout_ns)
         settings.create_timeout_ns = comm->waiter.timeout_ns;
     comm->door = s->met.rendezvous = NULL;
+    KOLO_POINT("reunion.meeting");
     const int rc = kolo_comm_make(&s->made, &settings, s->above, &reunion);
+    KOLO_POINT("reunion.met");
     kolo_door_close(reunion.rendezvous);
     if (keeps)
         comm->door = reunion.door;

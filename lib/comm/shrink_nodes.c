@@ -56,11 +56,19 @@
 #include "net/greeting.h"
 #include "sync/point.h"
 
-#define ORPHANS_NS  (2000 * KOLO_NS_PER_MS)
+#ifndef KOLO_ORPHANS_MS /* tests/faults wait less */
+#define KOLO_ORPHANS_MS 2000
+#endif
+
+#define ORPHANS_NS  (KOLO_ORPHANS_MS * KOLO_NS_PER_MS)
 #define MARGIN_NS   (1000 * KOLO_NS_PER_MS)
 #define LOOK_NS     (20 * KOLO_NS_PER_MS)
 #define PAUSE_NS    (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
 #define ANSWERS_MAX 1024                  /* knocks that are answered at once, before all else is looked at */
+
+/* How long to try to be let in, or as the host to wait for all; and then to wait for what has come of it. */
+#define COMING_NS(timeout_ns) (2 * (timeout_ns) + MARGIN_NS)
+#define ANSWER_NS(timeout_ns) (COMING_NS(timeout_ns) + ORPHANS_NS + MARGIN_NS)
 
 enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
 
@@ -113,6 +121,7 @@ static void drop(int *fd) {
 static void settle_probe(struct other *other, int error) {
     if (error == 0 && is_to_itself(other->probe))
         error = ECONNREFUSED;
+    KOLO_POINT("conference.probed");
     if (error == 0 && kolo_socket_prepare(other->probe) == 0) {
         other->standing = LIVES;
         return;
@@ -124,6 +133,7 @@ static void settle_probe(struct other *other, int error) {
 }
 
 static void begin_probe(struct other *other) {
+    KOLO_POINT("conference.probing");
     other->probe = socket(other->door.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (other->probe < 0)
         other->again_ns = kolo_clock_ns() + PAUSE_NS;
@@ -165,7 +175,7 @@ static void look_around(struct conference *c, int64_t wait_ns) {
         }
         c->polled[node] = (struct pollfd){.fd = other->probe, .events = other->standing == TRYING ? POLLOUT : POLLIN};
     }
-    KOLO_POINT("shrink.looking_around");
+    KOLO_POINT("conference.looking");
     if (poll(c->polled, c->nodes->nodes, (int)(wait_ns / KOLO_NS_PER_MS)) <= 0)
         return;
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
@@ -246,6 +256,7 @@ static void admit(struct conference *c, int fd, const struct kolo_introduction *
     }
     forget_guest(&c->others[who->node]); /* who came before it has ended */
     c->others[who->node].guest = fd;
+    KOLO_POINT("conference.admitted");
 }
 
 /* Takes what has come from a node: it has come once that is whole. */
@@ -271,6 +282,7 @@ static void hear(struct conference *c, uint32_t node) {
     other->meeting = message.meeting;
     localize(other->guest, &other->meeting);
     other->came = true;
+    KOLO_POINT("conference.heard");
 }
 
 /* Answers those who knock, for a moment. */
@@ -396,24 +408,25 @@ static int take(struct conference *c, struct kolo_assembly_message *answer, int 
 static int host(struct conference *c) {
     struct kolo_address bound;
     struct kolo_assembly_message answer;
-    KOLO_POINT("shrink.hosting");
+    KOLO_POINT("conference.hosting");
     kolo_door_log(c->comm->door, KOLO_LOG_OFF, 0); /* probes that are given up are no news */
     int rc = kolo_door_reopen(c->comm->door, &c->key, &bound);
     if (rc == 0)
         rc = await_guests(c);
     if (rc < 0)
         return rc;
+    KOLO_POINT("conference.concluding");
     conclude(c, &answer);
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
-        KOLO_POINT("shrink.answering");
+        KOLO_POINT("conference.answering");
         if (!other->came)
             continue;
         (void)send_message(other->guest, &answer); /* where that fails, so does the lifeline */
         c->met->lifelines[node] = other->guest;
         other->guest = -1;
     }
-    KOLO_POINT("shrink.answered");
+    KOLO_POINT("conference.answered");
     return take(c, &answer, -1);
 }
 
@@ -433,17 +446,18 @@ static int await_answer(struct conference *c, int fd) {
     size_t received = 0;
     int rc;
     /* The host may have begun just now. */
-    const int64_t until_ns = kolo_clock_ns() + 2 * c->comm->waiter.timeout_ns + ORPHANS_NS + 2 * MARGIN_NS;
+    const int64_t until_ns = kolo_clock_ns() + ANSWER_NS(c->comm->waiter.timeout_ns);
     while ((rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received)) == 0) {
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         const int64_t now_ns = kolo_clock_ns();
         if (now_ns >= until_ns)
             return fail_late(c, "the one that gathers them does not answer");
-        KOLO_POINT("shrink.awaiting_answer");
+        KOLO_POINT("conference.awaiting");
         (void)poll(&polled, 1, kolo_socket_wait_ms(now_ns, until_ns));
     }
     if (rc < 0)
         return AGAIN;
+    KOLO_POINT("conference.told");
     if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
         (answer.kind != KOLO_MESSAGE_FAILED &&
          (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
@@ -464,7 +478,7 @@ static int attend(struct conference *c, uint32_t host) {
     memcpy(self.session, c->comm->internode->session, sizeof self.session);
     memcpy(message.ranks, c->left, sizeof message.ranks);
     message.meeting = c->meeting;
-    KOLO_POINT("shrink.knocking");
+    KOLO_POINT("conference.knocking");
     int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, c->deadline_ns, other->probe, &fd);
     if (rc != 0 && kolo_clock_ns() >= c->deadline_ns)
         return fail_late(c, rc < 0 ? kolo_error_message() : "the one that gathers them has ended");
@@ -473,8 +487,11 @@ static int attend(struct conference *c, uint32_t host) {
         doubt(other);
         return AGAIN;
     }
-    KOLO_POINT("shrink.stating");
-    rc = send_message(fd, &message) < 0 ? AGAIN : await_answer(c, fd);
+    KOLO_POINT("conference.stating");
+    rc = send_message(fd, &message) < 0 ? AGAIN : 0;
+    KOLO_POINT("conference.stated");
+    if (rc == 0)
+        rc = await_answer(c, fd);
     if (rc == 0)
         c->met->lifelines[host] = fd;
     else
@@ -533,7 +550,7 @@ static int begin(struct conference *c, const uint64_t *survivors) {
     for (uint32_t local = 0; local < comm->size; local++)
         if (kolo_ranks_have(survivors, local))
             kolo_ranks_add(c->left, kolo_rank_global(comm, local));
-    c->deadline_ns = kolo_clock_ns() + 2 * comm->waiter.timeout_ns + MARGIN_NS;
+    c->deadline_ns = kolo_clock_ns() + COMING_NS(comm->waiter.timeout_ns);
     int rc = read_doors(c);
     if (rc == 0)
         rc = kolo_secret_read(&c->secret);
@@ -545,6 +562,7 @@ static int begin(struct conference *c, const uint64_t *survivors) {
     rc = kolo_door_open(&c->met->rendezvous, &own, &c->secret, &c->meeting);
     if (rc == 0)
         kolo_door_log(c->met->rendezvous, comm->log_level, (int)comm->global_rank);
+    KOLO_POINT("conference.begun");
     return rc;
 }
 
@@ -566,6 +584,10 @@ int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uin
     return rc;
 }
 
+int64_t kolo_conference_ns_max(int64_t timeout_ns) {
+    return COMING_NS(timeout_ns) + ANSWER_NS(timeout_ns);
+}
+
 bool kolo_conference_lives(struct kolo_conference *met) {
     for (uint32_t node = 0; node < met->nodes; node++) {
         char word;
@@ -580,11 +602,13 @@ bool kolo_conference_lives(struct kolo_conference *met) {
 }
 
 void kolo_conference_close(struct kolo_conference *met, bool done) {
+    KOLO_POINT("conference.parting");
     for (uint32_t node = 0; node < met->nodes; node++) {
         if (done && met->lifelines[node] >= 0)
             (void)send(met->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         drop(&met->lifelines[node]);
     }
+    KOLO_POINT("conference.parted");
     free(met->lifelines);
     kolo_door_close(met->rendezvous);
     *met = (struct kolo_conference){.rendezvous = NULL};

@@ -22,6 +22,9 @@ struct kolo_conference {
  * leader is left; SYSTEM, VERSION. */
 int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uint64_t *survivors);
 
+/* How long that takes at most, in a communicator with that timeout. */
+int64_t kolo_conference_ns_max(int64_t timeout_ns);
+
 /* False once another node that has conferred has gone without a word. */
 bool kolo_conference_lives(struct kolo_conference *met);
 

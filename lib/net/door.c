@@ -115,6 +115,7 @@ int kolo_door_reopen(struct kolo_door *door, const struct kolo_secret *secret, s
     door->count = 0;
     door->secret = *secret;
     *bound = where;
+    KOLO_POINT("door.reopened");
     return 0;
 }
 

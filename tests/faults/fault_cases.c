@@ -253,6 +253,37 @@ const struct fault_case fault_cases[] = {
      .engine = "poll",
      .count = LINE,
      .twist = TWIST_SECOND},
+    {.name = "nodes-shrink-2x2", .phase = PHASE_SHRINK, .ranks = 4, .nodes = 2, .engine = "uring", .count = CHUNK},
+    {.name = "nodes-shrink-3x1", .phase = PHASE_SHRINK, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
+    {.name = "nodes-shrink-3+1",
+     .phase = PHASE_SHRINK,
+     .ranks = 4,
+     .nodes = 2,
+     .lopsided = true,
+     .engine = "poll",
+     .count = LINE},
+    {.name = "nodes-shrink-death-2x2",
+     .phase = PHASE_SHRINK,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "poll",
+     .count = LINE,
+     .twist = TWIST_DIES},
+    {.name = "nodes-shrink-death-3x1",
+     .phase = PHASE_SHRINK,
+     .ranks = 3,
+     .nodes = 3,
+     .engine = "uring",
+     .count = CHUNK,
+     .twist = TWIST_DIES},
+    {.name = "nodes-shrink-death-3+1",
+     .phase = PHASE_SHRINK,
+     .ranks = 4,
+     .nodes = 2,
+     .lopsided = true,
+     .engine = "uring",
+     .count = LINE,
+     .twist = TWIST_DIES},
     {.name = "nodes-destroy-2x2", .phase = PHASE_DESTROY, .ranks = 4, .nodes = 2, .engine = "uring", .count = LINE},
     {.name = "nodes-destroy-3x1", .phase = PHASE_DESTROY, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
 };
@@ -292,10 +323,15 @@ bool case_joins(const struct fault_case *what, int step) {
 }
 
 int case_node(const struct fault_case *what, int rank) {
+    const int first = what->ranks - what->nodes + 1;
+    if (what->lopsided)
+        return rank < first ? 0 : rank - first + 1;
     return rank * what->nodes / what->ranks;
 }
 
 int case_leader(const struct fault_case *what, int node) {
+    if (what->lopsided)
+        return node ? what->ranks - what->nodes + node : 0;
     return what->nodes ? node * what->ranks / what->nodes : 0;
 }
 

@@ -58,6 +58,7 @@ struct fault_case {
     size_t count;            /* of int32 */
     const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */
     int nodes;               /* among which the ranks are divided evenly, in order; 0: no network */
+    bool lopsided;           /* not evenly: each node but the first has one rank */
     const char *engine;      /* KOLO_NET */
     const char *exchange;    /* KOLO_NET_ALGO */
     int threads;             /* KOLO_NET_THREADS; 0: one */

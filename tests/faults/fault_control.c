@@ -123,7 +123,8 @@ static const struct place {
     int rank;
     uint64_t passage;
 } in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1},
-  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2};
+  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2},
+  in_reunion = {"nodes-shrink-2x2", "conference.knocking", 2, 1};
 
 struct control {
     const struct place *place;
@@ -163,6 +164,10 @@ static const struct control controls[] = {
     {&on_nodes, "the deadline is not waited for", be_impatient, ACTION_STOP, false, "gave up after"},
     {&on_nodes, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
     {&on_nodes, "a block of memory is left", keep_block, ACTION_KILL, false, "memory blocks, "},
+    {&in_reunion, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&in_reunion, "a living rank is left out", drop_last, ACTION_KILL, false, "has no communicator"},
+    {&in_reunion, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink: status -10"},
+    {&in_reunion, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
 };
 
 static const struct fault_case *find_case(const char *name) {

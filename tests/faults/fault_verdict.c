@@ -1,5 +1,5 @@
-/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c. V is the victim; a
- * step is a call of the script, then barriers, until one fails.
+/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c and fault_reunion.c. V
+ * is the victim; a step is a call of the script, then barriers, until one fails.
  *
  * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
  * who has is missed within 100 ms by those that have registered too. Rank 0 is known to those from when it has made the
@@ -30,6 +30,7 @@
 
 #include "fault_nodes.h"
 #include "fault_recovery.h"
+#include "fault_reunion.h"
 
 enum { MS = 1000000 };
 
@@ -380,6 +381,10 @@ void verdict_find(struct run *run) {
         return;
     }
     const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
+    if (run->trial->what->nodes && run->trial->what->phase == PHASE_SHRINK) {
+        reunion_find(run, held_ns);
+        return;
+    }
     if (run->trial->what->nodes) {
         nodes_find(run, held_ns);
         return;
