@@ -11,7 +11,8 @@
  * silent, or their leaders have ended; for the other ranks of those, the orphans, which find another host just as all
  * do, for ORPHANS_NS more; or until the deadline. Who is not the host knocks at the host's door, with a key of the
  * secret and the broken communicator's session, says who is left (SURVIVORS), and waits for the answer. If the host
- * ends first, the next one is the host. Orphans are never hosts: nobody would know where to find them.
+ * ends first, the next one is the host. One that is stopped is waited for until the others fail, also by its own node's
+ * ranks, which have left it out. Orphans are never hosts: nobody would know where to find them.
  *
  * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
  * not come, but its leader if that one has ended. Where that is so of all nodes that have not come, U is empty, as
