@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/ranks.h"
 #include "sync/point.h"
 
 #define ANSWER_NS  INT64_C(1000000000)   /* what rank 0 gets to say who is missing */
@@ -103,21 +104,11 @@ static bool is_late(const struct kolo_assembly *assembly, uint32_t rank) {
 }
 
 static void list_late(const struct kolo_assembly *assembly, char *text, size_t text_bytes) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t first = 0; first < assembly->size && used < text_bytes - 1; first++) {
-        if (!is_late(assembly, first))
-            continue;
-        uint32_t last = first;
-        while (last + 1 < assembly->size && is_late(assembly, last + 1))
-            last++;
-        const char *comma = used ? ", " : "";
-        if (first == last)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%" PRIu32, comma, first);
-        else
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, comma, first, last);
-        first = last;
-    }
+    uint64_t late[KOLO_RANK_WORDS] = {0};
+    for (uint32_t rank = 0; rank < assembly->size; rank++)
+        if (is_late(assembly, rank))
+            kolo_ranks_add(late, rank);
+    kolo_ranks_list(late, text, text_bytes);
 }
 
 static int fail_missing(struct kolo_assembly *assembly, const char *late, int64_t ms) {

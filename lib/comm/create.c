@@ -17,6 +17,7 @@
 #include "comm/history.h"
 #include "comm/internode.h"
 #include "comm/outcome.h"
+#include "comm/ranks.h"
 #include "comm/rendezvous.h"
 #include "cpu/quota.h"
 #include "shm/guard.h"
@@ -425,7 +426,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
     comm->stall.warn_ns = settings->stall_warn_ns;
     comm->reducer = kolo_reducer_select(settings->features);
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->survivors[rank / 64] |= UINT64_C(1) << rank % 64;
+        kolo_ranks_add(comm->survivors, rank);
     const int rc = allocate_own(comm);
     if (rc < 0)
         kolo_comm_free(comm);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "comm/assembly.h"
 #include "comm/liveness.h"
+#include "comm/ranks.h"
 #include "comm/rendezvous.h"
 #include "shm/guard.h"
 #include "sync/point.h"
@@ -74,23 +75,11 @@ static bool is_behind(const struct kolo_job *job, uint32_t rank, bool ready) {
 
 /* Lists the ranks that have not begun this creation or, `ready`, that have not attached in it. */
 static void list_behind(const struct kolo_job *job, bool ready, char *text, size_t text_bytes) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t first = 0; first < job->ranks; first++) {
-        if (!is_behind(job, first, ready))
-            continue;
-        uint32_t last = first;
-        while (last + 1 < job->ranks && is_behind(job, last + 1, ready))
-            last++;
-        int more = first == last ? snprintf(text + used, text_bytes - used, "%s%" PRIu32, used ? ", " : "",
-                                            kolo_job_rank(job, first))
-                                 : snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, used ? ", " : "",
-                                            kolo_job_rank(job, first), kolo_job_rank(job, last));
-        used += (size_t)more;
-        if (used >= text_bytes - 1)
-            return;
-        first = last;
-    }
+    uint64_t behind[KOLO_RANK_WORDS] = {0};
+    for (uint32_t rank = 0; rank < job->ranks; rank++)
+        if (is_behind(job, rank, ready))
+            kolo_ranks_add(behind, kolo_job_rank(job, rank));
+    kolo_ranks_list(behind, text, text_bytes);
 }
 
 /* The first rank that is waited for: until rank 0 has offered the segment, and once all have attached, that is rank 0.

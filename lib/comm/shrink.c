@@ -502,7 +502,7 @@ static int conclude(struct shrink *s, uint64_t word, int rc) {
                                "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32
                                ": %s; see that rank's message",
                                comm->global_rank, kolo_rank_global(comm, rank), kolo_strerror(status_of(word)));
-    comm->survivors[rank / 64] &= ~(UINT64_C(1) << rank % 64);
+    kolo_ranks_remove(comm->survivors, rank);
     return AGAIN;
 }
 

@@ -4,6 +4,7 @@
 #define KOLO_COMM_SHRINK_NODES_H
 
 #include "comm/comm.h"
+#include "comm/ranks.h"
 #include "net/address.h"
 
 struct kolo_door;
@@ -30,29 +31,5 @@ bool kolo_conference_lives(struct kolo_conference *met);
 
 /* done: there is a new communicator here. */
 void kolo_conference_close(struct kolo_conference *met, bool done);
-
-/* A rank's bit in a set. */
-static inline bool kolo_ranks_have(const uint64_t *set, uint32_t rank) {
-    return set[rank / 64] >> rank % 64 & 1;
-}
-
-static inline void kolo_ranks_add(uint64_t *set, uint32_t rank) {
-    set[rank / 64] |= UINT64_C(1) << rank % 64;
-}
-
-static inline uint32_t kolo_ranks_count_below(const uint64_t *set, uint32_t end) {
-    uint32_t count = 0;
-    for (uint32_t rank = 0; rank < end; rank++)
-        count += kolo_ranks_have(set, rank);
-    return count;
-}
-
-/* The lowest one; `end` if there is none below. */
-static inline uint32_t kolo_ranks_lowest(const uint64_t *set, uint32_t end) {
-    uint32_t rank = 0;
-    while (rank < end && !kolo_ranks_have(set, rank))
-        rank++;
-    return rank;
-}
 
 #endif
