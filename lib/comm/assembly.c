@@ -91,10 +91,8 @@ static int check_limit(struct kolo_assembly *assembly) {
 }
 
 static const char *describe_peer(int fd, char *text) {
-    struct kolo_address address = {.bytes = sizeof address.storage};
-    if (getpeername(fd, (struct sockaddr *)&address.storage, &address.bytes) < 0)
-        return "?";
-    return kolo_address_text(&address, text);
+    struct kolo_address address;
+    return kolo_address_of_peer(fd, &address) < 0 ? "?" : kolo_address_text(&address, text);
 }
 
 /* Says why who has come cannot be one of the ranks that are missing; 0: it can. */

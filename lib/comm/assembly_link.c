@@ -4,7 +4,6 @@
  * with that; so node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A knock is given up only
  * where the creation fails, so that no socket is taken for one that its other side does not have. */
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -71,24 +70,6 @@ static int open_door(struct meeting *meeting) {
     return rc;
 }
 
-/* An address that rank 0 was told, as it counts here: where it stands for all of rank 0's, the one by which rank 0 was
- * reached; one of a single link by the interface of this machine that leads there. */
-static int localize(const struct kolo_assembly *assembly, uint32_t node, struct kolo_address *door) {
-    struct kolo_address own;
-    if (node == 0 && kolo_address_is_any(door)) {
-        const uint16_t port = kolo_address_port(door);
-        *door = assembly->rendezvous;
-        kolo_address_set_port(door, port);
-    }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&door->storage;
-    if (door->storage.ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-        return 0;
-    const int rc = kolo_address_of_socket(assembly->peers[0].fd, &own);
-    if (rc == 0 && own.storage.ss_family == AF_INET6)
-        in6->sin6_scope_id = ((const struct sockaddr_in6 *)&own.storage)->sin6_scope_id;
-    return rc;
-}
-
 /* Rank 0 learns all doors and tells each other leader. */
 static int spread_doors(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
@@ -122,7 +103,9 @@ static int learn_doors(struct meeting *meeting) {
             rc = kolo_assembly_say(assembly, KOLO_ERR_VERSION, "rank 0 sent a list of addresses that is damaged");
         for (uint32_t i = 0; rc == 0 && i < message.count; i++) {
             assembly->doors[first + i] = message.door[i];
-            rc = localize(assembly, first + i, &assembly->doors[first + i]);
+            rc = kolo_address_localize(&assembly->doors[first + i], assembly->peers[0].fd);
+            if (rc < 0)
+                rc = kolo_fail_system(-rc, "reading a socket's address");
         }
     }
     return rc;

@@ -221,20 +221,12 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
     return 0;
 }
 
-/* A leader that may be reached at any address of its machine: at the one by which it reached rank 0. */
 static int keep_door(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
-    struct kolo_address *door = &assembly->doors[rank];
-    *door = message->door[0];
+    assembly->doors[rank] = message->door[0];
     if (message->count != 1)
         return fail_protocol(assembly, rank);
-    if (!kolo_address_is_any(door))
-        return 0;
-    const uint16_t port = kolo_address_port(door);
-    door->bytes = sizeof door->storage;
-    if (getpeername(assembly->peers[rank].fd, (struct sockaddr *)&door->storage, &door->bytes) < 0)
-        return fail_ended(assembly, rank, errno);
-    kolo_address_set_port(door, port);
-    return 0;
+    const int rc = kolo_address_localize(&assembly->doors[rank], assembly->peers[rank].fd);
+    return rc < 0 ? fail_ended(assembly, rank, -rc) : 0;
 }
 
 static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {

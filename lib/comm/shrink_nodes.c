@@ -41,7 +41,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,13 +104,6 @@ struct conference {
 
 /* Probes. */
 
-static bool is_to_itself(int fd) {
-    struct kolo_address own = {.bytes = sizeof own.storage}, peer = {.bytes = sizeof peer.storage};
-    return getsockname(fd, (struct sockaddr *)&own.storage, &own.bytes) == 0 &&
-           getpeername(fd, (struct sockaddr *)&peer.storage, &peer.bytes) == 0 && own.bytes == peer.bytes &&
-           memcmp(&own.storage, &peer.storage, own.bytes) == 0;
-}
-
 static void drop(int *fd) {
     if (*fd >= 0)
         close(*fd);
@@ -120,7 +112,7 @@ static void drop(int *fd) {
 
 /* An attempt to connect has come to that errno, 0: to a connection. */
 static void settle_probe(struct other *other, int error) {
-    if (error == 0 && is_to_itself(other->probe))
+    if (error == 0 && kolo_socket_is_to_itself(other->probe))
         error = ECONNREFUSED;
     KOLO_POINT("conference.probed");
     if (error == 0 && kolo_socket_prepare(other->probe) == 0) {
@@ -209,23 +201,6 @@ static int send_message(int fd, const struct kolo_assembly_message *message) {
     return kolo_socket_send(fd, bytes, sizeof bytes);
 }
 
-/* An address that was sent through fd, as it counts here: one that stands for all of a machine's is the other side's;
- * one of a single link leads through the interface of that connection. */
-static void localize(int fd, struct kolo_address *address) {
-    struct kolo_address peer = {.bytes = sizeof peer.storage};
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
-    if (getpeername(fd, (struct sockaddr *)&peer.storage, &peer.bytes) < 0)
-        return;
-    if (kolo_address_is_any(address)) {
-        const uint16_t port = kolo_address_port(address);
-        *address = peer;
-        kolo_address_set_port(address, port);
-    } else if (address->storage.ss_family == AF_INET6 && peer.storage.ss_family == AF_INET6 &&
-               IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)) {
-        in6->sin6_scope_id = ((const struct sockaddr_in6 *)&peer.storage)->sin6_scope_id;
-    }
-}
-
 /* Whether `set` has ranks of `node` only (UINT32_MAX: of any node), and some. */
 static bool are_of(const struct conference *c, const uint64_t *set, uint32_t node) {
     uint32_t count = 0;
@@ -281,7 +256,7 @@ static void hear(struct conference *c, uint32_t node) {
     }
     memcpy(other->left, message.ranks, sizeof other->left);
     other->meeting = message.meeting;
-    localize(other->guest, &other->meeting);
+    (void)kolo_address_localize(&other->meeting, other->guest); /* where that fails it has gone */
     other->came = true;
     KOLO_POINT("conference.heard");
 }
@@ -393,7 +368,7 @@ static int take(struct conference *c, struct kolo_assembly_message *answer, int 
     if (answer->kind == KOLO_MESSAGE_FAILED)
         return fail_told(c, answer);
     if (fd >= 0)
-        localize(fd, &answer->meeting);
+        (void)kolo_address_localize(&answer->meeting, fd);
     memcpy(met->left, answer->ranks, sizeof met->left);
     met->meeting = answer->meeting;
     const uint32_t lowest = kolo_ranks_lowest(met->left, c->nodes->size);

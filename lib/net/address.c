@@ -254,6 +254,30 @@ int kolo_address_of_socket(int fd, struct kolo_address *address) {
     return 0;
 }
 
+int kolo_address_of_peer(int fd, struct kolo_address *address) {
+    *address = (struct kolo_address){.bytes = sizeof address->storage};
+    return getpeername(fd, (struct sockaddr *)&address->storage, &address->bytes) < 0 ? -errno : 0;
+}
+
+int kolo_address_localize(struct kolo_address *address, int fd) {
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
+    const bool is_any = kolo_address_is_any(address);
+    struct kolo_address peer;
+    if (!is_any && (address->storage.ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)))
+        return 0;
+    const int rc = kolo_address_of_peer(fd, &peer);
+    if (rc < 0)
+        return rc;
+    if (is_any) {
+        const uint16_t port = kolo_address_port(address);
+        *address = peer;
+        kolo_address_set_port(address, port);
+    } else if (peer.storage.ss_family == AF_INET6) {
+        in6->sin6_scope_id = as_ipv6(&peer)->sin6_scope_id;
+    }
+    return 0;
+}
+
 void kolo_address_pack(const struct kolo_address *address, uint8_t *bytes) {
     const bool ipv6 = address->storage.ss_family == AF_INET6;
     memset(bytes, 0, KOLO_ADDRESS_WIRE_BYTES);

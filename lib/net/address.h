@@ -26,11 +26,18 @@ int kolo_address_of_interface(const char *name, const char *text, int family, st
 /* The address of this side of a connected socket, port 0. */
 int kolo_address_of_socket(int fd, struct kolo_address *address);
 
+/* The address of the other side: 0 or a negative errno. */
+int kolo_address_of_peer(int fd, struct kolo_address *address);
+
 uint16_t kolo_address_port(const struct kolo_address *address);
 void kolo_address_set_port(struct kolo_address *address, uint16_t port);
 
 /* True for an address that stands for all of a machine's (0.0.0.0, ::). */
 bool kolo_address_is_any(const struct kolo_address *address);
+
+/* An address that came through the connection fd, as it counts here: one that stands for all of a machine's is the
+ * other side's, one of a single link is reached by the interface of that connection. 0 or a negative errno. */
+int kolo_address_localize(struct kolo_address *address, int fd);
 
 /* As machines send it to each other: family, port, scope, and 16 bytes, of which IPv4 uses the first four. False: those
  * KOLO_ADDRESS_WIRE_BYTES are no address with a port. */

@@ -177,6 +177,12 @@ int kolo_socket_prepare(int fd) {
     return 0;
 }
 
+bool kolo_socket_is_to_itself(int fd) {
+    struct kolo_address own = {.bytes = sizeof own.storage}, peer;
+    return getsockname(fd, (struct sockaddr *)&own.storage, &own.bytes) == 0 && kolo_address_of_peer(fd, &peer) == 0 &&
+           own.bytes == peer.bytes && memcmp(&own.storage, &peer.storage, own.bytes) == 0;
+}
+
 int kolo_socket_send(int fd, const uint8_t *bytes, size_t count) {
     ssize_t sent;
     do

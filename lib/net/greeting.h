@@ -87,6 +87,10 @@ const char *kolo_greeting_release(uint32_t version, uint32_t layout, char *text)
 #define KOLO_SOCKET_SILENCE_MS 10000
 int kolo_socket_prepare(int fd);
 
+/* Where nobody listens at a port of this machine from which the kernel takes ports for connections, one may by chance
+ * get that very port, and is then connected to itself. */
+bool kolo_socket_is_to_itself(int fd);
+
 /* Sends all of it to a socket that has just been connected, which has room for it: 0 or a negative errno. */
 int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
 

@@ -93,18 +93,6 @@ static int bind_from(const struct knock *knock) {
     return 0;
 }
 
-/* Where nobody listens at a port of this machine from which the kernel takes ports for connections, one may by chance
- * get that very port, and is then connected to itself. */
-static bool is_to_itself(const struct knock *knock) {
-    struct sockaddr_storage own, peer;
-    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-    memset(&own, 0, sizeof own);
-    memset(&peer, 0, sizeof peer);
-    return getsockname(knock->fd, (struct sockaddr *)&own, &own_bytes) == 0 &&
-           getpeername(knock->fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && own_bytes == peer_bytes &&
-           memcmp(&own, &peer, own_bytes) == 0;
-}
-
 static int connect_socket(struct knock *knock) {
     const struct kolo_address *to = knock->to;
     int rc = knock->from ? bind_from(knock) : 0;
@@ -124,7 +112,7 @@ static int connect_socket(struct knock *knock) {
         if (error)
             return connect_failed(knock, error);
     }
-    return is_to_itself(knock) ? connect_failed(knock, ECONNREFUSED) : 0;
+    return kolo_socket_is_to_itself(knock->fd) ? connect_failed(knock, ECONNREFUSED) : 0;
 }
 
 /* The dialogue. */
