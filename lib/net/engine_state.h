@@ -3,7 +3,7 @@
  * engine.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
  * what is to be sent; engine_uring.c and engine_poll.c are backends, which move bytes and know no frames. Input and
  * output start operations at a backend, at most one of each a stream, and the backend tells them how each one ended,
- * from `reap` only. Started operations are under way after `submit` or `wait`. */
+ * from `reap`, `submit` and `wait`. Started operations are under way after `wait`, sends also after `submit`. */
 #ifndef KOLO_NET_ENGINE_STATE_H
 #define KOLO_NET_ENGINE_STATE_H
 

@@ -3,6 +3,11 @@
  * there, or gone, as a whole, without this thread; kernels before 5.19 complete such operations early, and then the
  * rest is started anew like after any short count.
  *
+ * A small send, which the socket nearly always has room for, is made at once and without the ring, which would add
+ * about a fifth to the time of a small all-reduce; it comes to the ring where there is no room. Receives always do:
+ * while a thread spins, only the ring's flags are read. They are submitted with the next wait, and so not between the
+ * arrival of a frame and its use.
+ *
  * Sockets are registered files. Memory is registered only for zero-copy sends: what registration saves is pinning
  * pages, and sends and receives that copy pin none; nor is there a receive into a registered buffer for sockets that
  * says how it went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a
@@ -27,7 +32,7 @@
  * sends, the message's in 32. */
 enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY };
 
-enum { STREAMS_MAX = 1 << 14, REGISTERED_MAX = 64 };
+enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, STREAMS_MAX = 1 << 14, REGISTERED_MAX = 64 };
 
 #define REGISTERED_BYTES ((size_t)1 << 30) /* of one buffer, at most */
 
@@ -38,8 +43,11 @@ struct uring {
     bool zero_copy;
     unsigned buffers; /* of options.memory, REGISTERED_BYTES each */
     uint64_t in_flight;
-    uint64_t wakes; /* what the eventfd says */
-    bool waking;    /* it is being read */
+    uint64_t wakes;  /* what the eventfd says */
+    bool waking;     /* it is being read */
+    bool sending;    /* sends have been prepared, but not submitted */
+    uint32_t *small; /* [streams_max], a ring: the streams with a small send that is to be tried */
+    uint32_t small_first, small_count;
 };
 
 static uint64_t make_data(enum operation op, const struct kolo_stream *stream, uint32_t message) {
@@ -93,10 +101,11 @@ static void send_without_copy(struct kolo_stream *stream, struct io_uring_sqe *e
     io_uring_sqe_set_data64(entry, make_data(OP_ZERO_COPY, stream, stream->message->index));
 }
 
-static void uring_send(struct kolo_stream *stream) {
+static void send_by_ring(struct kolo_stream *stream) {
     struct uring *uring = stream->engine->moving;
     struct io_uring_sqe *entry = next_entry(uring);
     const struct iovec *parts = stream->output_parts;
+    uring->sending = true;
     const int flags = MSG_NOSIGNAL | MSG_WAITALL;
     const bool zero_copy = uring->zero_copy && parts[1].iov_len >= KOLO_STRIPE_BYTES;
     if (zero_copy && parts[0].iov_len == 0) {
@@ -109,6 +118,43 @@ static void uring_send(struct kolo_stream *stream) {
         io_uring_sqe_set_data64(entry, make_data(OP_SEND, stream, 0));
     }
     set_file(uring, entry, stream->fd, stream->index);
+}
+
+static void uring_send(struct kolo_stream *stream) {
+    struct uring *uring = stream->engine->moving;
+    if (stream->output_parts[0].iov_len + stream->output_parts[1].iov_len > SMALL_BYTES)
+        send_by_ring(stream);
+    else
+        uring->small[(uring->small_first + uring->small_count++) % stream->engine->streams_max] = stream->index;
+}
+
+static struct kolo_stream *next_small(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    const uint32_t index = uring->small[uring->small_first];
+    uring->small_first = (uring->small_first + 1) % engine->streams_max;
+    uring->small_count--;
+    return engine->streams[index];
+}
+
+/* True where any has ended. */
+static bool try_small_sends(struct kolo_engine *engine) {
+    const struct uring *uring = engine->moving;
+    bool any = false;
+    while (uring->small_count > 0) { /* a stream that has sent may go on with its next message */
+        struct kolo_stream *stream = next_small(engine);
+        engine->system_calls++;
+        KOLO_POINT("uring.sending");
+        const ssize_t put = sendmsg(stream->fd, &stream->output_message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        KOLO_POINT("uring.sent");
+        const int result = put < 0 ? -errno : (int)put;
+        if (result == -EAGAIN || result == -EINTR) {
+            send_by_ring(stream);
+        } else {
+            kolo_output_done(stream, result);
+            any = true;
+        }
+    }
+    return any;
 }
 
 static void listen_for_wakes(struct kolo_engine *engine) {
@@ -184,7 +230,8 @@ static int uring_open(struct kolo_engine *engine) {
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)
         return -ENOMEM;
-    int rc = make_ring(&uring->ring, entries, engine->options.handed_round);
+    uring->small = malloc(engine->streams_max * sizeof *uring->small);
+    int rc = uring->small ? make_ring(&uring->ring, entries, engine->options.handed_round) : -ENOMEM;
     if (rc < 0)
         goto free_it;
     rc = -ENOSYS;
@@ -200,6 +247,7 @@ static int uring_open(struct kolo_engine *engine) {
 exit_ring:
     io_uring_queue_exit(&uring->ring);
 free_it:
+    free(uring->small);
     free(uring);
     return rc;
 }
@@ -246,8 +294,10 @@ static int uring_submit(struct kolo_engine *engine) {
     const int rc = enable(uring);
     if (rc < 0)
         return rc;
-    if (!io_uring_sq_ready(&uring->ring))
+    try_small_sends(engine);
+    if (!uring->sending)
         return 0;
+    uring->sending = false;
     engine->system_calls++;
     KOLO_POINT("uring.submitting");
     return checked(io_uring_submit_and_get_events(&uring->ring));
@@ -259,6 +309,9 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
     const int rc = enable(uring);
     if (rc < 0)
         return rc;
+    if (try_small_sends(engine))
+        wait_ns = 0;
+    uring->sending = false;
     if (wait_ns > 0 && !io_uring_cq_ready(ring)) {
         struct __kernel_timespec limit = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
         struct io_uring_cqe *completion;
@@ -342,6 +395,7 @@ static void uring_close(struct kolo_engine *engine) {
         uring_reap(engine);
     }
     io_uring_queue_exit(&uring->ring);
+    free(uring->small);
     free(uring);
     engine->moving = NULL;
 }
@@ -349,6 +403,7 @@ static void uring_close(struct kolo_engine *engine) {
 static void uring_forget(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     io_uring_queue_exit(&uring->ring);
+    free(uring->small);
     free(uring);
     engine->moving = NULL;
 }

@@ -171,6 +171,7 @@ const struct fault_case fault_cases[] = {
      .engine = "uring",
      .exchange = "mesh",
      .threads = 2,
+     .slot_bytes = 4 * SLOT_BYTES,
      .count = CHUNKS},
     {.name = "nodes-threads-3x1",
      .phase = PHASE_CALLS,
@@ -201,6 +202,7 @@ const struct fault_case fault_cases[] = {
      .ranks = 4,
      .nodes = 2,
      .engine = "uring",
+     .slot_bytes = 4 * SLOT_BYTES,
      .count = CHUNKS},
     {.name = "nodes-broadcast-3x1",
      .phase = PHASE_CALLS,
@@ -475,7 +477,7 @@ static int create(struct player *player) {
     options.shm_fd = mode->what->nodes ? mode->node_fds[case_node(mode->what, player->rank)] : mode->fd;
     options.rendezvous = mode->what->nodes ? mode->rendezvous : NULL;
     options.algorithm = mode->what->algorithm;
-    options.slot_bytes = SLOT_BYTES;
+    options.slot_bytes = mode->what->slot_bytes ? mode->what->slot_bytes : SLOT_BYTES;
     options.timeout_ms = mode->timeout_ms;
     options.create_timeout_ms = mode->create_timeout_ms;
     if (mode->what->twist == TWIST_GIVES_UP && player->rank == 0)
