@@ -101,16 +101,18 @@ static double latency_ns(const void *const *sources, uint32_t n) {
     return latency_ns;
 }
 
-/* n inputs of `bytes` each become `dst_bytes`. Arithmetic and memory overlap. */
-static void fold(void *dst, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
+/* n inputs of `bytes` each become `dst_bytes`, in `second`, too, unless that is NULL. Arithmetic and memory overlap. */
+static void fold_to(void *dst, void *second, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
     const sim_machine *machine = sim_run_machine();
-    bool possible = bytes > 0 && fits(dst, dst_bytes);
+    bool possible = bytes > 0 && fits(dst, dst_bytes) && (!second || fits(second, dst_bytes));
     for (uint32_t i = 0; i < n && possible; i++)
         possible = fits(sources[i], bytes);
     if (!possible)
         return;
     begin();
     check_sources(sources, n, bytes, dst, dst_bytes);
+    if (second)
+        sim_check_write(second, dst_bytes);
     sim_turn();
     sim_spend(latency_ns(sources, n));
     for (size_t done = 0, part; done < bytes; done += part) {
@@ -121,10 +123,16 @@ static void fold(void *dst, const void *const *sources, uint32_t n, size_t bytes
         for (uint32_t i = 0; i < n; i++)
             work.core_ns += sim_memory_read((const uint8_t *)sources[i] + done, part, &work.shared_end_ns);
         work.core_ns += sim_memory_write((uint8_t *)dst + dst_done, dst_part, &work.shared_end_ns);
+        if (second)
+            work.core_ns += sim_memory_write((uint8_t *)second + dst_done, dst_part, &work.shared_end_ns);
         const double fold_ns = n * machine->load_ns + (double)n * (double)part / machine->fold_gbps;
         work.core_ns = work.core_ns > fold_ns ? work.core_ns : fold_ns;
         do_work(&work);
     }
+}
+
+static void fold(void *dst, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
+    fold_to(dst, NULL, sources, n, bytes, dst_bytes);
 }
 
 /* An accumulation type's partial result and a source of the dtype become another partial result, or a final one. */

@@ -11,6 +11,12 @@ static void SIM_NAME(fold)(void *dst, const void *const *sources, uint32_t n, si
     fold(dst, sources, n, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
 }
 
+static void SIM_NAME(fold_to_both)(void *dst, void *second, const void *const *sources, size_t count, uint32_t ranks) {
+    (void)ranks;
+    check_inputs(sources, 2, count * SIM_ELEMENT_BYTES);
+    fold_to(dst, second, sources, 2, count * SIM_ELEMENT_BYTES, count * SIM_ELEMENT_BYTES);
+}
+
 static void SIM_NAME(chain)(void *acc_out, const void *acc_in, const void *source, size_t count) {
     chain(acc_out, acc_in, count * SIM_ACC_BYTES, source, count * SIM_ELEMENT_BYTES, count * SIM_ACC_BYTES);
 }
@@ -39,6 +45,7 @@ static void SIM_NAME(finish)(void *dst, const void *const *acc_sources, uint32_t
 }
 
 static const kolo_kernel SIM_NAME(kernel) = {.fold = SIM_NAME(fold),
+                                             .fold_to_both = SIM_NAME(fold_to_both),
                                              .chain = SIM_NAME(chain),
                                              .chain_end = SIM_NAME(chain_end),
                                              .widen = SIM_NAME(widen),

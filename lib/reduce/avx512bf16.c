@@ -53,5 +53,6 @@ static ALWAYS_INLINE vector result_BF16(pair x) {
 #define OP AVG
 #include "reduce/fold_template.h"
 
-kolo_fold_fn *const kolo_folds_avx512bf16[KOLO_OPS] = {
-    [KOLO_SUM] = fold_BF16_SUM, [KOLO_PROD] = fold_BF16_PROD, [KOLO_AVG] = fold_BF16_AVG};
+const struct kolo_folds kolo_folds_avx512bf16[KOLO_OPS] = {[KOLO_SUM] = {fold_BF16_SUM, fold_to_both_BF16_SUM},
+                                                           [KOLO_PROD] = {fold_BF16_PROD, fold_to_both_BF16_PROD},
+                                                           [KOLO_AVG] = {fold_BF16_AVG, fold_to_both_BF16_AVG}};

@@ -197,6 +197,27 @@ static ONE_COPY void KERNEL_NAME(fold)(void *dst, const void *const *sources, ui
     }
 }
 
+/* What does not fill a block is folded once and copied: it is not worth another copy of that code. */
+static void KERNEL_NAME(fold_to_both)(void *dst, void *second, const void *const *sources, size_t count,
+                                      uint32_t ranks) {
+    divisor by = divisor_of(KOLO_OP, ranks);
+    const void *const own[] = {sources[0], sources[1]};
+    const size_t bytes = count * sizeof(ELEMENT);
+    unsigned char *first_dst = dst, *second_dst = second;
+    size_t at = 0;
+    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
+        vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at, VECTOR_BYTES), by);
+        vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + VECTOR_BYTES, VECTOR_BYTES), by);
+        vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
+        vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
+        store_four(first_dst + at, a, b, c, d);
+        store_four(second_dst + at, a, b, c, d);
+    }
+    const void *const rest[] = {(const unsigned char *)own[0] + at, (const unsigned char *)own[1] + at};
+    KERNEL_NAME(fold)(first_dst + at, rest, 2, (bytes - at) / sizeof(ELEMENT), ranks);
+    memcpy(second_dst + at, first_dst + at, bytes - at);
+}
+
 #undef ACC
 #undef KOLO_DTYPE
 #undef KOLO_OP

@@ -11,7 +11,10 @@ extern const kolo_reducer kolo_reducer_avx2;
 extern const kolo_reducer kolo_reducer_avx512;
 
 /* Of BF16, in the place of kolo_reducer_avx512's; NULL for an op that they would not make faster. */
-extern kolo_fold_fn *const kolo_folds_avx512bf16[KOLO_OPS];
+extern const struct kolo_folds {
+    kolo_fold_fn *fold;
+    kolo_fold_to_both_fn *fold_to_both;
+} kolo_folds_avx512bf16[KOLO_OPS];
 #elif defined(__aarch64__)
 extern const kolo_reducer kolo_reducer_neon;
 #endif

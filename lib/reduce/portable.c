@@ -242,6 +242,7 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 /* The table; `acc` is the accumulation type, and `finish` what folds partial results of it to the dtype. */
 #define KERNEL(dtype, op, finish, element, acc, acc_type)                                                              \
     [KOLO_##op] = {fold_##dtype##_##op,                                                                                \
+                   fold_to_both_##dtype##_##op,                                                                        \
                    chain_##dtype##_##op,                                                                               \
                    chain_end_##dtype##_##op,                                                                           \
                    widen_##dtype,                                                                                      \

@@ -4,8 +4,7 @@
  *   OP         the enumerator without KOLO_, as in SUM */
 
 /* acc[i] = tree(sources[0][first + i] .. sources[n-1][first + i]), i in 0 .. count-1. */
-static __attribute__((noinline)) void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uint32_t n, size_t first,
-                                                        size_t count) {
+static ONE_COPY void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uint32_t n, size_t first, size_t count) {
     if (n == 1) {
         for (size_t i = 0; i < count; i++)
             acc[i] = DTYPE_NAME(load)(sources[0], first + i);
@@ -33,13 +32,20 @@ static void KERNEL_NAME(finish_block)(void *dst, const ACC *acc, size_t first, s
     }
 }
 
-static void KERNEL_NAME(fold)(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks) {
+static ONE_COPY void KERNEL_NAME(fold)(void *dst, const void *const *sources, uint32_t n, size_t count,
+                                       uint32_t ranks) {
     ACC acc[BLOCK_ELEMENTS];
     for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
         size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
         KERNEL_NAME(tree)(acc, sources, n, first, block_count);
         KERNEL_NAME(finish_block)(dst, acc, first, block_count, ranks);
     }
+}
+
+static void KERNEL_NAME(fold_to_both)(void *dst, void *second, const void *const *sources, size_t count,
+                                      uint32_t ranks) {
+    KERNEL_NAME(fold)(dst, sources, 2, count, ranks);
+    memcpy(second, dst, count * sizeof(ELEMENT));
 }
 
 static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {

@@ -14,8 +14,11 @@ static void complete_instances(void) {
     reducer_avx512bf16 = kolo_reducer_avx512;
     reducer_avx512bf16.name = "avx512bf16";
     for (int op = 0; op < KOLO_OPS; op++) {
-        if (kolo_folds_avx512bf16[op])
-            reducer_avx512bf16.kernels[KOLO_BF16][op].fold = kolo_folds_avx512bf16[op];
+        const struct kolo_folds *folds = &kolo_folds_avx512bf16[op];
+        if (!folds->fold)
+            continue;
+        reducer_avx512bf16.kernels[KOLO_BF16][op].fold = folds->fold;
+        reducer_avx512bf16.kernels[KOLO_BF16][op].fold_to_both = folds->fold_to_both;
     }
 }
 #else

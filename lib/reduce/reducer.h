@@ -21,6 +21,10 @@
  * `ranks` is AVG's divisor and is otherwise unused. */
 typedef void kolo_fold_fn(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks);
 
+/* The same of two sources, to two destinations at once: second[i] = dst[i]. Either may be one of the sources, but not
+ * the same one. */
+typedef void kolo_fold_to_both_fn(void *dst, void *second, const void *const *sources, size_t count, uint32_t ranks);
+
 /* One hop of a chain (a ring): acc_out[i] = acc_in[i] op source[i], with acc_* in the accumulation type.
  * acc_in may equal acc_out. */
 typedef void kolo_chain_fn(void *acc_out, const void *acc_in, const void *source, size_t count);
@@ -39,6 +43,7 @@ typedef void kolo_fold_partial_fn(void *acc_dst, const void *const *sources, uin
 
 typedef struct kolo_kernel {
     kolo_fold_fn *fold; /* NULL where the dtype lacks the op, as are all other functions but widen */
+    kolo_fold_to_both_fn *fold_to_both;
     kolo_chain_fn *chain;
     kolo_chain_end_fn *chain_end;
     kolo_widen_fn *widen;

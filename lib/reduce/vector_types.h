@@ -21,14 +21,6 @@
 #define ALWAYS_INLINE inline
 #endif
 
-/* A kernel that other kernels call. Left to itself, gcc makes a copy of it for each constant that they pass: a
- * sixteenth of all code, for no gain. */
-#if defined(__clang__)
-#define ONE_COPY __attribute__((noinline))
-#else
-#define ONE_COPY __attribute__((noinline, noclone))
-#endif
-
 typedef uint8_t vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t i8v __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint8_t u8v __attribute__((vector_size(VECTOR_BYTES)));

@@ -33,7 +33,7 @@ static const kolo_reducer *instance; /* the one being tested; NULL: the portable
 static unsigned char *inputs[KOLO_RANKS_MAX]; /* what the sources hold before the call */
 static unsigned char pools[KOLO_DTYPES][FILL_STYLES][POOL_BYTES];
 static guarded source_areas[KOLO_RANKS_MAX];
-static guarded result_area;
+static guarded result_area, second_area;
 static unsigned char expected[SPREAD], expected_acc[SPREAD];
 
 /* One call, in words of the failure messages. */
@@ -152,6 +152,34 @@ static void run_fold(const test_case *test, uint64_t *state) {
 
 static kolo_dtype acc_dtype(kolo_dtype dtype) {
     return dtype == KOLO_F16 || dtype == KOLO_BF16 ? KOLO_F32 : dtype;
+}
+
+/* fold_to_both, of two sources: each destination may be one of them. */
+static void run_fold_to_both(test_case *test, uint64_t *state) {
+    const size_t bytes = test->count * dtype_bytes(test->dtype);
+    const void *pristine[2], *sources[2];
+    test->kernel = "fold_to_both";
+    test->alias = (int)random_below(state, 3) - 1;
+    int second_alias = (int)random_below(state, 3) - 1;
+    if (second_alias == test->alias)
+        second_alias = -1;
+    fill_inputs(test, test->dtype, pristine, state);
+    portable->kernels[test->dtype][test->op].fold(expected, pristine, 2, test->count, test->ranks);
+    for (uint32_t index = 0; (instance = instance_next(&index, test->dtype, test->op));) {
+        place_inputs(test, test->dtype, sources, state);
+        guarded areas[] = {test->alias < 0 ? result_area : source_areas[test->alias],
+                           second_alias < 0 ? second_area : source_areas[second_alias]};
+        unsigned char *dst =
+            test->alias < 0 ? guarded_place(areas[0], bytes, state) : (unsigned char *)sources[test->alias];
+        unsigned char *second =
+            second_alias < 0 ? guarded_place(areas[1], bytes, state) : (unsigned char *)sources[second_alias];
+        instance->kernels[test->dtype][test->op].fold_to_both(dst, second, sources, test->count, test->ranks);
+        check_result(test, test->dtype, areas[0], dst, expected);
+        check_result(test, test->dtype, areas[1], second, expected);
+        for (int i = 0; i < 2; i++)
+            if (i != test->alias && i != second_alias)
+                check_source(test, source_areas[i], sources[i], inputs[i], bytes);
+    }
 }
 
 /* widen, of source 1 */
@@ -288,6 +316,7 @@ static void run_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count) {
     running = &test;
     run_fold(&test, &state);
     if (n == 2) {
+        run_fold_to_both(&test, &state);
         run_widen(&test, &state);
         run_chain(&test, &state);
         run_chain_end(&test, &state);
@@ -346,6 +375,7 @@ static void test_tables_are_complete(void **state) {
                 const kolo_kernel *kernel = &instance->kernels[dtype][op];
                 bool lacks = dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op);
                 assert_int_equal(!kernel->fold, lacks);
+                assert_int_equal(!kernel->fold_to_both, lacks);
                 assert_int_equal(!kernel->chain, lacks);
                 assert_int_equal(!kernel->chain_end, lacks);
                 assert_int_equal(!kernel->fold_partial, lacks);
@@ -371,6 +401,7 @@ int main(int argc, char **argv) {
         source_areas[i] = guarded_create(SPREAD);
     }
     result_area = guarded_create(SPREAD);
+    second_area = guarded_create(SPREAD);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables_are_complete),
         cmocka_unit_test(test_instances_agree),
@@ -381,5 +412,6 @@ int main(int argc, char **argv) {
         free(inputs[i]);
     }
     guarded_destroy(result_area);
+    guarded_destroy(second_area);
     return failed;
 }
