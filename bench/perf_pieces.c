@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "perf_boxes.h"
+#include "perf_lines_template.h"
 #include "perf_rounds.h"
 
 enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };
@@ -13,11 +15,6 @@ enum { CHUNK_BYTES_MAX = 1 << 20 };
 
 /* What was read is summed into this, so that no compiler can leave the reading out. */
 static volatile uint64_t read_sink;
-
-static int clamp_repetitions(size_t target_bytes, size_t bytes, int most) {
-    size_t fitting = target_bytes / bytes;
-    return fitting < 1 ? 1 : fitting > (size_t)most ? most : (int)fitting;
-}
 
 /* Latency. */
 
@@ -46,60 +43,13 @@ static void ping_pong_relaxing(perf_task *task) {
     ping_pong(task, true);
 }
 
-/* Sends the lines at `out` with a new number, and waits until each line at `in` has arrived, which it tells by its own
- * number. */
-static inline void send_and_await_lines(perf_task *task, char *out, const char *in, bool relaxes) {
+/* A line has its number, and nothing else that is looked at. */
+static inline void pass_lines(perf_task *task, char *sent, const char *received, bool relaxes) {
     for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-        perf_word_store((_Atomic uint64_t *)(out + at), task->sequence);
+        perf_word_store((_Atomic uint64_t *)(sent + at), task->sequence);
     for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-        perf_word_await((const _Atomic uint64_t *)(in + at), task->sequence, relaxes);
+        perf_word_await((const _Atomic uint64_t *)(received + at), task->sequence, relaxes);
 }
-
-/* Each writes its own lines and reads its partner's. Two sets in turn, as the slower partner may still be reading the
- * set before. */
-static inline void exchange_lines(perf_task *task, bool relaxes) {
-    for (int i = 0; i < task->repetitions; i++) {
-        size_t set = ++task->sequence & 1;
-        send_and_await_lines(task, perf_task_lines(task, task->worker->index, set),
-                             perf_task_lines(task, task->partner, set), relaxes);
-    }
-}
-
-static void exchange_lines_polling(perf_task *task) {
-    exchange_lines(task, false);
-}
-
-static void exchange_lines_relaxing(perf_task *task) {
-    exchange_lines(task, true);
-}
-
-/* The lines change hands. */
-static inline void swap_lines(perf_task *task, bool relaxes) {
-    for (int i = 0; i < task->repetitions; i++) {
-        task->sequence++;
-        send_and_await_lines(task, perf_task_lines(task, perf_swap_written(task), 0),
-                             perf_task_lines(task, perf_swap_read(task), 0), relaxes);
-    }
-}
-
-static void swap_lines_polling(perf_task *task) {
-    swap_lines(task, false);
-}
-
-static void swap_lines_relaxing(perf_task *task) {
-    swap_lines(task, true);
-}
-
-static const struct {
-    const char *name;
-    void (*work)(perf_task *task);
-} line_ways[] = {
-    {"lines", exchange_lines_polling},
-    {"lines+relax", exchange_lines_relaxing},
-    {"swap+lines", swap_lines_polling},
-    {"swap+lines+relax", swap_lines_relaxing},
-};
-enum { LINE_WAYS = sizeof(line_ways) / sizeof(line_ways[0]) };
 
 /* Replaces *best by the latency of this kind of work, of which `per_repetition` hops or exchanges make a repetition,
  * where that is less. */
@@ -173,7 +123,7 @@ void perf_measure_handover(perf_worker *worker, void *argument) {
 
 /* Blocks that go from core to core. */
 
-/* Each writes its own block; two sets in turn, as above. */
+/* Each writes its own block; two sets in turn. */
 static void exchange_blocks(perf_task *task) {
     uint64_t sum = 0;
     for (int i = 0; i < task->repetitions; i++) {
@@ -248,11 +198,9 @@ _Static_assert((int)ANSWER_BYTES_MIN / 4 % (int)PERF_STREAM_BLOCK_BYTES == 0, "p
 static void measure_exchange_point(perf_task *task, perf_curve *curve, int point) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
-    task->repetitions = clamp_repetitions(BATCH_BYTES, task->bytes, 100);
-    for (int i = 0; i < LINE_WAYS && task->bytes <= PERF_LINEWISE_BYTES_MAX; i++) {
-        task->work = line_ways[i].work;
-        perf_rounds_record(task, curve, point, perf_rounds_take(task), line_ways[i].name);
-    }
+    task->repetitions = perf_repetitions(BATCH_BYTES, task->bytes, 100);
+    if (task->bytes <= PERF_LINEWISE_BYTES_MAX)
+        measure_lines(task, curve, point);
     task->work = exchange_blocks;
     for (int i = 0; i < ways_count && task->bytes >= PERF_STREAM_BLOCK_BYTES; i++) {
         task->way = ways[i];
@@ -346,7 +294,7 @@ static void measure_stream_point(perf_task *task, perf_curve *curve, int point) 
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
     task->chunk_bytes = task->bytes < CHUNK_BYTES_MAX ? task->bytes : CHUNK_BYTES_MAX;
-    task->repetitions = clamp_repetitions(STREAM_BYTES_MIN * 16, task->bytes, 16);
+    task->repetitions = perf_repetitions(STREAM_BYTES_MIN * 16, task->bytes, 16);
     size_t chunks = task->bytes / task->chunk_bytes;
     task->way = ways[0];
     for (size_t i = 0; i < chunks; i++) /* the caches forget what was measured before */

@@ -12,7 +12,9 @@
  */
 #include <string.h>
 
+#include "perf_boxes.h"
 #include "perf_flush.h"
+#include "perf_lines_template.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"
 
@@ -37,40 +39,7 @@ static inline void pass_lines(perf_task *task, char *sent, const char *received,
     }
 }
 
-/* In lines of its own: two sets in turn, as the slower partner may still be reading the one before. */
-static inline void pass_own_lines(perf_task *task, bool relaxes) {
-    for (int i = 0; i < task->repetitions; i++) {
-        const size_t set = ++task->sequence & 1;
-        pass_lines(task, perf_task_lines(task, task->worker->index, set), perf_task_lines(task, task->partner, set),
-                   relaxes);
-    }
-}
-
-static void own_lines_polling(perf_task *task) {
-    pass_own_lines(task, false);
-}
-
-static void own_lines_relaxing(perf_task *task) {
-    pass_own_lines(task, true);
-}
-
-/* In the lines that it has read before; so in the next, with a block. */
-static inline void pass_swapped_lines(perf_task *task, bool relaxes) {
-    for (int i = 0; i < task->repetitions; i++) {
-        task->sequence++;
-        pass_lines(task, perf_task_lines(task, perf_swap_written(task), 0),
-                   perf_task_lines(task, perf_swap_read(task), 0), relaxes);
-    }
-}
-
-static void swapped_lines_polling(perf_task *task) {
-    pass_swapped_lines(task, false);
-}
-
-static void swapped_lines_relaxing(perf_task *task) {
-    pass_swapped_lines(task, true);
-}
-
+/* In the block that it has read before. */
 static void one_step(perf_task *task) {
     for (int i = 0; i < task->repetitions; i++) {
         task->sequence++;
@@ -134,23 +103,13 @@ static void two_steps(perf_task *task) {
 
 /* Measuring. */
 
-static const struct {
-    const char *name;
-    void (*work)(perf_task *task);
-} line_ways[] = {
-    {"lines", own_lines_polling},
-    {"lines+relax", own_lines_relaxing},
-    {"swap+lines", swapped_lines_polling},
-    {"swap+lines+relax", swapped_lines_relaxing},
-};
-
 /* Chunks of two steps; 0: the whole message. */
 static const struct {
     const char *name;
     size_t chunk_bytes;
 } step_ways[] = {{"two steps", 0}, {"two steps, 128K", 128 << 10}, {"two steps, 512K", 512 << 10}};
 
-enum { LINE_WAYS = sizeof(line_ways) / sizeof(line_ways[0]), STEP_WAYS = sizeof(step_ways) / sizeof(step_ways[0]) };
+enum { STEP_WAYS = sizeof(step_ways) / sizeof(step_ways[0]) };
 
 static void flush_private(perf_task *task) {
     perf_flush(task->in, task->bytes);
@@ -173,12 +132,9 @@ static void measure_blocks(perf_task *task, perf_curve *curve, int point) {
 static void measure_point(perf_task *task, perf_curve *curve, int point) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     const int ways_count = perf_stream_ways(ways);
-    const size_t fitting = BATCH_BYTES / task->bytes;
-    task->repetitions = fitting < 1 || task->prepare != NULL ? 1 : fitting > BATCH_MAX ? BATCH_MAX : (int)fitting;
-    for (int i = 0; i < LINE_WAYS && task->bytes <= LINES_BYTES_MAX; i++) {
-        task->work = line_ways[i].work;
-        perf_rounds_record(task, curve, point, perf_rounds_take(task), line_ways[i].name);
-    }
+    task->repetitions = task->prepare != NULL ? 1 : perf_repetitions(BATCH_BYTES, task->bytes, BATCH_MAX);
+    if (task->bytes <= LINES_BYTES_MAX)
+        measure_lines(task, curve, point);
     for (int i = 0; i < ways_count; i++) {
         const bool bypasses = strstr(ways[i].name, "bypass") != NULL;
         if (strstr(ways[i].name, "prefetch") != NULL || (bypasses && task->bytes < BYPASS_BYTES_MIN) ||
