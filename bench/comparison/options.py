@@ -2,17 +2,14 @@
 
 import argparse
 import os
-import pathlib
-import re
 
-from comparison import peers
-from comparison.drivers import SOURCE
+from comparison import bench_options, peers
+from comparison.bench_options import number, sizes, words
 from comparison.rounds import Case
 
 DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B ... 256 MiB
 QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
 RANKS_MAX = 1024
-SIZE_BYTES_MAX = 4 << 30
 EXAMPLES = """\
 The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in warm, dirty and cold buffers and in place
 for 2 ranks, bf16 for 2 ranks, warm f32 for more. Naming any of --dtype, --buffers, --in-place, --out-of-place
@@ -31,54 +28,6 @@ examples:
 """
 
 
-def parse_size(text):
-    match = re.fullmatch(r"(\d{1,12})([kKmMgG]?)(?:i?B)?", text.strip())
-    size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()] if match else 0
-    if not match or size < 4 or size % 4 or size > SIZE_BYTES_MAX:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size of 4 bytes to 4G in whole multiples of 4, like 64K")
-    return size
-
-
-def sizes(text):
-    """MIN:MAX:FACTOR, or a list with commas."""
-    if ":" not in text:
-        return sorted({parse_size(part) for part in text.split(",")})
-    parts = text.split(":")
-    if len(parts) not in (2, 3):
-        raise argparse.ArgumentTypeError(f"'{text}' is not MIN:MAX or MIN:MAX:FACTOR, like 8:256M:4")
-    low, high = parse_size(parts[0]), parse_size(parts[1])
-    factor = number(2, 1 << 20)(parts[2]) if len(parts) == 3 else 4
-    if low > high:
-        raise argparse.ArgumentTypeError(f"'{text}': the first size is above the last")
-    found = []
-    while low <= high:
-        found.append(low)
-        low *= factor
-    return found
-
-
-def number(low, high, kind=int):
-    def parse(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number from {low} to {high}")
-        return value
-    return parse
-
-
-def words(*allowed):
-    def parse(text):
-        given = list(dict.fromkeys(word.strip() for word in text.split(",")))
-        for word in given:
-            if word not in allowed:
-                raise argparse.ArgumentTypeError(f"'{word}' is none of {' '.join(allowed)}")
-        return given
-    return parse
-
-
 def ranks_list(text):
     return sorted({number(2, RANKS_MAX)(part) for part in text.split(",")})
 
@@ -91,9 +40,9 @@ def peer_file(path):
 
 
 def parser(torch_default, peer_keys):
-    made = argparse.ArgumentParser(
-        prog="bench/compare", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Measures the all-reduce of kolo and of the other libraries on this machine, in turn, and prints\n"
+    made = bench_options.parser(
+        "bench/compare", EXAMPLES,
+        "Measures the all-reduce of kolo and of the other libraries on this machine, in turn, and prints\n"
         "a table for each case: times, the ratio to the fastest other library, and the share of the\n"
         "hardware's bound.")
     what = made.add_argument_group("what is measured")
@@ -123,15 +72,8 @@ def parser(torch_default, peer_keys):
     places.add_argument("--install", action="store_true", help="first install the peers, and matplotlib")
     places.add_argument("--torch", default=torch_default, metavar="SPEC", help="what pip installs as PyTorch, with "
                         f"pip's own options if need be (default {torch_default})")
-    places.add_argument("--cache", type=pathlib.Path, default=SOURCE / "build" / "compare", metavar="DIR",
-                        help="for what is built and installed (default build/compare)")
-    places.add_argument("--kolo-build", type=pathlib.Path, metavar="DIR", help="a build of kolo to use instead of "
-                        "building it")
-    out = made.add_argument_group("output, beside the tables")
-    out.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all of it (default results.json in the cache)")
-    out.add_argument("--results", type=pathlib.Path, metavar="FILE", help="a report in Markdown")
-    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG and SVG")
-    out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
+    bench_options.add_builds(places)
+    bench_options.add_output(made, "results.json")
     return made
 
 
@@ -172,14 +114,12 @@ def check_writable(made, options):
 def parse(arguments, torch_default, known):
     made = parser(torch_default, [peer.key for peer in known])
     options = made.parse_args(arguments)
-    options.json = options.json or (None if options.replot else options.cache / "results.json")
-    if options.json and options.json.parent == options.cache:
+    options.json = bench_options.results_path(options, "results.json")
+    if options.json and options.json.resolve().parent == options.cache:
         try:
             options.cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             made.error(f"argument --cache: {options.cache} cannot be made: {error.strerror}")
-    options.cache = options.cache.resolve()
-    options.kolo_build = options.kolo_build.resolve() if options.kolo_build else None
     options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
     options.rounds = options.rounds or (3 if options.quick else 5)
     options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds

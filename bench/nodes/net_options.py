@@ -1,10 +1,7 @@
 """The command line of bench/net, checked."""
 
-import argparse
-import pathlib
-
-from comparison.drivers import SOURCE
-from comparison.options import number, sizes, words
+from comparison import bench_options
+from comparison.bench_options import number, sizes, words
 
 PARTS = ("transports", "libraries", "architectures")
 PEERS = ("openmpi-debian", "openmpi", "torch")
@@ -37,9 +34,9 @@ def worker_counts(text):
 
 
 def parser():
-    made = argparse.ArgumentParser(
-        prog="bench/net", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside Open MPI over\n"
+    made = bench_options.parser(
+        "bench/net", EXAMPLES,
+        "Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside Open MPI over\n"
         "TCP and Gloo, and parameter servers, mesh and ring for 2 to 10 workers.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--parts", type=words(*PARTS), metavar="LIST", default=list(PARTS),
@@ -70,24 +67,14 @@ def parser():
                      help="of which an architecture's time is the median (default 3)")
     how.add_argument("--timeout", type=number(1, 86400), metavar="S", default=300,
                      help="longest time of one start of a library (default 300)")
-    places = made.add_argument_group("what is needed")
-    places.add_argument("--cache", type=pathlib.Path, default=SOURCE / "build" / "compare", metavar="DIR",
-                        help="bench/compare's, for what is built and installed (default build/compare)")
-    places.add_argument("--kolo-build", type=pathlib.Path, metavar="DIR", help="a build of kolo to use instead of "
-                        "building it")
-    out = made.add_argument_group("output, beside the tables")
-    out.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all of it (default net.json in the cache)")
-    out.add_argument("--results", type=pathlib.Path, metavar="FILE", help="a report in Markdown")
-    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG and SVG")
-    out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
+    bench_options.add_builds(made.add_argument_group("what is needed"), "bench/compare's, ")
+    bench_options.add_output(made, "net.json")
     return made
 
 
 def parse(arguments):
     options = parser().parse_args(arguments)
-    options.cache = options.cache.resolve()
-    options.kolo_build = options.kolo_build.resolve() if options.kolo_build else None
-    options.json = options.json or (None if options.replot else options.cache / "net.json")
+    options.json = bench_options.results_path(options, "net.json")
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
     if options.quick:
