@@ -1,28 +1,12 @@
 """What bench/compare does, from the command line to the last file."""
 
-import datetime
-import json
-import os
 import pathlib
-import shlex
-import signal
-import subprocess
-import sys
 
-from comparison import (balance, drivers, installing, machine, options, peers, processes, rounds, states, summary,
-                        tables)
+from comparison import balance, drivers, installing, machine, options, peers, rounds, states, summary, tables
+from comparison.bench_command import FAILED, INTERRUPTED, Command, save, tell
 
-FORMAT = 2
+COMMAND = Command("compare", 2)
 TORCH = "torch==2.13.0"
-FAILED, INTERRUPTED = 1, 130
-
-
-def complain(text):
-    print(f"compare: {text}", file=sys.stderr, flush=True)
-
-
-def tell(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def chosen_peers(chosen):
@@ -46,10 +30,6 @@ def case_as_json(case, plan, all_series, bounds, notes):
     return made
 
 
-def save(results, path):
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-
-
 def measure_into(results, chosen, cases, cpus, present, kolo_perf):
     """Adds case after case to the results, and saves them after each."""
     def plan_of(case):
@@ -63,7 +43,7 @@ def measure_into(results, chosen, cases, cpus, present, kolo_perf):
             notes = [f"{summary.size_text(size)}: needs more memory than is free" for size in chosen.sizes
                      if size not in plan.sizes]
             if not plan.sizes:
-                complain(f"{rounds.label(case)}: no size fits into the memory that is free")
+                COMMAND.complain(f"{rounds.label(case)}: no size fits into the memory that is free")
                 continue
             all_series, bounds = balance.measure_case(plan, case, present, kolo_perf, progress)
             results["cases"].append(case_as_json(case, plan, all_series, bounds, notes))
@@ -75,15 +55,9 @@ def measure_into(results, chosen, cases, cpus, present, kolo_perf):
         progress.end()
 
 
-def kolo_version(kolo_perf):
-    done = subprocess.run([kolo_perf, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout else "unknown"
-
-
-def begin_results(chosen, arguments, present, absent, cpus, version):
+def begin_results(chosen, arguments, present, absent, cpus, kolo_perf):
     reasons = {peer.key: peer for peer in chosen_peers(chosen)}
-    return {"format": FORMAT, "date": datetime.date.today().isoformat(), "kolo_version": version,
-            "arguments": shlex.join(arguments), "machine": machine.describe(),
+    return {**COMMAND.begin_results(arguments, kolo_perf),
             "plan": {"rounds": chosen.rounds, "extra_rounds": chosen.extra_rounds, "budget_ms": chosen.budget_ms,
                      "pinned": not chosen.unpinned, "cpus": cpus},
             "libraries": {peer.key: {"title": peer.title, "version": ""} for peer in present},
@@ -107,32 +81,10 @@ def prepare(chosen, built):
     return [ours, *present], absent
 
 
-def plots_python(cache):
-    """A Python that has matplotlib, or None."""
-    for python in (pathlib.Path(sys.executable), cache / installing.PLOTS[0] / "bin" / "python"):
-        if python.exists() and subprocess.run([python, "-c", "import matplotlib"], capture_output=True, timeout=120,
-                                              check=False).returncode == 0:
-            return python
-    return None
-
-
 def draw(chosen, results_path):
-    """The plots; {(number of a case, state): [(title, file)]}, and whether all went well."""
-    python = plots_python(chosen.cache)
-    if python is None:
-        complain("no plots: matplotlib is not installed; --install does it, or: "
-                 + installing.pip_commands(*installing.PLOTS, chosen.cache))
-        return {}, False
-    script = pathlib.Path(__file__).with_name("plots.py")
-    done = subprocess.run([python, "-B", script, results_path, chosen.plots], capture_output=True, text=True,
-                          timeout=600, check=False)
-    if done.returncode != 0:
-        complain(f"no plots: {processes.quoted(done.stderr)}")
-        return {}, False
-    images = {}
-    for image in json.loads(done.stdout):
-        images.setdefault((image["case"], image["state"]), []).append((image["title"], image["file"]))
-    return images, True
+    return COMMAND.draw(pathlib.Path(__file__).with_name("plots.py"), results_path, chosen,
+                        "--install does it, or: " + installing.pip_commands(*installing.PLOTS, chosen.cache),
+                        lambda plot: (plot["case"], plot["state"]))
 
 
 def show(results, results_path, chosen):
@@ -145,23 +97,18 @@ def show(results, results_path, chosen):
     failed = [failure for series in ours for failure in series["failures"]]
     wrong = any(row.get("wrong") for series in ours for rows in series["rounds"] for row in rows)
     if failed:
-        complain(f"kolo failed: {failed[0]}")
+        COMMAND.complain(f"kolo failed: {failed[0]}")
     if wrong:
-        complain("kolo's results were wrong; the tables name the sizes")
+        COMMAND.complain("kolo's results were wrong; the tables name the sizes")
     return FAILED if failed or wrong or not drawn or not results["cases"] else 0
 
 
 def replot(chosen):
-    try:
-        results = json.loads(chosen.replot.read_text(encoding="utf-8"))
-        if results["format"] != FORMAT:
-            raise ValueError(f"its format is {results['format']}, not {FORMAT}")
+    def save_and_show(results):
         if chosen.json:
             save(results, chosen.json)
         return show(results, chosen.replot, chosen)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        complain(f"{chosen.replot} cannot be shown: {error if not isinstance(error, KeyError) else f'no {error}'}")
-        return FAILED
+    return COMMAND.replot(chosen.replot, save_and_show)
 
 
 def measure(chosen, arguments):
@@ -172,37 +119,18 @@ def measure(chosen, arguments):
     cpus = machine.cpus_in_order()
     cases = options.cases(chosen, len(cpus))
     kolo_perf = built.kolo_program("kolo-perf")
-    results = begin_results(chosen, arguments, present, absent, cpus, kolo_version(kolo_perf))
+    results = begin_results(chosen, arguments, present, absent, cpus, kolo_perf)
     status = 0
     try:
         measure_into(results, chosen, cases, cpus, present, kolo_perf)
     except KeyboardInterrupt:
-        complain("interrupted; what follows are the cases that were done")
+        COMMAND.complain("interrupted; what follows are the cases that were done")
         status = INTERRUPTED
     save(results, chosen.json)
     shown = show(results, chosen.json, chosen)
     return status or shown
 
 
-def interrupt(_number, _frame):
-    raise KeyboardInterrupt
-
-
 def main(arguments):
     chosen = options.parse(arguments, TORCH, peers.all_peers(TORCH))
-    signal.signal(signal.SIGTERM, interrupt)
-    processes.adopt_orphans()
-    try:
-        return replot(chosen) if chosen.replot else measure(chosen, arguments)
-    except drivers.BuildError as error:
-        complain(error)
-        return FAILED
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:  # whoever read the tables has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except OSError as error:
-        complain(f"{error.filename or 'a file'}: {error.strerror}")
-        return FAILED
+    return COMMAND.run(lambda: replot(chosen) if chosen.replot else measure(chosen, arguments))

@@ -2,6 +2,7 @@
 because their programs have the same names."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -63,10 +64,19 @@ def install_pip(name, packages, cache, log):
     return run([folder / "bin" / "pip", "install", "--disable-pip-version-check", *packages], log)
 
 
-def has_plots(cache):
-    python = cache / PLOTS[0] / "bin" / "python"
+def has_matplotlib(python):
     return python.exists() and subprocess.run([python, "-c", "import matplotlib"], capture_output=True, timeout=120,
                                               check=False).returncode == 0
+
+
+def installed_python(cache):
+    """That of the environment for the plots."""
+    return cache / PLOTS[0] / "bin" / "python"
+
+
+def plots_python(cache):
+    """A Python that has matplotlib, or None."""
+    return next(filter(has_matplotlib, (pathlib.Path(sys.executable), installed_python(cache))), None)
 
 
 def install(peers, cache):
@@ -74,7 +84,7 @@ def install(peers, cache):
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / "install.log"
     steps = [(peer.title, peer.debian, peer.key, peer.packages) for peer in peers if peer.debian or peer.packages]
-    if not has_plots(cache):
+    if not has_matplotlib(installed_python(cache)):
         steps.append(("matplotlib, for the plots", (), *PLOTS))
     for index, (title, debian, name, packages) in enumerate(steps, start=1):
         say(f"[{index}/{len(steps)}] installing {title} ({', '.join(debian or packages)}) ...")
