@@ -10,6 +10,14 @@ import time
 
 SET_CHILD_SUBREAPER = 36  # prctl: what a killed launcher leaves becomes our child, and can be found
 GRACE_S = 2
+# What a launcher may have left in our environment, and what would choose a library's configuration.
+FOREIGN = ("KOLO_", "OMPI_", "PMI", "PRTE_", "MPIR_CVAR_", "I_MPI_", "HYD", "SLURM_", "MASTER_")
+
+
+def environment(variables):
+    """Ours, without what is foreign, and these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    return {**kept, "OMPI_MCA_btl_base_warn_component_unused": "0", **variables}
 
 
 def adopt_orphans():

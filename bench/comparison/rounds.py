@@ -109,14 +109,6 @@ def rows_of(all_series):
     return [row for series in all_series for row in series.rows()]
 
 
-def environment_of(launch):
-    """Ours, without what a launcher may have left in it, and the launch's."""
-    foreign = ("KOLO_", "OMPI_", "PMI", "PMIX_", "MPIR_CVAR_", "I_MPI_", "HYDRA_", "HYDI_", "SLURM_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return {**kept, "OMPI_MCA_btl_base_warn_component_unused": "0", **launch.installation,
-            **launch.environment}
-
-
 def driver_options(plan, case, launch, sizes, budget_ms):
     options = ["--sizes", ",".join(map(str, sizes)), "--dtype", case.dtype, "--buffers", case.buffers, "--budget-ms",
                str(budget_ms)]
@@ -161,7 +153,8 @@ def start(plan, launch, options):
         gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
         gate.touch(mode=0o600)
         command = [*launch.command, "--gate", str(gate), "--out", str(out), *options]
-        code, error = processes.run(command, environment_of(launch), plan.timeout_s)
+        code, error = processes.run(command, processes.environment({**launch.installation, **launch.environment}),
+                                    plan.timeout_s)
         return *read_rows(out), code, error
 
 

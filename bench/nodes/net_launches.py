@@ -7,11 +7,10 @@ import re
 import subprocess
 
 import lab
-from comparison import peers
+from comparison import peers, processes
 
 GLOO_RANK = pathlib.Path(peers.__file__).with_name("gloo_rank.py")
 PORT = 29500
-FOREIGN = ("KOLO_", "OMPI_", "PMI", "PMIX_", "PRTE_", "SLURM_", "HYD", "MASTER_")
 SECRET = "of a measurement: nobody else is in this network"
 AGENT = """host=$1
 shift
@@ -23,10 +22,8 @@ exec {enter} sh -c "$*"
 
 
 def environment(variables):
-    """Ours, without what a launcher may have left in it, and these."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-    return {**kept, "KOLO_SECRET": SECRET, "KOLO_TUNE_FILE": "none", "OMPI_MCA_btl_base_warn_component_unused": "0",
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
+    return processes.environment({"KOLO_SECRET": SECRET, "KOLO_TUNE_FILE": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables})
 
 
 class Configuration:
