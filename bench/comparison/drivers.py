@@ -3,7 +3,8 @@
 import os
 import pathlib
 import shutil
-import subprocess
+
+from comparison import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -24,16 +25,11 @@ class BuildError(Exception):
 
 
 def run(command, log, environment=None, timeout_s=1800):
-    """Runs a step of a build; all that it says goes to the log."""
-    with open(log, "a", encoding="utf-8") as file:
-        file.write("$ " + " ".join(str(word) for word in command) + "\n")
-        file.flush()
-        try:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                  env={**os.environ, **(environment or {})}, timeout=timeout_s, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BuildError(f"{command[0]}: {error}") from error
-    if done.returncode != 0:
+    """Runs a step of a build."""
+    status, error = processes.run_logged(command, log, environment or {}, timeout_s)
+    if error:
+        raise BuildError(f"{command[0]}: {error}")
+    if status != 0:
         tail = pathlib.Path(log).read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
         raise BuildError("\n  ".join([f"{' '.join(map(str, command[:3]))} ... failed ({relative(log)} has all of it):",
                                       *tail]))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from comparison import processes
 from comparison.drivers import relative
 
 PLOTS = ("plots", ("matplotlib",))
@@ -34,18 +35,8 @@ def pip_commands(name, packages, cache):
 
 def run(command, log):
     """Returns an error's text, or None."""
-    with open(log, "a", encoding="utf-8") as file:
-        file.write("$ " + " ".join(str(word) for word in command) + "\n")
-        file.flush()
-        try:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                  env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, timeout=TIMEOUT_S,
-                                  check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-    if done.returncode == 0:
-        return None
-    return f"{command[0]} ended with {done.returncode}; {log} has what it said"
+    status, error = processes.run_logged(command, log, {"DEBIAN_FRONTEND": "noninteractive"}, TIMEOUT_S)
+    return error or (f"{command[0]} ended with {status}; {log} has what it said" if status != 0 else None)
 
 
 def install_debian(packages, log):

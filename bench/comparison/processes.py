@@ -112,3 +112,16 @@ def run(command, environment, timeout_s):
     if code is None:
         return None, f"was not done after {timeout_s:.0f} s: {said}"
     return code, None if code == 0 else f"{ending(code)}: {said}"
+
+
+def run_logged(command, log, variables, timeout_s):
+    """A step of a build or an installation; all that it says goes to the log. Returns (its exit status, None), or
+    (None, why it has none)."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write("$ " + " ".join(map(str, command)) + "\n")
+        file.flush()
+        try:
+            return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, **variables}, timeout=timeout_s, check=False).returncode, None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return None, str(error)
