@@ -182,12 +182,16 @@ def case_section(case, results, images_of):
     return lines + [f"- {line}" for line in legend(case, results) + notes(case, results)] + [""]
 
 
+def report_begin(title, results, command):
+    return [f"# {title}", "",
+            f"Measured on {results['date']} with kolo {results['kolo_version']} by `{command}"
+            f"{' ' + results['arguments'] if results['arguments'] else ''}`.", ""]
+
+
 def report(results, report_path, images):
     """`images` gives, for the number of a case and the name of its state, (title, file) pairs."""
     base = pathlib.Path(report_path).resolve().parent
-    lines = ["# How kolo compares", "",
-             f"Measured on {results['date']} with kolo {results['kolo_version']} by `bench/compare"
-             f"{' ' + results['arguments'] if results['arguments'] else ''}`.", "",
+    lines = [*report_begin("How kolo compares", results, "bench/compare"),
              f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Summary", "",
              "The fastest other library's time divided by kolo's, over all sizes:", ""]
     lines += summary_table(results) + ["", "## How it was measured", ""] + how_measured(results)

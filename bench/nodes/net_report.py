@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from comparison import machine
-from comparison.tables import markdown_table, plain
+from comparison.tables import markdown_table, plain, report_begin
 from nodes import net_architectures, net_libraries, net_transports
 
 TITLES = {"transports": "io_uring and poll", "libraries": "kolo and other libraries",
@@ -44,9 +44,7 @@ def library_lines(results):
 def markdown(results, path, images):
     """`images`: {part: [(title, file)]}."""
     base = pathlib.Path(path).resolve().parent
-    lines = ["# The all-reduce between nodes", "",
-             f"Measured on {results['date']} with kolo {results['kolo_version']} by `bench/net"
-             f"{' ' + results['arguments'] if results['arguments'] else ''}`.", "",
+    lines = [*report_begin("The all-reduce between nodes", results, "bench/net"),
              f"Machine: {machine.in_a_line(results['machine'])}. All nodes are network namespaces of it, and share its "
              "CPUs.", "", "`bench/nodes/README.md` says what the columns mean.", ""]
     for name, part in results["parts"].items():
