@@ -195,11 +195,16 @@ def series_of(plan, case, peers):
             if plan.pinned or launch.pinned]  # else the two would be the same
 
 
+def rotated(items, number, rounds):
+    """The order of a round: each of the rounds begins elsewhere."""
+    first = number * len(items) // rounds
+    return items[first:] + items[:first]
+
+
 def measure_planned(plan, case, all_series, progress):
     """All series, round after round."""
     for number in range(plan.rounds):
-        first = number * len(all_series) // plan.rounds
-        for series in all_series[first:] + all_series[:first]:
+        for series in rotated(all_series, number, plan.rounds):
             if not series.stopped:
                 progress.show(f"{label(case)}: round {number + 1} of {plan.rounds}: {series.peer.title}, "
                               f"{series.launch.configuration}")

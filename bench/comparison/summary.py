@@ -18,7 +18,7 @@ def medians(series, state=None):
     by_size = {}
     for rows in series["rounds"]:
         for row in rows:
-            if state in (None, row["state"]):
+            if state is None or state == row["state"]:
                 by_size.setdefault(row["bytes"], []).append(row["median_us"])
     return {size: Time(statistics.median(values), series["configuration"], len(values))
             for size, values in by_size.items()}
@@ -57,13 +57,17 @@ def row_of(best, bound, size):
             "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
 
 
+def wrong_at(rows):
+    """The sizes with wrong results, in words; empty where none were wrong."""
+    return ", ".join(map(size_text, sorted({row["bytes"] for row in rows if row.get("wrong")})))
+
+
 def wrong_results(case, titles):
     """Lines that name each configuration with wrong results."""
     lines = []
     for series in case["series"]:
-        sizes = {row["bytes"] for rows in series["rounds"] for row in rows if row.get("wrong")}
-        if sizes:
-            where = ", ".join(size_text(size) for size in sorted(sizes))
+        where = wrong_at(row for rows in series["rounds"] for row in rows)
+        if where:
             lines.append(f"{titles[series['peer']]}, {series['configuration']}: wrong results at {where}")
     return lines
 

@@ -1,12 +1,9 @@
 """kolo, Open MPI over TCP and Gloo on the same cables, in turn, by the same driver as bench/compare."""
 
-import statistics
-
 import lab
-from comparison.summary import ratio_text, size_text, us_text
+from comparison import rounds
+from comparison.summary import best_by_peer, ratio_text, size_text, us_text, wrong_at
 from nodes import net_measuring
-
-FAILURES_MAX = 2
 
 
 def measure(options, configurations, progress):
@@ -16,11 +13,9 @@ def measure(options, configurations, progress):
     driver_options = ["--sizes", ",".join(map(str, options.sizes)), "--budget-ms", str(options.budget_ms)]
     with net_measuring.make_lab(options.nodes, options.rate) as machines:
         for number in range(options.rounds):
-            first = number * len(found) // options.rounds
-            order = list(zip(found, configurations))
-            for entry, configuration in order[first:] + order[:first]:
+            for entry, configuration in rounds.rotated(list(zip(found, configurations)), number, options.rounds):
                 progress.show(f"round {number + 1}: {entry['title']}, {entry['configuration']}")
-                if len(entry["failures"]) < FAILURES_MAX:
+                if len(entry["failures"]) < rounds.FAILURES_MAX:
                     library, rows, error = net_measuring.run_driver(machines, options.nodes, options.ranks,
                                                                     configuration, driver_options, options.timeout)
                     entry["library"] = library or entry["library"]
@@ -36,18 +31,10 @@ def steps(options, configurations):
 
 
 def times(part):
-    """{key: {bytes: (median in us, configuration)}}, of each library's fastest configuration."""
-    best = {}
-    for series in part["series"]:
-        by_size = {}
-        for row in series["rows"]:
-            by_size.setdefault(row["bytes"], []).append(row["median_us"])
-        for size, values in by_size.items():
-            median = statistics.median(values)
-            own = best.setdefault(series["key"], {})
-            if size not in own or median < own[size][0]:
-                own[size] = (median, series["configuration"])
-    return best
+    """{key: {bytes: Time}}, of each library's fastest configuration."""
+    series = [{"peer": each["key"], "configuration": each["configuration"], "rounds": [each["rows"]]}
+              for each in part["series"]]
+    return {key: sizes for key, sizes in best_by_peer({"series": series}, None).items() if sizes}
 
 
 def cable_us(part, size):
@@ -66,10 +53,10 @@ def cells(part):
     header = ["size", "kolo", *(titles(part)[key] for key in others), "best / kolo", "kolo's share of the cable"]
     lines = []
     for size in sorted({size for sizes in best.values() for size in sizes}):
-        ours = best.get("kolo", {}).get(size, (None,))[0]
-        theirs = [best.get(key, {}).get(size, (None, ""))[0] for key in others]
-        fastest = min((us for us in theirs if us is not None), default=None)
-        lines.append([size_text(size), us_text(ours), *map(us_text, theirs),
+        us = {key: sizes[size].us for key, sizes in best.items() if size in sizes}
+        ours = us.pop("kolo", None)
+        fastest = min(us.values(), default=None)
+        lines.append([size_text(size), us_text(ours), *(us_text(us.get(key)) for key in others),
                       ratio_text(fastest / ours if fastest and ours else None),
                       f"{cable_us(part, size) / ours * 100:.0f}%" if ours else "-"])
     return header, lines
@@ -80,10 +67,9 @@ def notes(part):
              f"direction, congestion control: {part['congestion']}; microseconds a call. A cable lets "
              f"{part.get('burst_bytes', lab.BURST_BYTES) / 1000:.0f} kB pass at once before its rate counts."]
     for series in part["series"]:
-        wrong = sorted({row["bytes"] for row in series["rows"] if row.get("wrong")})
+        wrong = wrong_at(series["rows"])
         if wrong:
-            found.append(f"{series['title']}, {series['configuration']}: wrong results at "
-                         + ", ".join(map(size_text, wrong)))
+            found.append(f"{series['title']}, {series['configuration']}: wrong results at {wrong}")
         found += [f"{series['title']}, {series['configuration']}: {error}"
                   for error in dict.fromkeys(series["failures"])]
     return found

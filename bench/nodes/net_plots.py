@@ -30,7 +30,7 @@ def draw_libraries(results):
     sizes = set()
     for index, (key, own) in enumerate(net_libraries.times(part).items()):
         colour, marker = figures.OUR_LOOK if key == "kolo" else figures.look(index - 1)
-        points = sorted((size, us) for size, (us, _) in own.items())
+        points = sorted((size, time.us) for size, time in own.items())
         sizes |= own.keys()
         title = net_libraries.titles(part)[key]
         figures.draw_line(axes, title, colour, marker, points)
