@@ -22,10 +22,6 @@
 #define SILENCE_MS_DEFAULT 10000
 #define STREAMS_DEFAULT    4
 
-static size_t whole_pages(size_t bytes) {
-    return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
-}
-
 size_t kolo_settings_slot_bytes(uint32_t ranks) {
     size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
     return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
@@ -145,7 +141,7 @@ static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options
     else
         rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, &bytes);
     settings->slot_bytes =
-        bytes ? whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
+        bytes ? kolo_whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
     return rc;
 }
 

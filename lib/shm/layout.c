@@ -1,20 +1,16 @@
 #include "shm/layout.h"
 
-static size_t whole_pages(size_t bytes) {
-    return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
-}
-
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, bool internode) {
     struct kolo_layout layout = {0};
     layout.members = sizeof(struct kolo_shared_header);
     layout.signals = layout.members + ranks * sizeof(struct kolo_shared_member);
     layout.histories = layout.signals + ranks * sizeof(struct kolo_shared_signal);
     layout.lines = layout.histories + ranks * sizeof(struct kolo_shared_history);
-    layout.slots = whole_pages(layout.lines + ranks * sizeof(struct kolo_shared_lines));
+    layout.slots = kolo_whole_pages(layout.lines + ranks * sizeof(struct kolo_shared_lines));
     layout.bytes = layout.slots + (size_t)ranks * KOLO_SLOTS * slot_bytes;
     if (internode) {
         layout.internode = layout.bytes;
-        layout.internode_slots = layout.internode + whole_pages(sizeof(struct kolo_shared_internode));
+        layout.internode_slots = layout.internode + kolo_whole_pages(sizeof(struct kolo_shared_internode));
         layout.bytes = layout.internode_slots + 2 * KOLO_SLOTS * slot_bytes;
     }
     return layout;
@@ -30,5 +26,5 @@ bool kolo_layout_is_legal(const struct kolo_segment_claim *claim) {
 }
 
 size_t kolo_layout_job_bytes(uint32_t ranks) {
-    return whole_pages(sizeof(struct kolo_job_header) + ranks * sizeof(struct kolo_job_member));
+    return kolo_whole_pages(sizeof(struct kolo_job_header) + ranks * sizeof(struct kolo_job_member));
 }

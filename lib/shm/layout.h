@@ -262,6 +262,10 @@ static_assert(KOLO_HISTORY > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no ra
 static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
 
+static inline size_t kolo_whole_pages(size_t bytes) {
+    return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+}
+
 /* Where the parts of a segment begin, in bytes from its start. */
 struct kolo_layout {
     size_t members;

@@ -45,7 +45,7 @@ kolo_comm *sched_team_comm(uint32_t rank) {
 }
 
 static void *allocate(size_t bytes) {
-    void *memory = aligned_alloc(KOLO_PAGE_BYTES, (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES);
+    void *memory = aligned_alloc(KOLO_PAGE_BYTES, kolo_whole_pages(bytes));
     if (!memory)
         abort();
     memset(memory, 0, bytes);
