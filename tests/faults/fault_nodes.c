@@ -147,7 +147,7 @@ static bool message_names(const struct fault_case *what, const char *message, in
 }
 
 static bool is_stopped(const struct run *run, int victim) {
-    return victim == run->victim && run->trial->fault.action == ACTION_STOP;
+    return victim == run->victim && verdict_is_stopped(run);
 }
 
 /* Creation. */
@@ -274,10 +274,8 @@ static int64_t struck_ns(const struct run *run) {
 static void check_noticed(struct run *run, int rank, int64_t held_ns) {
     int64_t own_held_ns;
     const int64_t ns = verdict_ignorance_ns(&board->ranks[rank], struck_ns(run), &own_held_ns);
-    if (ns > run->noticed_ns)
-        run->noticed_ns = ns;
-    if (held_ns + own_held_ns > run->machine_ns)
-        run->machine_ns = held_ns + own_held_ns;
+    verdict_raise(&run->noticed_ns, ns);
+    verdict_raise(&run->machine_ns, held_ns + own_held_ns);
     if (ns > NODES_NOTICED_NS + held_ns + own_held_ns)
         verdict_complain(run, "rank %d noticed after %.1f ms, of which the machine took %.1f", rank, (double)ns / MS,
                          (double)(held_ns + own_held_ns) / MS);
@@ -302,8 +300,7 @@ static void check_deadline(struct run *run, int rank, int64_t held_ns) {
     if (ns > most_ms * MS + held_ns)
         verdict_complain(run, "rank %d gave up after %.1f ms, of which the machine took %.1f", rank, (double)ns / MS,
                          (double)held_ns / MS);
-    if (ns > run->waited_ns)
-        run->waited_ns = ns;
+    verdict_raise(&run->waited_ns, ns);
 }
 
 void nodes_find(struct run *run, int64_t held_ns) {

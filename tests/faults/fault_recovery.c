@@ -19,12 +19,12 @@
 
 enum { MS = 1000000 };
 
-static const struct step *shrink_of(const struct rank_record *record, int round) {
+const struct step *recovery_shrink(const struct rank_record *record, int round) {
     return &record->steps[CASE_RECOVERY_STEP + 2 * round];
 }
 
 static const struct step *sum_of(const struct rank_record *record, int round) {
-    return shrink_of(record, round) + 1;
+    return recovery_shrink(record, round) + 1;
 }
 
 /* The round in which it came to its last communicator; CASE_ROUNDS if it did not. */
@@ -39,14 +39,6 @@ bool recovery_is_done(const struct rank_record *record) {
     return last_round(record) < CASE_ROUNDS;
 }
 
-static uint64_t survivors(const struct run *run) {
-    uint64_t set = 0;
-    for (int rank = 0; rank < run->team.ranks; rank++)
-        if (verdict_is_survivor(run, rank))
-            set |= UINT64_C(1) << rank;
-    return set;
-}
-
 /* Results. */
 
 static bool may_lack(const struct run *run, int round) {
@@ -55,8 +47,8 @@ static bool may_lack(const struct run *run, int round) {
 
 /* A round after which a rank had to go on. */
 static void check_round(struct run *run, int rank, int round) {
-    const struct step *shrink = shrink_of(&board->ranks[rank], round), *sum = sum_of(&board->ranks[rank], round);
-    const bool may_time_out = run->trial->fault.action == ACTION_STOP;
+    const struct step *shrink = recovery_shrink(&board->ranks[rank], round), *sum = sum_of(&board->ranks[rank], round);
+    const bool may_time_out = verdict_is_stopped(run);
     if (shrink->status == KOLO_ERR_SYSTEM && may_lack(run, round))
         return;
     if (!sum->returned)
@@ -65,7 +57,7 @@ static void check_round(struct run *run, int rank, int round) {
     else if (sum->status != KOLO_ERR_PEER_DEAD && !(may_time_out && sum->status == KOLO_ERR_TIMEOUT))
         verdict_complain(run, "rank %d: the sum after shrink %d: status %d: %s", rank, round + 1, sum->status,
                          board->ranks[rank].message);
-    else if (shrink->size <= __builtin_popcountll(survivors(run)))
+    else if (shrink->size <= __builtin_popcountll(verdict_survivors(run)))
         verdict_complain(run, "rank %d: shrink %d left %d ranks, and yet one was missing: %s", rank, round + 1,
                          shrink->size, board->ranks[rank].message);
 }
@@ -73,33 +65,28 @@ static void check_round(struct run *run, int rank, int round) {
 static void check_rank(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
     const int last = last_round(record);
-    for (int round = 0; round < last && shrink_of(record, round)->returned; round++)
+    for (int round = 0; round < last && recovery_shrink(record, round)->returned; round++)
         check_round(run, rank, round);
     if (last == CASE_ROUNDS)
         verdict_complain(run, "rank %d has no communicator", rank);
-    else if (sum_of(record, last)->members != survivors(run))
+    else if (sum_of(record, last)->members != verdict_survivors(run))
         verdict_complain(run, "rank %d: the ranks that are left are %#llx, not %#llx", rank,
-                         (unsigned long long)sum_of(record, last)->members, (unsigned long long)survivors(run));
+                         (unsigned long long)sum_of(record, last)->members, (unsigned long long)verdict_survivors(run));
 }
 
 /* Times. */
-
-static void raise_to(int64_t *ns, int64_t other_ns) {
-    if (*ns < other_ns)
-        *ns = other_ns;
-}
 
 /* From when on nothing but a deadline may hold up that step. */
 static int64_t reference_ns(const struct run *run, int index) {
     int64_t ns = 0, end_ns = 0;
     for (int rank = 0; rank < run->team.ranks; rank++)
         if (verdict_is_survivor(run, rank)) {
-            raise_to(&ns, board->ranks[rank].steps[index].begin_ns);
-            raise_to(&end_ns, board->ranks[rank].steps[index].end_ns);
+            verdict_raise(&ns, board->ranks[rank].steps[index].begin_ns);
+            verdict_raise(&end_ns, board->ranks[rank].steps[index].end_ns);
         }
     for (int fault = 0; fault < BOARD_FAULTS; fault++)
         if (board->struck[fault] && board->struck_ns[fault] < end_ns)
-            raise_to(&ns, board->struck_ns[fault]);
+            verdict_raise(&ns, board->struck_ns[fault]);
     return ns;
 }
 
@@ -112,15 +99,15 @@ static bool check_step(struct run *run, int index, int64_t held_ns) {
         if (!verdict_is_survivor(run, rank) || !step->returned)
             continue;
         held_ns += step->held_ns;
-        raise_to(&longest_ns, step->end_ns - step->begin_ns);
-        raise_to(&late_ns, step->end_ns - from_ns);
+        verdict_raise(&longest_ns, step->end_ns - step->begin_ns);
+        verdict_raise(&late_ns, step->end_ns - from_ns);
     }
-    const bool waited = run->trial->fault.action == ACTION_STOP && longest_ns >= deadline_ns;
-    raise_to(&run->machine_ns, held_ns);
+    const bool waited = verdict_is_stopped(run) && longest_ns >= deadline_ns;
+    verdict_raise(&run->machine_ns, held_ns);
     if (waited)
-        raise_to(&run->past_ns, longest_ns - deadline_ns);
+        verdict_raise(&run->past_ns, longest_ns - deadline_ns);
     else
-        raise_to(&run->recovered_ns, late_ns);
+        verdict_raise(&run->recovered_ns, late_ns);
     if (late_ns > (waited ? deadline_ns * 12 / 10 : VERDICT_NOTICED_NS) + held_ns)
         verdict_complain(run, "%s %d took %.1f ms, of which the machine took %.1f", index % 2 ? "sum" : "shrink",
                          (index - CASE_RECOVERY_STEP) / 2 + 1, (double)late_ns / MS, (double)held_ns / MS);
@@ -133,7 +120,7 @@ static void check_times(struct run *run, int64_t held_ns) {
         shrinks += check_step(run, CASE_RECOVERY_STEP + 2 * round, held_ns);
         sums += check_step(run, CASE_RECOVERY_STEP + 2 * round + 1, held_ns);
     }
-    if (run->trial->fault.action == ACTION_STOP && (shrinks != 1 || sums > 1))
+    if (verdict_is_stopped(run) && (shrinks != 1 || sums > 1))
         verdict_complain(run, "%d shrinks and %d sums waited for the deadline", shrinks, sums);
 }
 
@@ -153,11 +140,14 @@ void recovery_find(struct run *run, int64_t held_ns) {
     run->is_late = is_right && run->complaint[0];
 }
 
-void recovery_find_late(struct run *run) {
+void recovery_check_continued(struct run *run, bool is_right) {
     const struct rank_record *record = &board->ranks[run->victim];
-    const int status = shrink_of(record, 0)->status;
-    if (!verdict_check_end(run, run->victim))
-        return;
-    if (status != 0 && status != KOLO_ERR_TIMEOUT && !may_lack(run, 0))
-        verdict_complain(run, "rank %d, continued: status %d: %s", run->victim, status, record->message);
+    if (verdict_check_end(run, run->victim) && !is_right)
+        verdict_complain(run, "rank %d, continued: status %d: %s", run->victim, recovery_shrink(record, 0)->status,
+                         record->message);
+}
+
+void recovery_find_late(struct run *run) {
+    const int status = recovery_shrink(&board->ranks[run->victim], 0)->status;
+    recovery_check_continued(run, status == 0 || status == KOLO_ERR_TIMEOUT || may_lack(run, 0));
 }

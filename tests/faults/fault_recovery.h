@@ -6,6 +6,9 @@
 
 #include "fault_run.h"
 
+/* What became of its shrink of that round; the sum after it is the next step. */
+const struct step *recovery_shrink(const struct rank_record *record, int round);
+
 /* Whether that rank has come to a communicator in which sums are right. */
 bool recovery_is_done(const struct rank_record *record);
 
@@ -14,5 +17,8 @@ void recovery_find(struct run *run, int64_t held_ns);
 
 /* Judges a stopped victim that has been continued since the others were through. */
 void recovery_find_late(struct run *run);
+
+/* Such a victim must have come to its end, and its first shrink to a status that is right. */
+void recovery_check_continued(struct run *run, bool is_right);
 
 #endif

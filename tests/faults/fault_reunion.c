@@ -29,25 +29,14 @@ enum { MS = 1000000, SHRINK_MS = 2000 };
 
 #define RANK(rank) (UINT64_C(1) << (rank))
 
-static const struct step *shrink_of(const struct rank_record *record, int round) {
-    return &record->steps[CASE_RECOVERY_STEP + 2 * round];
-}
-
 /* Its last communicator's members; 0: none. */
 static uint64_t members_of(const struct rank_record *record) {
     for (int round = 0; round < CASE_ROUNDS; round++) {
-        const struct step *sum = shrink_of(record, round) + 1;
+        const struct step *sum = recovery_shrink(record, round) + 1;
         if (sum->returned && sum->status == 0)
             return sum->members;
     }
     return 0;
-}
-
-static uint64_t survivors(const struct run *run) {
-    uint64_t set = 0;
-    for (int rank = 0; rank < run->team.ranks; rank++)
-        set |= verdict_is_survivor(run, rank) ? RANK(rank) : 0;
-    return set;
 }
 
 static uint64_t ranks_of(const struct fault_case *what, int node) {
@@ -65,10 +54,6 @@ static uint64_t leaders(const struct fault_case *what) {
     return set;
 }
 
-static bool is_stopped(const struct run *run) {
-    return run->trial->fault.action == ACTION_STOP;
-}
-
 /* How often V came to that point since it shrinks. */
 static uint64_t passages(const struct run *run, const char *point) {
     return board->ranks[run->victim].passages[board_point(point)];
@@ -82,7 +67,7 @@ static bool is_lowest(int rank, uint64_t set) {
 static uint64_t obliged_by_stop(const struct run *run) {
     const struct fault_case *what = run->trial->what;
     const int victim = run->victim, node = case_node(what, victim);
-    const uint64_t left = survivors(run), own = ranks_of(what, node), others = left & ~own;
+    const uint64_t left = verdict_survivors(run), own = ranks_of(what, node), others = left & ~own;
     if (!is_lowest(victim, own & (left | RANK(victim))))
         return left & leaders(what) ? left : 0;
     if (is_lowest(victim, leaders(what) & (left | RANK(victim))))
@@ -94,8 +79,8 @@ static uint64_t obliged_by_stop(const struct run *run) {
 static uint64_t obliged(const struct run *run) {
     const struct fault_case *what = run->trial->what;
     const int victim = run->victim;
-    const uint64_t left = survivors(run), own = ranks_of(what, case_node(what, victim));
-    if (is_stopped(run))
+    const uint64_t left = verdict_survivors(run), own = ranks_of(what, case_node(what, victim));
+    if (verdict_is_stopped(run))
         return obliged_by_stop(run);
     if (!(left & leaders(what)))
         return 0;
@@ -111,13 +96,13 @@ static uint64_t obliged(const struct run *run) {
 static void check_sums(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
     for (int round = 0; round < CASE_ROUNDS; round++) {
-        const struct step *shrink = shrink_of(record, round), *sum = shrink + 1;
+        const struct step *shrink = recovery_shrink(record, round), *sum = shrink + 1;
         if (!sum->returned || sum->status == 0)
             continue;
-        if (sum->status != KOLO_ERR_PEER_DEAD && !(is_stopped(run) && sum->status == KOLO_ERR_TIMEOUT))
+        if (sum->status != KOLO_ERR_PEER_DEAD && !(verdict_is_stopped(run) && sum->status == KOLO_ERR_TIMEOUT))
             verdict_complain(run, "rank %d: the sum after shrink %d: status %d: %s", rank, round + 1, sum->status,
                              record->message);
-        else if (shrink->size <= __builtin_popcountll(survivors(run)))
+        else if (shrink->size <= __builtin_popcountll(verdict_survivors(run)))
             verdict_complain(run, "rank %d: shrink %d left %d ranks, and yet one was missing: %s", rank, round + 1,
                              shrink->size, record->message);
     }
@@ -127,8 +112,8 @@ static void check_sums(struct run *run, int rank) {
 static void check_refusal(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
     const struct step *step = &record->steps[record->step];
-    const bool is_lost =
-        !is_stopped(run) && !(survivors(run) & leaders(run->trial->what)) && passages(run, "assembly.linked") == 0;
+    const bool is_lost = !verdict_is_stopped(run) && !(verdict_survivors(run) & leaders(run->trial->what)) &&
+                         passages(run, "assembly.linked") == 0;
     const bool says_so =
         strstr(record->message, "no other node's") || strstr(record->message, "see that rank's message");
     if (is_lost && (step->status != KOLO_ERR_PEER_DEAD || !says_so))
@@ -161,26 +146,21 @@ static void check_results(struct run *run) {
 
 /* Times. */
 
-static void raise_to(int64_t *ns, int64_t other_ns) {
-    if (*ns < other_ns)
-        *ns = other_ns;
-}
-
 static void check_times(struct run *run, int64_t held_ns) {
     const uint64_t must = obliged(run);
     for (int round = 0; round < CASE_ROUNDS; round++) {
         int64_t from_ns = board->struck_ns[BOARD_FAULTS - 1], end_ns = 0, round_held_ns = held_ns;
         for (int rank = 0; rank < run->team.ranks; rank++) {
-            const struct step *step = shrink_of(&board->ranks[rank], round);
+            const struct step *step = recovery_shrink(&board->ranks[rank], round);
             if (!(must & RANK(rank)) || !step->returned)
                 continue;
-            raise_to(&from_ns, step->begin_ns);
-            raise_to(&end_ns, step->end_ns);
+            verdict_raise(&from_ns, step->begin_ns);
+            verdict_raise(&end_ns, step->end_ns);
             round_held_ns += step->held_ns;
         }
         if (end_ns == 0)
             continue;
-        raise_to(&run->recovered_ns, end_ns - from_ns);
+        verdict_raise(&run->recovered_ns, end_ns - from_ns);
         if (end_ns - from_ns > SHRINK_MS * INT64_C(1000000) + round_held_ns)
             verdict_complain(run, "shrink %d took %.1f ms, of which the machine took %.1f", round + 1,
                              (double)(end_ns - from_ns) / MS, (double)round_held_ns / MS);
@@ -190,16 +170,12 @@ static void check_times(struct run *run, int64_t held_ns) {
 void reunion_find(struct run *run, int64_t held_ns) {
     check_results(run);
     const bool is_right = !run->complaint[0];
-    if (!is_stopped(run))
+    if (!verdict_is_stopped(run))
         check_times(run, held_ns);
     run->is_late = is_right && run->complaint[0];
 }
 
 void reunion_find_late(struct run *run) {
-    const struct rank_record *record = &board->ranks[run->victim];
-    const int status = shrink_of(record, 0)->status;
-    if (!verdict_check_end(run, run->victim))
-        return;
-    if (status != 0 && status != KOLO_ERR_TIMEOUT && status != KOLO_ERR_PEER_DEAD)
-        verdict_complain(run, "rank %d, continued: status %d: %s", run->victim, status, record->message);
+    const int status = recovery_shrink(&board->ranks[run->victim], 0)->status;
+    recovery_check_continued(run, status == 0 || status == KOLO_ERR_TIMEOUT || status == KOLO_ERR_PEER_DEAD);
 }

@@ -47,11 +47,24 @@ void verdict_complain(struct run *run, const char *format, ...) {
     va_end(list);
 }
 
+void verdict_raise(int64_t *ns, int64_t other_ns) {
+    if (*ns < other_ns)
+        *ns = other_ns;
+}
+
 bool verdict_is_survivor(const struct run *run, int rank) {
     return rank != run->victim && rank != run->first_victim;
 }
 
-static bool is_stopped(const struct run *run) {
+uint64_t verdict_survivors(const struct run *run) {
+    uint64_t set = 0;
+    for (int rank = 0; rank < run->team.ranks; rank++)
+        if (verdict_is_survivor(run, rank))
+            set |= UINT64_C(1) << rank;
+    return set;
+}
+
+bool verdict_is_stopped(const struct run *run) {
     return run->trial->fault.action == ACTION_STOP;
 }
 
@@ -155,11 +168,12 @@ static int wanted_status(const struct run *run) {
         return KOLO_ERR_PEER_DEAD;
     if (run->trial->what->twist == TWIST_ABORTS && has_published)
         return KOLO_ERR_ABORTED;
-    return is_stopped(run) && !board_passed(run->victim, "destroy.departed") ? KOLO_ERR_TIMEOUT : KOLO_ERR_PEER_DEAD;
+    return verdict_is_stopped(run) && !board_passed(run->victim, "destroy.departed") ? KOLO_ERR_TIMEOUT
+                                                                                     : KOLO_ERR_PEER_DEAD;
 }
 
 static bool may_be_named(const struct run *run, int rank) {
-    const bool is_victim_dead = !is_stopped(run) && !board_passed(run->victim, "failure.published");
+    const bool is_victim_dead = !verdict_is_stopped(run) && !board_passed(run->victim, "failure.published");
     if (run->first_victim < 0)
         return rank == run->victim;
     return rank == run->first_victim || (rank == run->victim && is_victim_dead);
@@ -229,15 +243,14 @@ static int64_t dying_held_ns(const struct run *run) {
 
 /* Those that did not wait for the deadline. */
 static void check_noticed(struct run *run, int64_t held_ns) {
-    const int index = run->first_victim >= 0 && is_stopped(run) ? 0 : BOARD_FAULTS - 1;
+    const int index = run->first_victim >= 0 && verdict_is_stopped(run) ? 0 : BOARD_FAULTS - 1;
     for (int rank = 0; rank < run->team.ranks; rank++) {
         int64_t own_held_ns;
         if (!verdict_is_survivor(run, rank) || timed_out(&board->ranks[rank]))
             continue;
         const int64_t ns = verdict_ignorance_ns(&board->ranks[rank], board->struck_ns[index], &own_held_ns);
         held_ns += own_held_ns;
-        if (ns > run->noticed_ns)
-            run->noticed_ns = ns;
+        verdict_raise(&run->noticed_ns, ns);
     }
     run->machine_ns = held_ns;
     if (run->noticed_ns > VERDICT_NOTICED_NS + held_ns)
@@ -256,8 +269,7 @@ static void check_deadline(struct run *run, int64_t held_ns) {
         const struct step *step = &record->steps[verdict_failed_step(record)];
         deadline_ns = (step == record->steps ? run->mode.create_timeout_ms : run->mode.timeout_ms) * MS;
         held_ns += machine_ns(record, verdict_failed_step(record));
-        if (step->end_ns - step->begin_ns - deadline_ns > past_ns)
-            past_ns = step->end_ns - step->begin_ns - deadline_ns;
+        verdict_raise(&past_ns, step->end_ns - step->begin_ns - deadline_ns);
     }
     if (deadline_ns == 0)
         return;
@@ -295,7 +307,7 @@ static bool can_know(const struct run *run, int rank, int victim) {
 
 static int wanted_creation_status(const struct run *run, int rank, int victim) {
     const bool is_known = can_know(run, rank, victim);
-    return is_known && !(victim == run->victim && is_stopped(run)) ? KOLO_ERR_PEER_DEAD : KOLO_ERR_TIMEOUT;
+    return is_known && !(victim == run->victim && verdict_is_stopped(run)) ? KOLO_ERR_PEER_DEAD : KOLO_ERR_TIMEOUT;
 }
 
 static bool message_names(const char *message, int victim) {

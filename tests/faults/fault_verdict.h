@@ -12,8 +12,15 @@
 /* Adds to run->complaint. */
 void verdict_complain(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Who is not to be struck. */
+/* Raises *ns to another time that is later or longer. */
+void verdict_raise(int64_t *ns, int64_t other_ns);
+
+/* Who is not to be struck, and a set of all of them, with a bit a rank. */
 bool verdict_is_survivor(const struct run *run, int rank);
+uint64_t verdict_survivors(const struct run *run);
+
+/* Whether the victim is stopped, not ended. */
+bool verdict_is_stopped(const struct run *run);
 
 /* What is to be true of a rank that has ended whatever its errors are; false if it has not ended well. */
 bool verdict_check_end(struct run *run, int rank);
