@@ -26,18 +26,9 @@ WAITS = r"process \d+ waits for the end of an epoch, to join"
 NOBODY = 65534
 
 
-def children(job):
-    try:
-        path = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
-        return [int(pid) for pid in path.read_text(encoding="ascii").split()]
-    except FileNotFoundError:
-        return []
-
-
 class Elastic(training.TrainingTest):
     def setUp(self):
         super().setUp()
-        self.json = self.folder / "report.json"
         self.job = f"elastic-test-{self.folder.name}"
         self.said, self.output = {}, {}
 
@@ -60,7 +51,7 @@ class Elastic(training.TrainingTest):
         while not re.search(rf"^ *{until}", self.output[job].read_text(encoding="utf-8"), re.MULTILINE):
             self.assertIsNone(job.poll(), "the job has ended early")
             time.sleep(0.001)
-        pids = children(job)
+        pids = training.children(job)
         self.assertEqual(ranks, len(pids))
         return job, pids
 
@@ -98,17 +89,6 @@ class Elastic(training.TrainingTest):
                          pathlib.Path("/proc/net/unix").read_text(encoding="utf-8"))
         return report, errors
 
-    def assert_same_curve(self, report, undisturbed):
-        """The batches are the same, whoever works on them, so that the curve only differs by rounding."""
-        losses = report["losses"]
-        self.assertEqual(len(undisturbed["losses"]), len(losses))
-        self.assertEqual([epoch["samples"] for epoch in undisturbed["epochs"]],
-                         [epoch["samples"] for epoch in report["epochs"]])
-        self.assertLess(sum(losses[-15:]), 0.5 * sum(losses[:15]))
-        early = [abs(a - b) for a, b in zip(losses[:30], undisturbed["losses"][:30])]
-        self.assertLess(max(early), 1e-3)
-        self.assertLess(abs(report["test_accuracy"] - undisturbed["test_accuracy"]), 0.05)
-
     def test_restarted_ranks_join(self):
         undisturbed = self.report(3, *OPTIONS, "--no-compare")
         for ranks, victims in ((3, (0,)), (3, (1,)), (3, (2,)), (2, (0,)), (4, (0, 3))):
@@ -144,7 +124,7 @@ class Elastic(training.TrainingTest):
         spared = stream.choice(pids)
         for _ in range(10):
             time.sleep(stream.uniform(0, 0.2))
-            victims = [pid for pid in children(job) if pid != spared]
+            victims = [pid for pid in training.children(job) if pid != spared]
             with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(stream.choice(victims), signal.SIGKILL)
         _, errors = self.end(job, 0)

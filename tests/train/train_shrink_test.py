@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -17,10 +16,6 @@ OPTIONS = ("--epochs", 100, "--hidden", 256, "--batch", 32, "--on-failure", "shr
 
 
 class Shrink(training.TrainingTest):
-    def setUp(self):
-        super().setUp()
-        self.json = self.folder / "report.json"
-
     def start(self, ranks, *options, **variables):
         """A job that trains: its processes, once the first epoch is through."""
         launcher, *launched = training.command(ranks, "--data", self.data, "--json", self.json, *options)
@@ -30,9 +25,9 @@ class Shrink(training.TrainingTest):
         self.addCleanup(job.kill)  # runs first
         while not job.stdout.readline().lstrip().startswith("1/"):
             self.assertIsNone(job.poll(), "the job has ended before its first epoch")
-        pids = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split()
+        pids = training.children(job)
         self.assertEqual(ranks, len(pids))
-        return job, [int(pid) for pid in pids]
+        return job, pids
 
     def finish(self, job, ranks, lost):
         """What the job reports, which must have gone well with the ranks that are left."""
@@ -48,17 +43,6 @@ class Shrink(training.TrainingTest):
                                                       report["replicas_identical"]))
         return report
 
-    def assert_learned(self, report, undisturbed):
-        """The batches are the same, whoever works on them, so that the curve only differs by rounding."""
-        losses = report["losses"]
-        self.assertEqual(len(undisturbed["losses"]), len(losses))
-        self.assertEqual([epoch["samples"] for epoch in undisturbed["epochs"]],
-                         [epoch["samples"] for epoch in report["epochs"]])
-        self.assertLess(sum(losses[-15:]), 0.5 * sum(losses[:15]))
-        early = [abs(a - b) for a, b in zip(losses[:30], undisturbed["losses"][:30])]
-        self.assertLess(max(early), 1e-3)
-        self.assertLess(abs(report["test_accuracy"] - undisturbed["test_accuracy"]), 0.05)
-
     def test_any_rank_at_any_step(self):
         stream = random.Random(SEED)
         undisturbed = self.report(3, *OPTIONS, "--no-compare")
@@ -68,7 +52,7 @@ class Shrink(training.TrainingTest):
                 for victim in victims:
                     time.sleep(stream.uniform(0, 0.1))
                     os.kill(pids[victim], signal.SIGKILL)
-                self.assert_learned(self.finish(job, ranks, len(victims)), undisturbed)
+                self.assert_same_curve(self.finish(job, ranks, len(victims)), undisturbed)
 
     def test_compares_with_one_process(self):
         job, pids = self.start(3, *OPTIONS)
