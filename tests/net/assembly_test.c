@@ -19,10 +19,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/assembly_peers.h"
-#include "free_port.h"
 #include "harness.h"
+#include "node_files.h"
 
-enum { NODES_MAX = 8, SOON_MS = 1000 };
+enum { SOON_MS = 1000 };
 enum { ESTABLISHED = 1 }; /* in /proc/net/tcp */
 
 /* Where each rank of a team is, and what it does wrong. */
@@ -36,9 +36,6 @@ struct layout {
     int64_t create_ms;                                                /* 0: long */
     const char *address;                                              /* NULL: IPv4's */
 };
-
-static int files[NODES_MAX];
-static char rendezvous[96];
 
 static const struct layout *layout_of(const struct rank *rank) {
     return rank->team->argument;
@@ -56,9 +53,7 @@ static bool has_ipv6(void) {
 static bool resolve(const struct rank *rank, struct kolo_settings *settings) {
     const struct layout *layout = layout_of(rank);
     kolo_options options = rank->options;
-    options.job = NULL;
-    options.shm_fd = files[layout->node_of[rank->rank]];
-    options.rendezvous = rendezvous;
+    nodes_place(&options, layout->node_of[rank->rank]);
     if (layout->create_ms)
         options.create_timeout_ms = layout->create_ms;
     return expect_status(rank, kolo_settings_resolve(settings, &options), 0, "kolo_settings_resolve");
@@ -201,7 +196,7 @@ static void run_layout(struct layout *layout, const int *counts, bool in_turn, v
         left[node]--;
         node = in_turn ? (node + 1) % layout->nodes : node;
     }
-    snprintf(rendezvous, sizeof rendezvous, "%s:%d", layout->address ? layout->address : "127.0.0.1", free_port());
+    nodes_meet_at(layout->address ? layout->address : "127.0.0.1");
     const struct team team = {
         .ranks = ranks, .creates_itself = true, .victims = victims, .run = run, .argument = layout};
     harness_run(&team);
@@ -465,11 +460,11 @@ static void open_wrongly(struct rank *rank) {
         return;
     settings.create_timeout_ns = 300 * KOLO_NS_PER_MS; /* for as long a name is looked up */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        strcpy(settings.net.rendezvous, wrong[i].rendezvous);
-        expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &gathering), wrong[i].status, "gathering");
+        struct kolo_settings other = settings;
+        strcpy(other.net.rendezvous, wrong[i].rendezvous);
+        expect_status(rank, kolo_assembly_gather(&assembly, &other, NULL, &gathering), wrong[i].status, "gathering");
         expect_message(rank, "gathering", "rank 0: ", wrong[i].words, NULL);
     }
-    strcpy(settings.net.rendezvous, rendezvous);
     const struct rlimit few = {50, 50};
     setrlimit(RLIMIT_NOFILE, &few);
     expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &gathering), KOLO_ERR_SYSTEM, "gathering");
@@ -638,14 +633,13 @@ static void assemble_threads(int ranks) {
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 << 10);
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    nodes_meet_at("127.0.0.1");
     int started = 0;
     for (; started < ranks; started++) {
         kolo_options options = KOLO_OPTIONS_INIT;
         options.rank = started;
         options.size = ranks;
-        options.shm_fd = files[started % THREADED_NODES];
-        options.rendezvous = rendezvous;
+        nodes_place(&options, started % THREADED_NODES);
         if (!expect_status(NULL, kolo_settings_resolve(&all[started].settings, &options), 0, "kolo_settings_resolve") ||
             !expect(NULL, pthread_create(&all[started].thread, &small, assemble_thread, &all[started]) == 0,
                     "thread %d cannot be started", started))
@@ -678,8 +672,7 @@ int main(int argc, char **argv) {
     static const int pair[NODES_MAX] = {1, 1};
     harness_begin(argc, argv, "Puts jobs on several machines together, and sees it fail.");
     setenv(KOLO_HAVE_SODIUM ? "KOLO_SECRET" : "KOLO_NET_AUTH", KOLO_HAVE_SODIUM ? "16 characters, or more" : "none", 1);
-    for (int i = 0; i < NODES_MAX; i++)
-        files[i] = memfd_create("node", MFD_CLOEXEC);
+    nodes_open();
     all_go_well();
     many_go_well();
     oddities_do_no_harm();

@@ -2,28 +2,14 @@
  * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
  * more die while they agree; or all of those that are left learn why they cannot. Nothing is left behind. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/time.h>
-#include <unistd.h>
 
-#include "free_port.h"
 #include "harness.h"
+#include "losses.h"
+#include "node_files.h"
 
-enum {
-    NODES_MAX = 4,
-    COUNT = 5000,
-    CALLS_BEFORE = 3,
-    ROUNDS = 8,
-    ROUNDS_QUICK = 3,
-    MEANWHILE_US = 30000,
-    TIMEOUT_MS = 4000,
-    SETTLING_MS = 20
-};
-
-#define RANK(rank) (UINT64_C(1) << (rank))
+enum { CALLS_BEFORE = 3, ROUNDS = 8, ROUNDS_QUICK = 3, MEANWHILE_US = 30000, TIMEOUT_MS = 4000, SETTLING_MS = 20 };
 
 /* Who is lost, as sets with a bit a rank. */
 struct loss {
@@ -42,27 +28,10 @@ struct setup {
     uint64_t seed;
 };
 
-static int files[NODES_MAX];
-static char rendezvous[64];
-
-static bool has(uint64_t set, int rank) {
-    return set >> rank & 1;
-}
-
-static int count_of(uint64_t set) {
-    return __builtin_popcountll(set);
-}
-
-static uint64_t all_of(int ranks) {
-    return RANK(ranks) - 1;
-}
-
 static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
-    options.job = NULL;
-    options.shm_fd = files[setup->node_of[rank->rank]];
-    options.rendezvous = rendezvous;
+    nodes_place(&options, setup->node_of[rank->rank]);
     return expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create");
 }
 
@@ -72,9 +41,8 @@ static bool works(const struct rank *rank, uint64_t alive) {
     kolo_comm *comm = rank->comm;
     const int wanted = count_of(alive & all_of(rank->rank));
     int local = 0;
-    uint64_t sum = 0, nodes = 0;
+    uint64_t nodes = 0;
     for (int peer = 0; peer < rank->ranks; peer++) {
-        sum += has(alive, peer) ? (uint64_t)peer : 0;
         nodes |= has(alive, peer) ? RANK(setup->node_of[peer]) : 0;
         local += has(alive, peer) && setup->node_of[peer] == setup->node_of[rank->rank];
     }
@@ -85,49 +53,16 @@ static bool works(const struct rank *rank, uint64_t alive) {
                 kolo_comm_size(comm), kolo_comm_nodes(comm), kolo_comm_local_size(comm), wanted, count_of(alive),
                 count_of(nodes), local))
         return false;
-    static const size_t counts[] = {3, 500, COUNT};
-    uint64_t *data = malloc(COUNT * sizeof *data);
+    static const size_t counts[] = {3, 500, 5000};
     bool right = true;
-    for (size_t call = 0; right && call < sizeof counts / sizeof *counts; call++) {
-        for (size_t i = 0; i < counts[call]; i++)
-            data[i] = (uint64_t)rank->rank * 1000 + i;
-        right = expect_status(rank, kolo_allreduce(comm, data, data, counts[call], KOLO_U64, KOLO_SUM), 0, "allreduce");
-        for (size_t i = 0; right && i < counts[call]; i++)
-            right = expect(rank, data[i] == sum * 1000 + (uint64_t)count_of(alive) * i, "element %zu is wrong", i);
-    }
-    free(data);
+    for (size_t call = 0; right && call < sizeof counts / sizeof *counts; call++)
+        right = sums_are_right(rank, comm, alive, counts[call]);
     return right && expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
 }
 
-static int call_until_failure(kolo_comm *comm) {
-    static const size_t counts[] = {6, 300, 30000};
-    const size_t count = counts[(size_t)kolo_comm_size(comm) % 3];
-    float *data = calloc(count, sizeof *data);
-    int status = 0;
-    while (status == 0)
-        status = kolo_allreduce(comm, data, data, count, KOLO_F32, KOLO_SUM);
-    free(data);
-    return status;
-}
-
-/* It dies or, being a thread, leaves. */
-static void end_rank(struct rank *rank) {
+static void end_after_calls(struct rank *rank) {
     sleep_ms(SETTLING_MS); /* until the others, too, are through with the calls before */
-    if (!arguments.threads)
-        kill(getpid(), SIGKILL);
-    kolo_comm_destroy(rank->comm);
-    rank->comm = NULL;
-}
-
-static void hit_self(int signal_number) {
-    (void)signal_number;
-    kill(getpid(), SIGKILL);
-}
-
-static void arm(uint64_t us) {
-    const struct itimerval once = {.it_value.tv_usec = (suseconds_t)(1 + us)};
-    signal(SIGALRM, hit_self);
-    setitimer(ITIMER_REAL, &once, NULL);
+    end_rank(rank);
 }
 
 /* Shrinks until none but those in `alive` are left; false where that ends otherwise. */
@@ -138,9 +73,9 @@ static bool shrink_to(struct rank *rank, uint64_t alive) {
     bool armed = !has(setup->loss.meanwhile, rank->rank);
     while (kolo_comm_size(rank->comm) > count_of(alive)) {
         kolo_comm *left = NULL;
-        call_until_failure(rank->comm);
+        call_until_failure(rank->comm, count_for(rank->comm));
         if (!armed)
-            arm(random_below(&random, MEANWHILE_US));
+            arm(SIGKILL, random_below(&random, MEANWHILE_US));
         armed = true;
         const int64_t begin_ns = now_ns();
         const int status = kolo_comm_shrink(rank->comm, &left);
@@ -173,12 +108,12 @@ static void run(struct rank *rank) {
     for (int i = 0; good && i < CALLS_BEFORE; i++)
         good = expect_status(rank, kolo_allreduce(rank->comm, data, data, 10, KOLO_F32, KOLO_MAX), 0, "allreduce");
     if (good && has(loss->first, rank->rank))
-        end_rank(rank);
+        end_after_calls(rank);
     uint64_t alive = all_of(rank->ranks) & ~loss->first & ~loss->meanwhile;
     if (good && rank->comm)
         good = shrink_to(rank, alive);
     if (good && rank->comm && has(loss->second, rank->rank))
-        end_rank(rank);
+        end_after_calls(rank);
     if (good && rank->comm && loss->second)
         shrink_to(rank, alive & ~loss->second);
     kolo_comm_destroy(rank->comm);
@@ -213,18 +148,12 @@ static const char *transport_for(uint64_t seed) {
 
 static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
-    int ranks = 0;
-    for (int node = 0; node < NODES_MAX && loss->counts[node]; node++)
-        for (int i = 0; i < loss->counts[node]; i++)
-            setup.node_of[ranks++] = node;
-    for (int node = 0; node < NODES_MAX; node++)
-        if (ftruncate(files[node], 0) < 0)
-            abort();
+    const int ranks = nodes_lay_out(loss->counts, setup.node_of);
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
     setenv("KOLO_NET", transport_for(seed), 1);
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    nodes_meet_at("127.0.0.1");
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
                                .creates_itself = true,
@@ -275,8 +204,7 @@ static void run_random(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_NET_AUTH", "none", 1);
-    for (int node = 0; node < NODES_MAX; node++)
-        files[node] = memfd_create("node", MFD_CLOEXEC);
+    nodes_open();
     run_chosen();
     run_random();
     return harness_end();

@@ -6,14 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "free_port.h"
 #include "harness.h"
+#include "node_files.h"
 #include "oracle.h"
 
-enum { NODES_MAX = 4, CALLS = 24, CALLS_QUICK = 8, COUNT_MAX = 90000, CODE = 7, CALLS_BEFORE = 3 };
+enum { CALLS = 24, CALLS_QUICK = 8, COUNT_MAX = 90000, CODE = 7, CALLS_BEFORE = 3 };
 
 /* The ranks of each node; 0: no more nodes. */
 static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}, {3, 1}, {1, 2, 3}, {2, 1, 1, 2}};
@@ -28,15 +27,10 @@ struct setup {
     int odd; /* the rank by which it ends */
 };
 
-static int files[NODES_MAX];
-static char rendezvous[64];
-
 static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
-    options.job = NULL;
-    options.shm_fd = files[setup->node_of[rank->rank]];
-    options.rendezvous = rendezvous;
+    nodes_place(&options, setup->node_of[rank->rank]);
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
         return false;
     int nodes = 0, local = 0, local_size = 0;
@@ -215,16 +209,10 @@ static void end_badly(struct rank *rank) {
 }
 
 static void run_layout(const int *counts, struct setup *setup, void (*run)(struct rank *)) {
-    int ranks = 0;
-    for (int node = 0; node < NODES_MAX && counts[node]; node++)
-        for (int i = 0; i < counts[node]; i++)
-            setup->node_of[ranks++] = node;
-    for (int node = 0; node < NODES_MAX; node++)
-        if (ftruncate(files[node], 0) < 0)
-            abort();
+    const int ranks = nodes_lay_out(counts, setup->node_of);
     if (!wants_ranks(ranks))
         return;
-    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", free_port());
+    nodes_meet_at("127.0.0.1");
     const struct team team = {.ranks = ranks,
                               .slot_bytes = 16384,
                               .creates_itself = true,
@@ -274,8 +262,7 @@ static void run_endings(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Communicators of several nodes.");
     setenv("KOLO_NET_AUTH", "none", 1);
-    for (int node = 0; node < NODES_MAX; node++)
-        files[node] = memfd_create("node", MFD_CLOEXEC);
+    nodes_open();
     run_ways();
     run_endings();
     return harness_end();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "losses.h"
 
 enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10 };
 
@@ -17,13 +18,6 @@ static int allreduce_once(const struct rank *rank, size_t count) {
     float *data = calloc(count, sizeof *data);
     int status = kolo_allreduce(rank->comm, data, data, count, KOLO_F32, KOLO_SUM);
     free(data);
-    return status;
-}
-
-static int allreduce_until_failure(const struct rank *rank, size_t count) {
-    int status = 0;
-    while (status == 0)
-        status = allreduce_once(rank, count);
     return status;
 }
 
@@ -52,7 +46,7 @@ static void run_abort(struct rank *rank) {
             return;
         event_set();
         expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
-    } else if (expect_status(rank, allreduce_until_failure(rank, count), KOLO_ERR_ABORTED, "kolo_allreduce")) {
+    } else if (expect_status(rank, call_until_failure(rank->comm, count), KOLO_ERR_ABORTED, "kolo_allreduce")) {
         char named[64];
         snprintf(named, sizeof named, "rank %d aborted", culprit);
         expect_message(rank, "kolo_allreduce", named, "code 42", NULL);

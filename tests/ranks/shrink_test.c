@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "losses.h"
 
 enum { CALLS = 10, COUNT = 5000, CODE = 7, STOPPED_TIMEOUT_MS = 1500 };
 
@@ -23,33 +23,7 @@ struct losses {
     uint64_t seed;
 };
 
-static bool has(uint64_t set, int rank) {
-    return set >> rank & 1;
-}
-
-static int count_of(uint64_t set) {
-    return __builtin_popcountll(set);
-}
-
-static uint64_t all_of(int ranks) {
-    return (UINT64_C(1) << ranks) - 1;
-}
-
 /* What the survivors do. */
-
-static bool sums_are_right(const struct rank *rank, kolo_comm *comm, uint64_t alive) {
-    uint64_t *data = malloc(COUNT * sizeof *data);
-    uint64_t ranks_sum = 0;
-    for (int r = 0; r < rank->ranks; r++)
-        ranks_sum += has(alive, r) ? (uint64_t)r : 0;
-    for (uint64_t i = 0; i < COUNT; i++)
-        data[i] = (uint64_t)rank->rank * 1000 + i;
-    bool right = expect_status(rank, kolo_allreduce(comm, data, data, COUNT, KOLO_U64, KOLO_SUM), 0, "kolo_allreduce");
-    for (uint64_t i = 0; right && i < COUNT; i++)
-        right = expect(rank, data[i] == ranks_sum * 1000 + (uint64_t)count_of(alive) * i, "sum %d is wrong", (int)i);
-    free(data);
-    return right;
-}
 
 /* Sums of floats that round, compared by all through a hash of their bits. */
 static bool bits_are_the_same(const struct rank *rank, kolo_comm *comm) {
@@ -94,17 +68,8 @@ static bool works(const struct rank *rank, kolo_comm *comm, uint64_t alive) {
     return expect(rank, kolo_comm_size(comm) == count_of(alive) && kolo_comm_rank(comm) == wanted,
                   "is rank %d of %d after shrinking, not %d of %d", kolo_comm_rank(comm), kolo_comm_size(comm), wanted,
                   count_of(alive)) &&
-           sums_are_right(rank, comm, alive) && bits_are_the_same(rank, comm) && memory_is_private(rank) &&
+           sums_are_right(rank, comm, alive, COUNT) && bits_are_the_same(rank, comm) && memory_is_private(rank) &&
            expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
-}
-
-static int call_until_failure(kolo_comm *comm, size_t count) {
-    float *data = calloc(count, sizeof *data);
-    int status = 0;
-    while (status == 0)
-        status = kolo_allreduce(comm, data, data, count, KOLO_F32, KOLO_SUM);
-    free(data);
-    return status;
 }
 
 /* Replaces rank->comm by what is left of it. */
@@ -119,19 +84,6 @@ static bool shrink(struct rank *rank) {
     return true;
 }
 
-/* Ends this rank: it dies or, being a thread, leaves. */
-static void end_rank(struct rank *rank) {
-    if (!arguments.threads)
-        kill(getpid(), SIGKILL);
-    kolo_comm_destroy(rank->comm);
-    rank->comm = NULL;
-}
-
-static size_t count_for(const struct rank *rank) {
-    static const size_t counts[] = {6, 300, 30000}; /* one line, several lines, many slots */
-    return counts[(size_t)kolo_comm_size(rank->comm) % 3];
-}
-
 /* Down to one rank, one after another in random order. */
 static void run_chain(struct rank *rank) {
     uint64_t alive = all_of(rank->ranks), random = random_seed(2, (uint64_t)rank->ranks);
@@ -143,8 +95,8 @@ static void run_chain(struct rank *rank) {
             end_rank(rank);
             return;
         }
-        alive &= ~(UINT64_C(1) << victim);
-        if (!expect_status(rank, call_until_failure(rank->comm, count_for(rank)), KOLO_ERR_PEER_DEAD,
+        alive &= ~RANK(victim);
+        if (!expect_status(rank, call_until_failure(rank->comm, count_for(rank->comm)), KOLO_ERR_PEER_DEAD,
                            "kolo_allreduce") ||
             !shrink(rank) || !works(rank, rank->comm, alive))
             return;
@@ -162,33 +114,19 @@ static void run_first_losses(struct rank *rank) {
     kolo_barrier(rank->comm);
     if (has(losses->first, rank->rank))
         end_rank(rank);
-    else if (expect_status(rank, call_until_failure(rank->comm, count_for(rank)), KOLO_ERR_PEER_DEAD,
+    else if (expect_status(rank, call_until_failure(rank->comm, count_for(rank->comm)), KOLO_ERR_PEER_DEAD,
                            "kolo_allreduce")) {
         while (kolo_comm_size(rank->comm) > rank->ranks - count_of(losses->first)) {
             if (!shrink(rank)) /* one of two may die a moment later than the other */
                 return;
             if (kolo_comm_size(rank->comm) > rank->ranks - count_of(losses->first))
-                call_until_failure(rank->comm, count_for(rank));
+                call_until_failure(rank->comm, count_for(rank->comm));
         }
         works(rank, rank->comm, all_of(rank->ranks) & ~losses->first);
     }
 }
 
 /* More while the others agree. */
-
-static int signal_to_self;
-
-static void hit_self(int signal) {
-    (void)signal;
-    kill(getpid(), signal_to_self);
-}
-
-static void arm(int signal_number, uint64_t us) {
-    const struct itimerval once = {.it_value.tv_usec = (suseconds_t)(1 + us)};
-    signal_to_self = signal_number;
-    signal(SIGALRM, hit_self);
-    setitimer(ITIMER_REAL, &once, NULL);
-}
 
 /* A rank that was stopped and goes on: the others are past it. */
 static void check_left_out(const struct rank *rank, int status) {
@@ -214,7 +152,7 @@ static void run_meanwhile(struct rank *rank) {
         end_rank(rank);
     while (kolo_comm_size(rank->comm) > count_of(alive)) {
         kolo_comm *left;
-        call_until_failure(rank->comm, count_for(rank));
+        call_until_failure(rank->comm, count_for(rank->comm));
         if (!armed)
             arm(losses->signal, random_below(&random, 3000));
         armed = true;
@@ -249,10 +187,10 @@ static void run_random_losses(uint64_t round, int signal_number) {
     uint64_t random = random_seed(3 + (uint64_t)signal_number, round);
     const int ranks = 3 + (int)random_below(&random, 6);
     struct losses losses = {.signal = signal_number};
-    losses.first = UINT64_C(1) << random_below(&random, (uint64_t)ranks);
+    losses.first = RANK(random_below(&random, (uint64_t)ranks));
     const uint64_t more = 1 + random_below(&random, (uint64_t)(signal_number == SIGSTOP ? 1 : ranks - 2));
     for (uint64_t i = 0; i < more; i++)
-        losses.meanwhile |= UINT64_C(1) << random_below(&random, (uint64_t)ranks);
+        losses.meanwhile |= RANK(random_below(&random, (uint64_t)ranks));
     losses.meanwhile &= ~losses.first;
     losses.seed = random_next(&random);
     if (!wants_ranks(ranks) || !losses.meanwhile)
@@ -367,7 +305,7 @@ static void run_for(int ranks) {
     harness_run(&(struct team){.ranks = ranks, .victims = all_of(ranks), .slot_bytes = 8192, .run = run_chain});
     for (int one = 0; one < ranks; one++)
         for (int other = one; other<ranks; other += ranks> 4 && other == one ? 1 + ranks / 3 : 1) {
-            const struct losses losses = {.first = UINT64_C(1) << one | UINT64_C(1) << other};
+            const struct losses losses = {.first = RANK(one) | RANK(other)};
             if (count_of(losses.first) == ranks || (arguments.quick && (one + other) % 3))
                 continue;
             harness_run(&(struct team){.ranks = ranks,

@@ -1,0 +1,37 @@
+#include "node_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "free_port.h"
+
+static int files[NODES_MAX];
+static char rendezvous[96];
+
+void nodes_open(void) {
+    for (int node = 0; node < NODES_MAX; node++)
+        files[node] = memfd_create("node", MFD_CLOEXEC);
+}
+
+int nodes_lay_out(const int *counts, int *node_of) {
+    int ranks = 0;
+    for (int node = 0; node < NODES_MAX && counts[node]; node++)
+        for (int i = 0; i < counts[node]; i++)
+            node_of[ranks++] = node;
+    for (int node = 0; node < NODES_MAX; node++)
+        if (ftruncate(files[node], 0) < 0)
+            abort();
+    return ranks;
+}
+
+void nodes_meet_at(const char *address) {
+    snprintf(rendezvous, sizeof rendezvous, "%s:%d", address, free_port());
+}
+
+void nodes_place(kolo_options *options, int node) {
+    options->job = NULL;
+    options->shm_fd = files[node];
+    options->rendezvous = rendezvous;
+}
