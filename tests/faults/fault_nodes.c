@@ -18,24 +18,18 @@
  * Afterwards as in fault_verdict.c. */
 #include "fault_nodes.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fault_verdict.h"
+#include "free_port.h"
 #include "net/uring.h"
 
 enum {
     MS = 1000000,
-    PORT_FIRST = 12000, /* below those that the kernel gives to who connects */
-    PORTS = 18000,
     PATIENT_SILENCE_MS = 10000,
     BEATING_SILENCE_MS = 1000,               /* a heartbeat goes four times as often */
     SILENCE_MS_LEAST = NODES_SILENCE_MS / 2, /* a heartbeat may have been due just before, and one just after */
@@ -45,41 +39,10 @@ enum {
 
 /* Preparing. */
 
-static bool is_free(int port) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const bool good = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
-    close(fd);
-    return good;
-}
-
-/* Takes the port from other tests, as tests/net/free_port.h does: -1 where one of them has it. */
-static int claim(int port) {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "kolo-test-port-%d", port);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(fd, (const struct sockaddr *)&name,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* Another one each time: who was killed may still be on its way out. */
 static int next_port(void) {
-    static int last = -1, claimed = -1;
-    if (claimed >= 0)
-        close(claimed);
-    claimed = -1;
-    if (last < 0)
-        last = (int)(getpid() % PORTS);
-    for (int tries = 0; tries < PORTS; tries++) {
-        last = (last + 1) % PORTS;
-        if (is_free(PORT_FIRST + last) && (claimed = claim(PORT_FIRST + last)) >= 0)
-            return PORT_FIRST + last;
-    }
+    const int port = free_port((uint64_t)getpid());
+    if (port >= 0)
+        return port;
     fprintf(stderr, "fault_sweep: no port is free\n");
     exit(1);
 }

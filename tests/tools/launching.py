@@ -63,7 +63,7 @@ taken_ports = []
 
 def take_port(port):
     """Whether nobody listens there, nor has another test taken it, by a name that all agree on until they end: one that
-    finds a port free does not use it at once (tests/net/free_port.h is the other place)."""
+    finds a port free does not use it at once (tests/free_port.h is the other place)."""
     name = socket.socket(socket.AF_UNIX)
     try:
         name.bind(f"\0kolo-test-port-{port}")
