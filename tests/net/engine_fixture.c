@@ -42,23 +42,18 @@ static uint64_t mix(uint64_t value) {
     return value ^ (value >> 31);
 }
 
-static uint64_t pattern_key(uint32_t from, uint32_t to, uint64_t ticket) {
-    return mix(fixture_seed + mix(from + 16 * (to + 16 * ticket)));
-}
-
-uint8_t fixture_byte(uint32_t from, uint32_t to, uint64_t ticket, uint64_t position) {
-    return (uint8_t)(mix(pattern_key(from, to, ticket) + position / 8) >> (position % 8 * 8));
-}
-
 uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t bytes) {
     uint8_t *payload = malloc(bytes ? bytes : 1);
     require(payload != NULL, "malloc");
-    const uint64_t key = pattern_key(from, to, ticket);
-    for (uint32_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = mix(key + i / 8);
-        for (uint32_t j = 0; j < 8 && i + j < bytes; j++)
-            payload[i + j] = (uint8_t)(word >> (j * 8));
+    const uint64_t key = mix(fixture_seed + mix(from + 16 * (to + 16 * ticket)));
+    uint64_t word;
+    uint32_t i = 0;
+    for (; i + sizeof word <= bytes; i += sizeof word) {
+        word = mix(key + i / sizeof word);
+        memcpy(payload + i, &word, sizeof word);
     }
+    word = mix(key + i / sizeof word);
+    memcpy(payload + i, &word, bytes - i);
     return payload;
 }
 

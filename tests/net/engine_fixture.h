@@ -42,8 +42,6 @@ extern uint64_t fixture_seed;
 /* The kinds of engine that there are here. */
 unsigned fixture_kinds(kolo_engine_kind kinds[2]);
 
-uint8_t fixture_byte(uint32_t from, uint32_t to, uint64_t ticket, uint64_t position);
-
 /* Memory of just that size, to be freed; never NULL. */
 uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t bytes);
 

@@ -115,17 +115,22 @@ struct world {
 static uint8_t partials[NODES_MAX][TICKETS][SLOT_BYTES], results[NODES_MAX][TICKETS][SLOT_BYTES];
 static uint8_t expected[TICKETS][SLOT_BYTES];
 
+static size_t partial_bytes(const struct world *world) {
+    return world->count * (world->kernel ? world->kernel->acc_bytes : 1);
+}
+
 static void fill(const struct world *world, uint8_t *partial) {
-    const size_t bytes = world->count * (world->kernel ? world->kernel->acc_bytes : 1);
-    for (size_t i = 0; i < bytes; i++)
-        partial[i] = (uint8_t)draw(256);
-    if (!world->kernel || world->kernel->acc_bytes != sizeof(float))
-        return;
-    for (size_t i = 0; i < world->count; i++) {
-        const float value =
-            world->exact || world->half ? (float)draw(world->half ? 12 : 1000) : (float)draw(1 << 24) * 1e-3f - 5e3f;
-        memcpy(partial + i * sizeof value, &value, sizeof value);
-    }
+    if (world->kernel && world->kernel->acc_bytes == sizeof(float))
+        for (size_t i = 0; i < world->count; i++) {
+            const float value = world->exact || world->half ? (float)draw(world->half ? 12 : 1000)
+                                                            : (float)draw(1 << 24) * 1e-3f - 5e3f;
+            memcpy(partial + i * sizeof value, &value, sizeof value);
+        }
+    else
+        for (size_t i = 0; i < partial_bytes(world); i += sizeof(uint32_t)) {
+            const uint32_t word = draw(UINT32_MAX);
+            memcpy(partial + i, &word, sizeof word);
+        }
 }
 
 static uint32_t root_of(const struct world *world, uint32_t ticket) {
@@ -133,10 +138,10 @@ static uint32_t root_of(const struct world *world, uint32_t ticket) {
 }
 
 static void prepare(const struct world *world) {
-    memset(results, 0xee, sizeof results);
     for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
         const void *sources[NODES_MAX];
         for (uint32_t node = 0; node < world->nodes; node++) {
+            memset(results[node][ticket], 0xee, partial_bytes(world));
             fill(world, partials[node][ticket]);
             sources[node] = partials[node][ticket];
         }
