@@ -1,23 +1,34 @@
-# Jobs on several nodes, which are network namespaces of this machine (lab.py). 77: not allowed here. Serial, as times are
-# measured; a sample of the cases by a seed that is printed, every case with --whole.
+# Jobs on several nodes, which are network namespaces of this machine (lab.py). 77: not allowed here. A sample of the
+# cases by a seed that is printed, every case with --whole.
 if(KOLO_TOOLS AND TARGET kolo-perf)
     add_executable(net_rank net_rank.c)
     target_compile_definitions(net_rank PRIVATE _GNU_SOURCE)
     target_link_libraries(net_rank PRIVATE kolo::kolo)
     set(environment KOLORUN=$<TARGET_FILE:kolorun> KOLO_PERF=$<TARGET_FILE:kolo-perf> NET_RANK=$<TARGET_FILE:net_rank>
                     KOLO_BUILD=${PROJECT_BINARY_DIR} CC=${CMAKE_C_COMPILER})
-    set(scripts net_strangers)
-    if(NOT KOLO_SANITIZE) # there net.nodes sums
-        list(APPEND scripts net_sums lab relay net_failures net_shrink net_bench)
-    endif()
     if(TARGET kolo-train)
-        list(APPEND scripts net_train)
         list(APPEND environment KOLO_TRAIN=$<TARGET_FILE:kolo-train>)
     endif()
-    foreach(script ${scripts})
-        string(REGEX REPLACE "^net_" "" part ${script})
-        add_test(NAME net.${part} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py)
-        set_tests_properties(net.${part} PROPERTIES LABELS "net;lab" TIMEOUT 300 SKIP_RETURN_CODE 77 RUN_SERIAL ON
-                             ENVIRONMENT "${environment}")
-    endforeach()
+    # add_lab_test(NAME SCRIPT [ARGUMENT ...] [PROPERTIES ...])
+    function(add_lab_test name script)
+        cmake_parse_arguments(lab "" "" PROPERTIES ${ARGN})
+        add_test(NAME net.${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py
+                                          ${lab_UNPARSED_ARGUMENTS})
+        set_tests_properties(net.${name} PROPERTIES LABELS "net;lab" TIMEOUT 300 SKIP_RETURN_CODE 77
+                             ENVIRONMENT "${environment}" ${lab_PROPERTIES})
+    endfunction()
+    add_lab_test(strangers net_strangers)
+    if(NOT KOLO_SANITIZE) # there net.nodes sums
+        # Of what waits these take longest, and go first.
+        add_lab_test(failures.nodes net_failures Failures PROPERTIES COST 100)
+        add_lab_test(failures.connections net_failures Relayed PROPERTIES COST 100)
+        add_lab_test(shrink net_shrink PROPERTIES COST 100)
+        add_lab_test(sums net_sums PROPERTIES ${busy})
+        add_lab_test(bench net_bench)
+        add_lab_test(relay relay)
+        add_lab_test(lab lab PROPERTIES RUN_SERIAL ON) # it measures what a cable carries
+    endif()
+    if(TARGET kolo-train)
+        add_lab_test(train net_train PROPERTIES ${busy})
+    endif()
 endif()
