@@ -10,14 +10,9 @@
 #include "harness.h"
 #include "losses.h"
 
-enum { CODE = 42, CALLS = 10 };
+enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10 };
 
 static const size_t counts[] = {6, 30000};
-
-/* Of those that wait for a rank that does not come: sanitizers and emulators need a while for the calls before. */
-static int64_t timeout_ms(void) {
-    return arguments.quick ? 400 : 200;
-}
 
 static int allreduce_once(const struct rank *rank, size_t count) {
     float *data = calloc(count, sizeof *data);
@@ -90,9 +85,9 @@ static void run_late(struct rank *rank) {
         return;
     expect_message(rank, "kolo_allreduce", "rank 0 (pid", "did not come", NULL);
     if (!late)
-        expect_prompt(rank, took_ns - machine_ns - timeout_ms() * 12 / 10 * INT64_C(1000000), 100,
+        expect_prompt(rank, took_ns - machine_ns - TIMEOUT_MS * 12 / 10 * INT64_C(1000000), 100,
                       "gave up, past the deadline");
-    expect(rank, late || rank->ranks > 2 || took_ns >= timeout_ms() * INT64_C(1000000), "gave up after %lld ms already",
+    expect(rank, late || rank->ranks > 2 || took_ns >= TIMEOUT_MS * INT64_C(1000000), "gave up after %lld ms already",
            (long long)took_ns / 1000000);
     check_failure(rank, KOLO_ERR_TIMEOUT, 0, 0);
 }
@@ -153,7 +148,7 @@ static void run_failures(struct team *team) {
         team->run = run_fork;
         harness_run(team);
     }
-    team->timeout_ms = timeout_ms();
+    team->timeout_ms = TIMEOUT_MS;
     team->run = run_late;
     harness_run(team);
     if (!arguments.threads) {
