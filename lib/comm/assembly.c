@@ -325,6 +325,7 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     assembly->settings = *settings;
     assembly->reunion = reunion;
     assembly->rank = (uint32_t)settings->place.rank;
+    assembly->ended = UINT32_MAX;
     assembly->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
     assembly->peers = calloc(size, sizeof *assembly->peers);
     assembly->identities = calloc(size, sizeof *assembly->identities);

@@ -78,6 +78,9 @@ int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_gatheri
  */
 int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_gathering *gathering);
 
+/* The leader whose end has made it fail; UINT32_MAX where it was something else. */
+uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly);
+
 /* Tells the others, as far as can be, that the creation has failed here with `status`, which it returns. */
 int kolo_assembly_fail(struct kolo_assembly *assembly, int status);
 

@@ -28,6 +28,7 @@ struct kolo_assembly {
     bool over;                        /* the creation has failed, and the others know */
     bool asked;                       /* rank 0: another one, whose time is up, asks for whom to wait */
     char reason[1024];                /* why, as the others are told */
+    uint32_t ended;                   /* whose end that was; UINT32_MAX: nobody's */
     struct kolo_assembly_peer *peers; /* [size]; of a rank that is not 0 only that of rank 0 */
     /* Rank 0's. */
     struct kolo_door *door;                /* NULL: not open */

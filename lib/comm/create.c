@@ -280,6 +280,21 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
     KOLO_POINT("create.attached");
 }
 
+/* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
+static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    const uint32_t ended = kolo_assembly_ended(assembly);
+    const struct kolo_failure_report report = {
+        .status = KOLO_ERR_PEER_DEAD,
+        .rank = ended,
+        .reporter = comm->global_rank,
+        .cause = KOLO_CAUSE_ENDED,
+        .node = ended < nodes->size ? nodes->node_of[ended] + UINT32_C(1) : 0,
+    };
+    if (report.node)
+        kolo_failure_relay(comm, &report);
+}
+
 /* Rank 0's: waits until all are ready, and decides what binds all. */
 static int complete(kolo_comm *comm, struct creation *creation) {
     struct kolo_job *job = &creation->job;
@@ -308,6 +323,8 @@ static int complete(kolo_comm *comm, struct creation *creation) {
     if (rc == 0)
         rc = kolo_job_complete(job);
     if (rc < 0) {
+        if (comm->internode)
+            blame_ended(comm, creation->assembly);
         kolo_segment_lend(&comm->segment, -borrowers);
         return rc;
     }
