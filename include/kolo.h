@@ -175,11 +175,13 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
  *     Not every survivor has got equally far: the last all-reduce or barrier, and with it up to KOLO_SLOTS
  * broadcasts, may have succeeded on some and failed on others. So they first have to agree where to go on, e.g. by
  * an all-reduce (MAX) of how far each has got and a broadcast from one that has got furthest, as kolo-train does.
- *     On several machines each one's lowest rank that is left speaks for it, and waits for twice the timeout. A machine
- * that cannot be reached, or does not come, may be going on by itself: so only those ranks go on that are more than all
- * that may, or as many and have the lowest; all others fail. Where the lowest rank of a machine, its leader, has ended,
- * its others go on with another machine's; that they have ended too takes two seconds to be believed. The leader of the
- * first machine whose leader lives gathers the others: where that one is stopped, all fail at their deadlines.
+ *     On several machines each one's lowest rank that is left speaks for it, and waits for two to three times the
+ * timeout. A machine that cannot be reached, or does not come, may be going on by itself: so only those ranks go on
+ * that are more than all that may, or as many and have the lowest; all others fail. Where the lowest rank of a machine,
+ * its leader, has ended, its others go on with another machine's; that they have ended too takes two seconds to be
+ * believed. A machine whose leader is stopped counts among those that may be going on. Where it has no other rank, and
+ * the rest is enough without it, it is waited for only as long as KOLO_NET_SILENCE_MS says; else until its others have
+ * left that one out. When it is continued it learns that it is left out.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
  * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: of
  * several machines no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor, which may try again.

@@ -162,7 +162,8 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
         return message->status <= KOLO_ERR_ARG && message->status >= KOLO_ERR_STATE &&
                memchr(message->text, '\0', sizeof message->text);
     default:
-        return message->kind == KOLO_MESSAGE_READY || message->kind == KOLO_MESSAGE_GO;
+        return message->kind == KOLO_MESSAGE_READY || message->kind == KOLO_MESSAGE_GO ||
+               message->kind == KOLO_MESSAGE_WAIT;
     }
 }
 

@@ -24,6 +24,7 @@ enum {
     KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
     KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
     KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see comm/shrink_nodes.h */
+    KOLO_MESSAGE_WAIT,         /* the same: who gathers the others is still waiting for some */
     KOLO_MESSAGE_KINDS
 };
 

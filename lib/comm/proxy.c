@@ -44,6 +44,7 @@ struct kolo_proxy {
     struct neighbour {
         bool ended; /* nothing more comes from it */
         bool left;  /* and it has said so */
+        kolo_pulse pulse;
     } * neighbours;
 };
 
@@ -152,6 +153,7 @@ static void ended(void *owner, uint32_t node, int error) {
     struct kolo_proxy *proxy = owner;
     KOLO_POINT("proxy.ended");
     proxy->neighbours[node].ended = true;
+    proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
              error ? strerror(error) : "");
@@ -321,6 +323,14 @@ int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket) {
     hand_back(proxy);
     waiter->waited_ns += (uint64_t)(kolo_clock_ns() - wait.start_ns);
     return rc;
+}
+
+kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node) {
+    while (!take(proxy)) /* as in kolo_proxy_await */
+        sched_yield();
+    const kolo_pulse pulse = proxy->neighbours[node].pulse;
+    hand_back(proxy);
+    return pulse;
 }
 
 /* Life. */

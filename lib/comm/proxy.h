@@ -81,6 +81,13 @@ void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, 
 /* The leader's: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the background. */
 int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
 
+/* Whether another node's leader is heard of. LOST: it was silent for too long, and was given up. CLOSED: its streams
+ * have ended otherwise. */
+typedef enum kolo_pulse { KOLO_PULSE_BEATS, KOLO_PULSE_LOST, KOLO_PULSE_CLOSED } kolo_pulse;
+
+/* The leader's: what this lane knows of that. */
+kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node);
+
 /* Tells the other nodes that this one leaves, and ends the thread; waits for it, but for no other node. */
 void kolo_proxy_destroy(struct kolo_proxy *proxy);
 

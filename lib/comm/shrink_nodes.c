@@ -2,41 +2,55 @@
  * learns which of all go on, and where they meet.
  *
  * Doors. Each leader has kept the socket at which it listened when the communicator was made, and all ranks know all
- * those addresses. Nobody answers there until then; but the kernel does: where it refuses, the leader's process has
+ * those addresses. Only a host answers there; but the kernel always does: where it refuses, the leader's process has
  * ended or has left; where it connects, the process lives, whatever it does. Each rank that confers has such a
- * connection to every other leader, a probe, which also breaks when that one ends. A leader that is found neither way
- * for as long as KOLO_NET_SILENCE_MS is silent: of that one nothing is known.
+ * connection to every other leader, a probe, which also breaks when that one ends. It has said hello there, which a
+ * host answers. A leader that is found neither way for as long as KOLO_NET_SILENCE_MS is silent: of that one nothing is
+ * known.
  *
- * The host is the lowest leader that lives. It answers at its door, and waits until all other nodes have come, or are
- * silent, or their leaders have ended; for the other ranks of those, the orphans, which find another host just as all
- * do, for ORPHANS_NS more; or until the deadline. Who is not the host knocks at the host's door, with a key of the
- * secret and the broken communicator's session, says who is left (SURVIVORS), and waits for the answer. If the host
- * ends first, the next one is the host. One that is stopped is waited for until the others fail, also by its own node's
- * ranks, which have left it out. Orphans are never hosts: nobody would know where to find them.
+ * The host answers at its door, and waits until all other nodes have come, or are silent, or their leaders have ended;
+ * for the other ranks of those, the orphans, which find another host just as all do, for ORPHANS_NS more; or until the
+ * deadline. All that while it shows its guests that it is there (WAIT). Who is not the host looks for one that answers,
+ * the lowest, knocks there with a key of the secret and the broken communicator's session, says who is left
+ * (SURVIVORS), and waits for the answer. If the host ends, or shows nothing for KOLO_NET_SILENCE_MS, it looks again.
+ * Orphans are never hosts: nobody would know where to find them.
+ *
+ * A leader becomes the host where nobody answers and all leaders before it have ended, are silent, or are mute: they
+ * live and do not answer, although they have had the time to. That is KOLO_NET_SILENCE_MS where the broken
+ * communicator's streams, too, have been silent for so long, as those of a process that is stopped, and else the
+ * deadline. A leader whose streams have been closed is not mute: it may have gone on. So several may be hosts, for a
+ * while: one that wakes up is there besides the one that has taken its place. A host that sees a lower one answer lets
+ * its guests go, and all come to that one. Hosts do not wait for a node of one rank that is mute, unless there are too
+ * few without it; the other ranks of a mute leader's node leave it out, and come then.
  *
  * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
- * not come, but its leader if that one has ended. Where that is so of all nodes that have not come, U is empty, as
- * there is no other host with whom orphans could go on. The host says "go on" only if S has more ranks than U, or as
- * many and the lowest of both; else those in S fail. Two parts never both do: what one host has in S is in the U of
- * another one. For that U must not lack anybody who lives. It lacks ended leaders, which is certain, and ranks of nodes
- * that came whom these do not name, which cannot go on as their node goes on without them (shrink.c). A leader that has
- * gone on does not look as if it had ended: its new communicator listens at the same socket. So a node that comes late
- * finds others that live and do not answer it, until its deadline. (Only if that leader has ended since then, while
- * orphans of another node go on with what it had made with them, they are not seen: for that a node has to be cut off,
- * and to come back before it has shrunk by itself, and the others to lose the leader of each node meanwhile.)
+ * not come, but its leader if that one has ended; who is mute may wake up, and counts. Where all nodes that have not
+ * come have lost their leaders, U is empty, as there is no other host with whom orphans could go on. The host says "go
+ * on" only if S has more ranks than U, or as many and the lowest of both; else those in S fail. However many hosts
+ * there are, two parts never both go on: nobody is in two new communicators, and what one host has in S and another one
+ * has not is in the U of that one. For that U must not lack anybody who lives. It lacks ended leaders, which is
+ * certain, and ranks of nodes that came whom these do not name, which cannot go on as their node goes on without them
+ * (shrink.c). A leader that has gone on does not look as if it had ended: its new communicator listens at the same
+ * socket. So a node that comes late finds others that live and do not answer it, until its deadline. (Only if that
+ * leader has ended since then, while orphans of another node go on with what it had made with them, they are not seen:
+ * for that a node has to be cut off or stopped, and to come back before it has shrunk by itself, and the others to lose
+ * the leader of each node meanwhile.)
  *
  * "Go on" is no more than a proposal. Who goes on is who is in the new communicator, which is made as any other
  * (comm/create.h), by those in S: the lowest one's node has opened a door for that, and has said where. If one of them
- * ends before that, the creation fails on all, and all begin again; connections stay until then as lifelines, so that
- * it does so at once.
+ * ends before that, or is stopped, or has left for another host, the creation fails on all, and all begin again;
+ * connections stay until then as lifelines, so that where one has ended it does so at once.
  *
  * A death leaves: of the host, before its answer, a broken connection, and another host; after it, what others that had
  * it begin fails, since the host's own ranks do not come. Of another one, before it was heard, a node that is silent or
- * whose leader has ended, or orphans that come; after it, a creation that fails. But of a leader that has told rank 0
- * that it is ready, and dies before its node knows that all are, a node that has no part in what the others have made:
- * its others find that they live and do not answer. And a network that comes apart in that moment, of which little is
- * left (kolo_assembly_agree), may let some have a communicator that others, who were to be in it, have given up; only
- * then can two parts go on. */
+ * whose leader has ended, or orphans that come; after it, a creation that fails. A stop leaves the same, later. Who is
+ * continued: an answer that it gives reaches nobody who has left it, what it has proposed lacks these, and as a host it
+ * finds others that do not come, all of whom are in its U. But of a leader that has told rank 0 that it is ready, and
+ * dies or is stopped before its node knows that all are, there is left a node that has no part in what the others have
+ * made: its other ranks find that they live and do not answer. And a network that comes apart in that moment, of which
+ * little is left (kolo_assembly_agree), may let some have a communicator that others, who were to be in it, have given
+ * up. Only then can two parts go on, and only if a node that had been left out comes back and goes on with those
+ * others. */
 #include "comm/shrink_nodes.h"
 
 #include <errno.h>
@@ -52,6 +66,7 @@
 #include "base/status.h"
 #include "comm/assembly_message.h"
 #include "comm/internode.h"
+#include "comm/proxy.h"
 #include "net/door.h"
 #include "net/greeting.h"
 #include "sync/point.h"
@@ -66,8 +81,11 @@
 #define PAUSE_NS    (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
 #define ANSWERS_MAX 1024                  /* knocks that are answered at once, before all else is looked at */
 
-/* How long to try to be let in, or as the host to wait for all; and then to wait for what has come of it. */
+enum { BEATS_PER_SILENCE = 4 };
+
+/* How long the host waits for all; a guest for a host, where some begin later than others; and then for its answer. */
 #define COMING_NS(timeout_ns) (2 * (timeout_ns) + MARGIN_NS)
+#define HOST_NS(timeout_ns)   (COMING_NS(timeout_ns) + (timeout_ns))
 #define ANSWER_NS(timeout_ns) (COMING_NS(timeout_ns) + ORPHANS_NS + MARGIN_NS)
 
 enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
@@ -79,7 +97,9 @@ struct other {
     struct kolo_address door;
     standing standing; /* of its leader */
     int probe;         /* -1: none */
+    bool answers;      /* at its door, as a host does */
     int64_t since_ns;  /* when it began to be tried */
+    int64_t heard_ns;  /* when it last answered; before that, when the conference began */
     int64_t again_ns;
     int guest; /* the host's: connection to whoever has come from there; -1: none */
     size_t received;
@@ -97,7 +117,9 @@ struct conference {
     struct kolo_conference *met;
     struct kolo_address meeting; /* this node's */
     uint64_t left[KOLO_RANK_WORDS];
-    int64_t deadline_ns;
+    int64_t begun_ns;
+    int64_t deadline_ns;  /* to come to a host */
+    int64_t beat_ns;      /* the host's: when to beat next */
     struct other *others; /* [nodes] */
     struct pollfd *polled;
 };
@@ -111,11 +133,11 @@ static void drop(int *fd) {
 }
 
 /* An attempt to connect has come to that errno, 0: to a connection. */
-static void settle_probe(struct other *other, int error) {
+static void settle_probe(const struct conference *c, struct other *other, int error) {
     if (error == 0 && kolo_socket_is_to_itself(other->probe))
         error = ECONNREFUSED;
     KOLO_POINT("conference.probed");
-    if (error == 0 && kolo_socket_prepare(other->probe) == 0) {
+    if (error == 0 && kolo_socket_prepare(other->probe) == 0 && kolo_door_hail(other->probe, &c->key) == 0) {
         other->standing = LIVES;
         return;
     }
@@ -125,34 +147,47 @@ static void settle_probe(struct other *other, int error) {
         other->standing = ENDED;
 }
 
-static void begin_probe(struct other *other) {
+static void begin_probe(const struct conference *c, struct other *other) {
     KOLO_POINT("conference.probing");
     other->probe = socket(other->door.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (other->probe < 0)
         other->again_ns = kolo_clock_ns() + PAUSE_NS;
     else if (connect(other->probe, (const struct sockaddr *)&other->door.storage, other->door.bytes) == 0)
-        settle_probe(other, 0);
+        settle_probe(c, other, 0);
     else if (errno != EINPROGRESS)
-        settle_probe(other, errno);
+        settle_probe(c, other, errno);
 }
 
 /* It is not as it was: it is found out anew. */
 static void doubt(struct other *other) {
     drop(&other->probe);
     other->standing = TRYING;
+    other->answers = false;
     other->since_ns = other->again_ns = kolo_clock_ns();
 }
 
-static void heed_probe(struct other *other) {
+/* What comes through a probe: an answer, or its end. */
+static void hear_probe(struct other *other) {
+    uint8_t bytes[KOLO_GREETING_BYTES];
+    const ssize_t more = recv(other->probe, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (more > 0) {
+        other->answers = true;
+        other->heard_ns = kolo_clock_ns();
+    } else if (more == 0 || (errno != EAGAIN && errno != EINTR)) {
+        doubt(other);
+    }
+}
+
+static void heed_probe(const struct conference *c, struct other *other) {
     int error = 0;
     socklen_t bytes = sizeof error;
     if (other->standing == LIVES) {
-        doubt(other);
+        hear_probe(other);
         return;
     }
     if (getsockopt(other->probe, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
         error = errno;
-    settle_probe(other, error);
+    settle_probe(c, other, error);
 }
 
 /* Looks at all probes, and waits for at most that long until there is something to be seen. */
@@ -161,7 +196,7 @@ static void look_around(struct conference *c, int64_t wait_ns) {
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
         if (node != c->node && other->standing == TRYING && other->probe < 0 && now_ns >= other->again_ns)
-            begin_probe(other);
+            begin_probe(c, other);
         if (other->standing == TRYING && now_ns - other->since_ns >= silence_ns) {
             drop(&other->probe);
             other->standing = SILENT;
@@ -173,7 +208,7 @@ static void look_around(struct conference *c, int64_t wait_ns) {
         return;
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
         if (c->polled[node].revents && c->others[node].probe >= 0)
-            heed_probe(&c->others[node]);
+            heed_probe(c, &c->others[node]);
 }
 
 /* Whether this rank is its node's leader, and has kept its door. */
@@ -181,16 +216,30 @@ static bool is_leader(const struct conference *c) {
     return c->comm->door != NULL;
 }
 
+/* Whether this leader does not wait for that other one any more, which lives, unless it answers. Who has closed the
+ * broken communicator's streams may be going on without this node: then there is nothing to be a host for. */
+static bool is_mute(const struct conference *c, uint32_t node) {
+    const struct other *other = &c->others[node];
+    if (!is_leader(c) || other->standing != LIVES || other->answers)
+        return false;
+    const int64_t quiet_ns = kolo_clock_ns() - other->heard_ns;
+    const kolo_pulse pulse = kolo_proxy_pulse(c->comm->internode->proxies[0], node);
+    return (pulse == KOLO_PULSE_LOST && quiet_ns >= c->comm->origin.net.silence_ns) ||
+           (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(c->comm->waiter.timeout_ns));
+}
+
+/* The first one that is a host; or this rank, if no leader before it is still to become one. */
 static uint32_t find_host(const struct conference *c) {
+    bool hosts = is_leader(c), any = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
-        if (node == c->node && is_leader(c))
+        const struct other *other = &c->others[node];
+        const bool lives = node != c->node && (other->standing == LIVES || other->standing == TRYING);
+        if (lives && other->answers)
             return node;
-        if (node != c->node && c->others[node].standing == TRYING)
-            return NOT_KNOWN;
-        if (node != c->node && c->others[node].standing == LIVES)
-            return node;
+        hosts = hosts && (node >= c->node || !lives || is_mute(c, node));
+        any |= lives;
     }
-    return NOBODY;
+    return hosts ? c->node : any ? NOT_KNOWN : NOBODY;
 }
 
 /* Messages. */
@@ -276,31 +325,85 @@ static int receive_guests(struct conference *c) {
     return rc < 0 ? rc : 0;
 }
 
-/* Whether anybody is still to be waited for. */
-static bool awaits(const struct conference *c, bool *orphans) {
-    bool leaders = false;
-    *orphans = false;
+/* S and U above. */
+static void count(const struct conference *c, uint64_t *here, uint64_t *unknown) {
+    bool others_live = false;
+    memcpy(here, c->left, sizeof c->left);
+    memset(unknown, 0, sizeof c->left);
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
-        if (node == c->node || other->came)
-            continue;
-        leaders |= other->standing == LIVES || other->standing == TRYING;
-        *orphans |= other->standing == ENDED && kolo_nodes_local_size(c->nodes, node) > 1;
+        for (uint32_t word = 0; other->came && word < KOLO_RANK_WORDS; word++)
+            here[word] |= other->left[word];
+        others_live |= node != c->node && !other->came && other->standing != ENDED;
     }
-    return leaders;
+    for (uint32_t node = 0; others_live && node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        const uint32_t size = node == c->node || other->came ? 0 : kolo_nodes_local_size(c->nodes, node);
+        for (uint32_t local = other->standing == ENDED; local < size; local++)
+            kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
+    }
 }
 
+static bool are_enough(const struct conference *c, const uint64_t *here, const uint64_t *unknown) {
+    const uint32_t size = c->nodes->size;
+    const uint32_t left = kolo_ranks_count_below(here, size), lost = kolo_ranks_count_below(unknown, size);
+    return left > lost || (left == lost && kolo_ranks_lowest(here, size) < kolo_ranks_lowest(unknown, size));
+}
+
+typedef enum awaited { NONE, ORPHANS, LEADERS } awaited;
+
+/* Who is still to be waited for. Of a node whose leader is mute, its other ranks may come, once they have left it out;
+ * and itself, where that would help. */
+static awaited find_awaited(const struct conference *c) {
+    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
+    bool orphans = false, mute = false;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        if (node == c->node || other->came || other->standing == SILENT)
+            continue;
+        if (other->standing == ENDED)
+            orphans |= kolo_nodes_local_size(c->nodes, node) > 1;
+        else if (is_mute(c, node) && kolo_nodes_local_size(c->nodes, node) == 1)
+            mute = true;
+        else
+            return LEADERS;
+    }
+    count(c, here, unknown);
+    return mute && !are_enough(c, here, unknown) ? LEADERS : orphans ? ORPHANS : NONE;
+}
+
+/* Shows all guests, now and then, that this host is not mute. */
+static void beat(struct conference *c, int64_t now_ns) {
+    static const struct kolo_assembly_message wait = {.kind = KOLO_MESSAGE_WAIT};
+    if (now_ns < c->beat_ns)
+        return;
+    c->beat_ns = now_ns + c->comm->origin.net.silence_ns / BEATS_PER_SILENCE;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        KOLO_POINT("conference.beating");
+        if (c->others[node].guest >= 0 && send_message(c->others[node].guest, &wait) < 0)
+            forget_guest(&c->others[node]);
+    }
+}
+
+/* AGAIN where this rank need not be the host, as one before it is. */
 static int await_guests(struct conference *c) {
-    int64_t orphans_end_ns = 0;
-    for (;;) { /* ends by the deadline */
-        bool orphans;
+    int64_t now_ns = kolo_clock_ns(), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
+            orphans_end_ns = 0;
+    if (until_ns < now_ns + MARGIN_NS)
+        until_ns = now_ns + MARGIN_NS;
+    for (;;) { /* ends at until_ns */
         const int rc = receive_guests(c);
         look_around(c, 0);
-        const int64_t now_ns = kolo_clock_ns();
-        const bool leaders = awaits(c, &orphans);
-        if (rc < 0 || now_ns >= c->deadline_ns || (!leaders && !orphans))
+        now_ns = kolo_clock_ns();
+        beat(c, now_ns);
+        if (rc < 0)
             return rc;
-        if (leaders)
+        if (find_host(c) < c->node)
+            return AGAIN;
+        const awaited awaited = find_awaited(c);
+        if (now_ns >= until_ns || awaited == NONE)
+            return 0;
+        if (awaited == LEADERS)
             orphans_end_ns = 0;
         else if (orphans_end_ns == 0)
             orphans_end_ns = now_ns + ORPHANS_NS;
@@ -309,53 +412,41 @@ static int await_guests(struct conference *c) {
     }
 }
 
-/* The ranks of nodes that have not come that may live: U above. */
-static void find_unknown(const struct conference *c, uint64_t *unknown, char *list, size_t list_bytes) {
-    bool others_live = false;
+/* "1 (its leader has ended), 2 (not reached)" */
+static void list_unknown(const struct conference *c, const uint64_t *unknown, char *list, size_t list_bytes) {
     size_t used = 0;
     list[0] = '\0';
-    memset(unknown, 0, sizeof c->left);
-    for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        others_live |= node != c->node && !c->others[node].came && c->others[node].standing != ENDED;
-    if (!others_live)
-        return;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
-        const struct other *other = &c->others[node];
-        const bool ended = other->standing == ENDED;
-        const uint32_t size = kolo_nodes_local_size(c->nodes, node);
-        if (node == c->node || other->came || (ended && size == 1))
-            continue;
-        for (uint32_t local = ended; local < size; local++)
-            kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
-        if (used + 48 < list_bytes)
+        const standing standing = c->others[node].standing;
+        const uint32_t last = kolo_nodes_rank(c->nodes, node, kolo_nodes_local_size(c->nodes, node) - 1);
+        if (kolo_ranks_have(unknown, last) && used + 48 < list_bytes)
             used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
-                                     ended                       ? "its leader has ended"
-                                     : other->standing == SILENT ? "not reached"
-                                                                 : "did not come in time");
+                                     standing == ENDED    ? "its leader has ended"
+                                     : standing == SILENT ? "not reached"
+                                     : is_mute(c, node)   ? "does not answer"
+                                                          : "did not come in time");
     }
 }
 
 /* What comes of it: the answer to all. */
 static void conclude(const struct conference *c, struct kolo_assembly_message *answer) {
     const uint32_t size = c->nodes->size;
-    uint64_t unknown[KOLO_RANK_WORDS];
+    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
     char list[256];
-    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
-    memcpy(answer->ranks, c->left, sizeof answer->ranks);
-    for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        for (uint32_t word = 0; c->others[node].came && word < KOLO_RANK_WORDS; word++)
-            answer->ranks[word] |= c->others[node].left[word];
-    const uint32_t lowest = kolo_ranks_lowest(answer->ranks, size), node = c->nodes->node_of[lowest];
-    answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
-    find_unknown(c, unknown, list, sizeof list);
-    const uint32_t left = kolo_ranks_count_below(answer->ranks, size), lost = kolo_ranks_count_below(unknown, size);
-    if (left > lost || (left == lost && lowest < kolo_ranks_lowest(unknown, size)))
+    count(c, here, unknown);
+    if (are_enough(c, here, unknown)) {
+        const uint32_t node = c->nodes->node_of[kolo_ranks_lowest(here, size)];
+        *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
+        memcpy(answer->ranks, here, sizeof here);
+        answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
         return;
+    }
+    list_unknown(c, unknown, list, sizeof list);
     *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
     snprintf(answer->text, sizeof answer->text,
              "%" PRIu32 " ranks are left here, and %" PRIu32
              " others may be going on without them, as nothing is known of them: those of node %s",
-             left, lost, list);
+             kolo_ranks_count_below(here, size), kolo_ranks_count_below(unknown, size), list);
 }
 
 static int fail_told(const struct conference *c, const struct kolo_assembly_message *answer) {
@@ -389,7 +480,10 @@ static int host(struct conference *c) {
     int rc = kolo_door_reopen(c->comm->door, &c->key, &bound);
     if (rc == 0)
         rc = await_guests(c);
-    if (rc < 0)
+    KOLO_POINT("conference.gathered");
+    for (uint32_t node = 0; rc != 0 && node < c->nodes->nodes; node++)
+        forget_guest(&c->others[node]);
+    if (rc != 0)
         return rc;
     KOLO_POINT("conference.concluding");
     conclude(c, &answer);
@@ -411,38 +505,54 @@ static int host(struct conference *c) {
 static int fail_late(const struct conference *c, const char *why) {
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this node, or have not come within"
-                     " %" PRId64 " ms (twice KOLO_TIMEOUT_MS): %s",
-                     c->comm->global_rank, 2 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
+                     " %" PRId64 " ms (three times KOLO_TIMEOUT_MS): %s",
+                     c->comm->global_rank, 3 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
 }
 
-/* 0, AGAIN where there is nobody any more who would answer, or a failure. */
-static int await_answer(struct conference *c, int fd) {
+/* What the host has sent: 0, AGAIN where there is more to come, or a failure. */
+static int heed_host(struct conference *c, const uint8_t *bytes, int fd) {
     struct kolo_assembly_message answer;
-    uint8_t bytes[KOLO_MESSAGE_BYTES];
-    size_t received = 0;
-    int rc;
-    /* The host may have begun just now. */
-    const int64_t until_ns = kolo_clock_ns() + ANSWER_NS(c->comm->waiter.timeout_ns);
-    while ((rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received)) == 0) {
-        struct pollfd polled = {.fd = fd, .events = POLLIN};
-        const int64_t now_ns = kolo_clock_ns();
-        if (now_ns >= until_ns)
-            return fail_late(c, "the one that gathers them does not answer");
-        KOLO_POINT("conference.awaiting");
-        (void)poll(&polled, 1, kolo_socket_wait_ms(now_ns, until_ns));
-    }
-    if (rc < 0)
-        return AGAIN;
     KOLO_POINT("conference.told");
     if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
-        (answer.kind != KOLO_MESSAGE_FAILED &&
+        (answer.kind != KOLO_MESSAGE_FAILED && answer.kind != KOLO_MESSAGE_WAIT &&
          (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
         return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: the answer is damaged",
                          c->comm->global_rank);
+    if (answer.kind == KOLO_MESSAGE_WAIT)
+        return AGAIN;
     for (uint32_t word = 0; answer.kind == KOLO_MESSAGE_SURVIVORS && word < KOLO_RANK_WORDS; word++)
         if (c->left[word] & ~answer.ranks[word])
             return fail_late(c, "their answer leaves it out");
     return take(c, &answer, fd);
+}
+
+/* 0, AGAIN where there is nobody any more who would answer, or a failure. */
+static int await_answer(struct conference *c, struct other *host, int fd) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    size_t received = 0;
+    const int64_t silence_ns = c->comm->origin.net.silence_ns;
+    /* The host may have begun just now. */
+    const int64_t until_ns = kolo_clock_ns() + ANSWER_NS(c->comm->waiter.timeout_ns);
+    host->heard_ns = kolo_clock_ns();
+    for (;;) { /* ends at until_ns */
+        int rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received);
+        const int64_t now_ns = kolo_clock_ns(), silent_ns = host->heard_ns + silence_ns;
+        if (rc > 0) {
+            rc = heed_host(c, bytes, fd);
+            if (rc != AGAIN)
+                return rc;
+            host->heard_ns = now_ns;
+            received = 0;
+            continue;
+        }
+        if (rc < 0 || now_ns >= silent_ns)
+            return AGAIN;
+        if (now_ns >= until_ns)
+            return fail_late(c, "the one that gathers them does not answer");
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        KOLO_POINT("conference.awaiting");
+        (void)poll(&polled, 1, kolo_socket_wait_ms(now_ns, silent_ns < until_ns ? silent_ns : until_ns));
+    }
 }
 
 static int attend(struct conference *c, uint32_t host) {
@@ -455,10 +565,9 @@ static int attend(struct conference *c, uint32_t host) {
     memcpy(message.ranks, c->left, sizeof message.ranks);
     message.meeting = c->meeting;
     KOLO_POINT("conference.knocking");
-    int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, c->deadline_ns, other->probe, &fd);
-    if (rc != 0 && kolo_clock_ns() >= c->deadline_ns)
-        return fail_late(c, rc < 0 ? kolo_error_message() : "the one that gathers them has ended");
-    if (rc != 0) { /* it has ended, or it is making a communicator with others and may come back */
+    int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, kolo_clock_ns() + c->comm->origin.net.silence_ns,
+                                   other->probe, &fd);
+    if (rc != 0) { /* it has ended, is mute, or is making a communicator with others and may come back */
         kolo_clock_sleep(PAUSE_NS);
         doubt(other);
         return AGAIN;
@@ -467,7 +576,7 @@ static int attend(struct conference *c, uint32_t host) {
     rc = send_message(fd, &message) < 0 ? AGAIN : 0;
     KOLO_POINT("conference.stated");
     if (rc == 0)
-        rc = await_answer(c, fd);
+        rc = await_answer(c, other, fd);
     if (rc == 0)
         c->met->lifelines[host] = fd;
     else
@@ -485,13 +594,11 @@ static int confer(struct conference *c) {
                              "rank %" PRIu32 ": kolo_comm_shrink: the leader of this node has ended, and no other"
                              " node's can be reached to go on with",
                              c->comm->global_rank);
-        if (chosen == c->node)
-            return host(c);
-        const int rc = chosen == NOT_KNOWN ? AGAIN : attend(c, chosen);
+        const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? host(c) : attend(c, chosen);
         if (rc != AGAIN)
             return rc;
         if (kolo_clock_ns() >= c->deadline_ns)
-            return fail_late(c, "no leader was found");
+            return fail_late(c, "no leader answers");
         look_around(c, LOOK_NS);
     }
 }
@@ -503,7 +610,7 @@ static int read_doors(struct conference *c) {
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
         other->probe = other->guest = -1;
-        other->since_ns = kolo_clock_ns();
+        other->since_ns = other->heard_ns = c->begun_ns;
         if (!kolo_address_unpack(shared->doors[node], &other->door))
             return kolo_fail(KOLO_ERR_VERSION,
                              "rank %" PRIu32 ": kolo_comm_shrink: the address of node %" PRIu32 " is damaged",
@@ -526,7 +633,8 @@ static int begin(struct conference *c, const uint64_t *survivors) {
     for (uint32_t local = 0; local < comm->size; local++)
         if (kolo_ranks_have(survivors, local))
             kolo_ranks_add(c->left, kolo_rank_global(comm, local));
-    c->deadline_ns = kolo_clock_ns() + COMING_NS(comm->waiter.timeout_ns);
+    c->begun_ns = kolo_clock_ns();
+    c->deadline_ns = c->begun_ns + HOST_NS(comm->waiter.timeout_ns);
     int rc = read_doors(c);
     if (rc == 0)
         rc = kolo_secret_read(&c->secret);
@@ -561,7 +669,7 @@ int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uin
 }
 
 int64_t kolo_conference_ns_max(int64_t timeout_ns) {
-    return COMING_NS(timeout_ns) + ANSWER_NS(timeout_ns);
+    return HOST_NS(timeout_ns) + ANSWER_NS(timeout_ns);
 }
 
 bool kolo_conference_lives(struct kolo_conference *met) {

@@ -77,4 +77,7 @@ int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_addre
                           const struct kolo_secret *secret, const struct kolo_introduction *self, int64_t deadline_ns,
                           int alert_fd, int *fd);
 
+/* Says hello through a connection to a door, and no more: who answers the door will reply. 0 or a negative errno. */
+int kolo_door_hail(int fd, const struct kolo_secret *secret);
+
 #endif

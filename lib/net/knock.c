@@ -285,3 +285,13 @@ int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_addre
                           .fd = -1};
     return knock_on(&knock, fd);
 }
+
+int kolo_door_hail(int fd, const struct kolo_secret *secret) {
+    struct kolo_greeting hello;
+    uint8_t bytes[KOLO_GREETING_BYTES];
+    if (kolo_greeting_make(&hello, secret) < 0)
+        return -EIO;
+    kolo_greeting_pack(&hello, KOLO_HELLO, bytes);
+    KOLO_POINT("knock.hailing");
+    return kolo_socket_send(fd, bytes, sizeof bytes);
+}

@@ -124,7 +124,7 @@ static const struct place {
     uint64_t passage;
 } in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1},
   on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2},
-  in_reunion = {"nodes-shrink-2x2", "conference.knocking", 2, 1};
+  in_reunion = {"nodes-shrink-2x2", "conference.begun", 2, 1};
 
 struct control {
     const struct place *place;

@@ -1,7 +1,9 @@
 /* kolo_comm_shrink of a communicator of several nodes, which here are ranks of one machine that inherit different
  * files: whoever dies, the others go on with the ranks in their old order and right sums, once and again, also where
- * more die while they agree; or all of those that are left learn why they cannot. Nothing is left behind. */
+ * more die while they agree; or all of those that are left learn why they cannot. The same where ranks are stopped, and
+ * these, continued after that, learn that they are left out. Nothing is left behind. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +11,18 @@
 #include "losses.h"
 #include "node_files.h"
 
-enum { CALLS_BEFORE = 3, ROUNDS = 8, ROUNDS_QUICK = 3, MEANWHILE_US = 30000, TIMEOUT_MS = 4000, SETTLING_MS = 20 };
+enum {
+    CALLS_BEFORE = 3,
+    ROUNDS = 8,
+    ROUNDS_QUICK = 3,
+    MEANWHILE_US = 30000,
+    TIMEOUT_MS = 4000,
+    STOPS_TIMEOUT_MS = 600,
+    STOPS_SILENCE_MS = 300,
+    STOPS_AWAITED_MS = 900, /* before the deadline of who is host without them */
+    CONTINUED_MS = 30000,
+    SETTLING_MS = 20
+};
 
 /* Who is lost, as sets with a bit a rank. */
 struct loss {
@@ -20,9 +33,19 @@ struct loss {
     const char *refusal;   /* what kolo_comm_shrink says to those that are left, where they cannot go on */
 };
 
+/* Who is stopped after some calls, and is continued when the others have gone on, or failed. */
+struct stop {
+    int counts[NODES_MAX];
+    uint64_t stopped;
+    uint64_t awaited;  /* of those, who is continued while the others wait */
+    uint64_t going_on; /* all others fail */
+    bool quick;        /* the others wait for no deadline */
+};
+
 /* What the ranks go by. */
 struct setup {
     struct loss loss;
+    struct stop stop;
     int node_of[HARNESS_RANKS_MAX];
     uint64_t doubtful; /* who may be left out, see find_doubtful */
     uint64_t seed;
@@ -146,14 +169,19 @@ static const char *transport_for(uint64_t seed) {
     return arguments.threads || seed % 2 ? "poll" : "auto";
 }
 
+/* Returns how many ranks there are. */
+static int prepare(struct setup *setup, const int *counts) {
+    setenv("KOLO_NET", transport_for(setup->seed), 1);
+    nodes_meet_at("127.0.0.1");
+    return nodes_lay_out(counts, setup->node_of);
+}
+
 static void run_loss(const struct loss *loss, uint64_t seed) {
     struct setup setup = {.loss = *loss, .seed = seed};
-    const int ranks = nodes_lay_out(loss->counts, setup.node_of);
+    const int ranks = prepare(&setup, loss->counts);
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
-    setenv("KOLO_NET", transport_for(seed), 1);
-    nodes_meet_at("127.0.0.1");
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
                                .creates_itself = true,
@@ -201,11 +229,128 @@ static void run_random(void) {
     }
 }
 
+/* Stops. */
+
+/* Waits until so many ranks have come to their end; all live until then. */
+static bool await_ends(int count) {
+    const int64_t deadline_ns = now_ns() + patience_ms(CONTINUED_MS) * 1000000;
+    while (counter_add(0) < (uint64_t)count && now_ns() < deadline_ns)
+        sleep_ms(1);
+    return counter_add(0) >= (uint64_t)count;
+}
+
+/* Whether a message tells one that cannot go on why. */
+static bool is_told(const char *message) {
+    return strstr(message, "went on without this") || strstr(message, "may be going on without them") ||
+           strstr(message, "see that rank's message");
+}
+
+static void shrink_without_stopped(struct rank *rank) {
+    const struct stop *stop = &((const struct setup *)rank->team->argument)->stop;
+    const bool stops = has(stop->stopped, rank->rank), fails = !has(stop->going_on, rank->rank);
+    kolo_comm *left = NULL;
+    if (stops)
+        raise(SIGSTOP);
+    call_until_failure(rank->comm, count_for(rank->comm));
+    if (!stops)
+        event_set();
+    const int64_t begin_ns = now_ns();
+    const int status = kolo_comm_shrink(rank->comm, &left);
+    const int64_t took_ns = now_ns() - begin_ns;
+    const bool waits = stops || !stop->quick;
+    expect_prompt(rank, took_ns, waits ? 10 * STOPS_TIMEOUT_MS : 3 * STOPS_SILENCE_MS, "a shrink");
+    if (expect_status(rank, status, fails ? KOLO_ERR_TIMEOUT : 0, "kolo_comm_shrink") && !fails) {
+        kolo_comm_destroy(rank->comm);
+        rank->comm = left;
+        works(rank, stop->going_on);
+    } else if (fails) {
+        expect(rank, is_told(kolo_error_message()), "kolo_comm_shrink says \"%s\"", kolo_error_message());
+    }
+}
+
+static void run_stopped(struct rank *rank) {
+    const int descriptors = open_descriptors();
+    float data[10] = {0};
+    bool good = create(rank);
+    for (int i = 0; good && i < CALLS_BEFORE; i++)
+        good = expect_status(rank, kolo_allreduce(rank->comm, data, data, 10, KOLO_F32, KOLO_MAX), 0, "allreduce");
+    if (good)
+        shrink_without_stopped(rank);
+    counter_add(1);
+    expect(rank, await_ends(rank->ranks), "not all came to an end");
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+    expect(rank, open_descriptors() == descriptors, "%d descriptors are open, not %d", open_descriptors(), descriptors);
+}
+
+static void continue_ranks(const pid_t *pids, uint64_t ranks) {
+    for (int rank = 0; rank < HARNESS_RANKS_MAX; rank++)
+        if (has(ranks, rank))
+            kill(pids[rank], SIGCONT);
+}
+
+static void continue_stopped(const struct team *team, const pid_t *pids) {
+    const struct stop *stop = &((const struct setup *)team->argument)->stop;
+    const int64_t deadline_ns = now_ns() + patience_ms(CONTINUED_MS) * 1000000;
+    while (stop->awaited && event_ns() == 0 && now_ns() < deadline_ns)
+        sleep_ms(1);
+    if (stop->awaited)
+        sleep_ms(patience_ms(STOPS_AWAITED_MS));
+    continue_ranks(pids, stop->awaited);
+    await_ends(team->ranks - count_of(stop->stopped & ~stop->awaited));
+    continue_ranks(pids, stop->stopped);
+}
+
+static void run_stop(const struct stop *stop, uint64_t seed) {
+    struct setup setup = {.stop = *stop, .seed = seed};
+    const int ranks = prepare(&setup, stop->counts);
+    char silence[16];
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(STOPS_SILENCE_MS));
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
+    if (wants_ranks(ranks))
+        harness_run(&(struct team){.ranks = ranks,
+                                   .slot_bytes = 16384,
+                                   .creates_itself = true,
+                                   .timeout_ms = patience_ms(STOPS_TIMEOUT_MS),
+                                   .run = run_stopped,
+                                   .argument = &setup,
+                                   .meanwhile = continue_stopped});
+    unsetenv("KOLO_NET_SILENCE_MS");
+}
+
+static void run_stops(void) {
+    static const struct stop stops[] = {
+        /* Who would have been the host; both such; a guest; the same, where others are of one node. */
+        {.counts = {1, 1, 1}, .stopped = RANK(0), .going_on = RANK(1) | RANK(2), .quick = true},
+        {.counts = {1, 1, 1, 1, 1},
+         .stopped = RANK(0) | RANK(1),
+         .going_on = RANK(2) | RANK(3) | RANK(4),
+         .quick = true},
+        {.counts = {1, 1, 1}, .stopped = RANK(1), .going_on = RANK(0) | RANK(2), .quick = true},
+        {.counts = {3, 1}, .stopped = RANK(3), .going_on = RANK(0) | RANK(1) | RANK(2), .quick = true},
+        /* The other ranks of its node live, and come once they have left it out. */
+        {.counts = {3, 1}, .stopped = RANK(0), .going_on = RANK(1) | RANK(2) | RANK(3)},
+        {.counts = {2, 2}, .stopped = RANK(2), .going_on = RANK(0) | RANK(1) | RANK(3)},
+        {.counts = {2, 2}, .stopped = RANK(0), .going_on = RANK(1) | RANK(2) | RANK(3)},
+        /* A whole node, and those without whom the rest may not go on. */
+        {.counts = {2, 2}, .stopped = RANK(2) | RANK(3), .going_on = RANK(0) | RANK(1)},
+        {.counts = {1, 1, 1}, .stopped = RANK(0) | RANK(1), .going_on = RANK(0) | RANK(1)},
+        /* One comes to before the one that has taken its place gives up. */
+        {.counts = {1, 1, 1}, .stopped = RANK(0) | RANK(2), .awaited = RANK(0), .going_on = RANK(0) | RANK(1)},
+        {.counts = {1, 1, 1}, .stopped = RANK(0) | RANK(2), .awaited = RANK(2), .going_on = RANK(1) | RANK(2)},
+    };
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (i % 2 == 0 || !arguments.quick)
+            run_stop(&stops[i], i);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "kolo_comm_shrink of several nodes.");
     setenv("KOLO_NET_AUTH", "none", 1);
     nodes_open();
     run_chosen();
     run_random();
+    if (!arguments.threads)
+        run_stops();
     return harness_end();
 }
