@@ -6,9 +6,9 @@
  * Obliged to go on are, where V died, all survivors, if one of them leads its node: it has a door. There is one moment
  * in which that does not hold (comm/assembly.h): V leads its node, has its sockets, and has not said to its node that
  * the new communicator is there. Then that node's ranks may be left out; and anybody, if V is the one that says so to
- * all leaders. Where V is stopped: all, if V does not lead its node; none, if V leads the first node whose leader has
- * not ended, as that one is waited for until the others fail; else those of the other nodes, if they are more than the
- * ranks of V's node were, or as many and have the lowest.
+ * all leaders. Where V is stopped: all, if V does not lead its node; else those of the other nodes, if one of them
+ * leads its node, and they are more than the ranks of V's node were, or as many and have the lowest, but for that
+ * moment.
  *
  * Errors. A shrink that fails is a TIMEOUT or PEER_DEAD; where no leader is left and V had not met the others yet,
  * PEER_DEAD that says so, or whom to ask. A sum fails while V was in its communicator: PEER_DEAD or, where V is
@@ -64,13 +64,20 @@ static bool is_lowest(int rank, uint64_t set) {
     return (set & (RANK(rank) - 1)) == 0;
 }
 
+/* Whether the fault came in the moment in which not all learn the same. */
+static bool is_in_doubt(const struct run *run) {
+    const uint64_t own = ranks_of(run->trial->what, case_node(run->trial->what, run->victim));
+    return is_lowest(run->victim, own & (verdict_survivors(run) | RANK(run->victim))) &&
+           passages(run, "assembly.linked") > passages(run, "create.completed");
+}
+
 static uint64_t obliged_by_stop(const struct run *run) {
     const struct fault_case *what = run->trial->what;
     const int victim = run->victim, node = case_node(what, victim);
     const uint64_t left = verdict_survivors(run), own = ranks_of(what, node), others = left & ~own;
     if (!is_lowest(victim, own & (left | RANK(victim))))
         return left & leaders(what) ? left : 0;
-    if (is_lowest(victim, leaders(what) & (left | RANK(victim))))
+    if (!(others & leaders(what)) || (is_in_doubt(run) && is_lowest(victim, left | RANK(victim))))
         return 0;
     const int more = __builtin_popcountll(others) - __builtin_popcountll(own);
     return more > 0 || (more == 0 && (others & -others) < (own & -own)) ? others : 0;
@@ -84,9 +91,7 @@ static uint64_t obliged(const struct run *run) {
         return obliged_by_stop(run);
     if (!(left & leaders(what)))
         return 0;
-    const bool in_doubt = is_lowest(victim, own & (left | RANK(victim))) &&
-                          passages(run, "assembly.linked") > passages(run, "create.completed");
-    if (!in_doubt)
+    if (!is_in_doubt(run))
         return left;
     return is_lowest(victim, left | RANK(victim)) ? 0 : left & ~own;
 }
