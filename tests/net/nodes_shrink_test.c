@@ -40,6 +40,7 @@ struct stop {
     uint64_t awaited;  /* of those, who is continued while the others wait */
     uint64_t going_on; /* all others fail */
     bool quick;        /* the others wait for no deadline */
+    bool beats;        /* their processes are not stopped, but they do not call */
 };
 
 /* What the ranks go by. */
@@ -249,7 +250,9 @@ static void shrink_without_stopped(struct rank *rank) {
     const struct stop *stop = &((const struct setup *)rank->team->argument)->stop;
     const bool stops = has(stop->stopped, rank->rank), fails = !has(stop->going_on, rank->rank);
     kolo_comm *left = NULL;
-    if (stops)
+    if (stops && stop->beats)
+        await_ends(rank->ranks - count_of(stop->stopped));
+    else if (stops)
         raise(SIGSTOP);
     call_until_failure(rank->comm, count_for(rank->comm));
     if (!stops)
@@ -338,6 +341,8 @@ static void run_stops(void) {
         /* One comes to before the one that has taken its place gives up. */
         {.counts = {1, 1, 1}, .stopped = RANK(0) | RANK(2), .awaited = RANK(0), .going_on = RANK(0) | RANK(1)},
         {.counts = {1, 1, 1}, .stopped = RANK(0) | RANK(2), .awaited = RANK(2), .going_on = RANK(1) | RANK(2)},
+        /* It shows signs of life. */
+        {.counts = {1, 1, 1}, .stopped = RANK(0), .going_on = RANK(1) | RANK(2), .beats = true},
     };
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
         if (i % 2 == 0 || !arguments.quick)
