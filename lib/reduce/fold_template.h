@@ -92,19 +92,27 @@ static ALWAYS_INLINE ACC KERNEL_NAME(tree)(const void *const *sources, uint32_t 
     }
 }
 
+/* A block of the results of a constant number n of sources, to `dst` and, where the constant `both` says so, to
+ * `second`. */
+static ALWAYS_INLINE void KERNEL_NAME(fold_block)(unsigned char *dst, bool both, unsigned char *second,
+                                                  const void *const *sources, uint32_t n, size_t at, divisor by) {
+    vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at, VECTOR_BYTES), by);
+    vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at + VECTOR_BYTES, VECTOR_BYTES), by);
+    vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
+    vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree)(sources, n, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
+    store_four(dst, a, b, c, d);
+    if (both)
+        store_four(second, a, b, c, d);
+}
+
 static ALWAYS_INLINE void KERNEL_NAME(fold_fixed)(unsigned char *dst, const void *const *sources, uint32_t n,
                                                   size_t bytes, divisor by) {
     const void *own[FIXED_MAX]; /* pointers that the compiler knows no store can change */
     for (uint32_t i = 0; i < n; i++)
         own[i] = sources[i];
     size_t at = 0;
-    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
-        vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, VECTOR_BYTES), by);
-        vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + VECTOR_BYTES, VECTOR_BYTES), by);
-        vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
-        vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
-        store_four(dst + at, a, b, c, d);
-    }
+    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES)
+        KERNEL_NAME(fold_block)(dst + at, false, NULL, own, n, at, by);
     while (at < bytes) {
         size_t step = bytes - at < VECTOR_BYTES ? bytes - at : VECTOR_BYTES;
         vector result = KERNEL_NAME(finish)(KERNEL_NAME(tree)(own, n, at, step), by);
@@ -205,14 +213,8 @@ static void KERNEL_NAME(fold_to_both)(void *dst, void *second, const void *const
     const size_t bytes = count * sizeof(ELEMENT);
     unsigned char *first_dst = dst, *second_dst = second;
     size_t at = 0;
-    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES) {
-        vector a = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at, VECTOR_BYTES), by);
-        vector b = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + VECTOR_BYTES, VECTOR_BYTES), by);
-        vector c = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + 2 * VECTOR_BYTES, VECTOR_BYTES), by);
-        vector d = KERNEL_NAME(finish)(KERNEL_NAME(tree2)(own, at + 3 * VECTOR_BYTES, VECTOR_BYTES), by);
-        store_four(first_dst + at, a, b, c, d);
-        store_four(second_dst + at, a, b, c, d);
-    }
+    for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES)
+        KERNEL_NAME(fold_block)(first_dst + at, true, second_dst + at, own, 2, at, by);
     const void *const rest[] = {(const unsigned char *)own[0] + at, (const unsigned char *)own[1] + at};
     KERNEL_NAME(fold)(first_dst + at, rest, 2, (bytes - at) / sizeof(ELEMENT), ranks);
     memcpy(second_dst + at, first_dst + at, bytes - at);
