@@ -42,11 +42,14 @@ struct kolo_proxy {
     int64_t spin_ns;
     bool broken; /* the communicator is, and the others know */
     struct neighbour {
-        bool ended; /* nothing more comes from it */
-        bool left;  /* and it has said so */
-        kolo_pulse pulse;
+        kolo_pulse pulse; /* BEATS until nothing more comes from it */
+        bool left;        /* and it has said so */
     } * neighbours;
 };
+
+static bool has_ended(const struct kolo_proxy *proxy, uint32_t node) {
+    return proxy->neighbours[node].pulse != KOLO_PULSE_BEATS;
+}
 
 /* Failures. */
 
@@ -62,7 +65,7 @@ static void tell_failure(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const struct kolo_frame frame = {.kind = KOLO_FRAME_FAILURE, .bytes = sizeof payload};
     for (uint32_t node = 0; node < internode->nodes.nodes; node++)
-        if (node != internode->node && !proxy->neighbours[node].ended)
+        if (node != internode->node && !has_ended(proxy, node))
             kolo_engine_tell(proxy->engine, node, &frame, payload);
     KOLO_POINT("proxy.told");
 }
@@ -114,7 +117,7 @@ void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) 
 static void check_ended(struct kolo_proxy *proxy) {
     const uint32_t nodes = proxy->comm->internode->nodes.nodes;
     for (uint32_t node = 0; node < nodes && !proxy->broken; node++)
-        if (proxy->neighbours[node].ended && proxy->calls->awaits(proxy->exchange, node))
+        if (has_ended(proxy, node) && proxy->calls->awaits(proxy->exchange, node))
             give_up(proxy, node, KOLO_ERR_PEER_DEAD, proxy->neighbours[node].left ? KOLO_CAUSE_LEFT : KOLO_CAUSE_ENDED);
 }
 
@@ -152,7 +155,6 @@ static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
 static void ended(void *owner, uint32_t node, int error) {
     struct kolo_proxy *proxy = owner;
     KOLO_POINT("proxy.ended");
-    proxy->neighbours[node].ended = true;
     proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
@@ -442,7 +444,7 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy) {
     if (proxy->broken)
         kolo_engine_abandon(proxy->engine);
     for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
-        if (node != internode->node && !proxy->neighbours[node].ended)
+        if (node != internode->node && !has_ended(proxy, node))
             kolo_engine_tell(proxy->engine, node, &leave, NULL);
     KOLO_POINT("proxy.leaving");
     free_proxy(proxy, LINGER_NS / internode->lanes);
