@@ -384,6 +384,14 @@ static uint64_t uring_in_flight(const struct kolo_engine *engine) {
     return uring->in_flight;
 }
 
+static void uring_forget(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    io_uring_queue_exit(&uring->ring);
+    free(uring->small);
+    free(uring);
+    engine->moving = NULL;
+}
+
 static void uring_close(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     const uint64_t one = 1;
@@ -394,18 +402,7 @@ static void uring_close(struct kolo_engine *engine) {
             break;
         uring_reap(engine);
     }
-    io_uring_queue_exit(&uring->ring);
-    free(uring->small);
-    free(uring);
-    engine->moving = NULL;
-}
-
-static void uring_forget(struct kolo_engine *engine) {
-    struct uring *uring = engine->moving;
-    io_uring_queue_exit(&uring->ring);
-    free(uring->small);
-    free(uring);
-    engine->moving = NULL;
+    uring_forget(engine);
 }
 
 const struct kolo_backend kolo_backend_uring = {
