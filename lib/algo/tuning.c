@@ -23,11 +23,11 @@ static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels
 /* Largest message for one shot. It makes every rank read N - 1 messages and fold N; mesh has each byte cross twice,
  * with a step more between. Two ranks meet at about 1/64 of L2, whether they share an L3 cache or not; from there it is
  * taken to fall with the square of N. Where ranks share cores, a step costs each core as many switches as it has ranks:
- * 3 to 16 ranks on two cores meet between 1/200 and 1/50 of L2, without an order. */
+ * 3 and 4 ranks on two cores meet near 1/192 of L2, 8 to 16 near 1/64. */
 static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
-    const bool fits = ranks <= kolo_cpu_set_count(&topology->allowed);
-    const uint64_t bytes = fits ? l2_bytes / (16 * (uint64_t)ranks * ranks) : l2_bytes / 128;
+    const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);
+    const uint64_t bytes = ranks <= cpus ? l2_bytes / (16 * (uint64_t)ranks * ranks) : l2_bytes * ranks / cpus / 384;
     return bytes < KOLO_LINES_BYTES_MAX ? KOLO_LINES_BYTES_MAX : bytes;
 }
 

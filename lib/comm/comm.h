@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comm/heap.h"
 #include "comm/liveness.h"
+#include "comm/crowd.h"
 #include "comm/options.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
@@ -70,6 +71,7 @@ struct kolo_comm {
     struct kolo_shared_settings settings; /* a private copy of the header's */
     size_t lines_bytes_end;               /* messages below it go straight to lines; 0: none does */
     kolo_waiter waiter;
+    struct kolo_crowd crowd;
     struct kolo_liveness liveness;
     struct kolo_stall stall;
     kolo_atomic_u64 user; /* thread that is in a call; 0: none. Of builds with assertions only, see api/checks.h */

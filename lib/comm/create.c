@@ -217,10 +217,12 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
 }
 
 /* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
- * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins keeps the one it
+ * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins may keep the one it
  * waits for from running: give way almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
- * processors, and 75 % between sixteen), but sleep only after many others have had their turn. */
+ * processors, and 75 % between sixteen), unless all that share the processor are as far (comm/crowd.h); but sleep
+ * only after many others have had their turn. */
 static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
+    enum { SPINS_AS_FAR = 100 };
     static const struct {
         uint32_t spins, yields;
     } budgets[] = {
@@ -235,11 +237,19 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
     }
     const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
-    const bool fits = comm->size <= cpus && (quota == 0 || quota >= comm->size * UINT32_C(1000));
-    if (mode == KOLO_WAIT_AUTO && !fits)
+    const uint32_t quota_used = 1000 * (comm->size < cpus ? comm->size : cpus);
+    const bool is_crowded = comm->size > cpus, is_limited = quota > 0 && quota < quota_used;
+    const bool is_auto = mode == KOLO_WAIT_AUTO;
+    if (is_auto && (is_crowded || is_limited))
         mode = KOLO_WAIT_YIELD;
-    comm->waiter.spins = comm->waiter.spins_max = budgets[mode].spins;
+    comm->waiter.spins = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
+    /* Not with a quota, of which spinning takes the others' share, nor where proxies want the processors, too. */
+    if (is_auto && is_crowded && !is_limited && !comm->internode) {
+        comm->waiter.spins = SPINS_AS_FAR;
+        comm->waiter.crowded = kolo_crowd_is_behind;
+    }
+    comm->waiter.spins_max = comm->waiter.spins;
     comm->waiter.check = kolo_failure_check;
     comm->waiter.note = kolo_history_note_wait;
     comm->waiter.owner = comm;

@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         8u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         9u                           /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -170,6 +170,7 @@ struct kolo_shared_member {
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
+    kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/crowd.h */
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
     kolo_atomic_u64 shrink_attached;                 /* the last one whose segment it was ready to use */

@@ -8,7 +8,8 @@
 
 enum {
     GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another run */
-    YIELDS_TIMED = 8     /* between two looks at the clock */
+    YIELDS_TIMED = 8,    /* between two looks at the clock */
+    SPINS_ASKED = 4      /* and between two questions whether they are in somebody's way */
 };
 
 static inline void pause_briefly(void) {
@@ -62,6 +63,19 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t star
     }
 }
 
+/* Where ranks outnumber processors, whoever is waited for may be running on another one, and be about to publish. To
+ * give way costs two switches then, there and back, if those who share this processor wait for the same. */
+static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    for (uint32_t i = 0; i < waiter->spins; i++) {
+        if (waiter->crowded && i % SPINS_ASKED == 0 && waiter->crowded(waiter))
+            return false;
+        if (kolo_wait_reached(wait))
+            return true;
+        pause_briefly();
+    }
+    return false;
+}
+
 /* Whether ranks share a processor is not for their affinity to say: two that may run on two can still find themselves
  * on one, where spinning keeps away whom one waits for. The first yield of a wait tells. If it took as long as it takes
  * another to run, and the flag was there after it, that other was probably the peer: next time spin for a shorter
@@ -78,7 +92,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         KOLO_POINT("wait.yielding");
         sched_yield();
         const bool reached = kolo_wait_reached(wait);
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN)
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->crowded)
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;
@@ -94,11 +108,8 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
                      uint32_t peer) {
     struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell, .peer = peer};
     KOLO_POINT("wait.spinning");
-    for (uint32_t i = 0; i < waiter->spins; i++) {
-        if (kolo_wait_reached(&wait))
-            return 0;
-        pause_briefly();
-    }
+    if (spin(waiter, &wait))
+        return 0;
     wait.start_ns = kolo_clock_ns();
     if (waiter->note)
         waiter->note(waiter, &wait, false);

@@ -56,7 +56,9 @@ struct kolo_waiter {
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
-    void *owner; /* for check and note */
+    /* Whether spinning is in the way of somebody who has something to do on this processor; NULL: not known. */
+    bool (*crowded)(kolo_waiter *waiter);
+    void *owner; /* for the three */
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */
