@@ -112,6 +112,7 @@ def replot(chosen):
 
 
 def measure(chosen, arguments):
+    rounds.remove_stale_folders()
     built = drivers.Drivers(chosen.cache, chosen.kolo_build)
     if chosen.install:
         installing.install(chosen_peers(chosen), chosen.cache)

@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import time
@@ -16,6 +17,7 @@ FAILURES_MAX = 2  # of a configuration in a case, before it is not started again
 SCREENED_AFTER = 2  # rounds
 SCREENED_FACTOR = 1.5
 PROBE_BYTES, PROBE_BUDGET_MS = 8, 1  # of a start of kolo that only shows the exchange
+FOLDER_PREFIX = "kolo-compare-"
 
 Case = collections.namedtuple("Case", "ranks dtype buffers in_place")
 
@@ -147,9 +149,16 @@ def shared_folder():
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+def remove_stale_folders():
+    """Of runs that were killed."""
+    for path in pathlib.Path(shared_folder() or tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
+        if not os.path.exists(f"/proc/{path.name[len(FOLDER_PREFIX):].partition('-')[0]}"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def start(plan, launch, options):
     """One start of a library: its name, its rows, its exit status, and what went wrong or None."""
-    with tempfile.TemporaryDirectory(prefix="kolo-compare-", dir=shared_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=shared_folder()) as folder:
         gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
         gate.touch(mode=0o600)
         command = [*launch.command, "--gate", str(gate), "--out", str(out), *options]

@@ -9,6 +9,7 @@ from comparison import bounds
 OURS = "kolo"
 SLOW_CALL_US = 1e6  # as in driver.c
 ROWS_MIN = 2  # fewer are marked
+RIVAL_FACTOR = 1.5  # who took longer than that many times the fastest's time elsewhere is not the fastest here
 
 Time = collections.namedtuple("Time", "us configuration rows")
 
@@ -47,13 +48,30 @@ def bound_at(bound_us, size):
     return None
 
 
-def row_of(best, bound, size):
+def unseen_rivals(best_of, state, size, fastest):
+    """Keys of the peers that were measured in other states only and may well be faster than the fastest of this one."""
+    def times(peer):
+        return {name: best[peer][size].us for name, best in best_of.items() if size in best.get(peer, {})}
+
+    found = []
+    for peer in dict.fromkeys(peer for best in best_of.values() for peer in best if peer != OURS):
+        own, rival = times(peer), times(fastest) if fastest else {}
+        shared = own.keys() & rival.keys()
+        is_slower = shared and all(own[name] > RIVAL_FACTOR * rival[name] for name in shared)
+        if own and state not in own and not is_slower:
+            found.append(peer)
+    return found
+
+
+def row_of(best_of, state, bound, size):
+    best = best_of[state]
     peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
     ours = best.get(OURS, {}).get(size)
     fastest = min(peers, key=lambda peer: peers[peer].us, default=None)
+    unseen = ([] if ours else [OURS]) + unseen_rivals(best_of, state, size, fastest)
     bound_us = bound_at(bound, size)
-    return {"bytes": size, "kolo": ours, "peers": peers, "fastest": fastest,
-            "ratio": peers[fastest].us / ours.us if fastest and ours else None, "bound_us": bound_us,
+    return {"bytes": size, "kolo": ours, "peers": peers, "unseen": unseen,
+            "ratio": peers[fastest].us / ours.us if fastest and not unseen else None, "bound_us": bound_us,
             "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
 
 
@@ -97,14 +115,18 @@ def troubles(case, titles):
 
 
 def summarize(case, state):
-    """What was measured in one of the case's states, which is all that is compared with one another."""
-    best = best_by_peer(case, state["name"])
+    """What was measured in one of the case's states, which is all that is compared with one another. There is a ratio
+    only where kolo and whoever may be the fastest of the others were measured in it."""
+    best_of = {each["name"]: best_by_peer(case, each["name"]) for each in case["states"]}
+    best = best_of[state["name"]]
     bound = bounds.in_state(case["bounds"], state["name"])
-    rows = [row_of(best, bound, size) for size in case["sizes"] if any(size in sizes for sizes in best.values())]
+    rows = [row_of(best_of, state["name"], bound, size) for size in case["sizes"]
+            if any(size in sizes for sizes in best.values())]
     ratios = [(row["ratio"], row["bytes"]) for row in rows if row["ratio"]]
     geomean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios)) if ratios else None
     worst, worst_bytes = min(ratios) if ratios else (None, None)
-    return {"rows": rows, "worst": worst, "worst_bytes": worst_bytes, "geomean": geomean}
+    return {"rows": rows, "worst": worst, "worst_bytes": worst_bytes, "geomean": geomean, "ratios": len(ratios),
+            "unseen": list(dict.fromkeys(key for row in rows for key in row["unseen"]))}
 
 
 def state_text(state):

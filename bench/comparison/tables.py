@@ -64,12 +64,21 @@ def legend(case, results):
     return lines
 
 
-def verdict(case, state):
+def sizes_text(summary):
+    """Of how many sizes the geometric mean is, where that is not all."""
+    return "" if summary["ratios"] == len(summary["rows"]) else f"{summary['ratios']} of {len(summary['rows'])} sizes"
+
+
+def verdict(case, state, results):
     summary = summarize(case, state)
+    titles = [results["libraries"][key]["title"] for key in summary["unseen"]]
+    missing = f"no ratio where {' or '.join(titles)} was not measured in this state" if titles else ""
     if summary["worst"] is None:
-        return "nothing to compare"
-    return (f"best peer / kolo: {summary['geomean']:.2f} in the geometric mean, {summary['worst']:.2f} at worst "
-            f"({size_text(summary['worst_bytes'])})")
+        return missing or "nothing to compare"
+    of_sizes = f" of {sizes_text(summary)}" if sizes_text(summary) else ""
+    text = (f"best peer / kolo: {summary['geomean']:.2f} in the geometric mean{of_sizes}, {summary['worst']:.2f} at "
+            f"worst ({size_text(summary['worst_bytes'])})")
+    return f"{text}; {missing}" if missing else text
 
 
 def notes(case, results):
@@ -93,7 +102,7 @@ def case_table(case, results):
     parts = []
     for state in case["states"]:
         title = f"{case_text(case)}{state_text(state)}: microseconds a call"
-        parts += [title, *plain(*cells(case, state, results)), verdict(case, state), ""]
+        parts += [title, *plain(*cells(case, state, results)), verdict(case, state, results), ""]
     if not parts:
         parts = [f"{case_text(case)}: nothing was measured in one state"]
     elif not legend(case, results) + notes(case, results):
@@ -118,12 +127,14 @@ def markdown_table(header, lines):
 
 
 def summary_table(results):
+    """The states in which there is anything to compare."""
     lines = []
     for case, state in ((case, state) for case in results["cases"] for state in case["states"]):
         summary = summarize(case, state)
-        worst = "-" if summary["worst"] is None else \
-            f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"
-        lines.append([case_text(case) + state_text(state), ratio_text(summary["geomean"]), worst])
+        if summary["worst"] is not None:
+            of_sizes = f" ({sizes_text(summary)})" if sizes_text(summary) else ""
+            lines.append([case_text(case) + state_text(state), ratio_text(summary["geomean"]) + of_sizes,
+                          f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"])
     table = markdown_table(["all-reduce (sum)", "geometric mean", "worst"], lines)
     table[1] = "| :--- | ---: | ---: |"
     return table
@@ -169,17 +180,22 @@ def how_started(results):
 
 
 def state_section(case, state, results, images):
-    lines = [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state)}.", ""]
+    lines = [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.", ""]
     lines += [f"![{title}]({path})" for title, path in images] + ([""] if images else [])
     return lines + markdown_table(*cells(case, state, results)) + [""]
 
 
 def case_section(case, results, images_of):
-    """A table for each state; what is to be said of them follows the last."""
-    lines = [line for state in case["states"] for line in state_section(case, state, results, images_of(state))]
+    """A table for each state with something to compare; what is to be said of them follows the last."""
+    lines, idle = [], []
+    for state in case["states"]:
+        if summarize(case, state)["worst"] is not None:
+            lines += state_section(case, state, results, images_of(state))
+        else:
+            idle.append(f"{case_text(case)}{state_text(state)}: {verdict(case, state, results)}")
     if not lines:
         lines = [f"### {case_text(case)}", "", "Nothing was measured in one state.", ""]
-    return lines + [f"- {line}" for line in legend(case, results) + notes(case, results)] + [""]
+    return lines + [f"- {line}" for line in idle + legend(case, results) + notes(case, results)] + [""]
 
 
 def report_begin(title, results, command):

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from comparison import balance, rounds, states  # noqa: E402 (the path has to be set first)
+from comparison import balance, rounds, states, summary  # noqa: E402 (the path has to be set first)
 from comparison.peers import Peer  # noqa: E402
 
 KOLO_BUILD = os.environ["KOLO_BUILD"]
@@ -311,7 +311,8 @@ class TwoStates(Folder):
         self.assertRegex(self.near, r"(?m)^ *8 B +0\.050 +0\.150 a +3\.00 +80%$")
         self.assertRegex(self.near, r"(?m)^4 KiB +0\.200 +0\.500 a +2\.50 +50%$")
         self.assertIn("2.74 in the geometric mean, 2.50 at worst (4 KiB)", self.near)
-        self.assertIn("3.20 in the geometric mean, 3.20 at worst (8 B)", self.far)
+        self.assertIn("3.20 in the geometric mean of 1 of 2 sizes, 3.20 at worst (8 B); no ratio where fast was not "
+                      "measured in this state", self.far)
 
     def test_best_configuration_is_of_the_state(self):
         self.assertRegex(self.far, r"(?m)^ *8 B +0\.250 \? +0\.800 b +3\.20 +-$")
@@ -328,7 +329,7 @@ class TwoStates(Folder):
         text = self.report.read_text(encoding="utf-8")
         case = "2 ranks, f32, warm buffers, out of place, exchange about"
         self.assertIn(f"| {case} 52 ns | 2.74 | 2.50 (4 KiB) |", text)
-        self.assertIn(f"| {case} 240 ns | 3.20 | 3.20 (8 B) |", text)
+        self.assertIn(f"| {case} 240 ns | 3.20 (1 of 2 sizes) | 3.20 (8 B) |", text)
         self.assertEqual(2, text.count(f"### {case}"))
 
     def test_plots(self):
@@ -340,6 +341,42 @@ class TwoStates(Folder):
         self.assertEqual({f"{kind}-2-ranks-f32-warm-out-of-place-{state}.{suffix}" for kind in ("time", "ratio")
                           for state in ("near", "far") for suffix in ("png", "svg")},
                          {path.name for path in plots.iterdir()})
+
+
+class Unseen(unittest.TestCase):
+    """Ratios where somebody was not measured in a state."""
+
+    def summary(self, state, **rows):
+        """Of rows at 8 bytes, {peer: (near us, far us)}, None where there is none."""
+        case = {"ranks": 2, "dtype": "f32", "buffers": "warm", "in_place": False, "sizes": [8], "notes": [],
+                "bounds": [], "series": []}
+        for peer, times in rows.items():
+            taken = [row(8, us, ns) for us, ns in zip(times, (50, 240)) if us for _ in range(3)]
+            case["series"].append({"peer": peer, "configuration": "a", "how": peer, "pinned": True, "failures": [],
+                                   "stopped": None, "rounds": [taken]})
+        states.mark(case)
+        self.assertEqual(["near", "far"], [each["name"] for each in case["states"]])
+        return summary.summarize(case, case["states"][state])
+
+    def test_all_are_there(self):
+        found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(3, 8))
+        self.assertEqual((2, 1, []), (found["worst"], found["ratios"], found["unseen"]))
+
+    def test_rival(self):
+        found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(None, 13))
+        self.assertEqual((None, 0, ["other"]), (found["worst"], found["ratios"], found["unseen"]))
+
+    def test_no_rival(self):
+        found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(None, 14))
+        self.assertEqual((2, 1, []), (found["worst"], found["ratios"], found["unseen"]))
+
+    def test_nobody_to_tell_by(self):
+        found = self.summary(1, kolo=(1, 4), fast=(2, None), other=(None, 14))
+        self.assertEqual((None, ["fast"]), (found["worst"], found["unseen"]))
+
+    def test_no_kolo(self):
+        found = self.summary(1, kolo=(1, None), fast=(2, 9))
+        self.assertEqual((None, ["kolo"]), (found["worst"], found["unseen"]))
 
 
 class Balance(unittest.TestCase):
