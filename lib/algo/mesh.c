@@ -14,8 +14,9 @@
  *     in(0)   in(1) reduce(0)   in(2) reduce(1) out(0)   in(3) reduce(2) out(1)   ...
  * so that what it waits for has been under way while it did something else. Steps, n chunks:
  *     in(0) = 1, in(c) = 2c, reduce(c) = 2c + 3; reduce(n-1) = 2n + 1 is the last.
- * out(c) is not published. It comes before in(c+3), which is therefore the step at which slot c is free; the last ones
- * are done when the next call begins.
+ * out(c) is not published; it comes before in(c+3), and the last ones are done when the next call begins. For the next
+ * chunk in the same slot none has to wait for others' out: whoever fills it has seen all of reduce(c) in its own
+ * out(c).
  *
  * In place works: chunk c of `recv` is written by reduce(c), for the own slice in the pass that reads it, and by
  * out(c), for slices whose input in(c) has copied. */
@@ -31,6 +32,15 @@ static uint64_t step_in(size_t chunk) {
 
 static uint64_t step_reduced(size_t chunk) {
     return 2 * chunk + 3;
+}
+
+/* When this rank may fill its slot of a chunk again. With a chunk of this call: when the peers have given back what
+ * they owe it, and so are done with the slot. In a later call, where a peer's slot may be for this rank to fill
+ * (oneshot): when all have copied out of theirs, too. */
+static uint64_t step_free(size_t chunk, size_t chunks) {
+    if (chunk + KOLO_SLOTS < chunks)
+        return step_reduced(chunk);
+    return chunk + 3 < chunks ? step_in(chunk + 3) : step_reduced(chunks - 1) + 1;
 }
 
 static int copy_in(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
@@ -146,7 +156,7 @@ int kolo_mesh_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
             rc = reduce(comm, reduction, chunk);
         if (rc == 0 && chunk > 0) {
             rc = copy_out(comm, reduction, chunk - 1);
-            kolo_slot_retire(comm, chunk - 1, chunk + 2 < chunks ? step_in(chunk + 2) : steps + 1);
+            kolo_slot_retire(comm, chunk - 1, step_free(chunk - 1, chunks));
         }
     }
     if (reduction->plan.stream)
