@@ -23,6 +23,7 @@ struct CMUnitTest {
         if (!(condition))                                                                                              \
             fail_msg("not so: %s", #condition);                                                                        \
     } while (0)
+#define assert_false(condition)          assert_true(!(condition))
 #define assert_int_equal(a, b)           assert_true((a) == (b))
 #define assert_ptr_equal(a, b)           assert_true((a) == (b))
 #define assert_non_null(a)               assert_true((a) != NULL)
