@@ -70,7 +70,7 @@ static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_se
     comm->sources = calloc(team.ranks, sizeof *comm->sources);
     comm->targets = calloc(team.ranks, sizeof *comm->targets);
     comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
-    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_PIECE_BYTES);
+    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
     if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
         return -1;
     memset(comm->unpacked, 0, unpacked_bytes);

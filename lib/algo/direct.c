@@ -80,7 +80,8 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     }
     comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
-    const size_t piece_count = KOLO_PIECE_BYTES / element_bytes;
+    const size_t piece_bytes = reduction->plan.stream ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES;
+    const size_t piece_count = piece_bytes / element_bytes;
     while (count > 0) {
         const size_t part = count < piece_count ? count : piece_count;
         reduce_piece(comm, reduction, part, count);

@@ -373,7 +373,7 @@ static int allocate_own(kolo_comm *comm) {
     comm->sources = calloc(comm->size, sizeof *comm->sources);
     comm->targets = calloc(comm->size, sizeof *comm->targets);
     comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
-    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_PIECE_BYTES);
+    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
     if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
     return kolo_liveness_create(&comm->liveness, comm->size);

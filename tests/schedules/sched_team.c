@@ -79,7 +79,7 @@ static void fill_comm(kolo_comm *comm, uint32_t rank, const sched_shape *shape) 
     comm->sources = allocate(shape->ranks * sizeof *comm->sources);
     comm->targets = allocate(shape->ranks * sizeof *comm->targets);
     comm->unpacked = allocate(shape->ranks * sizeof(struct kolo_shared_lines) / 2);
-    comm->stage = allocate(KOLO_PIECE_BYTES);
+    comm->stage = allocate(KOLO_STREAMED_PIECE_BYTES);
     comm->waiter = (kolo_waiter){.spins = shape->spins,
                                  .spins_max = shape->spins,
                                  .yields = shape->yields,
