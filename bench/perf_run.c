@@ -144,8 +144,8 @@ static double link_bytes_between(const kolo_stats *before, const kolo_stats *aft
 }
 
 static int take_timed_samples(perf_run *run, size_t count, perf_row *row) {
-    kolo_stats before;
-    kolo_stats after;
+    kolo_stats before = {.stats_bytes = sizeof before};
+    kolo_stats after = {.stats_bytes = sizeof after};
     int status = kolo_comm_stats(run->comm, &before);
     if (status == KOLO_OK)
         status = take_samples(run, count, row->calls_per_sample, row->samples, run->samples_us);

@@ -14,6 +14,11 @@
  * kolo_comm_abort and kolo_comm_destroy may be called; collectives return KOLO_ERR_STATE.
  * kolo_error_message() tells what happened in words.
  *
+ * Structs that begin with a size: set it to sizeof before the call (KOLO_OPTIONS_INIT does). Fields are only added, at
+ * the end, so that programs and libraries of different versions work together: fields that the caller does not know are
+ * not filled, or have their defaults; fields that the library does not know are zeroed, or must be 0. A size that was
+ * not set is KOLO_ERR_ARG.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef KOLO_H
@@ -214,35 +219,37 @@ typedef enum kolo_cause {
 
 /* The failure that broke a communicator, the same on every rank. */
 typedef struct kolo_failure {
-    int status;        /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */
-    int rank;          /* the rank at fault, or that called abort */
-    int reporter;      /* the rank that found it */
-    int code;          /* kolo_comm_abort's, or as `cause` says; else 0 */
-    uint64_t call;     /* index of the reporter's call on this communicator, from 1; 0: outside a call */
-    char message[384]; /* the same in words */
+    size_t failure_bytes; /* sizeof(kolo_failure); set by the caller */
+    int status;           /* KOLO_ERR_PEER_DEAD, TIMEOUT, MISMATCH, ABORTED or SYSTEM; 0: not broken */
+    int rank;             /* the rank at fault, or that called abort */
+    int reporter;         /* the rank that found it */
+    int code;             /* kolo_comm_abort's, or as `cause` says; else 0 */
+    uint64_t call;        /* index of the reporter's call on this communicator, from 1; 0: outside a call */
+    char message[384];    /* the same in words */
     kolo_cause cause;
 } kolo_failure;
 
-/* Fills *failure; never blocks. KOLO_ERR_ARG: NULL argument. */
+/* Fills *failure; never blocks. KOLO_ERR_ARG: NULL argument, or failure_bytes was not set. */
 KOLO_API int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure);
 
 /* What this rank has done on this communicator since its creation. */
 typedef struct kolo_stats {
-    uint64_t calls;                 /* collectives begun */
-    uint64_t calls_by_algorithm[8]; /* all-reduces begun, by kolo_algorithm */
-    uint64_t payload_bytes;         /* sum of the calls' message sizes */
-    uint64_t sent_bytes;            /* data this rank put into the segment for others to read */
-    uint64_t received_bytes;        /* data this rank read from what others had put there */
-    uint64_t waits_slept;           /* waits that had to sleep in the kernel */
-    uint64_t waited_ns;             /* time in waits that went beyond spinning */
-    uint64_t segment_bytes;         /* size of the shared segment, all ranks together */
-    uint64_t buffer_bytes;          /* of this rank's buffers of kolo_alloc, in whole pages */
-    uint64_t net_sent_bytes;        /* that this node, all its ranks together, has sent to other nodes */
-    uint64_t net_received_bytes;    /* and received from them, headers included */
-    uint64_t net_system_calls;      /* that moved them */
+    size_t stats_bytes;              /* sizeof(kolo_stats); set by the caller */
+    uint64_t calls;                  /* collectives begun */
+    uint64_t calls_by_algorithm[16]; /* all-reduces begun, by kolo_algorithm */
+    uint64_t payload_bytes;          /* sum of the calls' message sizes */
+    uint64_t sent_bytes;             /* data this rank put into the segment for others to read */
+    uint64_t received_bytes;         /* data this rank read from what others had put there */
+    uint64_t waits_slept;            /* waits that had to sleep in the kernel */
+    uint64_t waited_ns;              /* time in waits that went beyond spinning */
+    uint64_t segment_bytes;          /* size of the shared segment, all ranks together */
+    uint64_t buffer_bytes;           /* of this rank's buffers of kolo_alloc, in whole pages */
+    uint64_t net_sent_bytes;         /* that this node, all its ranks together, has sent to other nodes */
+    uint64_t net_received_bytes;     /* and received from them, headers included */
+    uint64_t net_system_calls;       /* that moved them */
 } kolo_stats;
 
-/* Fills *stats; never blocks. KOLO_ERR_ARG: NULL argument. */
+/* Fills *stats; never blocks. KOLO_ERR_ARG: NULL argument, or stats_bytes was not set. */
 KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* Collectives. */

@@ -5,7 +5,8 @@
  * not trusted: sizes, ranks and words are checked, and what makes no sense is left out.
  *
  * As in kolo.h, functions return 0 or a negative KOLO_ERR_*, with kolo_error_message() to tell more; structs begin with
- * their size, set by the caller. Times are of CLOCK_MONOTONIC, in nanoseconds. A watch is used by one thread at a time.
+ * their size, set by the caller to sizeof. Times are of CLOCK_MONOTONIC, in nanoseconds. A watch is used by one thread
+ * at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -47,7 +48,9 @@ typedef struct kolo_watched_comm {
     uint64_t segment_bytes; /* size of its segment */
     int64_t read_ns;        /* when it was read */
     int over;               /* 1: all of its ranks have left or ended */
-    kolo_failure failure;   /* what broke it; status 0: nothing. Status, rank and reporter only */
+    int failure;            /* what broke it: status, rank and reporter as in kolo_failure; 0: nothing has */
+    int failure_rank;
+    int failure_reporter;
 } kolo_watched_comm;
 
 /* Reads communicator `index`, from 0, and keeps what it read for the functions below. KOLO_ERR_ARG: a wrong index or

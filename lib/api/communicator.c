@@ -6,6 +6,7 @@
 #include "algo/plan.h"
 #include "algo/tuning.h"
 #include "api/checks.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/failure.h"
@@ -111,26 +112,37 @@ int kolo_comm_nodes(const kolo_comm *comm) {
 }
 
 int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
-    if (!comm || !failure)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_failure: %s is NULL", comm ? "failure" : "comm");
-    kolo_failure_describe(comm, failure);
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_failure, failure_bytes, message);
+    kolo_failure found;
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_failure: comm is NULL");
+    const int rc = kolo_sized_check(&sized, "kolo_comm_failure", failure);
+    if (rc < 0)
+        return rc;
+    kolo_failure_describe(comm, &found);
+    kolo_sized_fill(&sized, failure, &found);
     return 0;
 }
 
 int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
-    if (!comm || !stats)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: %s is NULL", comm ? "stats" : "comm");
-    *stats = comm->stats;
-    stats->buffer_bytes = comm->heap.bytes;
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_stats, stats_bytes, segment_bytes);
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_stats: comm is NULL");
+    const int rc = kolo_sized_check(&sized, "kolo_comm_stats", stats);
+    if (rc < 0)
+        return rc;
+    kolo_stats now = comm->stats;
+    now.buffer_bytes = comm->heap.bytes;
     if (comm->internode) {
         for (uint32_t i = 0; i < comm->internode->lanes; i++) {
             const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
-            stats->net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);
-            stats->net_received_bytes += kolo_load_relaxed(&lane->received_bytes);
-            stats->net_system_calls += kolo_load_relaxed(&lane->system_calls);
+            now.net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);
+            now.net_received_bytes += kolo_load_relaxed(&lane->received_bytes);
+            now.net_system_calls += kolo_load_relaxed(&lane->system_calls);
         }
     }
-    stats->waits_slept = comm->waiter.slept;
-    stats->waited_ns = comm->waiter.waited_ns;
+    now.waits_slept = comm->waiter.slept;
+    now.waited_ns = comm->waiter.waited_ns;
+    kolo_sized_fill(&sized, stats, &now);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/process.h"
 #include "comm/rendezvous.h"
@@ -34,9 +35,12 @@ static void describe(int fd, const struct stat *found, kolo_job_name *name) {
 }
 
 int kolo_job_name_get(size_t index, kolo_job_name *name) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_job_name, job_name_bytes, age_s);
+    kolo_job_name seen = {0};
     char prefix[64];
-    if (!name || name->job_name_bytes != sizeof *name)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: %s", name ? "wrong job_name_bytes" : "name is NULL");
+    const int rc = kolo_sized_check(&sized, "kolo_job_name_get", name);
+    if (rc < 0)
+        return rc;
     snprintf(prefix, sizeof prefix, KOLO_JOB_PATH, (unsigned)geteuid());
     DIR *directory = opendir(KOLO_JOB_DIRECTORY);
     if (!directory)
@@ -44,19 +48,22 @@ int kolo_job_name_get(size_t index, kolo_job_name *name) {
     bool reached = false;
     for (struct dirent *entry; !reached && (entry = readdir(directory));) {
         struct stat found;
-        const int length = snprintf(name->path, sizeof name->path, KOLO_JOB_DIRECTORY "/%s", entry->d_name);
-        if (length >= (int)sizeof name->path || strncmp(name->path, prefix, strlen(prefix)) != 0)
+        const int length = snprintf(seen.path, sizeof seen.path, KOLO_JOB_DIRECTORY "/%s", entry->d_name);
+        if (length >= (int)sizeof seen.path || strncmp(seen.path, prefix, strlen(prefix)) != 0)
             continue;
-        const int fd = open_own(name->path, &found);
+        const int fd = open_own(seen.path, &found);
         if (fd < 0)
             continue;
         reached = index-- == 0;
         if (reached)
-            describe(fd, &found, name);
+            describe(fd, &found, &seen);
         close(fd);
     }
     closedir(directory);
-    return reached ? 0 : kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: there are fewer names");
+    if (!reached)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: there are fewer names");
+    kolo_sized_fill(&sized, name, &seen);
+    return 0;
 }
 
 int kolo_job_name_remove(const char *path) {

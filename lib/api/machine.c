@@ -9,6 +9,7 @@
 #include "algo/plan.h"
 #include "algo/tuning.h"
 #include "base/environment.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/options.h"
 #include "cpu/features.h"
@@ -36,44 +37,47 @@ static int probe_pidfd(void) {
 }
 
 int kolo_machine_query(kolo_machine *machine) {
-    if (!machine || machine->machine_bytes != sizeof *machine)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_machine_query: machine_bytes must be set to sizeof(kolo_machine)");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_machine, machine_bytes, pidfd);
     uint32_t mask;
-    int rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    int rc = kolo_sized_check(&sized, "kolo_machine_query", machine);
+    if (rc == 0)
+        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
     if (rc < 0)
         return rc;
     kolo_cpu_set allowed;
     kolo_topology topology;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
-    *machine = (kolo_machine){.machine_bytes = sizeof *machine,
-                              .cpus_online = topology.cpus_online,
-                              .cpus_allowed = kolo_cpu_set_count(&allowed),
-                              .quota_millicpus = kolo_quota_read(),
-                              .numa_nodes = topology.numa_nodes,
-                              .l3_domains = topology.l3_domains,
-                              .l1d_bytes = topology.l1d_bytes,
-                              .l2_bytes = topology.l2_bytes,
-                              .l3_bytes = topology.l3_bytes,
-                              .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-                              .io_uring = kolo_uring_probe(),
-                              .membarrier = kolo_fence_register(),
-                              .pidfd = probe_pidfd()};
+    kolo_machine found = {.cpus_online = topology.cpus_online,
+                          .cpus_allowed = kolo_cpu_set_count(&allowed),
+                          .quota_millicpus = kolo_quota_read(),
+                          .numa_nodes = topology.numa_nodes,
+                          .l3_domains = topology.l3_domains,
+                          .l1d_bytes = topology.l1d_bytes,
+                          .l2_bytes = topology.l2_bytes,
+                          .l3_bytes = topology.l3_bytes,
+                          .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+                          .io_uring = kolo_uring_probe(),
+                          .membarrier = kolo_fence_register(),
+                          .pidfd = probe_pidfd()};
     const uint32_t features = kolo_cpu_features();
-    kolo_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
-    kolo_cpu_features_format(features, machine->isa, sizeof machine->isa);
-    snprintf(machine->kernels, sizeof machine->kernels, "%s", kolo_reducer_select(features & mask)->name);
-    read_shm(machine);
+    kolo_cpu_model(found.cpu_model, sizeof found.cpu_model);
+    kolo_cpu_features_format(features, found.isa, sizeof found.isa);
+    snprintf(found.kernels, sizeof found.kernels, "%s", kolo_reducer_select(features & mask)->name);
+    read_shm(&found);
+    kolo_sized_fill(&sized, machine, &found);
     return 0;
 }
 
 int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
                     kolo_op op) {
-    kolo_options hypothetical = KOLO_OPTIONS_INIT;
-    if (options)
-        hypothetical = *options;
-    if (!plan || plan->plan_bytes != sizeof *plan)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: plan_bytes must be set to sizeof(kolo_plan)");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_plan, plan_bytes, segment_bytes);
+    kolo_options hypothetical;
+    int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
+    if (rc == 0)
+        rc = kolo_options_read(&hypothetical, options);
+    if (rc < 0)
+        return rc;
     if (!kolo_op_supports(op, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
         return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: count %zu, dtype %d, op %d: no such all-reduce", count,
                          (int)dtype, (int)op);
@@ -81,7 +85,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     hypothetical.size = ranks < 0 ? 0 : ranks; /* a negative one would mean: from the environment */
     hypothetical.job = "plan";
     struct kolo_settings settings;
-    int rc = kolo_settings_resolve(&settings, &hypothetical);
+    rc = kolo_settings_resolve(&settings, &hypothetical);
     if (rc < 0)
         return rc;
     kolo_cpu_set allowed;
@@ -95,15 +99,15 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     const struct kolo_question question = {
         .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};
     const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
-    *plan = (kolo_plan){.plan_bytes = sizeof *plan,
-                        .algorithm = answer.algorithm,
-                        .chunk_bytes = answer.chunk_count * kernel->element_bytes,
-                        .chunks = answer.lines ? 1 : answer.chunks,
-                        .slot_bytes = settings.slot_bytes,
-                        .segment_bytes =
-                            ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).bytes : 0,
-                        .stream = answer.stream,
-                        .tuned = source.tuned};
-    snprintf(plan->tuning, sizeof plan->tuning, "%s", source.text);
+    kolo_plan made = {.algorithm = answer.algorithm,
+                      .chunk_bytes = answer.chunk_count * kernel->element_bytes,
+                      .chunks = answer.lines ? 1 : answer.chunks,
+                      .slot_bytes = settings.slot_bytes,
+                      .segment_bytes =
+                          ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).bytes : 0,
+                      .stream = answer.stream,
+                      .tuned = source.tuned};
+    snprintf(made.tuning, sizeof made.tuning, "%s", source.text);
+    kolo_sized_fill(&sized, plan, &made);
     return 0;
 }

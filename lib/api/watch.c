@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "comm/failure.h"
 #include "comm/history.h"
@@ -157,9 +158,12 @@ static bool is_index(const kolo_watch *watch, int index) {
 }
 
 int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
-    if (!is_index(watch, index) || !comm || comm->comm_bytes != sizeof *comm)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_read: %s",
-                         is_index(watch, index) ? "comm is NULL or has a wrong comm_bytes" : "no such communicator");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_comm, comm_bytes, failure_reporter);
+    if (!is_index(watch, index))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_read: no such communicator");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_read", comm);
+    if (rc < 0)
+        return rc;
     const struct kolo_sighting *seen = &watch->sightings.list[index];
     struct reading *reading = &watch->readings[index];
     struct kolo_shared_header header;
@@ -174,19 +178,24 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
     read_or_zero(seen->fd, reading->later_signals, signals_bytes, seen->offset + seen->layout.signals);
     reading->read_ns = kolo_clock_ns();
     read_or_zero(seen->fd, &header, sizeof header, seen->offset);
-    *comm = (kolo_watched_comm){.comm_bytes = sizeof *comm,
-                                .ranks = (int)seen->ranks,
-                                .file = seen->inode,
-                                .offset = seen->offset,
-                                .segment_bytes = seen->layout.bytes,
-                                .read_ns = reading->read_ns};
-    memcpy(comm->job, seen->job, sizeof comm->job);
+    kolo_watched_comm now = {.ranks = (int)seen->ranks,
+                             .file = seen->inode,
+                             .offset = seen->offset,
+                             .segment_bytes = seen->layout.bytes,
+                             .read_ns = reading->read_ns};
+    memcpy(now.job, seen->job, sizeof now.job);
     const bool lives = look_at_processes(reading, seen->ranks);
     reading->over = !lives || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC;
-    comm->over = reading->over;
+    now.over = reading->over;
     const uint64_t failure = kolo_load_acquire(&header.failure);
-    if (failure)
-        kolo_failure_unpack(failure, &comm->failure);
+    if (failure) {
+        struct kolo_failure_report report;
+        kolo_failure_unpack(failure, &report);
+        now.failure = report.status;
+        now.failure_rank = (int)report.rank;
+        now.failure_reporter = (int)report.reporter;
+    }
+    kolo_sized_fill(&sized, comm, &now);
     return 0;
 }
 
@@ -195,42 +204,46 @@ static bool is_rank(const kolo_watch *watch, int index, int rank) {
 }
 
 int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_rank *seen) {
-    if (!is_rank(watch, index, rank) || !seen || seen->rank_bytes != sizeof *seen)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_rank: %s",
-                         is_rank(watch, index, rank) ? "seen is NULL or has a wrong rank_bytes"
-                                                     : "no such communicator or rank");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_rank, rank_bytes, waits_since_ns);
+    if (!is_rank(watch, index, rank))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_rank: no such communicator or rank");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_rank", seen);
+    if (rc < 0)
+        return rc;
     const struct reading *reading = &watch->readings[index];
     const struct kolo_shared_member *member = &reading->members[rank];
     const struct kolo_shared_signal *signal = &reading->signals[rank];
-    *seen = (kolo_watched_rank){.rank_bytes = sizeof *seen,
-                                .pid = (int)member_pid(member),
-                                .process = reading->processes[rank],
-                                .left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED,
-                                .calls = kolo_load_acquire(&signal->calls),
-                                .calls_ended = kolo_load_acquire(&signal->ended),
-                                .steps = kolo_load_acquire(&signal->progress),
-                                .payload_bytes = kolo_load_acquire(&signal->payload_bytes),
-                                .sent_bytes = kolo_load_acquire(&signal->sent_bytes),
-                                .received_bytes = kolo_load_acquire(&signal->received_bytes),
-                                .waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns),
-                                .waits_for = -1};
-    if (seen->calls_ended > seen->calls)
-        seen->calls_ended = seen->calls; /* it went on while it was copied */
+    kolo_watched_rank now = {.pid = (int)member_pid(member),
+                             .process = reading->processes[rank],
+                             .left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED,
+                             .calls = kolo_load_acquire(&signal->calls),
+                             .calls_ended = kolo_load_acquire(&signal->ended),
+                             .steps = kolo_load_acquire(&signal->progress),
+                             .payload_bytes = kolo_load_acquire(&signal->payload_bytes),
+                             .sent_bytes = kolo_load_acquire(&signal->sent_bytes),
+                             .received_bytes = kolo_load_acquire(&signal->received_bytes),
+                             .waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns),
+                             .waits_for = -1};
+    if (now.calls_ended > now.calls)
+        now.calls_ended = now.calls; /* it went on while it was copied */
     uint32_t peer;
     int64_t since_ns;
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns) &&
         peer < watch->sightings.list[index].ranks) {
-        seen->waits_for = (int)peer;
-        seen->waits_since_ns = since_ns < reading->read_ns ? since_ns : reading->read_ns;
+        now.waits_for = (int)peer;
+        now.waits_since_ns = since_ns < reading->read_ns ? since_ns : reading->read_ns;
     }
+    kolo_sized_fill(&sized, seen, &now);
     return 0;
 }
 
 int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t number, kolo_watched_call *call) {
-    if (!is_rank(watch, index, rank) || !call || call->call_bytes != sizeof *call)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_call: %s",
-                         is_rank(watch, index, rank) ? "call is NULL or has a wrong call_bytes"
-                                                     : "no such communicator or rank");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_call, call_bytes, waited_ns);
+    if (!is_rank(watch, index, rank))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_call: no such communicator or rank");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_call", call);
+    if (rc < 0)
+        return rc;
     const struct reading *reading = &watch->readings[index];
     struct kolo_past_call past;
     if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
@@ -238,16 +251,16 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
                          KOLO_HISTORY);
     const struct kolo_call_parts parts = kolo_call_parts(past.word);
     const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->sightings.list[index].ranks;
-    *call = (kolo_watched_call){.call_bytes = sizeof *call,
-                                .number = number,
-                                .collective = parts.collective,
-                                .dtype = parts.dtype,
-                                .op = parts.op,
-                                .root = (int)parts.root,
-                                .count = parts.count,
-                                .began_ns = past.began_ns,
-                                .ended_ns = past.ended_ns,
-                                .waited_for = known_peer ? past.waited_for : -1,
-                                .waited_ns = known_peer ? past.waited_ns : 0};
+    const kolo_watched_call seen = {.number = number,
+                                    .collective = parts.collective,
+                                    .dtype = parts.dtype,
+                                    .op = parts.op,
+                                    .root = (int)parts.root,
+                                    .count = parts.count,
+                                    .began_ns = past.began_ns,
+                                    .ended_ns = past.ended_ns,
+                                    .waited_for = known_peer ? past.waited_for : -1,
+                                    .waited_ns = known_peer ? past.waited_ns : 0};
+    kolo_sized_fill(&sized, call, &seen);
     return 0;
 }

@@ -109,11 +109,12 @@ static void describe_end(kolo_cause cause, int detail, char *text, size_t text_b
         snprintf(text, text_bytes, "has ended (the system does not tell how)");
 }
 
-void kolo_failure_unpack(uint64_t word, kolo_failure *failure) {
-    memset(failure, 0, sizeof *failure);
-    failure->status = status_of(word);
-    failure->rank = (int)rank_of(word);
-    failure->reporter = (int)reporter_of(word);
+void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
+    *report = (struct kolo_failure_report){.status = status_of(word),
+                                           .rank = rank_of(word),
+                                           .reporter = reporter_of(word),
+                                           .cause = cause_of(word),
+                                           .detail = detail_of(word)};
 }
 
 /* The place among this node's ranks of a rank of all; comm->size where it is of another node. */
@@ -130,11 +131,7 @@ bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *rep
     const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
     if (word & REPORTED && comm->internode)
         return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
-    *report = (struct kolo_failure_report){.status = status_of(word),
-                                           .rank = rank_of(word),
-                                           .reporter = reporter_of(word),
-                                           .cause = cause_of(word),
-                                           .detail = detail_of(word)};
+    kolo_failure_unpack(word, report);
     const uint32_t rank = local_rank(comm, report->rank), reporter = local_rank(comm, report->reporter);
     const struct kolo_shared_member *members = comm->segment.members;
     if (word == 0 || reporter == comm->size)

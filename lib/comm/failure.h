@@ -57,8 +57,8 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes);
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report);
 
-/* Status, rank and reporter of the header's failure word; nothing else is filled. */
-void kolo_failure_unpack(uint64_t word, kolo_failure *failure);
+/* What the header's failure word says; nothing else is filled. */
+void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report);
 
 /* Describes the published failure, status 0 if there is none. */
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "cpu/features.h"
 #include "shm/layout.h"
@@ -219,15 +220,19 @@ static int resolve_net(struct kolo_net_settings *net) {
     return 0;
 }
 
-int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options) {
-    static const kolo_options defaults = KOLO_OPTIONS_INIT;
-    if (!options)
-        options = &defaults;
-    if (options->options_bytes != sizeof(kolo_options))
-        return kolo_fail(KOLO_ERR_ARG, "options.options_bytes %zu: begin with KOLO_OPTIONS_INIT (%zu in this version)",
-                         options->options_bytes, sizeof(kolo_options));
+int kolo_options_read(kolo_options *options, const kolo_options *theirs) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_options, options_bytes, slot_bytes);
+    *options = (kolo_options)KOLO_OPTIONS_INIT;
+    return theirs ? kolo_sized_read(&sized, "options, which begin with KOLO_OPTIONS_INIT", options, theirs) : 0;
+}
+
+int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *theirs) {
+    kolo_options own;
+    const kolo_options *options = &own;
     memset(settings, 0, sizeof *settings);
-    int rc = resolve_place(settings, options);
+    int rc = kolo_options_read(&own, theirs);
+    if (rc == 0)
+        rc = resolve_place(settings, options);
     if (rc == 0)
         rc = resolve_algorithm(settings, options);
     if (rc == 0)

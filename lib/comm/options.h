@@ -52,7 +52,11 @@ struct kolo_settings {
     struct kolo_net_settings net;
 };
 
-/* Fills *settings. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the value. */
+/* A caller's options, of whatever version of kolo.h, as this version knows them; NULL: the defaults. KOLO_ERR_ARG. */
+int kolo_options_read(kolo_options *options, const kolo_options *theirs);
+
+/* Fills *settings from a caller's options, as above. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the
+ * value. */
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
 
 /* Whether that can be a job's name. Reads no more than KOLO_JOB_NAME_BYTES of it. */

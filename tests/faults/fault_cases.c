@@ -572,6 +572,7 @@ static void recover(struct player *player) {
         end_step(player, sum_members(player, step));
         if (player->record->steps[step].status == 0)
             return;
+        player->record->failure.failure_bytes = sizeof player->record->failure;
         kolo_comm_failure(player->comm, &player->record->failure);
     }
 }
@@ -588,6 +589,7 @@ void case_run(const struct run_mode *mode, int rank) {
             mode->spoil(player.comm);
         record->is_counting = mode->what->phase == PHASE_CALLS || rank == mode->dying;
         make_calls(&player);
+        record->failure.failure_bytes = sizeof record->failure;
         kolo_comm_failure(player.comm, &record->failure);
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);

@@ -130,6 +130,7 @@ static void run_rank(const void *context, int rank) {
         record->status = reduce_until_error(comm, job, record, held_fd);
         record->error_ns = now_ns();
         record->held_ns = team_held_ns(held_fd) - record->held_ns;
+        record->failure.failure_bytes = sizeof record->failure;
         kolo_comm_failure(comm, &record->failure);
     }
     snprintf(record->message, sizeof record->message, "%s", kolo_error_message());

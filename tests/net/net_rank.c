@@ -32,7 +32,7 @@ static int64_t now_ns(void) {
 static int report(const char *what, kolo_comm *comm, int status, int code) {
     const int64_t ns = now_ns();
     const char *own = getenv("KOLO_RANK");
-    kolo_failure failure = {.rank = -1};
+    kolo_failure failure = {.failure_bytes = sizeof failure, .rank = -1};
     if (comm != NULL)
         kolo_comm_failure(comm, &failure);
     printf("%s|%s|%s|%d|%" PRId64 "|%s\n", what, own ? own : "?", kolo_strerror(status), failure.rank, ns,

@@ -180,7 +180,7 @@ static void check_failure(struct rank *rank, const struct setup *setup, int stat
                                  [END_ABORT] = KOLO_ERR_ABORTED,
                                  [END_LEAVE] = KOLO_ERR_PEER_DEAD,
                                  [END_DEATH] = KOLO_ERR_PEER_DEAD};
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     expect_status(rank, status, wanted[setup->ending], "the call that the odd rank did not make");
     expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
     const int culprit = failure.rank, odd = setup->odd;

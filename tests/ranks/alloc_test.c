@@ -73,7 +73,7 @@ static bool reduce_once(const struct rank *rank, uint32_t index, uint64_t *rando
 }
 
 static uint64_t calls_by(const struct rank *rank, kolo_algorithm algorithm) {
-    kolo_stats stats;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);
     return stats.calls_by_algorithm[algorithm];
 }
@@ -111,7 +111,7 @@ static void run_any_order(struct rank *rank) {
             memset(buffers[i], i + 1 + rank->rank, bytes[i]);
             total += bytes[i];
         }
-        kolo_stats stats;
+        kolo_stats stats = {.stats_bytes = sizeof stats};
         kolo_comm_stats(rank->comm, &stats);
         expect(rank, stats.buffer_bytes >= total && stats.buffer_bytes <= total + (2 << 20) + BUFFERS * 4096,
                "%" PRIu64 " bytes were asked for, %" PRIu64 " are accounted for", total, stats.buffer_bytes);

@@ -82,8 +82,8 @@ static void accept_borders(const struct rank *rank) {
 }
 
 static void refuse_null(const struct rank *rank) {
-    kolo_failure failure;
-    kolo_stats stats;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     expect_status(rank, kolo_allreduce(NULL, buffer, buffer, 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_broadcast(NULL, buffer, 1, KOLO_U8, 0), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_barrier(NULL), KOLO_ERR_ARG, "comm NULL");
@@ -97,6 +97,66 @@ static void refuse_null(const struct rank *rank) {
     expect(rank, failure.status == 0 && failure.message[0] == '\0', "a failure where there is none");
 }
 
+enum { ROOM = 8192 }; /* more than any struct */
+
+/* A struct that the library fills, of an older program (a little shorter), of a newer one (longer), and of one that
+ * forgot to set its size. The bytes behind the size are never touched. */
+static void check_size(const struct rank *rank, const char *what, size_t bytes, size_t bytes_min,
+                       int (*fill)(const struct rank *rank, void *filled)) {
+    static const size_t wrong[] = {0, 8, SIZE_MAX, 1 << 20};
+    const size_t right[] = {bytes, bytes_min, bytes + 16};
+    unsigned char *filled = malloc(ROOM), *whole = calloc(1, ROOM);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memset(filled, 0xa5, ROOM);
+        memcpy(filled, &wrong[i], sizeof wrong[i]);
+        if (expect_status(rank, fill(rank, filled), KOLO_ERR_ARG, what))
+            expect_message(rank, what, "sizeof(", NULL);
+        expect(rank, filled[sizeof(size_t)] == 0xa5, "%s: filled in spite of its size of %zu", what, wrong[i]);
+    }
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        memset(filled, 0xa5, ROOM);
+        memcpy(filled, &right[i], sizeof right[i]);
+        expect_status(rank, fill(rank, filled), 0, what);
+        expect(rank, memcmp(filled, &right[i], sizeof right[i]) == 0, "%s: its size has changed", what);
+        expect(rank, filled[right[i]] == 0xa5, "%s: something was written behind its %zu bytes", what, right[i]);
+        if (i == 0)
+            memcpy(whole, filled, bytes);
+        expect(rank, memcmp(filled + 8, whole + 8, (right[i] < bytes ? right[i] : bytes) - 8) == 0,
+               "%s: %zu bytes of it differ from %zu", what, right[i], bytes);
+        expect(rank, right[i] <= bytes || (filled[bytes] == 0 && filled[right[i] - 1] == 0),
+               "%s: what the library does not know is not zeroed", what);
+    }
+    free(filled);
+    free(whole);
+}
+
+static int fill_stats(const struct rank *rank, void *filled) {
+    return kolo_comm_stats(rank->comm, filled);
+}
+
+static int fill_failure(const struct rank *rank, void *filled) {
+    return kolo_comm_failure(rank->comm, filled);
+}
+
+static int fill_plan(const struct rank *rank, void *filled) {
+    return kolo_plan_query(filled, NULL, rank->ranks, 1000, KOLO_F32, KOLO_SUM);
+}
+
+static int fill_machine(const struct rank *rank, void *filled) {
+    const int status = kolo_machine_query(filled);
+    (void)rank;
+    if (status == 0) /* which changes while one looks */
+        memset((char *)filled + offsetof(kolo_machine, shm_free_bytes), 0, sizeof(uint64_t));
+    return status;
+}
+
+static void fill_other_sizes(const struct rank *rank) {
+    check_size(rank, "kolo_stats", sizeof(kolo_stats), offsetof(kolo_stats, buffer_bytes), fill_stats);
+    check_size(rank, "kolo_failure", sizeof(kolo_failure), offsetof(kolo_failure, cause), fill_failure);
+    check_size(rank, "kolo_plan", sizeof(kolo_plan), offsetof(kolo_plan, stream), fill_plan);
+    check_size(rank, "kolo_machine", sizeof(kolo_machine), sizeof(kolo_machine), fill_machine);
+}
+
 static void run_all(struct rank *rank) {
     if (!still_works(rank))
         return;
@@ -104,6 +164,7 @@ static void run_all(struct rank *rank) {
     refuse_broadcast(rank);
     accept_borders(rank);
     refuse_null(rank);
+    fill_other_sizes(rank);
     still_works(rank);
 }
 

@@ -125,7 +125,7 @@ static void act(struct rank *rank, const struct ending *ending) {
 static void run_ending(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const struct ending *ending = setup->ending;
-    kolo_failure failure = {0};
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     char named[160];
     if (!make_calls(rank)) {
         counter_add(1);

@@ -100,6 +100,43 @@ static void refuse_options(void) {
     expect_status(NULL, kolo_comm_create(NULL, NULL), KOLO_ERR_ARG, "kolo_comm_create(NULL)");
 }
 
+/* Programs that were compiled with an older or a newer kolo.h. */
+static void read_other_sizes(void) {
+    struct {
+        kolo_options options;
+        uint64_t newer[4];
+    } given = {.options = KOLO_OPTIONS_INIT, .newer = {0}};
+    static const struct {
+        size_t bytes;
+        uint64_t newer;
+        int status;
+    } sizes[] = {
+        {sizeof(kolo_options), 1, 0}, /* what is behind the size is not looked at */
+        {sizeof(kolo_options) + 8, 0, 0},
+        {sizeof given, 0, 0},
+        {sizeof given, 1, KOLO_ERR_ARG},
+        {offsetof(kolo_options, rendezvous), 1, 0},
+        {offsetof(kolo_options, slot_bytes), 0, KOLO_ERR_ARG},
+        {1 << 20, 0, KOLO_ERR_ARG},
+        {0, 0, KOLO_ERR_ARG},
+    };
+    given.options.rank = 0;
+    given.options.size = 1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        kolo_comm *comm = NULL;
+        kolo_plan plan = {.plan_bytes = sizeof plan};
+        given.options.options_bytes = sizes[i].bytes;
+        given.newer[3] = sizes[i].newer;
+        given.options.rendezvous = (const char *)(sizes[i].bytes < sizeof given.options ? UINTPTR_MAX : 0);
+        expect_status(NULL, kolo_comm_create(&comm, &given.options), sizes[i].status, "options of another size");
+        if (sizes[i].status)
+            expect_message(NULL, "options of another size", "options_bytes is", "KOLO_OPTIONS_INIT", NULL);
+        kolo_comm_destroy(comm);
+        expect_status(NULL, kolo_plan_query(&plan, &given.options, 2, 1, KOLO_F32, KOLO_SUM), sizes[i].status,
+                      "a plan for options of another size");
+    }
+}
+
 /* What has no fault: nothing set at all, and every variable set to something right. */
 static void accept_variables(void) {
     static const char *const right[][2] = {{"KOLO_RANK", "0"},
@@ -132,5 +169,6 @@ int main(int argc, char **argv) {
     accept_variables();
     refuse_variables();
     refuse_options();
+    read_other_sizes();
     return harness_end();
 }

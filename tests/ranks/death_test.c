@@ -28,7 +28,7 @@ static int allreduce_once(const struct rank *rank, size_t count, float *data) {
 
 static void check_survivor(const struct rank *rank, int victim, int status, float *data) {
     char named[32];
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     snprintf(named, sizeof named, "rank %d (pid", victim);
     if (!expect_status(rank, status, KOLO_ERR_PEER_DEAD, "kolo_allreduce"))
         return;

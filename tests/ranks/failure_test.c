@@ -29,7 +29,7 @@ static bool make_calls(const struct rank *rank, size_t count) {
 }
 
 static void check_failure(const struct rank *rank, int status, int culprit, int code) {
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
     expect(rank, failure.status == status && failure.rank == culprit && failure.code == code,
            "the failure is status %d, rank %d, code %d instead of %d, %d, %d", failure.status, failure.rank,
@@ -110,8 +110,8 @@ static void run_fork(struct rank *rank) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        kolo_stats stats;
-        kolo_failure failure;
+        kolo_stats stats = {.stats_bytes = sizeof stats};
+        kolo_failure failure = {.failure_bytes = sizeof failure};
         void *buffer = NULL;
         expect_status(rank, allreduce_once(rank, count), KOLO_ERR_STATE, "kolo_allreduce in a child");
         expect_message(rank, "kolo_allreduce in a child", "inherited through fork", NULL);

@@ -21,7 +21,7 @@ static uint64_t resident_bytes(void) {
 }
 
 static uint64_t segment_bytes(const struct rank *rank) {
-    kolo_stats stats = {0};
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);
     return stats.segment_bytes;
 }

@@ -274,7 +274,7 @@ bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const c
 
 bool expect_timely(const struct rank *rank, const kolo_comm *comm, int status, int wanted, int culprit,
                    const char *what) {
-    kolo_failure failure = {.rank = culprit};
+    kolo_failure failure = {.failure_bytes = sizeof failure, .rank = culprit};
     kolo_comm_failure(comm, &failure);
     if (rank->team->timeout_ms == 0 || status != KOLO_ERR_TIMEOUT ||
         (wanted == KOLO_ERR_TIMEOUT && failure.rank == culprit))

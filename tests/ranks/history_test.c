@@ -52,8 +52,8 @@ static kolo_watch *watch_self(const struct rank *rank) {
     kolo_watched_comm comm = {.comm_bytes = sizeof comm};
     expect(rank, kolo_watch_count(watch) == 1, "%d communicators were found", kolo_watch_count(watch));
     expect_status(rank, kolo_watch_read(watch, 0, &comm), 0, "kolo_watch_read");
-    expect(rank, comm.ranks == rank->ranks && !comm.over && comm.failure.status == 0, "%d ranks, over %d, failure %d",
-           comm.ranks, comm.over, comm.failure.status);
+    expect(rank, comm.ranks == rank->ranks && !comm.over && comm.failure == 0, "%d ranks, over %d, failure %d",
+           comm.ranks, comm.over, comm.failure);
     expect(rank, strcmp(comm.job, rank->options.job ? rank->options.job : "") == 0, "the job is %s", comm.job);
     return watch;
 }
@@ -133,7 +133,7 @@ static void check_histories(const struct rank *rank) {
                       "the call before the last 64");
         expect_status(rank, kolo_watch_call(watch, 0, peer, CALLS + 1, &call), KOLO_ERR_ARG, "a call to come");
         if (peer == rank->rank) {
-            kolo_stats stats;
+            kolo_stats stats = {.stats_bytes = sizeof stats};
             kolo_comm_stats(rank->comm, &stats);
             expect(rank,
                    seen.payload_bytes == stats.payload_bytes && seen.sent_bytes == stats.sent_bytes &&
@@ -170,7 +170,7 @@ static int count_of(const char *text, const char *word) {
 
 static void check_log(const struct rank *rank, int log, int victim) {
     static char text[16384];
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     char line[200];
     const ssize_t got = pread(log, text, sizeof text - 1, 0);
     text[got > 0 ? got : 0] = '\0';

@@ -82,7 +82,7 @@ static void run_mismatch(struct rank *rank) {
     if (expect(rank, status == KOLO_ERR_MISMATCH, "%s, odd rank %d: status %d (%s)", mismatch->what, setup->odd_rank,
                status, status ? kolo_error_message() : "no error"))
         expect_message(rank, mismatch->what, "disagree", "calls", NULL);
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     expect(rank,
            failure.status == KOLO_ERR_MISMATCH &&

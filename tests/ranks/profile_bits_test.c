@@ -106,10 +106,10 @@ static void run_with_profile(struct rank *rank) {
 
 /* The profile knows nothing but oneshot: the statistics tell what ran. */
 static void expect_oneshot(struct rank *rank) {
-    kolo_stats stats;
     if (!create_with_profile(rank))
         return;
     run_calls(rank);
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     if (expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats"))
         expect(rank, stats.calls_by_algorithm[KOLO_ONESHOT] == CALLS, "%d of %d calls were oneshot",
                (int)stats.calls_by_algorithm[KOLO_ONESHOT], CALLS);

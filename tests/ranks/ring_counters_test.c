@@ -49,7 +49,7 @@ static uint64_t message_sent(const struct rank *rank, size_t count, kolo_dtype d
 
 /* One all-reduce: what this rank sent must be what it should; what all sent together, and received, is added up. */
 static bool run_call(const struct rank *rank, size_t count, kolo_dtype dtype) {
-    kolo_stats before, after;
+    kolo_stats before = {.stats_bytes = sizeof before}, after = before;
     void *data = calloc(count + 1, kolo_dtype_bytes(dtype));
     kolo_comm_stats(rank->comm, &before);
     int status = kolo_allreduce(rank->comm, data, data, count, dtype, KOLO_SUM);
@@ -78,7 +78,7 @@ static void run_uneven(struct rank *rank) {
 
 /* Slices of the same size on all ranks: each sends 2(N-1)/N of the message, exactly. */
 static void run_even(struct rank *rank) {
-    kolo_stats stats;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     const size_t count = (size_t)rank->ranks * LINE_BYTES / sizeof(float);
     const uint64_t share = 2 * (uint64_t)(rank->ranks - 1) * LINE_BYTES;
     if (!run_call(rank, count, KOLO_F32))

@@ -238,7 +238,7 @@ static void run_abort(struct rank *rank) {
     if (!shrink(rank) || !works(rank, rank->comm, all_of(rank->ranks)))
         return;
     expect_status(rank, kolo_alloc(rank->comm, 100000, &buffer), 0, "kolo_alloc");
-    kolo_stats stats = {0};
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);
     expect(rank,
            stats.calls_by_algorithm[rank->team->algorithm] > 0 || rank->ranks == 1 ||

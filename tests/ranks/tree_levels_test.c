@@ -74,7 +74,7 @@ static void run_cases(struct rank *rank) {
                 if (wants_case(rank->ranks, index, sizes_bytes[size]) &&
                     !run_case(rank, index, &results, dtypes[dtype], ops[op], sizes_bytes[size]))
                     return;
-    kolo_stats stats;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
     kolo_comm_stats(rank->comm, &stats);
     expect(rank, stats.calls_by_algorithm[rank->team->algorithm] > 0, "%s never ran",
            kolo_algorithm_name(rank->team->algorithm));

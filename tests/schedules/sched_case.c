@@ -153,6 +153,7 @@ static void body(uint32_t rank) {
     }
     ending->at_ns = sched_now_ns();
     ending->returned = true;
+    ending->failure.failure_bytes = sizeof ending->failure;
     kolo_comm_failure(comm, &ending->failure);
     kolo_comm_destroy(comm);
 }

@@ -43,19 +43,20 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
 }
 
 static const char *comm_state(const top_comm *comm) {
-    return comm->seen.over ? "ended" : comm->seen.failure.status ? "broken" : "running";
+    return comm->seen.over ? "ended" : comm->seen.failure ? "broken" : "running";
 }
 
 static void print_heading(const top_comm *comm) {
-    const kolo_failure *failure = &comm->seen.failure;
-    if (comm->seen.job[0])
-        printf("job %s", comm->seen.job);
+    const kolo_watched_comm *seen = &comm->seen;
+    if (seen->job[0])
+        printf("job %s", seen->job);
     else
-        printf("communicator %" PRIu64 "+%" PRIu64, comm->seen.file, comm->seen.offset);
-    printf(": %d ranks, %s", comm->seen.ranks, comm_state(comm));
-    if (failure->status)
-        printf(" (%s, rank %d; found by rank %d)", kolo_strerror(failure->status), failure->rank, failure->reporter);
-    printf(", segment of %.1f MiB\n", (double)comm->seen.segment_bytes / (1 << 20));
+        printf("communicator %" PRIu64 "+%" PRIu64, seen->file, seen->offset);
+    printf(": %d ranks, %s", seen->ranks, comm_state(comm));
+    if (seen->failure)
+        printf(" (%s, rank %d; found by rank %d)", kolo_strerror(seen->failure), seen->failure_rank,
+               seen->failure_reporter);
+    printf(", segment of %.1f MiB\n", (double)seen->segment_bytes / (1 << 20));
 }
 
 static void print_rank(const top_comm *comm, int index) {
@@ -131,18 +132,18 @@ static void print_rank_json(const top_comm *comm, int index) {
 }
 
 static void print_comm_json(const top_comm *comm) {
-    const kolo_failure *failure = &comm->seen.failure;
+    const kolo_watched_comm *seen = &comm->seen;
     printf("{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
            ", \"state\": \"%s\", \"failure\": ",
-           comm->seen.job, comm->seen.file, comm->seen.offset, comm->seen.segment_bytes, comm_state(comm));
-    if (failure->status)
-        printf("{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(failure->status), failure->rank,
-               failure->reporter);
+           seen->job, seen->file, seen->offset, seen->segment_bytes, comm_state(comm));
+    if (seen->failure)
+        printf("{\"status\": \"%s\", \"rank\": %d, \"reporter\": %d}, ", kolo_strerror(seen->failure),
+               seen->failure_rank, seen->failure_reporter);
     else
         printf("null, ");
     print_rank_or_null("straggler", comm->straggler);
     printf("\"ranks\": [");
-    for (int rank = 0; rank < comm->seen.ranks; rank++)
+    for (int rank = 0; rank < seen->ranks; rank++)
         print_rank_json(comm, rank);
     printf("]}");
 }

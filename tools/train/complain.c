@@ -24,7 +24,7 @@ void complain_not_of_losses(void) {
 }
 
 int complain_kolo(const kolo_comm *comm, const char *what) {
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     if (losses_are_told)
         return COMPLAIN_LOST;
     int told_elsewhere = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK &&

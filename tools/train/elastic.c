@@ -147,7 +147,7 @@ static int decide(kolo_comm *members, int has_larger) {
             return 0;
         kolo_comm_abort(members, MOVED);
     }
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(members, &failure);
     return failure.status == KOLO_ERR_ABORTED && failure.code == MOVED ? 1 : COMPLAIN_LOST;
 }

@@ -130,7 +130,7 @@ static int train_to_end(session *s) {
 
 /* After a loss: replaces the communicator by what is left of it and brings the ranks to one state. */
 static int shrink_and_continue(session *s) {
-    kolo_failure failure;
+    kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm *left;
     kolo_comm_failure(s->comm, &failure);
     if (kolo_comm_shrink(s->comm, &left) < 0)
