@@ -20,6 +20,12 @@ def version():
     return ".".join(re.search(rf"KOLO_VERSION_{part} +(\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+def soname():
+    """Before 1.0 a minor version may break what an older one linked."""
+    major, minor, _ = version().split(".")
+    return f"libkolo.so.0.{minor}" if major == "0" else f"libkolo.so.{major}"
+
+
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -58,7 +64,7 @@ class Package(unittest.TestCase):
         program = self.work / "pc_shared"
         self.run_command([CC, "-Wall", "-Werror", "-o", program, HERE / "consumer.c",
                           *self.pkg_config("--cflags", "--libs")])
-        self.assertIn("libkolo.so.0", self.dynamic_libraries(program))
+        self.assertIn(soname(), self.dynamic_libraries(program))
         self.assert_one_rank(program, LD_LIBRARY_PATH=str(self.library_dir))
 
     def test_pkg_config_static(self):
@@ -76,8 +82,8 @@ class Package(unittest.TestCase):
         build = self.work / "project"
         self.run_command(self.configure(build, version()))
         self.run_command([CMAKE, "--build", build])
-        self.assertIn("libkolo.so.0", self.dynamic_libraries(build / "with_kolo"))
-        self.assertNotIn("libkolo.so.0", self.dynamic_libraries(build / "with_kolo_static"))
+        self.assertIn(soname(), self.dynamic_libraries(build / "with_kolo"))
+        self.assertNotIn(soname(), self.dynamic_libraries(build / "with_kolo_static"))
         self.assert_one_rank(build / "with_kolo")
         self.assert_one_rank(build / "with_kolo_static")
 
@@ -95,6 +101,11 @@ class Package(unittest.TestCase):
                                    PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}")
         self.assertEqual([f"rank {rank} of 4: 1 2 1.5" for rank in range(4)], sorted(printed.splitlines()))
 
+    def test_licence_and_guides(self):
+        for name in ("LICENSE", "README.md", "CHANGELOG.md"):
+            with self.subTest(name):
+                self.assertEqual((ROOT / name).read_bytes(), (self.prefix / "share/doc/kolo" / name).read_bytes())
+
     def test_header_is_cxx(self):
         compiler = shutil.which("c++") or self.skipTest("no C++ compiler")
         source = self.work / "header.cc"
@@ -109,7 +120,7 @@ class Package(unittest.TestCase):
         shutil.copytree(self.prefix, moved, symlinks=True)
         self.assertEqual(f"kolo-info {version()}\n", self.run_command([moved / "bin/kolo-info", "--version"]))
         resolved = self.run_command(["ldd", moved / "bin/kolo-info"])
-        self.assertIn(str(moved), os.path.realpath(re.search(r"libkolo\.so\.0 => (\S+)", resolved).group(1)))
+        self.assertIn(str(moved), os.path.realpath(re.search(rf"{re.escape(soname())} => (\S+)", resolved).group(1)))
         where = self.run_command(["pkg-config", "--variable=libdir", "kolo"],
                                  PKG_CONFIG_PATH=str(moved / self.library_dir.relative_to(self.prefix) / "pkgconfig"))
         self.assertEqual((moved / self.library_dir.relative_to(self.prefix)).resolve(),
