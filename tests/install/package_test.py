@@ -101,6 +101,13 @@ class Package(unittest.TestCase):
                                    PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}")
         self.assertEqual([f"rank {rank} of 4: 1 2 1.5" for rank in range(4)], sorted(printed.splitlines()))
 
+    def test_kolo_train_has_its_data(self):
+        """Right after installing, without options and without a network."""
+        printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", self.prefix / "bin/kolo-train", "--steps", "2",
+                                    "--hidden", "32", "--no-compare"])
+        self.assertIn(f"{self.prefix}/share/kolo/digits.csv", printed)
+        self.assertTrue((self.prefix / "share/kolo/digits.txt").is_file(), "where they come from, and their licence")
+
     def test_licence_and_guides(self):
         for name in ("LICENSE", "README.md", "CHANGELOG.md"):
             with self.subTest(name):

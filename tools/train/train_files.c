@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The digits lie where the installation or the build folder has its shared data. */
+/* The digits lie in share/kolo beside the program's folder, both installed and in a build folder. */
 static void find_default_data(char *path, size_t path_bytes) {
     char program[PATH_MAX] = "";
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -29,7 +29,7 @@ static void find_data(const train_options *options, train_files *files) {
 int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
     find_data(options, files);
     if (options->data_path == NULL && access(files->data_path, F_OK) != 0)
-        return complain(comm, "no data: '%s' is missing; write it with tools/train/fetch-digits, or give --data FILE",
+        return complain(comm, "no data: '%s' is missing (it is installed with kolo-train); give --data FILE",
                         files->data_path);
     char reason[PATH_MAX + 256];
     if (dataset_read(all, files->data_path, reason, sizeof(reason)) < 0)
