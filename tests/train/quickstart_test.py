@@ -8,9 +8,10 @@ import subprocess
 import tempfile
 import unittest
 
-QUICKSTART = os.environ["QUICKSTART"]
-ALWAYS_THERE = ("bash", "cat", "dirname", "env", "head", "id", "mkdir", "nproc", "realpath", "sed", "sort", "tail")
-PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libopenblas-serial-dev"
+TOOLS = pathlib.Path(os.environ["TOOLS"])
+ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "head", "id", "mkdir", "nproc", "realpath", "sed", "sleep", "sort",
+                "tail")
+PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libsodium-dev libopenblas-serial-dev"
 APT_GET = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/../apt-get.calls"\nexit ${APT_GET_STATUS:-0}\n'
 
 
@@ -20,7 +21,8 @@ class Quickstart(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         for name in ("tools", "bin"):
             (self.folder / name).mkdir()
-        shutil.copy(QUICKSTART, self.folder / "tools" / "quickstart")
+        for name in ("quickstart", "progress.sh"):
+            shutil.copy(TOOLS / name, self.folder / "tools" / name)
         for name in ALWAYS_THERE:
             (self.folder / "bin" / name).symlink_to(shutil.which(name))
 
@@ -57,7 +59,7 @@ class Quickstart(unittest.TestCase):
     def test_without_apt_says_what_to_install(self):
         done = self.run_script()
         self.assertEqual((1, ""), (done.returncode, done.stdout))
-        self.assertRegex(done.stderr, f"please install what is missing .*: {PACKAGES}\n")
+        self.assertRegex(done.stderr, f"please install what is missing .*:\n +{PACKAGES}\n")
 
     @unittest.skipIf(os.getuid() == 0, "root may install")
     def test_as_user_says_how_to_install(self):
@@ -83,7 +85,36 @@ class Quickstart(unittest.TestCase):
         self.add_apt_get()
         done = self.run_script(APT_GET_STATUS="100")
         self.assertEqual(1, done.returncode)
-        self.assertRegex(done.stderr, r"'apt_get update' failed. The end of build/quickstart/quickstart.log:")
+        self.assertRegex(done.stderr, r"'apt-get update' failed. The end of build/quickstart.log:")
+
+
+class Progress(unittest.TestCase):
+    """tools/progress.sh, as quickstart and check use it."""
+
+    def run_command(self, command, stdout):
+        with tempfile.NamedTemporaryFile(prefix="kolo-progress-test-") as log:
+            script = f'SECONDS=0; source {TOOLS}/progress.sh; progress_run build {log.name} bash -c "{command}"'
+            done = subprocess.run(["bash", "-euc", script], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=100,
+                                  check=False)
+            self.assertEqual("", done.stderr)
+            return done, log.read().decode()
+
+    def test_shows_the_last_step_on_a_terminal(self):
+        controller, terminal = os.openpty()
+        self.addCleanup(os.close, controller)
+        _, log = self.run_command("echo [7/9] Compiling b; echo noise; sleep 4", terminal)
+        os.close(terminal)
+        shown = os.read(controller, 1 << 16).decode()
+        self.assertRegex(shown, r"\r\x1b\[K\[build +[1-9] s\] \[7/9\] Compiling b")
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown)
+        self.assertEqual("[7/9] Compiling b\nnoise\n", log)
+
+    def test_adds_lines_elsewhere(self):
+        done, _ = self.run_command("echo pmstatus:gcc:41.8:Unpacking gcc; sleep 16", subprocess.PIPE)
+        self.assertRegex(done.stdout, r"^\[build +1[0-9] s\] 41 %: Unpacking gcc\n$")
+
+    def test_gives_the_status(self):
+        self.assertEqual(3, self.run_command("exit 3", subprocess.PIPE)[0].returncode)
 
 
 if __name__ == "__main__":
