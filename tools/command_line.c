@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kolo.h"
+#include "option_mistake.h"
 
 enum { EXIT_WRONG = 2 };
 
@@ -23,7 +24,7 @@ static _Noreturn void end_printing(void) {
 }
 
 int command_line_next(const command_line *line, int argc, char **argv) {
-    opterr = 0; /* what getopt would say names no value */
+    opterr = 0; /* option_mistake_describe says more */
     const int option = getopt_long(argc, argv, ":h", line->options, NULL);
     switch (option) {
     case 'h':
@@ -33,9 +34,11 @@ int command_line_next(const command_line *line, int argc, char **argv) {
         printf("%s %s\n", line->program, kolo_version());
         end_printing();
     case ':':
-        command_line_refuse(line, "option '%s': needs a value", argv[optind - 1]);
-    case '?':
-        command_line_refuse(line, "option '%s': is unknown or ambiguous, or takes no value", argv[optind - 1]);
+    case '?': {
+        char mistake[256];
+        option_mistake_describe(mistake, sizeof mistake, line->options, option, argv);
+        command_line_refuse(line, "%s", mistake);
+    }
     case -1:
         if (argc - optind > line->arguments_max)
             command_line_refuse(line, "argument '%s': is not expected", argv[optind + line->arguments_max]);

@@ -41,9 +41,10 @@ class CommandLine(training.TrainingTest):
                 (("--rate", "nan"), "--rate 'nan'"),
                 (("--on-failure", "ignore"), "--on-failure 'ignore' is neither stop nor shrink"),
                 (("--data",), "'--data' needs a value"),
-                (("--quiet=1",), "takes no value"),
-                (("--nonsense",), "no option '--nonsense'"),
-                (("-z",), "no option '-z'"),
+                (("--quiet=1",), "option '--quiet' takes no value"),
+                (("--nonsense",), "option '--nonsense' is unknown"),
+                (("--epoch-s=3",), r"option '--epoch-s' is unknown \(did you mean --epochs\?\)"),
+                (("-z",), "option '-z' is unknown"),
                 (("spare",), "'spare' is not an option")):
             with self.subTest(options=options):
                 self.assert_refused(2, pattern, None, *options)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "option_mistake.h"
+
 static const char help[] = "usage: kolo-train [options]\n"
                            "       kolorun -n RANKS kolo-train [options]\n"
                            "\n"
@@ -212,18 +214,6 @@ static int complete(train_options *options, int restarted, const mistake *to) {
     return 0;
 }
 
-/* getopt's account of a mistake, in words. */
-static void explain(int code, const char *argument, const mistake *to) {
-    if (code == ':')
-        wrong(to, "'%s' needs a value", argument);
-    else if (optopt == 0)
-        wrong(to, "there is no option '%s'", argument);
-    else if (optopt < OPTION_DATA)
-        wrong(to, "there is no option '-%c'", optopt);
-    else
-        wrong(to, "'%s': that option takes no value", argument);
-}
-
 train_request train_options_parse(train_options *options, int argc, char **argv, char *reason, size_t reason_bytes) {
     const mistake to = {reason, reason_bytes};
     *options = (train_options){
@@ -238,7 +228,7 @@ train_request train_options_parse(train_options *options, int argc, char **argv,
         if (code == OPTION_VERSION)
             return TRAIN_VERSION;
         if (code == ':' || code == '?') {
-            explain(code, argv[optind - 1], &to);
+            option_mistake_describe(reason, reason_bytes, long_options, code, argv);
             return TRAIN_MISTAKE;
         }
         if (take_option(options, code, &to) < 0)

@@ -1,0 +1,60 @@
+"""What the command lines of all programs have in common."""
+
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import launching
+
+TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
+
+
+def run(tool, *arguments):
+    return subprocess.run([TOOLS[tool], *arguments], capture_output=True, text=True, timeout=launching.PATIENCE_S,
+                          env=launching.environment(), stdin=subprocess.DEVNULL, check=False)
+
+
+def options_of(tool):
+    """The long options that --help names where it explains them, two or more spaces from the margin."""
+    return sorted(set(re.findall(r"(?m)^ {2,}(?:-\w, +)?--([a-z][a-z-]+)", run(tool, "--help").stdout)))
+
+
+class Mistakes(unittest.TestCase):
+    def assert_refused(self, tool, pattern, *arguments):
+        done = run(tool, *arguments)
+        self.assertEqual((2, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, pattern)
+        self.assertRegex(done.stderr, rf"^{tool}: .*{tool} --help.*\n$")
+
+    def test_nearest_option_is_named(self):
+        for tool in TOOLS:
+            options = options_of(tool)
+            self.assertGreater(len(options), 3, tool)
+            for name in options:
+                typed = name[:-1] + "q" + name[-1:]
+                with self.subTest(tool=tool, typed=typed):
+                    wanted = rf"option '--{typed}' is unknown \(did you mean --{name}\?\)"
+                    self.assert_refused(tool, wanted, f"--{typed}")
+                    self.assert_refused(tool, wanted, f"--{typed}=3")
+
+    def test_nothing_is_guessed_of_other_words(self):
+        for tool in TOOLS:
+            with self.subTest(tool):
+                self.assert_refused(tool, r"option '--xyzzy' is unknown[^?]*$", "--xyzzy")
+                self.assert_refused(tool, r"option '-Z' is unknown[^?]*$", "-Z")
+
+    def test_values(self):
+        for tool in TOOLS:
+            with self.subTest(tool):
+                self.assert_refused(tool, r"option '--version' takes no value", "--version=1")
+
+    def test_single_dash(self):
+        for tool in TOOLS:
+            with self.subTest(tool):
+                self.assert_refused(tool, r"option '-verson' is unknown \(did you mean --version\?\)", "-verson")
+
+
+if __name__ == "__main__":
+    launching.main()
