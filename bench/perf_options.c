@@ -100,7 +100,7 @@ static const char help_text[] =
     "\n"
     "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)\n"
     "  --min SIZE        first size (default 8); 0 is allowed\n"
-    "  --max SIZE        no size above this (default 64M; limits: 256M)\n"
+    "  --max SIZE        last size, always measured (default 64M; limits: 256M)\n"
     "  --factor N        from one size to the next, at least 2 (default 4)\n"
     "\n"
     "What is called (sizes are rounded down to whole elements, but to one element at least)\n"
@@ -396,9 +396,13 @@ bool perf_sizes_next(perf_sizes *sizes, const perf_options *options) {
     size_t before = sizes->bytes;
     do {
         size_t exact = sizes->exact_bytes;
-        if (exact > options->max_bytes / options->factor || (exact == 0 && element_bytes > options->max_bytes))
+        if (exact >= options->max_bytes)
             return false;
-        sizes->exact_bytes = exact == 0 ? element_bytes : exact * options->factor;
+        if (exact == 0)
+            exact = element_bytes;
+        else
+            exact = exact > options->max_bytes / options->factor ? options->max_bytes : exact * options->factor;
+        sizes->exact_bytes = exact < options->max_bytes ? exact : options->max_bytes;
         sizes->bytes = whole_elements_bytes(sizes->exact_bytes, element_bytes);
     } while (sizes->bytes == before);
     return true;

@@ -19,7 +19,7 @@ typedef enum perf_buffers { PERF_WARM, PERF_DIRTY, PERF_COLD } perf_buffers;
 typedef struct perf_options {
     perf_collective collective;
     size_t min_bytes; /* first message size */
-    size_t max_bytes; /* no message is larger */
+    size_t max_bytes; /* last message size */
     size_t factor;    /* from one size to the next */
     kolo_dtype dtype;
     kolo_op op;
@@ -48,8 +48,8 @@ perf_parse perf_options_parse(perf_options *options, int argc, char **argv, bool
 const char *perf_collective_name(perf_collective collective);
 const char *perf_buffers_name(perf_buffers buffers);
 
-/* A walk over the message sizes of a run: min, min * factor, ... up to max, in whole elements and each once; a
- * size above 0 is at least one element, and 0 is followed by one element. Begins as {0}. */
+/* A walk over the message sizes of a run: min, min * factor, ... and then max itself, in whole elements and each once;
+ * a size above 0 is at least one element, and 0 is followed by one element. Begins as {0}. */
 typedef struct perf_sizes {
     size_t bytes; /* the present size; valid after perf_sizes_next returned true */
     size_t exact_bytes;

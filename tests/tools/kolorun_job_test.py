@@ -119,7 +119,7 @@ class Perf(launching.LaunchingTest):
                            "--iters", "5", "--warmup", "1", "--no-limits", "--check")
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s*\d+\s", line)]
-            self.assertEqual(["8", "64", "512", "4096", "32768"], [row[0] for row in rows], done.stdout)
+            self.assertEqual(["8", "64", "512", "4096", "32768", "65536"], [row[0] for row in rows], done.stdout)
             self.assertEqual({"0"}, {row[-1] for row in rows}, done.stdout)
 
 
