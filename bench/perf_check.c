@@ -10,14 +10,14 @@ enum { POISON = 0xa7 };
 
 static void set_guards(const perf_run *run, size_t bytes) {
     perf_buffer_guard(&run->send, bytes);
-    if (!run->options->in_place)
+    if (!run->in_place)
         perf_buffer_guard(&run->recv, bytes);
 }
 
 int perf_check_call(perf_run *run, size_t count, uint64_t *wrong) {
     size_t element_bytes = kolo_dtype_bytes(run->options->dtype);
     set_guards(run, count * element_bytes);
-    if (!run->options->in_place)
+    if (!run->in_place)
         memset(run->recv.data, POISON, count * element_bytes);
     perf_table_fill(run->send.data, count, element_bytes, run->tables->input[PERF_SEED_VERIFIED]);
     int status = perf_run_call(run, count);
@@ -67,7 +67,7 @@ uint64_t perf_check_result(const perf_run *run, size_t count, int seed) {
     uint64_t wrong = compare(run, "result", perf_run_result(run)->data, count, run->tables->expected[seed]);
     wrong +=
         compare_guards(run, perf_run_result(run) == &run->send ? "the buffer" : "recv", perf_run_result(run), bytes);
-    if (!run->options->in_place) {
+    if (!run->in_place) {
         wrong += compare(run, "send, which must stay as it is,", run->send.data, count, run->tables->input[seed]);
         wrong += compare_guards(run, "send", &run->send, bytes);
     }

@@ -3,6 +3,7 @@
 #include "perf_limits_report.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "perf_bound.h"
 #include "perf_report.h"
@@ -11,7 +12,7 @@ typedef struct session {
     const perf_options *options;
     perf_job job;
     perf_limits limits;
-    FILE *json;
+    perf_report report;
 } session;
 
 /* A curve and how it is shown. */
@@ -22,47 +23,64 @@ typedef struct curve_row {
     const perf_curve *curve;
 } curve_row;
 
-static void show_latency(const session *session, const char *name, const char *meaning, perf_latency latency) {
-    if (latency.ns == 0)
+static void write_record(session *session, const perf_field *list, size_t count) {
+    perf_field fields[PERF_FIELDS_MAX];
+    if (session->report.json == NULL)
         return;
-    printf("# %-10s %9.1f ns  (fastest %.1f)  %s\n", name, latency.ns, latency.min_ns, meaning);
-    if (session->json != NULL)
-        fprintf(session->json,
-                "{\"collective\": \"limits\", \"limit\": \"%s\", \"cpus\": %d, \"time_ns\": %.2f, \"min_ns\": %.2f}\n",
-                name, session->limits.cpus, latency.ns, latency.min_ns);
+    memcpy(fields, list, count * sizeof(*list));
+    count = perf_origin_append(&session->report.origin, fields, count);
+    perf_record_json(session->report.json, fields, count);
 }
 
-static void show_latencies(const session *session) {
+static void show_latency(session *session, const char *name, const char *meaning, perf_latency latency) {
+    if (latency.ns == 0)
+        return;
+    fprintf(session->report.table, "# %-10s %8.1f ns  (fastest %.1f)  %s\n", name, latency.ns, latency.min_ns, meaning);
+    const perf_field fields[] = {{.name = "collective", .text = "limits"},
+                                 {.name = "limit", .text = name},
+                                 {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                 {"time_ns", PERF_NUMBER, NULL, latency.ns, 2},
+                                 {"min_ns", PERF_NUMBER, NULL, latency.min_ns, 2}};
+    write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
+}
+
+static void show_latencies(session *session) {
+    FILE *table = session->report.table;
     const perf_limits *limits = &session->limits;
-    printf("#\n# One cache line between two cores; the slowest pair of those tried\n");
+    fprintf(table, "#\n# One cache line between two cores; the slowest pair of those tried\n");
     show_latency(session, "hop", "one way: half of a round trip", limits->hop);
-    show_latency(session, "exchange", "both write a line and read the other's", limits->exchange);
+    show_latency(session, "exchange", "both write, and read the other's line", limits->exchange);
     if (limits->cpus > 2)
         show_latency(session, "nearest", "the exchange of the fastest pair", limits->exchange_nearest);
     if (limits->cpus < 2)
-        printf("# none: the job has one CPU\n");
+        fprintf(table, "# none: the job has one CPU\n");
     perf_latency handover = {limits->handover_us * 1e3, limits->handover_us * 1e3};
     show_latency(session, "handover", "one process gives its CPU to another", handover);
-    fflush(stdout);
+    perf_report_flush(&session->report);
 }
 
-static void show_curve(const session *session, const curve_row *row) {
-    printf("#\n# %s\n# %12s %12s %9s  %s\n", row->meaning, "bytes/core", "us", "GB/s", "fastest way");
+static void show_curve(session *session, const curve_row *row) {
+    FILE *table = session->report.table;
+    fprintf(table, "#\n# %s\n# %12s %12s %9s  %s\n", row->meaning, "bytes/core", "us", "GB/s", "fastest way");
     if (row->curve->points == 0)
-        printf("# none: the job has one CPU\n");
+        fprintf(table, "# none: the job has one CPU\n");
     for (int point = 0; point < row->curve->points; point++) {
-        size_t bytes = row->curve->bytes[point];
-        double gbps = perf_curve_gbps(row->curve, point);
-        printf("# %12zu", bytes);
-        perf_print_us(row->curve->us[point], 12);
-        printf(" %9.2f  %s\n", gbps, row->curve->way[point]);
-        if (session->json != NULL)
-            fprintf(session->json,
-                    "{\"collective\": \"limits\", \"limit\": \"%s\", \"cpus\": %d, \"bytes_per_cpu\": %zu, "
-                    "\"time_us\": %.4f, \"gbps_per_cpu\": %.4f, \"way\": \"%s\"}\n",
-                    row->name, session->limits.cpus, bytes, row->curve->us[point], gbps, row->curve->way[point]);
+        const double bytes = (double)row->curve->bytes[point];
+        const double us = row->curve->us[point];
+        const double gbps = perf_curve_gbps(row->curve, point);
+        fprintf(table, "# %12.0f", bytes);
+        perf_print_digits(table, us, 12);
+        fprintf(table, " %9.2f  %s\n", gbps, row->curve->way[point]);
+        const perf_field fields[] = {{.name = "collective", .text = "limits"},
+                                     {.name = "limit", .text = row->name},
+                                     {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                     {"bytes_per_cpu", PERF_NUMBER, NULL, bytes, 0},
+                                     {"time_us", PERF_NUMBER, NULL, us, 4},
+                                     {"gbps_per_cpu", PERF_NUMBER, NULL, gbps, 4},
+                                     {.name = "way", .text = row->curve->way[point]}};
+        write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
     }
-    fflush(stdout);
+    perf_report_flush(&session->report);
 }
 
 static int measure(session *session, unsigned pieces) {
@@ -100,39 +118,49 @@ static int measure_and_show(session *session) {
         if (measure(session, rows[i].piece) != 0)
             return -1;
         show_curve(session, &rows[i]);
+        if (!perf_report_is_wanted(&session->report))
+            break;
     }
     return 0;
 }
 
-static void show_bound(const session *session, size_t bytes) {
-    perf_bound bound = perf_bound_of(&session->limits, &session->job, bytes);
+static void show_bound(session *session, size_t bytes) {
+    FILE *table = session->report.table;
+    const perf_bound bound = perf_bound_of(&session->limits, &session->job, bytes);
     const char *term = bound.term != NULL ? bound.term : "none";
-    double gbps = bound.bound_us > 0 ? (double)bytes / bound.bound_us * 1e-3 : 0;
-    printf(" %12zu", bytes);
-    perf_print_us(bound.exchange_us, 11);
-    perf_print_us(bound.handover_us, 11);
-    perf_print_us(bound.transfer_us, 11);
-    perf_print_us(bound.memory_us, 11);
-    perf_print_us(bound.bound_us, 11);
-    printf(" %9.3f  %s\n", gbps, term);
-    if (session->json != NULL)
-        fprintf(session->json,
-                "{\"collective\": \"limits\", \"limit\": \"bound\", \"ranks\": %d, \"cpus\": %d, \"bytes\": %zu, "
-                "\"in_place\": %s, \"alloc\": %s, \"buffers\": \"%s\", \"exchange_us\": %.4f, \"handover_us\": %.4f, "
-                "\"transfer_us\": %.4f, \"memory_us\": %.4f, \"bound_us\": %.4f, \"term\": \"%s\"}\n",
-                session->job.ranks, session->limits.cpus, bytes, session->job.in_place ? "true" : "false",
-                session->job.alloc ? "true" : "false", perf_buffers_name(session->options->buffers), bound.exchange_us,
-                bound.handover_us, bound.transfer_us, bound.memory_us, bound.bound_us, term);
+    const double gbps = bound.bound_us > 0 ? (double)bytes / bound.bound_us * 1e-3 : 0;
+    const double times[] = {bound.exchange_us, bound.handover_us, bound.transfer_us, bound.memory_us, bound.bound_us};
+    fprintf(table, " %11zu", bytes);
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        perf_print_digits(table, times[i], 8);
+    perf_print_digits(table, gbps, 7);
+    fprintf(table, "  %s\n", term);
+    const perf_field fields[] = {{.name = "collective", .text = "limits"},
+                                 {.name = "limit", .text = "bound"},
+                                 {"ranks", PERF_NUMBER, NULL, session->job.ranks, 0},
+                                 {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                 {"bytes", PERF_NUMBER, NULL, (double)bytes, 0},
+                                 {"in_place", PERF_TRUTH, NULL, session->job.in_place, 0},
+                                 {"alloc", PERF_TRUTH, NULL, session->job.alloc, 0},
+                                 {.name = "buffers", .text = perf_buffers_name(session->options->buffers)},
+                                 {"exchange_us", PERF_NUMBER, NULL, bound.exchange_us, 4},
+                                 {"handover_us", PERF_NUMBER, NULL, bound.handover_us, 4},
+                                 {"transfer_us", PERF_NUMBER, NULL, bound.transfer_us, 4},
+                                 {"memory_us", PERF_NUMBER, NULL, bound.memory_us, 4},
+                                 {"bound_us", PERF_NUMBER, NULL, bound.bound_us, 4},
+                                 {.name = "term", .text = term}};
+    write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
 }
 
-static void show_bounds(const session *session) {
+static void show_bounds(session *session) {
     const perf_options *options = session->options;
-    printf("#\n# No all-reduce of %d rank%s (%s, %s buffers%s) can be faster than\n", session->job.ranks,
-           session->job.ranks == 1 ? "" : "s", session->job.in_place ? "in place" : "out of place",
-           perf_buffers_name(options->buffers), options->alloc ? " of kolo_alloc" : "");
-    printf("#%12s %11s %11s %11s %11s %11s %9s  %s\n", "bytes", "exchange", "handover", "transfer", "memory", "bound",
-           "algbw", "bound by");
-    printf("#%12s %11s %11s %11s %11s %11s %9s\n", "", "us", "us", "us", "us", "us", "GB/s");
+    FILE *table = session->report.table;
+    fprintf(table, "#\n# No all-reduce of %d rank%s (%s, %s buffers%s) can be faster than\n", session->job.ranks,
+            session->job.ranks == 1 ? "" : "s", session->job.in_place ? "in place" : "out of place",
+            perf_buffers_name(options->buffers), options->alloc ? " of kolo_alloc" : "");
+    fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s  %s\n", "bytes", "exchange", "handover", "transfer", "memory",
+            "bound", "algbw", "bound by");
+    fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s\n", "", "us", "us", "us", "us", "us", "GB/s");
     perf_sizes sizes = {0};
     while (perf_sizes_next(&sizes, options))
         show_bound(session, sizes.bytes);
@@ -147,6 +175,34 @@ static int choose_ranks(const perf_options *options, int launched_ranks) {
     return perf_place_affinity(&own) == 0 ? CPU_COUNT(&own) : 1;
 }
 
+/* "0-3 8-11"; "" where that would be long. */
+static void format_cpus(const perf_limits *limits, char *text, size_t text_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < limits->cpus;) {
+        const int first = limits->cpu[i], begin = i;
+        while (++i < limits->cpus && limits->cpu[i] == limits->cpu[i - 1] + 1)
+            continue;
+        const char *format = i - begin > 1 ? "%s%d-%d" : "%s%d";
+        const int length =
+            snprintf(text + used, text_bytes - used, format, used > 0 ? " " : "", first, limits->cpu[i - 1]);
+        used += (size_t)length;
+        if (used >= text_bytes) {
+            text[0] = '\0';
+            return;
+        }
+    }
+}
+
+static void show_head(const session *session) {
+    char cpus[40];
+    format_cpus(&session->limits, cpus, sizeof(cpus));
+    fprintf(session->report.table, "# kolo-perf %s: limits of %d rank%s on %d CPU%s%s%s\n", kolo_version(),
+            session->job.ranks, session->job.ranks == 1 ? "" : "s", session->limits.cpus,
+            session->limits.cpus == 1 ? "" : "s", cpus[0] != '\0' ? ": " : "", cpus);
+    perf_report_machine(&session->report);
+}
+
 int perf_limits_report(const perf_options *options, int launched_ranks) {
     session session = {.options = options};
     session.job = perf_job_of(options, choose_ranks(options, launched_ranks));
@@ -155,20 +211,13 @@ int perf_limits_report(const perf_options *options, int launched_ranks) {
         fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", reason);
         return 1;
     }
-    perf_report report;
     const perf_run run = {.ranks = session.job.ranks, .nodes = 1};
-    if (perf_report_open(&report, options, &run, NULL) != 0)
+    if (perf_report_open(&session.report, options, &run, NULL) != 0)
         return 1;
-    session.json = report.json;
-    printf("# kolo-perf %s: limits of %d rank%s on CPU%s", kolo_version(), session.job.ranks,
-           session.job.ranks == 1 ? "" : "s", session.limits.cpus == 1 ? "" : "s");
-    for (int i = 0; i < session.limits.cpus; i++)
-        printf(" %d", session.limits.cpu[i]);
-    printf("\n");
-    perf_print_machine();
-    fflush(stdout);
+    show_head(&session);
+    perf_report_flush(&session.report);
     int result = measure_and_show(&session);
     if (result == 0)
         show_bounds(&session);
-    return perf_report_close(&report) != 0 || result != 0 ? 1 : 0;
+    return perf_report_close(&session.report) != 0 || result != 0 ? 1 : 0;
 }

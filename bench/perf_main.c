@@ -2,6 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,25 +72,48 @@ static int confirm_limits(bound_source *source, kolo_comm *comm) {
     return KOLO_OK;
 }
 
+/* The results of one message size: one, or those out of place and in place. */
+static int run_places(perf_run *run, size_t bytes, perf_row rows[2], int *count) {
+    const bool both = run->options->both_places;
+    int status = KOLO_OK;
+    *count = 0;
+    while (*count < (both ? 2 : 1) && status == KOLO_OK) {
+        run->in_place = both ? *count == 1 : run->options->in_place;
+        status = perf_run_row(run, bytes, &rows[(*count)++]);
+    }
+    return status;
+}
+
+/* Rank 0 alone knows whether anybody still reads the rows. Collective. */
+static int agree_on_end(perf_run *run, const perf_report *report, bool *ends) {
+    int32_t wanted = run->rank == 0 && perf_report_is_wanted(report);
+    int status = kolo_broadcast(run->comm, &wanted, 1, KOLO_I32, 0);
+    *ends = wanted == 0;
+    return status;
+}
+
 /* All rows. Returns 0, 1 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
-static int run_rows(perf_run *run, const perf_report *report, int64_t *wrong) {
+static int run_rows(perf_run *run, perf_report *report, int64_t *wrong) {
     perf_sizes sizes = {0};
     int status = KOLO_OK;
-    while (status == KOLO_OK && perf_sizes_next(&sizes, run->options)) {
-        perf_row row;
-        status = perf_run_row(run, sizes.bytes, &row);
+    bool ends = false;
+    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, run->options)) {
+        perf_row rows[2];
+        int count;
+        status = run_places(run, sizes.bytes, rows, &count);
         if (status != KOLO_OK)
             break;
         if (run->rank == 0)
-            perf_report_row(report, &row);
-        if (row.wrong > 0)
-            *wrong += row.wrong;
+            perf_report_rows(report, rows, count);
+        for (int i = 0; i < count; i++)
+            *wrong += rows[i].wrong > 0 ? rows[i].wrong : 0;
+        status = agree_on_end(run, report, &ends);
     }
     return status;
 }
 
 /* A hypervisor may move a virtual machine's CPUs to other cores at any time, nearer to one another or farther apart. */
-static void say_if_machine_changed(const bound_source *source) {
+static void say_if_machine_changed(const bound_source *source, FILE *table) {
     const double ratio_max = 1.5;
     char reason[256];
     perf_limits after = source->limits;
@@ -99,9 +124,10 @@ static void say_if_machine_changed(const bound_source *source) {
         return;
     double after_ns = after.exchange.ns;
     if (after_ns > before_ns * ratio_max || before_ns > after_ns * ratio_max)
-        printf("# careful: an exchange of a cache line took %.0f ns before the run and %.0f ns after it, so %%bound "
-               "compares different machines; run again\n",
-               before_ns, after_ns);
+        fprintf(table,
+                "# careful: an exchange of a cache line took %.0f ns before the run and %.0f ns\n"
+                "#   after it, so %%bound compares different machines; run again\n",
+                before_ns, after_ns);
 }
 
 static void say_error(int rank) {
@@ -116,19 +142,19 @@ static int begin_report(perf_report *report, const perf_options *options, const 
                         const bound_source *source) {
     if (perf_report_open(report, options, run, source->measured ? &source->limits : NULL) != 0)
         return 1;
-    perf_report_head(report, options->limits ? source->reason : NULL);
+    perf_report_head(report, options->both_places ? "--place both leaves it out"
+                             : options->limits    ? source->reason
+                                                  : NULL);
     return KOLO_OK;
 }
 
-static void say_verdict(bool checked, int64_t wrong) {
-    if (wrong > 0) {
-        printf("# FAILED: %lld wrong\n", (long long)wrong);
-        fflush(stdout);
+static void end_report(perf_report *report, const bound_source *source, int64_t wrong) {
+    if (report->limits != NULL && !report->reader_gone)
+        say_if_machine_changed(source, report->table);
+    perf_report_end(report, wrong);
+    if (wrong > 0)
         fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
                 (long long)wrong);
-    } else if (checked) {
-        printf("# all results right\n");
-    }
 }
 
 /* Everything that happens within a communicator. Returns the exit status. */
@@ -149,17 +175,15 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
     if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
         kolo_comm_abort(comm, EXIT_FAILED);
     perf_run_free(&run);
-    if (status == KOLO_OK && rank == 0) {
-        if (report.limits != NULL)
-            say_if_machine_changed(source);
-        say_verdict(options->check, wrong);
-    }
-    if (rank == 0 && perf_report_close(&report) != 0)
+    if (status == KOLO_OK && rank == 0)
+        end_report(&report, source, wrong);
+    if (rank == 0 && report.options != NULL && perf_report_close(&report) != 0)
         return EXIT_FAILED;
     return status == KOLO_OK && wrong == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }
 
 int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     perf_place place = perf_place_guess();
     perf_options options;
     switch (perf_options_parse(&options, argc, argv, place.rank == 0)) {

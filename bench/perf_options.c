@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "option_mistake.h"
+
 enum { DEFAULT_MIN_BYTES = 8, DEFAULT_MAX_BYTES = 64 << 20, DEFAULT_FACTOR = 4, ITERS_MAX = 1000000 };
 enum { LIMITS_MAX_BYTES = 256 << 20 };
 
@@ -42,11 +44,13 @@ typedef enum option_id {
     OPTION_ITERS,
     OPTION_WARMUP,
     OPTION_IN_PLACE,
+    OPTION_PLACE,
     OPTION_ALGO,
     OPTION_CHECK,
     OPTION_BUFFERS,
     OPTION_ALLOC,
     OPTION_JSON,
+    OPTION_CSV,
     OPTION_NO_LIMITS,
     OPTION_RANKS,
     OPTION_HELP,
@@ -57,81 +61,100 @@ enum { A = 1 << PERF_ALLREDUCE, B = 1 << PERF_BROADCAST, R = 1 << PERF_BARRIER, 
 
 typedef struct option_row {
     const char *name;
-    int argument; /* no_argument or required_argument */
+    char letter;  /* the short form, with its meaning in nccl-tests; 0: none */
+    int argument; /* no_argument, required_argument or optional_argument */
     option_id id;
     unsigned collectives; /* those it is for */
 } option_row;
 
 /* In the order of option_id, so that an id finds its row. */
 static const option_row option_rows[] = {
-    {"min", required_argument, OPTION_MIN, A | B | L},
-    {"max", required_argument, OPTION_MAX, A | B | L},
-    {"factor", required_argument, OPTION_FACTOR, A | B | L},
-    {"dtype", required_argument, OPTION_DTYPE, A | B},
-    {"op", required_argument, OPTION_OP, A},
-    {"iters", required_argument, OPTION_ITERS, A | B | R},
-    {"warmup", required_argument, OPTION_WARMUP, A | B | R},
-    {"in-place", no_argument, OPTION_IN_PLACE, A | L},
-    {"algo", required_argument, OPTION_ALGO, A},
-    {"check", no_argument, OPTION_CHECK, A | B},
-    {"buffers", required_argument, OPTION_BUFFERS, A | B | L},
-    {"alloc", no_argument, OPTION_ALLOC, A | L},
-    {"json", required_argument, OPTION_JSON, A | B | R | L},
-    {"no-limits", no_argument, OPTION_NO_LIMITS, A},
-    {"ranks", required_argument, OPTION_RANKS, L},
-    {"help", no_argument, OPTION_HELP, A | B | R | L},
-    {"version", no_argument, OPTION_VERSION, A | B | R | L},
+    {"min", 'b', required_argument, OPTION_MIN, A | B | L},
+    {"max", 'e', required_argument, OPTION_MAX, A | B | L},
+    {"factor", 'f', required_argument, OPTION_FACTOR, A | B | L},
+    {"dtype", 'd', required_argument, OPTION_DTYPE, A | B},
+    {"op", 'o', required_argument, OPTION_OP, A},
+    {"iters", 'n', required_argument, OPTION_ITERS, A | B | R},
+    {"warmup", 'w', required_argument, OPTION_WARMUP, A | B | R},
+    {"in-place", 0, no_argument, OPTION_IN_PLACE, A | L},
+    {"place", 0, required_argument, OPTION_PLACE, A},
+    {"algo", 0, required_argument, OPTION_ALGO, A},
+    {"check", 'c', optional_argument, OPTION_CHECK, A | B},
+    {"buffers", 0, required_argument, OPTION_BUFFERS, A | B | L},
+    {"alloc", 0, no_argument, OPTION_ALLOC, A | L},
+    {"json", 0, required_argument, OPTION_JSON, A | B | R | L},
+    {"csv", 0, required_argument, OPTION_CSV, A | B | R},
+    {"no-limits", 0, no_argument, OPTION_NO_LIMITS, A},
+    {"ranks", 0, required_argument, OPTION_RANKS, L},
+    {"help", 'h', no_argument, OPTION_HELP, A | B | R | L},
+    {"version", 0, no_argument, OPTION_VERSION, A | B | R | L},
 };
 
 enum { OPTION_ROWS = sizeof(option_rows) / sizeof(option_rows[0]) };
 
-static const char help_text[] =
-    "Usage: kolo-perf COLLECTIVE [options]\n"
-    "\n"
-    "Measures one of kolo's collectives, or what the hardware allows. Start it with a launcher (kolorun, mpirun,\n"
-    "srun, torchrun) for several ranks; alone it is one rank. Rank 0 prints one row a message size.\n"
-    "\n"
-    "COLLECTIVE\n"
-    "  allreduce   every rank gets the reduction of all ranks' inputs\n"
-    "  broadcast   every rank gets rank 0's buffer\n"
-    "  barrier     no data\n"
-    "  limits      no communication: measures the caches and the memory, and prints the time below which no\n"
-    "              all-reduce of each size can fall\n"
-    "\n"
-    "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)\n"
-    "  --min SIZE        first size (default 8); 0 is allowed\n"
-    "  --max SIZE        last size, always measured (default 64M; limits: 256M)\n"
-    "  --factor N        from one size to the next, at least 2 (default 4)\n"
-    "\n"
-    "What is called (sizes are rounded down to whole elements, but to one element at least)\n"
-    "  --dtype NAME      i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32)\n"
-    "  --op NAME         sum prod min max avg band bor bxor (default sum); band, bor, bxor: integers only\n"
-    "  --in-place        recv is send\n"
-    "  --algo NAME       auto oneshot mesh ring central tree direct (default: KOLO_ALGO, else auto)\n"
-    "  --buffers STATE   warm: the same buffers in every call (default)\n"
-    "                    dirty: send is rewritten before every call\n"
-    "                    cold: send and recv are flushed from all caches before every call\n"
-    "  --alloc           buffers of kolo_alloc, in which an all-reduce copies nothing, not private ones\n"
-    "\n"
-    "How it is measured\n"
-    "  --iters N         timed samples a row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call;\n"
-    "                    with warm buffers, up to 4K, it is the mean of 50 calls back to back\n"
-    "  --warmup N        untimed samples first, 0 to 1000000 (default: 2 to 10, by size)\n"
-    "  --check           verify every element of every rank, and the bytes around the buffers; exit 1 if any is wrong\n"
-    "  --no-limits       don't measure the hardware first; leaves the column %bound empty (allreduce)\n"
-    "  --ranks N         ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)\n"
-    "\n"
-    "Output\n"
-    "  --json FILE       also write one JSON object a row to FILE, which is replaced\n"
-    "  --help            this text\n"
-    "  --version         the version\n"
-    "\n"
-    "Exit status: 0 done; 1 a call failed or results were wrong; 2 bad command line.\n"
-    "\n"
-    "Examples\n"
-    "  kolorun -n 2 kolo-perf allreduce --min 8 --max 256M --check\n"
-    "  mpirun -n 4 kolo-perf allreduce --dtype bf16 --op avg --in-place --json rows.json\n"
-    "  kolo-perf limits --ranks 8\n";
+static const char help_text[] = "Usage: kolo-perf COLLECTIVE [OPTION...]\n"
+                                "\n"
+                                "Measures one of kolo's collectives, or what the hardware allows. Start it with\n"
+                                "a launcher (kolorun, mpirun, srun, torchrun) for several ranks; alone it is one\n"
+                                "rank. Rank 0 prints a row for each message size.\n"
+                                "\n"
+                                "COLLECTIVE\n"
+                                "  allreduce   every rank gets the reduction of all ranks' inputs\n"
+                                "  broadcast   every rank gets rank 0's buffer\n"
+                                "  barrier     no data\n"
+                                "  limits      no communication: measures the caches and the memory, and prints\n"
+                                "              the time below which no all-reduce of each size can fall\n"
+                                "\n"
+                                "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)\n"
+                                "  -b, --min SIZE      first size (default 8); 0 is allowed\n"
+                                "  -e, --max SIZE      last size, always measured (default 64M; limits: 256M)\n"
+                                "  -f, --factor N      from one size to the next, at least 2 (default 4)\n"
+                                "\n"
+                                "What is called (sizes are rounded down to whole elements, at least one)\n"
+                                "  -d, --dtype NAME    i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 (default\n"
+                                "                      f32), or NCCL's name for one: half, bfloat16, float, ...\n"
+                                "  -o, --op NAME       sum prod min max avg band bor bxor (default sum); band,\n"
+                                "                      bor and bxor are for integers\n"
+                                "      --place WHERE   out: send and recv are two buffers (default); in: they are\n"
+                                "                      one; both: one after the other, side by side in the table\n"
+                                "      --in-place      the same as --place in\n"
+                                "      --algo NAME     auto oneshot mesh ring central tree direct (default:\n"
+                                "                      KOLO_ALGO, else auto)\n"
+                                "      --buffers STATE warm: the same buffers in every call (default)\n"
+                                "                      dirty: send is rewritten before every call\n"
+                                "                      cold: send and recv are flushed from all caches before\n"
+                                "                      every call\n"
+                                "      --alloc         buffers of kolo_alloc, where an all-reduce copies nothing\n"
+                                "\n"
+                                "How it is measured\n"
+                                "  -n, --iters N       timed samples for each row, 1 to 1000000 (default: about\n"
+                                "                      0.3 s, at least 10). A sample is one call; with warm\n"
+                                "                      buffers, up to 4K, it is the mean of 50 calls in a row\n"
+                                "  -w, --warmup N      untimed samples first, 0 to 1000000 (default: 2 to 10, by\n"
+                                "                      size)\n"
+                                "  -c, --check         verify every element on every rank, and the bytes around\n"
+                                "                      the buffers; exit 1 if any is wrong. nccl-tests' -c 1 and\n"
+                                "                      -c 0 are understood, too\n"
+                                "      --no-limits     do not measure the hardware first; %bound stays empty\n"
+                                "      --ranks N       ranks that limits computes the bound for (default: the\n"
+                                "                      launcher's, else the CPUs allowed)\n"
+                                "\n"
+                                "Output\n"
+                                "      --json FILE     also write a JSON object for each row to FILE\n"
+                                "      --csv FILE      also write the rows to FILE, with a line of column names\n"
+                                "                      FILE is replaced; with - the rows go to standard output,\n"
+                                "                      and the table to standard error\n"
+                                "  -h, --help          print this\n"
+                                "      --version       print the version\n"
+                                "\n"
+                                "The short options mean what they mean in nccl-tests.\n"
+                                "\n"
+                                "Exit status: 0 done; 1 a call failed or results were wrong; 2 bad command line.\n"
+                                "\n"
+                                "Examples\n"
+                                "  kolorun -n 2 kolo-perf allreduce -b 8 -e 256M -f 2 -c 1 --place both\n"
+                                "  mpirun -n 4 kolo-perf allreduce --dtype bf16 --op avg --csv rows.csv\n"
+                                "  kolo-perf limits --ranks 8\n";
 
 /* One message about one option, on the rank that speaks, in one write, as other processes may share stderr. Always
  * PERF_PARSE_USAGE. */
@@ -143,7 +166,7 @@ __attribute__((format(printf, 2, 3))) static perf_parse complain(bool speaks, co
     va_start(values, format);
     vsnprintf(what, sizeof(what), format, values);
     va_end(values);
-    fprintf(stderr, "kolo-perf: %s; kolo-perf --help lists all options\n", what);
+    fprintf(stderr, "kolo-perf: %s; see kolo-perf --help\n", what);
     return PERF_PARSE_USAGE;
 }
 
@@ -192,10 +215,26 @@ static int find_name(const char *text, const char *const *names, int count) {
     return -1;
 }
 
+/* NCCL's names, and those of the same kind that it has no dtype for. */
+static const struct {
+    const char *name;
+    kolo_dtype dtype;
+} dtype_aliases[] = {
+    {"int8", KOLO_I8},       {"uint8", KOLO_U8},  {"int16", KOLO_I16},   {"uint16", KOLO_U16}, {"int32", KOLO_I32},
+    {"uint32", KOLO_U32},    {"int64", KOLO_I64}, {"uint64", KOLO_U64},  {"half", KOLO_F16},   {"float16", KOLO_F16},
+    {"bfloat16", KOLO_BF16}, {"float", KOLO_F32}, {"float32", KOLO_F32}, {"double", KOLO_F64}, {"float64", KOLO_F64},
+};
+
 static bool parse_dtype(const char *text, kolo_dtype *dtype) {
     for (int i = 0; i < KOLO_DTYPES; i++) {
         if (strcmp(text, kolo_dtype_name((kolo_dtype)i)) == 0) {
             *dtype = (kolo_dtype)i;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(dtype_aliases) / sizeof(dtype_aliases[0]); i++) {
+        if (strcmp(text, dtype_aliases[i].name) == 0) {
+            *dtype = dtype_aliases[i].dtype;
             return true;
         }
     }
@@ -222,6 +261,12 @@ static bool parse_algorithm(const char *text, kolo_algorithm *algorithm) {
     return false;
 }
 
+static bool parse_place(const char *text, perf_options *options) {
+    options->both_places = strcmp(text, "both") == 0;
+    options->in_place = strcmp(text, "in") == 0;
+    return options->both_places || options->in_place || strcmp(text, "out") == 0;
+}
+
 static bool parse_buffers(const char *text, perf_buffers *buffers) {
     int found = find_name(text, buffers_names, BUFFERS);
     if (found >= 0)
@@ -244,6 +289,8 @@ static const char *set_option(perf_options *options, option_id id, const char *t
         return NULL;
     case OPTION_DTYPE:
         return parse_dtype(text, &options->dtype) ? NULL : "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 or f64";
+    case OPTION_PLACE:
+        return parse_place(text, options) ? NULL : "out in or both";
     case OPTION_OP:
         return parse_op(text, &options->op) ? NULL : "sum prod min max avg band bor or bxor";
     case OPTION_ITERS:
@@ -258,15 +305,21 @@ static const char *set_option(perf_options *options, option_id id, const char *t
         return parse_int(text, 1, KOLO_RANKS_MAX, &options->ranks) ? NULL : "a whole number from 1 to 1024";
     case OPTION_JSON:
         options->json_path = text;
-        return *text != '\0' ? NULL : "the name of a file to write";
+        return *text != '\0' ? NULL : "the name of a file to write, or -";
+    case OPTION_CSV:
+        options->csv_path = text;
+        return *text != '\0' ? NULL : "the name of a file to write, or -";
     case OPTION_IN_PLACE:
         options->in_place = true;
+        options->both_places = false;
         return NULL;
     case OPTION_ALLOC:
         options->alloc = true;
         return NULL;
     case OPTION_CHECK:
-        options->check = true;
+        if (text != NULL && !parse_int(text, 0, ITERS_MAX, &number))
+            return "1, or 0 not to check";
+        options->check = text == NULL || number > 0;
         return NULL;
     case OPTION_NO_LIMITS:
         options->limits = false;
@@ -301,7 +354,10 @@ static perf_parse settle(perf_options *options, unsigned given, bool speaks) {
     if (options->collective == PERF_ALLREDUCE && !kolo_op_supports(options->op, options->dtype))
         return complain(speaks, "--op %s is not defined for --dtype %s; use an integer type, or sum prod min max avg",
                         kolo_op_name(options->op), kolo_dtype_name(options->dtype));
-    if (options->collective != PERF_ALLREDUCE)
+    if (options->json_path != NULL && options->csv_path != NULL && strcmp(options->json_path, "-") == 0 &&
+        strcmp(options->csv_path, "-") == 0)
+        return complain(speaks, "--json and --csv cannot both go to standard output; give one a file");
+    if (options->collective != PERF_ALLREDUCE || options->both_places)
         options->limits = false;
     if (options->collective == PERF_BROADCAST)
         options->in_place = true; /* the call has one buffer */
@@ -330,15 +386,69 @@ static perf_parse print_and_end(const char *text, bool speaks) {
     return PERF_PARSE_DONE;
 }
 
-/* getopt_long could not read `word`: optopt is the short option's letter, or 0, or the option that takes no value. */
-static perf_parse complain_unread(bool speaks, int id, const char *word) {
-    if (id == ':')
-        return complain(speaks, "option '%s' needs a value", word);
-    if (optopt >= OPTION_MIN)
-        return complain(speaks, "option '%s': --%s takes no value", word, option_rows[optopt - OPTION_MIN].name);
-    if (optopt != 0)
-        return complain(speaks, "unknown option '-%c'", optopt);
-    return complain(speaks, "unknown option '%s'", word);
+_Static_assert(no_argument == 0 && required_argument == 1 && optional_argument == 2, "each is its number of colons");
+
+/* What getopt_long wants to know of the rows. */
+typedef struct getopt_view {
+    struct option long_options[OPTION_ROWS + 1];
+    char letters[3 * OPTION_ROWS + 2];
+} getopt_view;
+
+static getopt_view view_rows(void) {
+    getopt_view view = {.letters = ":"}; /* a missing value is told apart */
+    char *letters = view.letters + 1;
+    for (int i = 0; i < OPTION_ROWS; i++) {
+        const option_row *row = &option_rows[i];
+        view.long_options[i] = (struct option){row->name, row->argument, NULL, (int)row->id};
+        if (row->letter != 0)
+            *letters++ = row->letter;
+        for (int colons = 0; row->letter != 0 && colons < row->argument; colons++)
+            *letters++ = ':'; /* one: it takes a value; two: it may take one */
+    }
+    return view;
+}
+
+static const option_row *row_of(int id) {
+    for (int i = 0; i < OPTION_ROWS; i++)
+        if ((int)option_rows[i].id == id || (id < OPTION_MIN && option_rows[i].letter == id))
+            return &option_rows[i];
+    return NULL;
+}
+
+/* nccl-tests' -c has a number behind it, which no collective begins with; NULL: there is none. */
+static const char *take_check_number(int argc, char **argv) {
+    return optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' ? argv[optind++] : NULL;
+}
+
+static perf_parse print_version(bool speaks) {
+    char line[64];
+    snprintf(line, sizeof(line), "kolo-perf %s\n", kolo_version());
+    return print_and_end(line, speaks);
+}
+
+/* All options into *options; `given` gets a bit for each one's row. */
+static perf_parse parse_words(perf_options *options, int argc, char **argv, bool speaks, unsigned *given) {
+    const getopt_view view = view_rows();
+    opterr = 0; /* getopt's own messages would come from every rank */
+    int id;
+    while ((id = getopt_long(argc, argv, view.letters, view.long_options, NULL)) != -1) {
+        if (id == '?' || id == ':') {
+            char mistake[256];
+            option_mistake_describe(mistake, sizeof(mistake), view.long_options, id, argv);
+            return complain(speaks, "%s", mistake);
+        }
+        const option_row *row = row_of(id);
+        if (row->id == OPTION_HELP)
+            return print_and_end(help_text, speaks);
+        if (row->id == OPTION_VERSION)
+            return print_version(speaks);
+        const char *value = id == 'c' && optarg == NULL ? take_check_number(argc, argv) : optarg;
+        const char *allowed = set_option(options, row->id, value);
+        if (allowed != NULL)
+            return complain(speaks, "--%s '%s' is not allowed; give %s", row->name, value, allowed);
+        *given |= row_bit(row->id);
+    }
+    return PERF_PARSE_RUN;
 }
 
 perf_parse perf_options_parse(perf_options *options, int argc, char **argv, bool speaks) {
@@ -350,31 +460,10 @@ perf_parse perf_options_parse(perf_options *options, int argc, char **argv, bool
                               .warmup = -1,
                               .algorithm = KOLO_ALGORITHM_AUTO,
                               .limits = true};
-    struct option long_options[OPTION_ROWS + 1];
-    for (int i = 0; i < OPTION_ROWS; i++)
-        long_options[i] = (struct option){option_rows[i].name, option_rows[i].argument, NULL, (int)option_rows[i].id};
-    long_options[OPTION_ROWS] = (struct option){0};
-
-    opterr = 0; /* getopt's own messages would come from every rank */
     unsigned given = 0;
-    int id;
-    while ((id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-        if (id == '?' || id == ':')
-            return complain_unread(speaks, id, argv[optind - 1]);
-        if (id == OPTION_HELP || id == 'h')
-            return print_and_end(help_text, speaks);
-        if (id == OPTION_VERSION) {
-            char line[64];
-            snprintf(line, sizeof(line), "kolo-perf %s\n", kolo_version());
-            return print_and_end(line, speaks);
-        }
-        const char *allowed = set_option(options, (option_id)id, optarg);
-        const option_row *row = &option_rows[id - OPTION_MIN];
-        if (allowed != NULL)
-            return complain(speaks, "--%s '%s' is not allowed; give %s", row->name, optarg, allowed);
-        given |= row_bit((option_id)id);
-    }
-    perf_parse parsed = parse_collective(options, argc - optind, argv + optind, speaks);
+    perf_parse parsed = parse_words(options, argc, argv, speaks, &given);
+    if (parsed == PERF_PARSE_RUN)
+        parsed = parse_collective(options, argc - optind, argv + optind, speaks);
     return parsed == PERF_PARSE_RUN ? settle(options, given, speaks) : parsed;
 }
 

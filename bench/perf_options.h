@@ -23,14 +23,16 @@ typedef struct perf_options {
     size_t factor;    /* from one size to the next */
     kolo_dtype dtype;
     kolo_op op;
-    int iters;  /* timed samples a row; 0: by the time that a call takes */
-    int warmup; /* untimed samples a row; -1: by size */
-    bool in_place;
+    int iters;        /* timed samples a row; 0: by the time that a call takes */
+    int warmup;       /* untimed samples a row; -1: by size */
+    bool in_place;    /* send is recv */
+    bool both_places; /* out of place and in place; in_place is false then */
     kolo_algorithm algorithm;
     bool check;
     perf_buffers buffers;
     bool alloc;            /* buffers of kolo_alloc */
-    const char *json_path; /* NULL: no JSON */
+    const char *json_path; /* NULL: no JSON; "-": standard output */
+    const char *csv_path;  /* likewise */
     bool limits;           /* measure the hardware first, and show each row's share of its bound */
     int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;

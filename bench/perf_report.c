@@ -3,52 +3,97 @@
 #include "perf_report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
+static bool is_standard_output(const char *path) {
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+static FILE *open_records(const char *option, const char *path) {
+    if (is_standard_output(path))
+        return stdout;
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        fprintf(stderr, "kolo-perf: cannot write %s '%s': %s\n", option, path, strerror(errno));
+    return file;
+}
+
 int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits) {
-    *report = (perf_report){.options = options, .ranks = run->ranks, .nodes = run->nodes, .limits = limits};
-    if (options->json_path == NULL)
+    *report = (perf_report){.options = options,
+                            .ranks = run->ranks,
+                            .nodes = run->nodes,
+                            .origin = perf_origin_now(),
+                            .table = stdout,
+                            .limits = limits};
+    if (is_standard_output(options->json_path) || is_standard_output(options->csv_path))
+        report->table = stderr;
+    if (options->json_path != NULL && (report->json = open_records("--json", options->json_path)) == NULL)
+        return -1;
+    if (options->csv_path != NULL && (report->csv = open_records("--csv", options->csv_path)) == NULL)
+        return -1;
+    return 0;
+}
+
+void perf_report_flush(perf_report *report) {
+    if (report->table == stderr)
+        fflush(stderr);
+    if (report->json != NULL && report->json != stdout)
+        fflush(report->json);
+    if (report->csv != NULL && report->csv != stdout)
+        fflush(report->csv);
+    if (fflush(stdout) != 0 && errno == EPIPE)
+        report->reader_gone = true;
+}
+
+bool perf_report_is_wanted(const perf_report *report) {
+    return !report->reader_gone || (report->json != NULL && report->json != stdout) ||
+           (report->csv != NULL && report->csv != stdout);
+}
+
+static int close_records(const char *option, const char *path, FILE **file) {
+    FILE *closed = *file;
+    *file = NULL;
+    if (closed == NULL || closed == stdout)
         return 0;
-    report->json = fopen(options->json_path, "we");
-    if (report->json != NULL)
+    bool failed = ferror(closed);
+    if (fclose(closed) == 0 && !failed)
         return 0;
-    fprintf(stderr, "kolo-perf: cannot write --json '%s': %s\n", options->json_path, strerror(errno));
+    fprintf(stderr, "kolo-perf: rows were lost: cannot write %s '%s': %s\n", option, path, strerror(errno));
     return -1;
 }
 
 int perf_report_close(perf_report *report) {
     int result = 0;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    perf_report_flush(report);
+    if (ferror(stdout) && !report->reader_gone) {
         fprintf(stderr, "kolo-perf: output was lost: cannot write to standard output: %s\n", strerror(errno));
         result = -1;
     }
-    if (report->json == NULL)
-        return result;
-    bool failed = ferror(report->json);
-    if (fclose(report->json) != 0 || failed) {
-        fprintf(stderr, "kolo-perf: rows were lost: cannot write --json '%s': %s\n", report->options->json_path,
-                strerror(errno));
+    if (close_records("--json", report->options->json_path, &report->json) != 0)
         result = -1;
-    }
-    report->json = NULL;
+    if (close_records("--csv", report->options->csv_path, &report->csv) != 0)
+        result = -1;
     return result;
 }
 
-void perf_print_machine(void) {
+void perf_report_machine(const perf_report *report) {
+    fprintf(report->table, "# host %.48s, %s\n", report->origin.host, report->origin.date);
     kolo_machine machine = {.machine_bytes = sizeof(machine)};
     if (kolo_machine_query(&machine) != KOLO_OK) {
-        printf("# machine unknown: %s\n", kolo_error_message());
+        fprintf(report->table, "# machine unknown: %s\n", kolo_error_message());
         return;
     }
-    printf("# %s; kernels %s; %u of %u CPUs allowed", machine.cpu_model[0] != '\0' ? machine.cpu_model : "unknown CPU",
-           machine.kernels, machine.cpus_allowed, machine.cpus_online);
+    fprintf(report->table, "# CPU %s\n# kernels %s; %u of %u CPUs allowed", report->origin.cpu, machine.kernels,
+            machine.cpus_allowed, machine.cpus_online);
     if (machine.quota_millicpus > 0)
-        printf(", quota of %.2f CPUs", machine.quota_millicpus * 1e-3);
-    printf("\n");
+        fprintf(report->table, ", quota of %.2f CPUs", machine.quota_millicpus * 1e-3);
+    fprintf(report->table, "\n");
 }
 
-void perf_print_us(double us, int width) {
-    printf(" %*.*f", width, us < 10 ? 3 : us < 1000 ? 2 : 1, us);
+void perf_print_digits(FILE *to, double value, int width) {
+    const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+    fprintf(to, " %*.*f", width, decimals, value);
 }
 
 static bool has_op(const perf_options *options) {
@@ -71,89 +116,181 @@ static const char *algorithm_text(const perf_row *row) {
     return row->algorithm != NULL ? row->algorithm : "none";
 }
 
-static void print_limits(const perf_limits *limits) {
-    printf("# %%bound: share of the hardware's bound (kolo-perf limits), measured on %d CPU%s", limits->cpus,
-           limits->cpus == 1 ? "" : "s");
-    if (limits->exchange.ns > 0)
-        printf("; one exchange of a cache line takes %.0f ns", limits->exchange.ns);
-    printf("\n");
-}
-
-void perf_report_head(const perf_report *report, const char *note) {
+static void print_call(const perf_report *report) {
     const perf_options *options = report->options;
-    printf("# kolo-perf %s: %s, %d rank%s", kolo_version(), perf_collective_name(options->collective), report->ranks,
-           report->ranks == 1 ? "" : "s");
-    printf(report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
-    perf_print_machine();
+    const char *place = options->both_places ? "both places" : options->in_place ? "in place" : "out of place";
+    fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(options->collective));
     if (has_data(options))
-        printf("# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
-               perf_buffers_name(options->buffers), options->in_place ? "in place" : "out of place",
-               options->check ? "checked" : "not checked");
-    printf("# time: of one call, the slowest rank's; GB = 10^9 bytes");
-    if (options->buffers == PERF_WARM)
-        printf("; up to %d bytes: the mean of %d calls", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
-    printf("\n");
+        fprintf(report->table, "%s, ", dtype_text(options));
+    if (has_op(options))
+        fprintf(report->table, "%s, ", op_text(options));
+    fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
+    fprintf(report->table, report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
+    perf_report_machine(report);
+    if (has_data(options))
+        fprintf(report->table, "# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
+                perf_buffers_name(options->buffers), place, options->check ? "checked" : "not checked");
+}
+
+static void print_units(const perf_report *report, const char *note) {
+    FILE *table = report->table;
+    fprintf(table, "# times are of one call, the slowest rank's; GB = 10^9 bytes\n");
+    if (report->options->buffers == PERF_WARM)
+        fprintf(table, "# up to %d bytes: samples are means of %d calls\n", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
     if (report->nodes > 1)
-        printf("# link: bytes of one call, headers included, that the busiest node sent or received, and their rate\n");
-    if (report->limits != NULL)
-        print_limits(report->limits);
-    else if (note != NULL)
-        printf("# no %%bound: %s\n", note);
-    const bool net = report->nodes > 1;
-    printf("#\n#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %s %7s\n", "bytes", "count", "dtype", "op", "algo",
-           "median", "p99", "max", "algbw", "busbw", net ? "        link   link" : " %bound", "#wrong");
-    printf("#%12s %11s %6s %5s %8s %10s %10s %10s %9s %9s %s\n", "", "", "", "", "", "us", "us", "us", "GB/s", "GB/s",
-           net ? "       bytes   GB/s" : "");
-    fflush(stdout);
-}
-
-static void write_json(const perf_report *report, const perf_row *row, double bound_us) {
-    const perf_options *options = report->options;
-    FILE *json = report->json;
-    fprintf(json,
-            "{\"collective\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"dtype\": \"%s\", \"op\": \"%s\", "
-            "\"in_place\": %s, \"alloc\": %s, \"algo\": \"%s\", \"buffers\": \"%s\", ",
-            perf_collective_name(options->collective), report->ranks, row->bytes, dtype_text(options), op_text(options),
-            options->in_place ? "true" : "false", options->alloc ? "true" : "false", algorithm_text(row),
-            perf_buffers_name(options->buffers));
-    fprintf(json,
-            "\"time_us\": {\"min\": %.4f, \"median\": %.4f, \"p99\": %.4f, \"max\": %.4f}, \"algbw_gbps\": %.5f, "
-            "\"busbw_gbps\": %.5f, \"wrong\": %lld, \"iters\": %d, \"calls_per_iter\": %d, ",
-            row->time_us.min, row->time_us.median, row->time_us.p99, row->time_us.max, row->algbw_gbps, row->busbw_gbps,
-            (long long)row->wrong, row->samples, row->calls_per_sample);
-    fprintf(json, "\"nodes\": %d, \"link_bytes\": %.1f, \"link_gbps\": %.6f, ", report->nodes, row->link_bytes,
-            row->link_gbps);
-    if (bound_us > 0 && row->time_us.median > 0)
-        fprintf(json, "\"bound_us\": %.4f, \"bound_percent\": %.2f}\n", bound_us, 100 * bound_us / row->time_us.median);
-    else
-        fprintf(json, "\"bound_us\": null, \"bound_percent\": null}\n");
-    fflush(json);
-}
-
-void perf_report_row(const perf_report *report, const perf_row *row) {
-    const perf_options *options = report->options;
-    double bound_us = 0;
+        fprintf(table, "# link: what the busiest node sent or received, headers included\n");
     if (report->limits != NULL) {
-        perf_job job = perf_job_of(options, report->ranks);
-        bound_us = perf_bound_of(report->limits, &job, row->bytes).bound_us;
+        fprintf(table, "# %%bound: share of the hardware's bound (kolo-perf limits), on %d CPU%s", report->limits->cpus,
+                report->limits->cpus == 1 ? "" : "s");
+        if (report->limits->exchange.ns > 0)
+            fprintf(table, ";\n#   one exchange of a cache line takes %.0f ns", report->limits->exchange.ns);
+        fprintf(table, "\n");
+    } else if (note != NULL) {
+        fprintf(table, "# no %%bound: %s\n", note);
     }
-    printf(" %12zu %11zu %6s %5s %8s", row->bytes, row->count, dtype_text(options), op_text(options),
-           algorithm_text(row));
-    perf_print_us(row->time_us.median, 10);
-    perf_print_us(row->time_us.p99, 10);
-    perf_print_us(row->time_us.max, 10);
-    printf(" %9.3f %9.3f", row->algbw_gbps, row->busbw_gbps);
-    if (report->nodes > 1)
-        printf(" %12.0f %6.3f", row->link_bytes, row->link_gbps);
-    else if (bound_us > 0 && row->time_us.median > 0)
-        printf(" %7.1f", 100 * bound_us / row->time_us.median);
-    else
-        printf(" %7s", "-");
-    if (row->wrong >= 0)
-        printf(" %7lld\n", (long long)row->wrong);
-    else
-        printf(" %7s\n", "-");
-    fflush(stdout);
+}
+
+/* The tables are 80 columns wide at most. */
+static void print_columns(const perf_report *report) {
+    FILE *table = report->table;
+    if (report->options->both_places) {
+        fprintf(table, "#\n#%18s %29s %29s\n", "", "------- out of place --------", "---------- in place ---------");
+        fprintf(table, "#%10s %7s", "bytes", "algo");
+        for (int place = 0; place < 2; place++)
+            fprintf(table, " %8s %6s %6s %6s", "median", "algbw", "busbw", "#wrong");
+        fprintf(table, "\n#%10s %7s", "", "");
+        for (int place = 0; place < 2; place++)
+            fprintf(table, " %8s %6s %6s %6s", "us", "GB/s", "GB/s", "");
+        fprintf(table, "\n");
+        return;
+    }
+    const bool net = report->nodes > 1;
+    fprintf(table, "#\n#%10s %7s %6s %6s %6s %6s %6s %5s %5s %6s %6s\n", "bytes", "algo", "min", "avg", "median", "p99",
+            "max", "algbw", "busbw", net ? "link" : "%bound", "#wrong");
+    fprintf(table, "#%10s %7s %6s %6s %6s %6s %6s %5s %5s %6s\n", "", "", "us", "us", "us", "us", "us", "GB/s", "GB/s",
+            net ? "GB/s" : "");
+}
+
+void perf_report_head(perf_report *report, const char *note) {
+    print_call(report);
+    print_units(report, note);
+    print_columns(report);
+    perf_report_flush(report);
+}
+
+/* 0: none. */
+static double bound_us_of(const perf_report *report, const perf_row *row) {
+    if (report->limits == NULL)
+        return 0;
+    perf_job job = perf_job_of(report->options, report->ranks);
+    return perf_bound_of(report->limits, &job, row->bytes).bound_us;
+}
+
+static size_t list_fields(const perf_report *report, const perf_row *row, perf_field fields[PERF_FIELDS_MAX]) {
+    const perf_options *options = report->options;
+    const double bound_us = bound_us_of(report, row);
+    const bool bound = bound_us > 0 && row->time_us.median > 0;
+    const perf_field list[] = {
+        {.name = "collective", .text = perf_collective_name(options->collective)},
+        {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
+        {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
+        {.name = "dtype", .text = dtype_text(options)},
+        {.name = "op", .text = op_text(options)},
+        {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
+        {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
+        {.name = "algo", .text = algorithm_text(row)},
+        {.name = "buffers", .text = perf_buffers_name(options->buffers)},
+        {"time_us.min", PERF_NUMBER, NULL, row->time_us.min, 4},
+        {"time_us.avg", PERF_NUMBER, NULL, row->time_us.avg, 4},
+        {"time_us.median", PERF_NUMBER, NULL, row->time_us.median, 4},
+        {"time_us.p99", PERF_NUMBER, NULL, row->time_us.p99, 4},
+        {"time_us.max", PERF_NUMBER, NULL, row->time_us.max, 4},
+        {"algbw_gbps", PERF_NUMBER, NULL, row->algbw_gbps, 5},
+        {"busbw_gbps", PERF_NUMBER, NULL, row->busbw_gbps, 5},
+        {"wrong", PERF_NUMBER, NULL, (double)row->wrong, 0},
+        {"iters", PERF_NUMBER, NULL, row->samples, 0},
+        {"calls_per_iter", PERF_NUMBER, NULL, row->calls_per_sample, 0},
+        {"nodes", PERF_NUMBER, NULL, report->nodes, 0},
+        {"link_bytes", PERF_NUMBER, NULL, row->link_bytes, 1},
+        {"link_gbps", PERF_NUMBER, NULL, row->link_gbps, 6},
+        {"bound_us", PERF_NUMBER, NULL, bound ? bound_us : NAN, 4},
+        {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * bound_us / row->time_us.median : NAN, 2},
+    };
+    _Static_assert(sizeof(list) / sizeof(list[0]) + PERF_ORIGIN_FIELDS <= PERF_FIELDS_MAX, "all fields fit");
+    memcpy(fields, list, sizeof(list));
+    return perf_origin_append(&report->origin, fields, sizeof(list) / sizeof(list[0]));
+}
+
+static void write_records(perf_report *report, const perf_row *row) {
+    perf_field fields[PERF_FIELDS_MAX];
+    const size_t count = list_fields(report, row, fields);
     if (report->json != NULL)
-        write_json(report, row, bound_us);
+        perf_record_json(report->json, fields, count);
+    if (report->csv != NULL && !report->csv_has_head)
+        perf_record_csv_names(report->csv, fields, count);
+    report->csv_has_head = true;
+    if (report->csv != NULL)
+        perf_record_csv(report->csv, fields, count);
+}
+
+static void print_wrong(FILE *table, int64_t wrong, int width) {
+    if (wrong >= 0)
+        fprintf(table, " %*lld", width, (long long)wrong);
+    else
+        fprintf(table, " %*s", width, "-");
+}
+
+static void print_place(FILE *table, const perf_row *row) {
+    perf_print_digits(table, row->time_us.median, 8);
+    perf_print_digits(table, row->algbw_gbps, 6);
+    perf_print_digits(table, row->busbw_gbps, 6);
+    print_wrong(table, row->wrong, 6);
+}
+
+static void print_row(perf_report *report, const perf_row *row) {
+    FILE *table = report->table;
+    const perf_statistics *us = &row->time_us;
+    const double times[] = {us->min, us->avg, us->median, us->p99, us->max};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        perf_print_digits(table, times[i], 6);
+    perf_print_digits(table, row->algbw_gbps, 5);
+    perf_print_digits(table, row->busbw_gbps, 5);
+    const double bound_us = bound_us_of(report, row);
+    if (report->nodes > 1)
+        perf_print_digits(table, row->link_gbps, 6);
+    else if (bound_us > 0 && us->median > 0)
+        fprintf(table, " %6.1f", 100 * bound_us / us->median);
+    else
+        fprintf(table, " %6s", "-");
+    report->above_bound |= report->nodes == 1 && bound_us > us->median && us->median > 0;
+    print_wrong(table, row->wrong, 6);
+}
+
+void perf_report_rows(perf_report *report, const perf_row *rows, int count) {
+    fprintf(report->table, " %10zu %7s", rows[0].bytes, algorithm_text(&rows[0]));
+    for (int i = 0; i < count; i++) {
+        if (report->options->both_places)
+            print_place(report->table, &rows[i]);
+        else
+            print_row(report, &rows[i]);
+        write_records(report, &rows[i]);
+        report->busbw_sum_gbps += rows[i].busbw_gbps;
+        report->results++;
+    }
+    fprintf(report->table, "\n");
+    perf_report_flush(report);
+}
+
+void perf_report_end(perf_report *report, int64_t wrong) {
+    FILE *table = report->table;
+    if (report->above_bound)
+        fprintf(table, "# %%bound above 100: separate loops measured the bound, at another moment than\n"
+                       "#   the calls, and both times vary; bench/README.md tells more\n");
+    if (wrong > 0)
+        fprintf(table, "# FAILED: %lld wrong\n", (long long)wrong);
+    else if (report->options->check)
+        fprintf(table, "# all results right\n");
+    if (has_data(report->options) && report->results > 0)
+        fprintf(table, "# average busbw: %.3f GB/s\n", report->busbw_sum_gbps / report->results);
+    perf_report_flush(report);
 }

@@ -1,39 +1,60 @@
-/* What rank 0 prints and writes: the table of a run, and its rows as JSON.
+/* What rank 0 prints and writes: the table of a run, and its rows as JSON and CSV.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef PERF_REPORT_H
 #define PERF_REPORT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "perf_bound.h"
 #include "perf_options.h"
+#include "perf_record.h"
 #include "perf_run.h"
 
 typedef struct perf_report {
     const perf_options *options;
     int ranks;
-    int nodes;                 /* more than one: rows show what the busiest link carried, and no bound */
+    int nodes; /* more than one: rows show what the busiest link carried, and no bound */
+    perf_origin origin;
+    FILE *table;               /* standard output, or standard error where rows go to standard output */
     FILE *json;                /* NULL: none */
+    FILE *csv;                 /* NULL: none */
     const perf_limits *limits; /* NULL: rows have no bound */
+    double busbw_sum_gbps;
+    int results;       /* in that sum */
+    bool above_bound;  /* a row was faster than its bound */
+    bool reader_gone;  /* who read standard output has closed it: head has seen enough */
+    bool csv_has_head; /* its line of names is written */
 } perf_report;
 
-/* Opens the JSON file where one is asked for. Returns 0, or -1 after saying on stderr why it cannot be written. */
+/* Opens the files that are asked for. Returns 0, or -1 after saying on stderr what cannot be written. */
 int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits);
 
 /* The lines above the table. `note` is why there is no bound, or NULL. */
-void perf_report_head(const perf_report *report, const char *note);
+void perf_report_head(perf_report *report, const char *note);
 
-void perf_report_row(const perf_report *report, const perf_row *row);
+/* The results of one message size: one, or those out of place and in place. */
+void perf_report_rows(perf_report *report, const perf_row *rows, int count);
 
-/* Closes the JSON file. Returns 0, or -1 after saying on stderr that output was lost. */
+/* What follows the last row; the average bus bandwidth is the last line. */
+void perf_report_end(perf_report *report, int64_t wrong);
+
+/* Writes what is buffered, and finds out whether somebody still reads it. */
+void perf_report_flush(perf_report *report);
+
+/* True while somebody reads standard output, or a file is being written. */
+bool perf_report_is_wanted(const perf_report *report);
+
+/* Closes the files. Returns 0, or -1 after saying on stderr that output was lost. */
 int perf_report_close(perf_report *report);
 
-/* A line with the machine's name, kernels and CPUs. */
-void perf_print_machine(void);
+/* Lines with the machine's name, kernels and CPUs. */
+void perf_report_machine(const perf_report *report);
 
-/* "12.34", in few characters and with at least three digits. */
-void perf_print_us(double us, int width);
+/* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point.
+ */
+void perf_print_digits(FILE *to, double value, int width);
 
 #endif

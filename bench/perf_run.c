@@ -29,13 +29,13 @@ int perf_run_call(perf_run *run, size_t count) {
 }
 
 const perf_buffer *perf_run_result(const perf_run *run) {
-    return run->options->in_place ? &run->send : &run->recv;
+    return run->in_place ? &run->send : &run->recv;
 }
 
 /* In place and without rewriting the buffer, each call works on the last one's result. */
 static bool feeds_on_results(const perf_run *run) {
     const perf_options *options = run->options;
-    return options->collective == PERF_ALLREDUCE && options->in_place && options->buffers == PERF_WARM;
+    return options->collective == PERF_ALLREDUCE && run->in_place && options->buffers == PERF_WARM;
 }
 
 static void fill_send(perf_run *run, size_t count) {
@@ -49,14 +49,14 @@ static void prepare_sample(perf_run *run, size_t count) {
     const perf_options *options = run->options;
     size_t bytes = count * kolo_dtype_bytes(options->dtype);
     bool sends = options->collective == PERF_ALLREDUCE || run->rank == ROOT;
-    bool send_is_spent = options->collective == PERF_ALLREDUCE && options->in_place;
+    bool send_is_spent = options->collective == PERF_ALLREDUCE && run->in_place;
     if (options->buffers == PERF_WARM)
         return;
     if (sends && (options->buffers == PERF_DIRTY || send_is_spent))
         fill_send(run, count);
     if (options->buffers == PERF_COLD) {
         perf_flush(run->send.data, bytes);
-        if (!options->in_place)
+        if (!run->in_place)
             perf_flush(run->recv.data, bytes);
     }
 }
@@ -186,7 +186,11 @@ int perf_run_row(perf_run *run, size_t bytes, perf_row *row) {
     const perf_options *options = run->options;
     bool batches = options->buffers == PERF_WARM && bytes <= PERF_BATCH_BYTES_MAX;
     size_t count = bytes / kolo_dtype_bytes(options->dtype);
-    *row = (perf_row){.bytes = bytes, .count = count, .calls_per_sample = batches ? PERF_BATCH_CALLS : 1, .wrong = -1};
+    *row = (perf_row){.bytes = bytes,
+                      .count = count,
+                      .in_place = run->in_place,
+                      .calls_per_sample = batches ? PERF_BATCH_CALLS : 1,
+                      .wrong = -1};
 
     uint64_t wrong = 0;
     int status = options->check ? perf_check_call(run, count, &wrong) : KOLO_OK;
@@ -259,7 +263,7 @@ static int allocate(perf_run *run, size_t bytes) {
 }
 
 int perf_run_prepare(perf_run *run, const perf_options *options, kolo_comm *comm) {
-    *run = (perf_run){.options = options, .comm = comm};
+    *run = (perf_run){.options = options, .comm = comm, .in_place = options->in_place};
     run->rank = kolo_comm_rank(comm);
     run->ranks = kolo_comm_size(comm);
     run->nodes = kolo_comm_nodes(comm);

@@ -5,6 +5,7 @@
 #ifndef PERF_RUN_H
 #define PERF_RUN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ enum { PERF_BATCH_CALLS = 50, PERF_BATCH_BYTES_MAX = 4096 };
 typedef struct perf_row {
     size_t bytes;
     size_t count;
+    bool in_place;
     const char *algorithm; /* that ran; NULL for other collectives than all-reduce */
     int samples;
     int calls_per_sample;
@@ -47,8 +49,9 @@ typedef struct perf_run {
     int rank;
     int ranks;
     int nodes;
+    bool in_place; /* the calls are; set before each row where the options ask for both places */
     perf_buffer send;
-    perf_buffer recv; /* not allocated in place */
+    perf_buffer recv; /* not allocated where all calls are in place */
     perf_tables *tables;
     double *samples_us;
     size_t samples_capacity;

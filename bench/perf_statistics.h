@@ -10,6 +10,7 @@
 
 typedef struct perf_statistics {
     double min;
+    double avg;
     double median; /* of an even number of samples: the mean of the two in the middle */
     double p99;    /* the smallest sample that 99% of all don't exceed; below 100 samples, the largest */
     double max;

@@ -1,0 +1,257 @@
+"""kolo-perf: its options, what it writes as table, JSON and CSV, and how it ends. What it measures is not looked at."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import launching
+from launching import KOLO_PERF, PATIENCE_S, kolorun
+
+COLUMNS_MAX = 80
+FAST = ("--no-limits", "--iters", "2", "--warmup", "0")
+ROW = re.compile(r"\s*\d+\s")
+
+
+def perf(*arguments):
+    return subprocess.run([KOLO_PERF, *arguments], capture_output=True, text=True, timeout=PATIENCE_S,
+                          env=launching.environment(), stdin=subprocess.DEVNULL, check=False)
+
+
+class PerfTest(launching.LaunchingTest):
+    def output(self, *arguments):
+        done = perf(*arguments)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return done.stdout
+
+    def rows(self, *arguments):
+        """The objects of --json -."""
+        done = perf(*arguments, "--json", "-")
+        self.assertEqual(0, done.returncode, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def assert_refused(self, pattern, *arguments):
+        done = perf(*arguments)
+        self.assertEqual((2, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, rf"^kolo-perf: .*{pattern}.*; see kolo-perf --help\n$")
+
+
+class Sizes(PerfTest):
+    def sizes(self, *arguments):
+        return [row["bytes"] for row in self.rows("allreduce", *FAST, *arguments)]
+
+    def test_the_last_size_is_measured(self):
+        self.assertEqual([8, 32, 128, 512, 2048, 4096], self.sizes("--max", "4K"))
+        self.assertEqual([1000, 3000, 4000], self.sizes("--min", "1000", "--max", "4000", "--factor", "3"))
+        self.assertEqual([0, 4, 40, 100], self.sizes("--min", "0", "--max", "100", "--factor", "10"))
+        self.assertEqual([4096], self.sizes("--min", "4K", "--max", "4K"))
+        self.assertEqual([0], self.sizes("--min", "0", "--max", "0"))
+        self.assertEqual([8, 64], self.sizes("--max", "64", "--factor", "1000000"))
+
+    def test_sizes_are_whole_elements_each_once(self):
+        self.assertEqual([4, 12, 44, 100], self.sizes("--min", "5", "--max", "100", "--factor", "3"))
+        self.assertEqual([4, 8], self.sizes("--min", "1", "--max", "11", "--factor", "2"))
+
+    def test_default(self):
+        self.assertEqual(64 << 20, self.sizes()[-1])
+
+    def test_limits_go_to_the_last_size(self):
+        rows = self.rows("limits", "--ranks", "1", "--max", "3000")
+        self.assertEqual(3000, [row["bytes"] for row in rows if row["limit"] == "bound"][-1])
+        self.assertEqual({"limits"}, {row["collective"] for row in rows})
+        self.assertTrue(all(row["host"] == os.uname().nodename for row in rows))
+
+
+class NcclOptions(PerfTest):
+    """The letters of nccl-tests."""
+
+    def shape(self, *arguments):
+        keys = ("bytes", "dtype", "op", "iters", "wrong")
+        return [[row[key] for key in keys] for row in self.rows("allreduce", "--no-limits", *arguments)]
+
+    def test_letters_mean_what_the_long_names_do(self):
+        long = self.shape("--min", "8", "--max", "1K", "--factor", "2", "--iters", "3", "--warmup", "1", "--check",
+                          "--dtype", "f64", "--op", "max")
+        self.assertEqual([[8 << i, "f64", "max", 3, 0] for i in range(8)], long)
+        for letters in ("-b 8 -e 1K -f 2 -n 3 -w 1 -c 1 -d double -o max",
+                        "-b8 -e1K -f2 -n3 -w1 -c1 -ddouble -omax",
+                        "-c -b 8 -e 1K -f 2 -n 3 -w 1 -d double -o max"):
+            with self.subTest(letters):
+                self.assertEqual(long, self.shape(*letters.split()))
+
+    def test_check_takes_a_number_or_none(self):
+        for arguments, wrong in ((("-c",), 0), (("-c", "1"), 0), (("-c1",), 0), (("--check=1",), 0), (("--check",), 0),
+                                 (("-c", "0"), -1), (("-c0",), -1), ((), -1)):
+            with self.subTest(arguments):
+                done = perf(*arguments, "allreduce", "-e", "8", *FAST, "--json", "-")
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.assertEqual(wrong, json.loads(done.stdout)["wrong"])
+        self.assert_refused("--check 'x' is not allowed", "allreduce", "-cx")
+
+    def test_names_of_dtypes(self):
+        for name, dtype in (("int8", "i8"), ("uint8", "u8"), ("int32", "i32"), ("uint32", "u32"), ("int64", "i64"),
+                            ("uint64", "u64"), ("half", "f16"), ("float", "f32"), ("double", "f64"),
+                            ("bfloat16", "bf16"), ("bf16", "bf16")):
+            with self.subTest(name):
+                self.assertEqual({dtype}, {row[1] for row in self.shape("-d", name, "-e", "8", "-n", "1", "-w", "0")})
+
+    def test_mistakes(self):
+        self.assert_refused(r"option '-g' is unknown", "allreduce", "-g", "1")
+        self.assert_refused(r"option '-b' needs a value", "allreduce", "-b")
+        self.assert_refused(r"--min 'x' is not allowed", "allreduce", "-b", "x")
+        self.assert_refused(r"--place 'x' is not allowed; give out in or both", "allreduce", "--place", "x")
+        self.assert_refused(r"--op has no meaning for barrier", "barrier", "-o", "sum")
+
+
+class Records(PerfTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kolo-perf-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_json_and_csv_say_the_same(self):
+        self.output("allreduce", "-e", "1K", *FAST, "--check", "--json", self.folder / "j", "--csv", self.folder / "c")
+        objects = [json.loads(line) for line in (self.folder / "j").read_text(encoding="utf-8").splitlines()]
+        with open(self.folder / "c", encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual(5, len(objects))
+        self.assertEqual(5, len(lines))
+        for row, line in zip(objects, lines):
+            flat = {**row, **{f"time_us.{name}": us for name, us in row["time_us"].items()}}
+            del flat["time_us"]
+            self.assertEqual(flat.keys(), line.keys())
+            for name, value in flat.items():
+                if isinstance(value, str):
+                    self.assertEqual(value, line[name])
+                elif value is None:
+                    self.assertEqual("", line[name])
+                else:
+                    self.assertEqual(float(value), float(line[name]))
+
+    def test_times_and_origin(self):
+        for row in self.rows("allreduce", "-e", "1K", "-n", "20", "--no-limits"):
+            times = row["time_us"]
+            self.assertEqual(["min", "avg", "median", "p99", "max"], list(times))
+            self.assertLessEqual(times["min"], times["avg"])
+            self.assertLessEqual(times["avg"], times["max"])
+            self.assertEqual(os.uname().nodename, row["host"])
+            self.assertTrue(row["cpu"])
+            self.assertRegex(row["kolo_version"], r"^\d+\.\d+\.\d+$")
+            self.assertRegex(row["date"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+    def test_standard_output(self):
+        done = perf("allreduce", "-e", "64", *FAST, "--csv", "-")
+        self.assertEqual([8, 32, 64], [int(row["bytes"]) for row in csv.DictReader(io.StringIO(done.stdout))])
+        self.assertIn("# kolo-perf", done.stderr)
+        done = perf("allreduce", "-e", "64", *FAST, "--json", "-", "--csv", self.folder / "c")
+        self.assertEqual([8, 32, 64], [json.loads(line)["bytes"] for line in done.stdout.splitlines()])
+        self.assertIn("# kolo-perf", done.stderr)
+        self.assertEqual(4, len((self.folder / "c").read_text(encoding="utf-8").splitlines()))
+        self.assert_refused("cannot both go to standard output", "allreduce", "--json", "-", "--csv", "-")
+
+    def test_unwritable(self):
+        for option in ("--json", "--csv"):
+            done = perf("allreduce", "-e", "8", *FAST, option, self.folder / "none" / "x")
+            self.assertEqual(1, done.returncode)
+            self.assertIn(f"cannot write {option}", done.stderr)
+            done = perf("allreduce", "-e", "8", *FAST, option, "/dev/full")
+            self.assertEqual(1, done.returncode)
+            self.assertIn("rows were lost", done.stderr)
+
+
+class Tables(PerfTest):
+    def table(self, *arguments):
+        """(the lines of rows, the others) of a job of two ranks."""
+        done = kolorun("-n", "2", KOLO_PERF, *arguments)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        lines = done.stdout.splitlines()
+        self.assertLessEqual(max(map(len, lines)), COLUMNS_MAX, done.stdout)
+        return [line.split() for line in lines if ROW.match(line)], [line for line in lines if not ROW.match(line)]
+
+    def test_one_place(self):
+        rows, others = self.table("allreduce", "-e", "1M", "-n", "3", "-c")
+        names = next(line for line in others if "median" in line).lstrip("#").split()
+        self.assertEqual(["bytes", "algo", "min", "avg", "median", "p99", "max", "algbw", "busbw", "%bound", "#wrong"],
+                         names)
+        self.assertEqual({len(names)}, {len(row) for row in rows})
+        self.assertEqual({"0"}, {row[-1] for row in rows})
+        self.assertRegex("\n".join(others), r"(?m)^# host \S+, \d{4}-\d\d-\d\dT")
+
+    def test_both_places(self):
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            rows, others = self.table("allreduce", "-e", "1M", "-f", "16", "-n", "3", "-c", "--place", "both", "--json",
+                                      file.name)
+            objects = [json.loads(line) for line in file.read().splitlines()]
+        names = next(line for line in others if "median" in line).lstrip("#").split()
+        self.assertEqual(["bytes", "algo", *["median", "algbw", "busbw", "#wrong"] * 2], names)
+        self.assertEqual({len(names)}, {len(row) for row in rows})
+        self.assertEqual({"0"}, {row[place] for row in rows for place in (5, 9)})
+        self.assertEqual([(int(row[0]), place) for row in rows for place in (False, True)],
+                         [(row["bytes"], row["in_place"]) for row in objects])
+
+    def test_default_is_out_of_place_alone(self):
+        for arguments, in_place in (((), False), (("--in-place",), True), (("--place", "in"), True),
+                                    (("--place", "out"), False)):
+            rows = self.rows("allreduce", "-e", "64", *FAST, *arguments)
+            self.assertEqual([(8, in_place), (32, in_place), (64, in_place)],
+                             [(row["bytes"], row["in_place"]) for row in rows])
+
+    def test_last_line_is_the_average_busbw(self):
+        for place in ("out", "both"):
+            with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+                _, others = self.table("allreduce", "-e", "64K", *FAST, "--check", "--place", place, "--json", file.name)
+                busbw = [json.loads(line)["busbw_gbps"] for line in file.read().splitlines()]
+            found = re.fullmatch(r"# average busbw: (\S+) GB/s", others[-1])
+            self.assertTrue(found, others)
+            self.assertAlmostEqual(sum(busbw) / len(busbw), float(found[1]), delta=0.001)
+
+    def test_more_than_the_bound_is_explained(self):
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            _, others = self.table("allreduce", "-e", "4M", "-n", "3", "--json", file.name)
+            percents = [json.loads(line)["bound_percent"] for line in file.read().splitlines()]
+        above = any(percent is not None and percent > 100 for percent in percents)
+        self.assertEqual(above, any(line.startswith("# %bound above 100:") for line in others), others)
+
+    def test_other_collectives(self):
+        self.table("broadcast", "-e", "64K", *FAST[1:])
+        self.table("barrier", *FAST[1:])
+        lines = self.output("limits", "--ranks", "8", "--max", "1G").splitlines()
+        self.assertLessEqual(max(map(len, lines)), COLUMNS_MAX, lines)
+
+
+class Reader(PerfTest):
+    """Whoever reads the table closes it, as head does."""
+
+    def read_first_lines(self, *arguments, size):
+        variables = {"KOLO_JOB": f"perf-test-{os.getpid()}", "KOLO_SIZE": str(size), "KOLO_LOG": "warn"}
+        ranks = [subprocess.Popen([KOLO_PERF, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=launching.environment(KOLO_RANK=str(rank), **variables)) for rank in range(size)]
+        for rank in ranks:
+            self.addCleanup(self.end, rank)
+        for line in ranks[0].stdout:
+            if ROW.match(line):
+                break
+        ranks[0].stdout.close()
+        return [(rank.wait(PATIENCE_S), rank.stderr.read()) for rank in ranks]
+
+    def test_all_ranks_end_in_silence(self):
+        for size in (1, 3):
+            with self.subTest(size):
+                self.assertEqual([(0, "")] * size,
+                                 self.read_first_lines("allreduce", "-e", "64M", "-f", "2", "-n", "20", "--no-limits",
+                                                       size=size))
+
+    def test_a_file_is_written_to_its_end(self):
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            self.assertEqual([(0, "")] * 2, self.read_first_lines("allreduce", "-e", "256K", "-f", "2", "-n", "20",
+                                                                  "--no-limits", "--json", file.name, size=2))
+            self.assertEqual(256 << 10, json.loads(file.read().splitlines()[-1])["bytes"])
+
+
+if __name__ == "__main__":
+    launching.main()
