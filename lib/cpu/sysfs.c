@@ -37,7 +37,7 @@ static bool take_number(const char **text, uint32_t *number) {
     return ok;
 }
 
-static bool parse_list(const char *text, kolo_cpu_set *set, uint32_t *count) {
+static bool take_list(const char *text, kolo_cpu_set *set, uint32_t *count) {
     for (;;) {
         uint32_t first, last;
         if (!take_number(&text, &first))
@@ -58,16 +58,22 @@ static bool parse_list(const char *text, kolo_cpu_set *set, uint32_t *count) {
     }
 }
 
-bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint32_t *count) {
-    char text[LIST_BYTES];
+bool kolo_sysfs_list_parse(const char *text, kolo_cpu_set *set, uint32_t *count) {
     uint32_t named = 0;
     memset(set, 0, sizeof *set);
-    const bool ok = kolo_sysfs_line(root, path, text, sizeof text) && parse_list(text, set, &named);
+    const bool ok = take_list(text, set, &named);
     if (!ok)
         memset(set, 0, sizeof *set);
     if (count)
         *count = ok ? named : 0;
     return ok;
+}
+
+bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint32_t *count) {
+    char text[LIST_BYTES];
+    if (!kolo_sysfs_line(root, path, text, sizeof text))
+        *text = '\0'; /* which is no list */
+    return kolo_sysfs_list_parse(text, set, count);
 }
 
 bool kolo_sysfs_number(const char *root, const char *path, uint64_t *number) {

@@ -12,8 +12,11 @@
  * the line is empty or does not fit. */
 bool kolo_sysfs_line(const char *root, const char *path, char *text, size_t text_bytes);
 
-/* Reads a list such as "0-3,8,10-11"; what the file names from KOLO_CPUS_MAX on counts in *count (may be NULL) alone.
- * False, with *set empty, where it is none. */
+/* Parses a list such as "0-3,8,10-11"; what it names from KOLO_CPUS_MAX on counts in *count (may be NULL) alone. False,
+ * with *set empty, where it is none. */
+bool kolo_sysfs_list_parse(const char *text, kolo_cpu_set *set, uint32_t *count);
+
+/* The same of the first line of a file. */
 bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint32_t *count);
 
 /* Reads a number with an optional unit K, M or G of 1024, "32768K". False where it is none. */

@@ -1,22 +1,34 @@
-/* Which CPU each rank is bound to.
+/* Binding the ranks to CPUs.
  */
 #ifndef KOLORUN_BINDING_H
 #define KOLORUN_BINDING_H
 
-#include <stddef.h>
+#include <stdint.h>
 
-#define SYSFS_CPUS "/sys/devices/system/cpu"
+#include "cpu/topology.h"
 
-/* Lists the CPUs that this process may run on, ascending, in a new array that the caller frees. Returns 0 or a
- * negative errno. */
-int binding_allowed_cpus(int **cpus, size_t *count);
+enum bind_mode {
+    BIND_AUTO, /* divide the CPUs among the ranks; none if there are more ranks */
+    BIND_CORE, /* one CPU each */
+    BIND_NONE
+};
 
-/* Reorders `cpus` (distinct, ascending) as ranks take them: one hardware thread of every physical core first,
- * then the second threads, and so on. Cores are told apart by the files under `sysfs`; a CPU without such a
- * file counts as a core of its own. Returns 0 or a negative errno. */
-int binding_order_by_core(int *cpus, size_t count, const char *sysfs);
+struct binding {
+    kolo_cpu_set *ranks; /* the CPUs of each rank; NULL: the ranks are not bound */
+    uint32_t cpus;       /* how many CPUs this process may use */
+    int lock_fd;         /* keeps other jobs from choosing CPUs; -1: none */
+};
 
-/* Binds the calling process to one CPU. Returns 0 or a negative errno. */
-int binding_apply(int cpu);
+/* Chooses CPUs for the ranks. Returns 0, -ERANGE if with BIND_CORE they are more than the CPUs, or -ENOMEM. */
+int binding_choose(struct binding *binding, int ranks, enum bind_mode mode);
+
+/* To be called when all ranks have been started, and in those that do not call exec: lets other jobs choose as soon as
+ * these ranks are bound. */
+void binding_settle(struct binding *binding);
+
+void binding_close(struct binding *binding);
+
+/* Binds the calling process. Returns 0 or a negative errno. */
+int binding_apply(const kolo_cpu_set *cpus);
 
 #endif

@@ -53,7 +53,7 @@ struct rank_process {
 
 struct job {
     const struct launch_options *options;
-    const int *cpus; /* of each rank; NULL: not bound */
+    struct binding *binding;
     struct launch_context context;
     struct tagged_output *output; /* NULL: the ranks write for themselves */
     struct rank_process *ranks;
@@ -169,8 +169,8 @@ static void launch_failures_report(struct job *job) {
             exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
             job_say(job, "cannot run '%s': %s", job->options->command[0], strerror(failure.error));
         } else if (failure.step == LAUNCH_BIND) {
-            job_say(job, "cannot bind rank %d to CPU %d: %s; --bind none leaves placement to the kernel",
-                    job->options->first_rank + failure.rank, failure.cpu, strerror(failure.error));
+            job_say(job, "cannot bind rank %d: %s; --bind none leaves placement to the kernel",
+                    job->options->first_rank + failure.rank, strerror(failure.error));
         } else {
             job_say(job, "cannot prepare rank %d: %s", job->options->first_rank + failure.rank,
                     strerror(failure.error));
@@ -399,7 +399,7 @@ static int rank_start(struct job *job, int rank) {
             return rc;
     }
     const struct launch_place place = {.rank = rank,
-                                       .cpu = job->cpus != NULL ? job->cpus[rank] : -1,
+                                       .cpus = job->binding->ranks != NULL ? &job->binding->ranks[rank] : NULL,
                                        .restarts = process->restarts,
                                        .outputs = job->output != NULL ? outputs : NULL};
     pid_t pid = launch_rank(&job->context, &place);
@@ -536,8 +536,8 @@ static void job_start(struct job *job) {
     }
 }
 
-int job_run(const struct launch_options *options, const int *cpus) {
-    struct job job = {.options = options, .cpus = cpus, .timeout_at_ms = NEVER_MS};
+int job_run(const struct launch_options *options, struct binding *binding) {
+    struct job job = {.options = options, .binding = binding, .timeout_at_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
         job_say(&job, "cannot prepare the job: %s", strerror(-rc));
@@ -548,6 +548,7 @@ int job_run(const struct launch_options *options, const int *cpus) {
         job.timeout_at_ms = now_ms() + options->timeout_ms;
     leftovers_adopt();
     job_start(&job);
+    binding_settle(binding);
     job_watch(&job);
     if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;

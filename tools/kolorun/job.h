@@ -3,12 +3,11 @@
 #ifndef KOLORUN_JOB_H
 #define KOLORUN_JOB_H
 
-#include <stddef.h>
-
+#include "binding.h"
 #include "launch_options.h"
 
-/* Starts the ranks, watches over them until the last has ended, and returns the exit code of kolorun. Rank r
- * is bound to cpus[r]; NULL: to nothing. Prints what goes wrong. */
-int job_run(const struct launch_options *options, const int *cpus);
+/* Starts the ranks, bound as chosen, watches over them until the last has ended, and returns the exit code of kolorun.
+ * Prints what goes wrong. */
+int job_run(const struct launch_options *options, struct binding *binding);
 
 #endif

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,28 +23,17 @@ static int standard_descriptors_open(void) {
     return 0;
 }
 
-/* Sets *cpus to the CPUs of the ranks, or to NULL if they are not to be bound. Prints what is wrong and returns
- * -1 if it cannot be done as asked. */
-static int ranks_place(const struct launch_options *options, int **cpus) {
-    *cpus = NULL;
-    if (options->bind == BIND_NONE)
-        return 0;
-    size_t count = 0;
-    int rc = binding_allowed_cpus(cpus, &count);
-    if (rc == 0 && (size_t)options->ranks <= count)
-        rc = binding_order_by_core(*cpus, count, SYSFS_CPUS);
-    if (rc == 0 && (size_t)options->ranks <= count)
-        return 0;
-    free(*cpus);
-    *cpus = NULL;
-    if (options->bind == BIND_AUTO)
-        return 0;
-    if (rc < 0)
-        fprintf(stderr, "kolorun: --bind core: cannot find out the allowed CPUs: %s\n", strerror(-rc));
-    else
-        fprintf(stderr, "kolorun: --bind core: %d ranks do not fit %zu allowed CPU%s; use fewer ranks or --bind none\n",
-                options->ranks, count, count == 1 ? "" : "s");
-    return -1;
+/* Prints what is wrong and returns false if it cannot be done as asked. */
+static bool ranks_place(struct binding *binding, const struct launch_options *options) {
+    const int rc = binding_choose(binding, options->ranks, options->bind);
+    if (rc == -ERANGE)
+        fprintf(stderr,
+                "kolorun: --bind core: %d ranks do not fit %u allowed CPU%s; use fewer ranks or\n"
+                "         --bind none\n",
+                options->ranks, (unsigned)binding->cpus, binding->cpus == 1 ? "" : "s");
+    else if (rc < 0)
+        fprintf(stderr, "kolorun: cannot choose CPUs for the ranks: %s\n", strerror(-rc));
+    return rc == 0;
 }
 
 int main(int argc, char **argv) {
@@ -58,15 +46,15 @@ int main(int argc, char **argv) {
     }
     if (!launch_options_parse(&options, argc, argv, &exit_code))
         return exit_code;
-    int *cpus;
-    if (ranks_place(&options, &cpus) < 0)
+    struct binding binding;
+    if (!ranks_place(&binding, &options))
         return EXIT_LAUNCHER;
     rc = launch_segment_create(options.ranks, options.size, options.rendezvous);
     if (rc < 0) {
         fprintf(stderr, "kolorun: cannot create the job's shared file: %s\n", strerror(-rc));
         return EXIT_LAUNCHER;
     }
-    exit_code = job_run(&options, cpus);
-    free(cpus);
+    exit_code = job_run(&options, &binding);
+    binding_close(&binding);
     return exit_code;
 }

@@ -112,11 +112,11 @@ static int child_prepare(const struct launch_context *context, const struct laun
 
 /* In the child: becomes the program, or tells kolorun why it could not. */
 static _Noreturn void child_run(const struct launch_context *context, const struct launch_place *place) {
-    struct launch_failure failure = {.rank = place->rank, .cpu = place->cpu, .step = LAUNCH_PREPARE};
+    struct launch_failure failure = {.rank = place->rank, .step = LAUNCH_PREPARE};
     int rc = child_prepare(context, place);
-    if (rc == 0 && place->cpu >= 0) {
+    if (rc == 0 && place->cpus != NULL) {
         failure.step = LAUNCH_BIND;
-        rc = binding_apply(place->cpu);
+        rc = binding_apply(place->cpus);
     }
     if (rc == 0) {
         failure.step = LAUNCH_EXEC;

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "cpu/topology.h"
+
 /* What all children share. */
 struct launch_context {
     char **command;
@@ -24,7 +26,6 @@ enum launch_step { LAUNCH_BIND, LAUNCH_PREPARE, LAUNCH_EXEC };
 
 struct launch_failure {
     int rank;
-    int cpu;
     enum launch_step step;
     int error; /* errno */
 };
@@ -43,9 +44,9 @@ void launch_context_close(struct launch_context *context);
 /* What is one rank's own. */
 struct launch_place {
     int rank;
-    int cpu;            /* to which it is bound; -1: none */
-    int restarts;       /* how often it has been started before */
-    const int *outputs; /* two descriptors for its standard output and error; NULL: kolorun's */
+    const kolo_cpu_set *cpus; /* to which it is bound; NULL: it is not */
+    int restarts;             /* how often it has been started before */
+    const int *outputs;       /* two descriptors for its standard output and error; NULL: kolorun's */
 };
 
 /* Forks the process of a rank, which becomes `command`. Returns the process id or a negative errno. */

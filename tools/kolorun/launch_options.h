@@ -6,18 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "binding.h"
+
 /* kolorun's own exit codes, as timeout(1) and env(1) have them. */
 enum {
     EXIT_TIMED_OUT = 124,
     EXIT_LAUNCHER = 125,   /* kolorun itself failed, or was called wrongly */
     EXIT_CANNOT_RUN = 126, /* the program exists but could not be run */
     EXIT_NOT_FOUND = 127
-};
-
-enum bind_mode {
-    BIND_AUTO, /* core if the ranks fit the allowed CPUs, else none */
-    BIND_CORE,
-    BIND_NONE
 };
 
 enum failure_mode {

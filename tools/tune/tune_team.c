@@ -33,45 +33,37 @@ int tune_team_block_signals(void) {
     return -1;
 }
 
-/* The CPUs in the order in which ranks take them; *count 0 where the kernel does not tell. */
-static int *list_cpus(size_t *count) {
-    int *cpus = NULL;
-    if (binding_allowed_cpus(&cpus, count) == 0 && binding_order_by_core(cpus, *count, SYSFS_CPUS) == 0)
-        return cpus;
-    free(cpus);
-    *count = 0;
-    return NULL;
-}
-
 bool tune_team_binds(int ranks, bool unbound) {
-    size_t count;
-    free(list_cpus(&count));
-    return !unbound && (size_t)ranks <= count;
+    struct binding binding;
+    const bool binds = binding_choose(&binding, ranks, unbound ? BIND_NONE : BIND_AUTO) == 0 && binding.ranks != NULL;
+    binding_close(&binding);
+    return binds;
 }
 
-/* In the child. cpu -1: wherever the kernel likes. */
-static _Noreturn void be_rank(const tune_job *job, int rank, int cpu, pid_t parent) {
+/* In the child. */
+static _Noreturn void be_rank(const tune_job *job, int rank, struct binding *binding, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it ended before the line above took effect */
         _exit(EXIT_FAILURE);
     signal(SIGINT, SIG_IGN); /* the terminal's go to all of us: the parent ends its ranks */
     signal(SIGQUIT, SIG_IGN);
     sigprocmask(SIG_SETMASK, &original, NULL);
-    const int rc = cpu >= 0 ? binding_apply(cpu) : 0;
+    const int rc = binding->ranks != NULL ? binding_apply(&binding->ranks[rank]) : 0;
+    binding_settle(binding);
     if (rc < 0) {
-        fprintf(stderr, "kolo-tune: rank %d cannot be bound to CPU %d: %s: use --unbound\n", rank, cpu, strerror(-rc));
+        fprintf(stderr, "kolo-tune: rank %d cannot be bound: %s: use --unbound\n", rank, strerror(-rc));
         _exit(EXIT_FAILURE);
     }
     _exit(tune_measure(job, rank));
 }
 
-static int start_ranks(const tune_job *job, const int *cpus, pid_t *pids) {
+static int start_ranks(const tune_job *job, struct binding *binding, pid_t *pids) {
     const pid_t parent = getpid();
     fflush(NULL);
     for (int rank = 0; rank < job->space->ranks; rank++) {
         pids[rank] = fork();
         if (pids[rank] == 0)
-            be_rank(job, rank, cpus ? cpus[rank] : -1, parent);
+            be_rank(job, rank, binding, parent);
         if (pids[rank] < 0) {
             fprintf(stderr, "kolo-tune: cannot start %d ranks: %s\n", job->space->ranks, strerror(errno));
             pids[rank] = 0;
@@ -130,14 +122,18 @@ static void end_ranks(const tune_job *job, const pid_t *pids) {
 }
 
 int tune_team_run(const tune_job *job, bool unbound) {
-    size_t cpu_count;
-    int *cpus = list_cpus(&cpu_count);
-    const bool binds = !unbound && (size_t)job->space->ranks <= cpu_count;
+    struct binding binding;
+    const int rc = binding_choose(&binding, job->space->ranks, unbound ? BIND_NONE : BIND_AUTO);
+    if (rc < 0) {
+        fprintf(stderr, "kolo-tune: cannot choose CPUs for the ranks: %s\n", strerror(-rc));
+        return -1;
+    }
     pid_t pids[KOLO_RANKS_MAX] = {0};
-    int result = start_ranks(job, binds ? cpus : NULL, pids);
+    int result = start_ranks(job, &binding, pids);
+    binding_settle(&binding);
     if (result == 0)
         result = await_ranks(job, pids);
     end_ranks(job, pids);
-    free(cpus);
+    binding_close(&binding);
     return result;
 }

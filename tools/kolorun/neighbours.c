@@ -1,0 +1,130 @@
+/* Looking for other kolorun processes; neighbours.h says what for.
+ */
+#include "neighbours.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cpu/sysfs.h"
+
+#define LOCK_ROUNDS    400
+#define LOCK_PAUSE_NS  5000000L /* 2 s in all */
+#define ANCESTORS_MAX  64
+#define STATUS_BYTES   8192
+#define CHILDREN_BYTES (1 << 16)
+
+int neighbours_lock(void) {
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int round = 0; fd >= 0; round++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        if ((errno != EWOULDBLOCK && errno != EINTR) || round == LOCK_ROUNDS)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Reads a file of a process as text, "" where that does not work. */
+static void read_text(const char *proc, long pid, const char *name, char *text, size_t text_bytes) {
+    char path[512];
+    text[0] = '\0';
+    if (snprintf(path, sizeof path, "%s/%ld/%s", proc, pid, name) >= (int)sizeof path)
+        return;
+    const ssize_t bytes = kolo_file_read(path, text, text_bytes - 1);
+    text[bytes > 0 ? bytes : 0] = '\0';
+}
+
+/* What stands behind `key` in the text of a status file, to the end of the line; false where there is none. */
+static bool status_value(const char *status, const char *key, char *value, size_t value_bytes) {
+    for (const char *line = status; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        if (strncmp(line, key, strlen(key)) != 0) {
+            if (strchr(line, '\n') == NULL)
+                return false;
+            continue;
+        }
+        const char *begin = line + strlen(key) + strspn(line + strlen(key), " \t");
+        const size_t length = strcspn(begin, "\n");
+        if (length == 0 || length >= value_bytes)
+            return false;
+        memcpy(value, begin, length);
+        value[length] = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* Lists `self`, its parent, and so on. Returns how many there are. */
+static int list_ancestors(long *ancestors, const char *proc, long self) {
+    char status[STATUS_BYTES], parent[32];
+    int count = 0;
+    for (long pid = self; pid > 0 && count < ANCESTORS_MAX;) {
+        ancestors[count++] = pid;
+        read_text(proc, pid, "status", status, sizeof status);
+        pid = status_value(status, "PPid:", parent, sizeof parent) ? strtol(parent, NULL, 10) : 0;
+    }
+    return count;
+}
+
+/* Adds what the process may run on, unless it has ended or may run on all of `allowed`. */
+static void add_rank(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, long pid) {
+    char status[STATUS_BYTES], state[32], list[STATUS_BYTES];
+    kolo_cpu_set cpus, all = *allowed;
+    read_text(proc, pid, "status", status, sizeof status);
+    if (!status_value(status, "State:", state, sizeof state) || state[0] == 'Z' || state[0] == 'X' ||
+        !status_value(status, "Cpus_allowed_list:", list, sizeof list) || !kolo_sysfs_list_parse(list, &cpus, NULL))
+        return;
+    kolo_cpu_set_merge(&all, &cpus);
+    if (memcmp(&all, &cpus, sizeof all) != 0)
+        kolo_cpu_set_merge(held, &cpus);
+}
+
+static void add_job(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, long pid) {
+    static char children[CHILDREN_BYTES];
+    char name[64];
+    snprintf(name, sizeof name, "task/%ld/children", pid);
+    read_text(proc, pid, name, children, sizeof children);
+    for (char *at = children, *end; *at != '\0'; at = end) {
+        const long child = strtol(at, &end, 10);
+        if (end == at)
+            return;
+        if (child > 0)
+            add_rank(held, allowed, proc, child);
+    }
+}
+
+static bool is_other_job(const char *proc, long pid, const long *ancestors, int count) {
+    char name[32];
+    for (int i = 0; i < count; i++)
+        if (ancestors[i] == pid)
+            return false;
+    read_text(proc, pid, "comm", name, sizeof name);
+    return strcmp(name, "kolorun\n") == 0;
+}
+
+void neighbours_cpus(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, pid_t self) {
+    long ancestors[ANCESTORS_MAX];
+    memset(held, 0, sizeof *held);
+    DIR *folder = opendir(proc);
+    if (folder == NULL)
+        return;
+    const int count = list_ancestors(ancestors, proc, self);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char *end;
+        const long pid = strtol(entry->d_name, &end, 10);
+        if (pid > 0 && *end == '\0' && is_other_job(proc, pid, ancestors, count))
+            add_job(held, allowed, proc, pid);
+    }
+    closedir(folder);
+}
