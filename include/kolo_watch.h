@@ -24,9 +24,10 @@ extern "C" {
 typedef struct kolo_watch kolo_watch; /* communicators that were found, each with its last reading */
 
 /* Looks for the communicators of `target`: the pid of a rank; or of what started ranks (kolorun, mpirun, a shell): then
- * those of all processes below it; or a job's name, KOLO_JOB. Several in one process are all found; those of one rank
- * have no segment, and are not. KOLO_ERR_ARG: there is no such process, or none of kolo's there. KOLO_ERR_SYSTEM: it is
- * another user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of kolo, which the message names. */
+ * those of all processes below it; or a job's name, KOLO_JOB. NULL: of all jobs of this user, of which there may be
+ * none. Several in one process are all found; those of one rank have no segment, and are not. KOLO_ERR_ARG: there is no
+ * such process, or none of kolo's there. KOLO_ERR_SYSTEM: it is another user's, or cannot be read. KOLO_ERR_VERSION: it
+ * runs another version of kolo, which the message names. */
 KOLO_API int kolo_watch_open(kolo_watch **watch, const char *target);
 
 /* Looks again: lets go of the communicators that were over when they were read last, and adds those that have come
@@ -41,8 +42,8 @@ KOLO_API int kolo_watch_count(const kolo_watch *watch);
 
 typedef struct kolo_watched_comm {
     size_t comm_bytes;      /* sizeof(kolo_watched_comm); set by the caller */
-    char job[128];          /* the name under which its ranks met; "": they had a descriptor, as kolorun's have */
-    int ranks;              /* 2 .. KOLO_RANKS_MAX */
+    char job[128];          /* the job's name: KOLO_JOB, or what the launcher calls it; "": it has none */
+    int ranks;              /* those on this machine: 2 .. KOLO_RANKS_MAX, or from 1 where there are others elsewhere */
     uint64_t file;          /* inode and offset of its segment: tells it from others */
     uint64_t offset;        /* see file */
     uint64_t segment_bytes; /* size of its segment */
@@ -51,6 +52,7 @@ typedef struct kolo_watched_comm {
     int failure;            /* what broke it: status, rank and reporter as in kolo_failure; 0: nothing has */
     int failure_rank;
     int failure_reporter;
+    double age_s; /* since the oldest of its ranks' processes was started; -1: none is left */
 } kolo_watched_comm;
 
 /* Reads communicator `index`, from 0, and keeps what it read for the functions below. KOLO_ERR_ARG: a wrong index or

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -89,14 +90,16 @@ int kolo_watch_search(kolo_watch *watch) {
 }
 
 int kolo_watch_open(kolo_watch **watch, const char *target) {
-    if (!watch || !target)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_open: %s is NULL", watch ? "target" : "watch");
-    if (strlen(target) >= KOLO_JOB_NAME_BYTES)
+    if (!watch)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_open: watch is NULL");
+    if (target && !*target)
+        return kolo_fail(KOLO_ERR_ARG, "'' is neither a process nor the name of a job");
+    if (target && strlen(target) >= KOLO_JOB_NAME_BYTES)
         return kolo_fail(KOLO_ERR_ARG, "'%.64s...' is neither a process nor the name of a job: it is too long", target);
     kolo_watch *made = calloc(1, sizeof *made);
     if (!made)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    strcpy(made->target, target);
+    strcpy(made->target, target ? target : "");
     int rc = kolo_watch_search(made);
     if (rc < 0) {
         kolo_watch_close(made);
@@ -138,9 +141,17 @@ static uint32_t member_pid(const struct kolo_shared_member *member) {
     return member->process.pid <= INT32_MAX ? member->process.pid : 0;
 }
 
-/* True if a rank is left that lives. */
-static bool look_at_processes(struct reading *reading, uint32_t ranks) {
+static double seconds_since_boot(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* True if a rank is left that lives; *age_s is that of the oldest, -1 if there is none. */
+static bool look_at_processes(struct reading *reading, uint32_t ranks, double *age_s) {
+    const double now_s = seconds_since_boot(), ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     bool lives = false;
+    *age_s = -1;
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const struct kolo_shared_member *member = &reading->members[rank];
         const uint32_t pid = member_pid(member);
@@ -148,6 +159,8 @@ static bool look_at_processes(struct reading *reading, uint32_t ranks) {
         const bool found = pid && kolo_process_read(pid, &process) == 0 && !kolo_process_is_zombie(&process) &&
                            (member->process.start == 0 || member->process.start == process.start);
         reading->processes[rank] = found ? process.state : '\0';
+        if (found && now_s - (double)process.start / ticks_per_s > *age_s)
+            *age_s = now_s - (double)process.start / ticks_per_s;
         lives |= found && kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED;
     }
     return lives;
@@ -184,7 +197,7 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
                              .segment_bytes = seen->layout.bytes,
                              .read_ns = reading->read_ns};
     memcpy(now.job, seen->job, sizeof now.job);
-    const bool lives = look_at_processes(reading, seen->ranks);
+    const bool lives = look_at_processes(reading, seen->ranks, &now.age_s);
     reading->over = !lives || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC;
     now.over = reading->over;
     const uint64_t failure = kolo_load_acquire(&header.failure);

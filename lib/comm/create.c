@@ -68,8 +68,7 @@ void kolo_comm_found(kolo_comm *comm, void *mapping, uint32_t users) {
     shared->internode = comm->internode != NULL;
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
-    if (comm->origin.shm_fd < 0)
-        snprintf(shared->job, sizeof shared->job, "%s", comm->origin.place.job);
+    memcpy(shared->job, comm->origin.title, sizeof shared->job);
     kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, users));
 }

@@ -97,6 +97,12 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     return 0;
 }
 
+/* The name by which ranks meet; where they meet by a descriptor, KOLO_JOB goes before what the launcher says. */
+static void resolve_title(struct kolo_settings *settings) {
+    const char *job = settings->shm_fd >= 0 ? kolo_environment_text(KOLO_VARIABLE_JOB) : NULL;
+    strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);
+}
+
 static int resolve_place(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
     int rc = kolo_launcher_place(place);
@@ -116,7 +122,11 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRId64 ": must be from 0 to %" PRId64 " (size %" PRId64 ")",
                          place->rank, place->size - 1, place->size);
     rc = resolve_rendezvous(settings, options);
-    return rc < 0 ? rc : resolve_meeting(settings, options);
+    if (rc == 0)
+        rc = resolve_meeting(settings, options);
+    if (rc == 0)
+        resolve_title(settings);
+    return rc;
 }
 
 static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {

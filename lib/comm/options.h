@@ -37,8 +37,9 @@ struct kolo_net_settings {
 };
 
 struct kolo_settings {
-    struct kolo_place place; /* rank and size known; job "" only with shm_fd >= 0, a rendezvous or one rank */
-    int shm_fd;              /* -1: by name */
+    struct kolo_place place;         /* rank and size known; job "" only with shm_fd >= 0, a rendezvous or one rank */
+    int shm_fd;                      /* -1: by name */
+    char title[KOLO_JOB_NAME_BYTES]; /* what tools call the job, also where its ranks meet without a name; "": none */
     kolo_algorithm algorithm;
     kolo_wait_mode wait;
     kolo_log_level log_level;

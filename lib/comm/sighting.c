@@ -35,8 +35,10 @@ static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
                      pid, version >> 16 & 255, version >> 8 & 255, version & 255, layout, kolo_version(), KOLO_LAYOUT);
 }
 
-/* Whether a segment begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills *seen but fd. */
-static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_t pid, struct kolo_sighting *seen) {
+/* Whether a segment of `job` (NULL: of any) begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills
+ * *seen but fd. */
+static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_t pid, const char *job,
+                           struct kolo_sighting *seen) {
     struct kolo_shared_header header;
     const size_t known_bytes = offsetof(struct kolo_shared_header, layout) + sizeof header.layout;
     const ssize_t got = pread(fd, &header, sizeof header, (off_t)offset);
@@ -44,7 +46,10 @@ static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_
         return 0;
     if (header.layout != KOLO_LAYOUT || header.version != KOLO_VERSION_WORD)
         return refuse_version(pid, header.version, header.layout);
+    if (job && strncmp(job, header.job, sizeof header.job) != 0)
+        return 0;
     const struct kolo_segment_claim claim = {.ranks = header.ranks,
+                                             .internode = header.internode,
                                              .slot_bytes = header.slot_bytes,
                                              .segment_bytes = header.segment_bytes,
                                              .offset = offset,
@@ -138,11 +143,9 @@ static int look_at_mapping(struct kolo_sightings *sightings, uint32_t pid, struc
     seen.fd = open_mapped(pid, files, device, inode, &file_bytes);
     if (seen.fd < 0)
         return 0;
-    int rc = look_at_segment(seen.fd, file_bytes, offset, pid, &seen);
-    const bool wanted = rc == 1 && (!job || strcmp(job, seen.job) == 0);
-    if (wanted)
-        rc = add(sightings, &seen);
-    if (!wanted || rc < 0)
+    const int found = look_at_segment(seen.fd, file_bytes, offset, pid, job, &seen);
+    const int rc = found == 1 ? add(sightings, &seen) : found;
+    if (found != 1 || rc < 0)
         close(seen.fd);
     return rc < 0 ? rc : 0;
 }
@@ -235,11 +238,18 @@ static int search_process(struct kolo_sightings *sightings, uint32_t pid, const 
                      pid);
 }
 
+static int search_user(struct kolo_sightings *sightings) {
+    const int rc = look_at_processes(sightings, 0, NULL);
+    return sightings->count || rc == KOLO_ERR_VERSION ? 0 : rc;
+}
+
 int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) {
     char path[64];
     struct stat found;
     const bool is_number = *target && strspn(target, "0123456789") == strlen(target) && strlen(target) < 10;
     int rc;
+    if (!*target)
+        return search_user(sightings);
     snprintf(path, sizeof path, "/proc/%.9s", target);
     const bool is_process = is_number && stat(path, &found) == 0;
     if (is_process)
@@ -256,8 +266,8 @@ int kolo_sightings_search(struct kolo_sightings *sightings, const char *target) 
     if (rc == KOLO_ERR_VERSION)
         snprintf(other, sizeof other, "; but %.240s", kolo_error_message());
     return kolo_fail(KOLO_ERR_ARG,
-                     "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name;"
-                     " jobs of kolorun have none, give a pid%s",
+                     "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name"
+                     "%s",
                      is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
 }
 

@@ -27,7 +27,8 @@ struct kolo_sightings {
     size_t count;
 };
 
-/* Adds the segments of `target`, see kolo_watch_open, that are not among the sightings yet. Errors as there. */
+/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that are not among the sightings
+ * yet. Errors as there. */
 int kolo_sightings_search(struct kolo_sightings *sightings, const char *target);
 
 /* Lets go of the sighting at `index`; those behind it move up. */

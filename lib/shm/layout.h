@@ -126,7 +126,7 @@ struct kolo_shared_header {
     uint32_t internode; /* 1: the segment has the parts for several nodes */
     uint64_t slot_bytes;
     uint64_t segment_bytes;
-    char job[KOLO_JOB_NAME_BYTES]; /* the name under which the ranks met; "": they had a descriptor */
+    char job[KOLO_JOB_NAME_BYTES]; /* what tools call the job; "": it has no name */
     struct kolo_shared_settings settings;
 
     /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */

@@ -145,6 +145,25 @@ class Running(TopTest):
         self.assertEqual([job, job], [comm["job"] for comm in report["communicators"]])
         self.assert_refused(1, "no such process", job + "x")
 
+    def test_by_name_of_kolorun(self):
+        """Its ranks meet by a descriptor, without a name; the job has one all the same."""
+        job = f"top-test-{os.getpid()}-kolorun"
+        _, pids = self.start_laggards(KOLO_JOB=job)
+        report = self.check_report_of(job, pids)
+        self.assertEqual([job, job], [comm["job"] for comm in report["communicators"]])
+
+    def test_job_of_several_nodes(self):
+        """Two jobs of kolorun on one machine, which take each other for other machines: a rank each."""
+        rendezvous = f"127.0.0.1:{launching.free_port()}"
+        nodes = [self.start("--nnodes", "2", "--node-rank", str(node), "--rendezvous", rendezvous, "-n", "1",
+                            LAGGARD_PROBE, "1", str(LATE_MS), env=launching.environment(**launching.SECRET))
+                 for node in range(2)]
+        for rank, node in enumerate(nodes):
+            self.assertRegex(node.stdout.readline(), rf"rank {rank} is process")
+            report = self.report(node.pid)
+            self.assertEqual([1, 1], [len(comm["ranks"]) for comm in report["communicators"]])
+            self.assertEqual({"running"}, {comm["state"] for comm in report["communicators"]})
+
     def test_stopped_rank(self):
         _, pids = self.start_laggards()
         os.kill(pids[2], signal.SIGSTOP)
@@ -250,6 +269,14 @@ class Garbage(TopTest):
         self.write(self.segment[:LAYOUT_AT] + b"\x4d\0\0\0" + self.segment[LAYOUT_AT + 4:])
         self.assert_refused(1, r"runs kolo \d+\.\d+\.\d+ \(layout 77\), this is kolo \d+\.\d+\.\d+ \(layout \d+\)",
                             os.getpid())
+
+    def test_strangers_damage_is_not_told(self):
+        job = f"top-test-{os.getpid()}-none"
+        self.write(self.segment[:16] + b"\xff" * 4 + self.segment[20:])
+        self.assert_refused(1, "segment is damaged", os.getpid())
+        done = top(job)
+        self.assertEqual(1, done.returncode)
+        self.assertNotIn("damaged", done.stderr)
 
     def test_damage(self):
         print(f"KOLO_TEST_SEED={SEED}")
