@@ -4,24 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "age_text.h"
 #include "kolo.h"
 
-static void format_age(char *text, size_t text_bytes, int64_t age_s) {
-    if (age_s < 120)
-        snprintf(text, text_bytes, "%" PRId64 " s", age_s);
-    else if (age_s < 7200)
-        snprintf(text, text_bytes, "%" PRId64 " min", age_s / 60);
-    else
-        snprintf(text, text_bytes, "%" PRId64 " h", age_s / 3600);
-}
-
 static void print_name(const kolo_job_name *name, bool removed) {
-    char age[32], creator[64] = "no job file";
-    format_age(age, sizeof age, name->age_s);
+    char creator[64] = "no job file";
     if (name->pid)
         snprintf(creator, sizeof creator, "made by pid %" PRIu32 "%s", name->pid,
                  name->stale ? ", which is gone" : ", which lives");
-    printf("%s: %s, %s ago%s\n", name->path, creator, age, removed ? ": removed" : "");
+    printf("%s: %s, %s ago%s\n", name->path, creator, age_text_of(name->age_s).text, removed ? ": removed" : "");
 }
 
 /* A path holds nothing that JSON would have escaped: see the job names that kolo_options allows, else it is no job's.

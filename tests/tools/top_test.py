@@ -1,14 +1,18 @@
 """kolo-top: what it shows of a running job, whom it refuses, and that nothing it reads can make it fail badly."""
 
+import fcntl
 import json
 import mmap
 import os
 import pathlib
+import pty
 import random
 import re
+import select
 import signal
 import stat
 import subprocess
+import termios
 import time
 import unittest
 
@@ -20,6 +24,7 @@ LAGGARD_PROBE = os.environ["LAGGARD_PROBE"]
 SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
 RANKS, LATE_RANK, LATE_MS = 3, 1, 40
 NOBODY = 65534
+COLUMNS_MAX, ESCAPE = 80, "\033"
 MAGIC = int.to_bytes(0x6B6F6C6F2D736567, 8, "little")
 LAYOUT_AT = 12  # of the segment's header, in all versions
 GARBAGE_RUNS = int(os.environ.get("KOLO_TEST_RUNS", 40))
@@ -121,14 +126,16 @@ class Running(TopTest):
         process, pids = self.start_laggards()
         for pid in (pids[0], pids[LATE_RANK], process.pid):
             self.check_report_of(pid, pids)
-        late = rf"(?m)^\* +{LATE_RANK} +{pids[LATE_RANK]} .*allreduce 5000 f32 max #\d+ "
+        late = rf"(?m)^\* +{LATE_RANK} +{pids[LATE_RANK]} .* #\d+ allreduce 5000 f32 max$"
         for _ in range(10):
             done = top("--once", process.pid)
             if re.search(late, done.stdout):
                 break
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertRegex(done.stdout, late)
-        self.assertRegex(done.stdout, rf"(?m)^  +0 +{pids[0]} .*between calls +barrier #1 ")
+        self.assertRegex(done.stdout, rf"(?m)^  +0 +{pids[0]} +between .* #1 barrier$")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), COLUMNS_MAX, done.stdout)
+        self.assertNotIn(ESCAPE, done.stdout)
 
     def test_by_name(self):
         job = f"top-test-{os.getpid()}"
@@ -143,7 +150,7 @@ class Running(TopTest):
             rank.stdout.readline()
         report = self.check_report_of(job, {rank: process.pid for rank, process in enumerate(ranks)})
         self.assertEqual([job, job], [comm["job"] for comm in report["communicators"]])
-        self.assert_refused(1, "no such process", job + "x")
+        self.assert_refused(1, "no such process.*; kolo-top alone lists your jobs", job + "x")
 
     def test_by_name_of_kolorun(self):
         """Its ranks meet by a descriptor, without a name; the job has one all the same."""
@@ -151,6 +158,34 @@ class Running(TopTest):
         _, pids = self.start_laggards(KOLO_JOB=job)
         report = self.check_report_of(job, pids)
         self.assertEqual([job, job], [comm["job"] for comm in report["communicators"]])
+
+    def listed(self):
+        """The list of jobs: {pid: job}."""
+        done = top("--json")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return {job["pid"]: job for job in json.loads(done.stdout)["jobs"]}
+
+    def test_list(self):
+        job = f"top-test-{os.getpid()}-list"
+        _, named = self.start_laggards(KOLO_JOB=job)
+        other, unnamed = self.start_laggards()
+        jobs = self.listed()
+        self.assertEqual((job, RANKS, 2, "running"), tuple(jobs[named[0]][key] for key in
+                                                           ("job", "ranks", "communicators", "state")))
+        self.assertTrue(0 <= jobs[named[0]]["age_s"] < PATIENCE_S)
+        name = jobs[unnamed[0]]["job"]
+        self.assertRegex(name, r"^kolorun-[0-9a-f]+$")
+        self.check_report_of(name, unnamed)
+        os.kill(named[1], signal.SIGSTOP)
+        self.addCleanup(os.kill, named[1], signal.SIGCONT)
+        self.wait_until(lambda: launching.state(named[1]) == "T", "the rank to stop")
+        self.assertEqual("stopped", self.listed()[named[0]]["state"])
+        table = top()
+        self.assertEqual((0, ""), (table.returncode, table.stderr))
+        self.assertRegex(table.stdout, rf"(?m)^{job} +{named[0]} +{RANKS} +stopped +\d+ s$")
+        self.assertLessEqual(max(map(len, table.stdout.splitlines())), COLUMNS_MAX, table.stdout)
+        self.end(other)
+        self.wait_until(lambda: unnamed[0] not in self.listed(), "the job to go from the list")
 
     def test_job_of_several_nodes(self):
         """Two jobs of kolorun on one machine, which take each other for other machines: a rank each."""
@@ -201,6 +236,72 @@ class Running(TopTest):
         process.communicate(timeout=PATIENCE_S)
 
 
+class Terminal(TopTest):
+    """kolo-top in a terminal of its own."""
+
+    def start_top(self, *arguments, **variables):
+        """kolo-top and the other end of its terminal, once something is on the screen."""
+        ours, its = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.before = termios.tcgetattr(its)
+        watching = subprocess.Popen([KOLO_TOP, "--interval", "0.1", *map(str, arguments)], stdin=its, stdout=its,
+                                    stderr=its, env=launching.environment(**{"TERM": "xterm", **variables}),
+                                    preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+        self.addCleanup(os.close, its)
+        self.addCleanup(watching.wait)
+        self.addCleanup(watching.kill)
+        self.terminal = its
+        return watching, ours
+
+    def read_until(self, terminal, pattern):
+        text = ""
+        while not re.search(pattern, text):
+            self.assertTrue(select.select([terminal], [], [], PATIENCE_S)[0], f"{pattern} is not in: {text}")
+            text += os.read(terminal, 4096).decode()
+        return text
+
+    def assert_restored(self):
+        self.assertEqual(self.before, termios.tcgetattr(self.terminal))
+
+    def test_q_quits(self):
+        process, _ = self.start_laggards()
+        watching, terminal = self.start_top(process.pid)
+        self.read_until(terminal, "q quits")
+        self.assertNotEqual(self.before, termios.tcgetattr(self.terminal))
+        os.write(terminal, b"xq")
+        self.assertEqual(0, watching.wait(PATIENCE_S))
+        self.assert_restored()
+        self.assertIsNone(process.poll())
+
+    def test_signals_restore_the_terminal(self):
+        process, _ = self.start_laggards()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(number):
+                watching, terminal = self.start_top(process.pid)
+                self.read_until(terminal, "q quits")
+                watching.send_signal(number)
+                self.assertEqual(-number, watching.wait(PATIENCE_S))
+                self.assert_restored()
+
+    def test_ctrl_c(self):
+        process, _ = self.start_laggards()
+        watching, terminal = self.start_top(process.pid)
+        self.read_until(terminal, "q quits")
+        os.write(terminal, b"\x03")
+        self.assertEqual(-signal.SIGINT, watching.wait(PATIENCE_S))
+        self.assert_restored()
+
+    def test_colours(self):
+        process, _ = self.start_laggards()
+        for variables, colour in (({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False),
+                                  ({"TERM": "dumb"}, False)):
+            with self.subTest(variables):
+                watching, terminal = self.start_top("--once", process.pid, **variables)
+                text = self.read_until(terminal, r"(?s)algbw.*algbw.*\n.*\n")
+                self.assertEqual(0, watching.wait(PATIENCE_S))
+                self.assertEqual(colour, ESCAPE in text, text)
+
+
 class Refused(TopTest):
     def test_processes_without_jobs(self):
         self.assert_refused(1, rf"process {os.getpid()} is in no kolo job", os.getpid())
@@ -209,7 +310,8 @@ class Refused(TopTest):
         self.assert_refused(1, "neither a process nor the name of a job", "a" * 300)
 
     def test_options(self):
-        self.assert_refused(2, "give a process or the name of a job")
+        self.assert_refused(2, "--once and --interval are for one job", "--once")
+        self.assert_refused(2, "--once and --interval are for one job", "--interval", "2")
         self.assert_refused(2, "--interval '0': give seconds", "--interval", "0", "1")
         self.assert_refused(2, "'2' *: is not expected", "1", "2")
         self.assert_refused(2, "--help", "--nonsense")

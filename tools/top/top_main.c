@@ -2,15 +2,16 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "top_list.h"
 #include "top_options.h"
 #include "top_report.h"
 #include "top_sample.h"
+#include "top_terminal.h"
 
 #define FIRST_INTERVAL_S  0.2 /* so that something is on the screen soon */
 #define SEARCH_INTERVAL_S 5   /* for communicators that have come since: a look at all processes of the user */
@@ -21,12 +22,6 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void sleep_s(double seconds) {
-    struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    while (nanosleep(&left, &left) < 0 && errno == EINTR)
-        continue;
-}
-
 /* False where it cannot be written. */
 static bool show(const top_sample *sample, const top_options *options) {
     if (options->json)
@@ -35,6 +30,8 @@ static bool show(const top_sample *sample, const top_options *options) {
         if (!options->once && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);
         top_report_table(sample);
+        if (top_terminal_has_keys())
+            puts("q quits");
     }
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
@@ -49,8 +46,7 @@ static int follow(kolo_watch *watch, const top_options *options) {
     bool good = top_sample_take(&before, watch, &sample), over = false;
     double interval_s =
         !options->once && FIRST_INTERVAL_S < options->interval_s ? FIRST_INTERVAL_S : options->interval_s;
-    while (good && !over) {
-        sleep_s(interval_s);
+    while (good && !over && top_terminal_wait(interval_s) == TOP_EVENT_TIME) {
         interval_s = options->interval_s;
         good = top_sample_take(&sample, watch, &before);
         good = good && show(&sample, options);
@@ -71,11 +67,17 @@ static int follow(kolo_watch *watch, const top_options *options) {
 int main(int argc, char **argv) {
     const top_options options = top_options_parse(argc, argv);
     kolo_watch *watch;
+    if (!options.target)
+        return top_list_print(options.json);
     if (kolo_watch_open(&watch, options.target) < 0) {
-        fprintf(stderr, "kolo-top: %s\n", kolo_error_message());
+        fprintf(stderr, "kolo-top: %s; kolo-top alone lists your jobs\n", kolo_error_message());
         return EXIT_FAILURE;
     }
+    top_report_set_colour(!options.json && top_terminal_has_colour());
+    if (!options.once && !options.json)
+        top_terminal_open();
     const int exit_code = follow(watch, &options);
     kolo_watch_close(watch);
+    top_terminal_close();
     return exit_code;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef struct top_options {
-    const char *target; /* a pid or a job's name */
+    const char *target; /* a pid or a job's name; NULL: list all jobs */
     double interval_s;
     bool once;
     bool json;

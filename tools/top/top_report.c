@@ -7,7 +7,25 @@
 
 #define NS 1e-9
 
-/* "12.5 GB/s": of which a person needs three digits. */
+/* What stands out, where the terminal shows colours. */
+typedef enum tint { PLAIN, BOLD, RED, YELLOW } tint;
+
+static bool coloured;
+
+void top_report_set_colour(bool on) {
+    coloured = on;
+}
+
+static const char *begin(tint as) {
+    static const char *const codes[] = {[PLAIN] = "", [BOLD] = "\033[1m", [RED] = "\033[31m", [YELLOW] = "\033[1;33m"};
+    return coloured ? codes[as] : "";
+}
+
+static const char *end(tint as) {
+    return coloured && as != PLAIN ? "\033[0m" : "";
+}
+
+/* "12.5k", in five characters at most. */
 static const char *format_rate(char *text, size_t text_bytes, double rate, const char *unit) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
     size_t prefix = 0;
@@ -15,7 +33,14 @@ static const char *format_rate(char *text, size_t text_bytes, double rate, const
         rate /= 1000;
         prefix++;
     }
-    snprintf(text, text_bytes, rate >= 99.95 || rate == 0 ? "%.0f %s%s" : "%.1f %s%s", rate, prefixes[prefix], unit);
+    snprintf(text, text_bytes, rate >= 99.95 || rate == 0 ? "%.0f%s%s" : "%.1f%s%s", rate, prefixes[prefix], unit);
+    return text;
+}
+
+static const char *format_count(char *text, size_t text_bytes, uint64_t count) {
+    if (count >= 1000000)
+        return format_rate(text, text_bytes, (double)count, "");
+    snprintf(text, text_bytes, "%" PRIu64, count);
     return text;
 }
 
@@ -23,22 +48,24 @@ static bool is_in_call(const top_rank *rank) {
     return rank->seen.calls > rank->seen.calls_ended;
 }
 
-/* "allreduce 1024 f32 sum #17" */
+/* "#17 allreduce 1024 f32 sum" */
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
+    char count[32];
+    format_count(count, sizeof count, call->count);
     if (rank->seen.calls == 0)
         return "none yet";
     if (!rank->has_call || !name)
-        snprintf(text, text_bytes, "? #%" PRIu64, rank->seen.calls);
+        snprintf(text, text_bytes, "#%" PRIu64 " ?", rank->seen.calls);
     else if (call->collective == KOLO_ALLREDUCE)
-        snprintf(text, text_bytes, "%s %" PRIu64 " %s %s #%" PRIu64, name, call->count, kolo_dtype_name(call->dtype),
-                 kolo_op_name(call->op), call->number);
+        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s %s", call->number, name, count, kolo_dtype_name(call->dtype),
+                 kolo_op_name(call->op));
     else if (call->collective == KOLO_BROADCAST)
-        snprintf(text, text_bytes, "%s %" PRIu64 " %s from %d #%" PRIu64, name, call->count,
-                 kolo_dtype_name(call->dtype), call->root, call->number);
+        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s from %d", call->number, name, count,
+                 kolo_dtype_name(call->dtype), call->root);
     else
-        snprintf(text, text_bytes, "%s #%" PRIu64, name, call->number);
+        snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     return text;
 }
 
@@ -48,35 +75,45 @@ static const char *comm_state(const top_comm *comm) {
 
 static void print_heading(const top_comm *comm) {
     const kolo_watched_comm *seen = &comm->seen;
+    const tint state_tint = seen->failure || seen->over ? RED : PLAIN;
+    fputs(begin(BOLD), stdout);
     if (seen->job[0])
-        printf("job %s", seen->job);
+        printf("job %.40s", seen->job);
     else
         printf("communicator %" PRIu64 "+%" PRIu64, seen->file, seen->offset);
-    printf(": %d ranks, %s", seen->ranks, comm_state(comm));
+    printf("%s: %d ranks, %s%s%s, segment of %.1f MiB\n", end(BOLD), seen->ranks, begin(state_tint), comm_state(comm),
+           end(state_tint), (double)seen->segment_bytes / (1 << 20));
     if (seen->failure)
-        printf(" (%s, rank %d; found by rank %d)", kolo_strerror(seen->failure), seen->failure_rank,
-               seen->failure_reporter);
-    printf(", segment of %.1f MiB\n", (double)seen->segment_bytes / (1 << 20));
+        printf("  %s%s, rank %d; found by rank %d%s\n", begin(RED), kolo_strerror(seen->failure), seen->failure_rank,
+               seen->failure_reporter, end(RED));
+}
+
+static tint rank_tint(const top_comm *comm, int index) {
+    const char process = comm->ranks[index].seen.process;
+    if (process == '\0' || process == 'T' || process == 't')
+        return RED;
+    return index == comm->straggler ? YELLOW : PLAIN;
 }
 
 static void print_rank(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
-    char call[96], calls[32], bytes[32], peer[24] = "-";
+    const tint as = rank_tint(comm, index);
+    char call[128], calls[32], bytes[32], peer[24] = "-";
     const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
     if (waits_for >= 0)
         snprintf(peer, sizeof peer, "%d", waits_for);
-    printf("%c %4d  %8d  %-13s  %-36s  %10s  %10s  %6.1f%%  %9s\n", index == comm->straggler ? '*' : ' ', index,
-           rank->seen.pid, top_rank_state(rank), format_call(call, sizeof call, rank),
-           format_rate(calls, sizeof calls, rank->calls_per_s, ""),
-           format_rate(bytes, sizeof bytes, rank->bytes_per_s, "B/s"), 100 * rank->waiting_share, peer);
+    printf("%s%c%4d %8d %-7.7s %7s %8s %4.0f%% %4s %.30s%s\n", begin(as), index == comm->straggler ? '*' : ' ', index,
+           rank->seen.pid, top_rank_state(rank), format_rate(calls, sizeof calls, rank->calls_per_s, ""),
+           format_rate(bytes, sizeof bytes, rank->bytes_per_s, "B/s"), 100 * rank->waiting_share, peer,
+           format_call(call, sizeof call, rank), end(as));
 }
 
+/* 80 columns at most. */
 void top_report_table(const top_sample *sample) {
     for (int i = 0; i < sample->count; i++) {
         const top_comm *comm = &sample->comms[i];
         print_heading(comm);
-        printf("  %4s  %8s  %-13s  %-36s  %10s  %10s  %7s  %9s\n", "rank", "pid", "state", "call", "calls/s", "algbw",
-               "waiting", "waits for");
+        printf(" %4s %8s %-7s %7s %8s %5s %4s %s\n", "rank", "pid", "state", "calls/s", "algbw", "wait", "for", "call");
         for (int rank = 0; rank < comm->seen.ranks; rank++)
             print_rank(comm, rank);
     }

@@ -4,6 +4,9 @@
 
 #include "top_sample.h"
 
+/* Whether tables have colours; at first they have none. */
+void top_report_set_colour(bool on);
+
 void top_report_table(const top_sample *sample);
 
 /* One object on one line. */
