@@ -14,6 +14,9 @@
  * kolo_comm_abort and kolo_comm_destroy may be called; collectives return KOLO_ERR_STATE.
  * kolo_error_message() tells what happened in words.
  *
+ * Deadlines are in time in which the waiting process could run: a job that is stopped as a whole (Ctrl-Z, a suspended
+ * virtual machine) goes on when it is continued. A rank that alone is stopped is missed at the others' deadlines.
+ *
  * Structs that begin with a size: set it to sizeof before the call (KOLO_OPTIONS_INIT does). Fields are only added, at
  * the end, so that programs and libraries of different versions work together: fields that the caller does not know are
  * not filled, or have their defaults; fields that the library does not know are zeroed, or must be 0. A size that was

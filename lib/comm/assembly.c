@@ -18,9 +18,10 @@
 #include "comm/rendezvous.h"
 #include "sync/point.h"
 
-#define LOOK_NS    (50 * KOLO_NS_PER_MS)  /* while the door is open, those who have come are looked at so often */
-#define LOOK_UP_NS (200 * KOLO_NS_PER_MS) /* a name that there is not is looked up again so often */
-#define LATE_NS    (200 * KOLO_NS_PER_MS) /* those who come so late learn that the creation has failed */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the door is open, those who have come are looked at so often */
+#define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* a name that there is not is looked up again so often */
+#define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* in which a resolver whose servers are silent comes back */
+#define LATE_NS    (200 * KOLO_NS_PER_MS)  /* those who come so late learn that the creation has failed */
 
 /* Which node this is. */
 
@@ -145,23 +146,25 @@ static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_intro
 
 /* Lets in all other ranks. */
 static int let_in(struct kolo_assembly *assembly) {
-    int64_t look_ns = kolo_clock_ns() + LOOK_NS;
+    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
     uint32_t came = 1;
     while (came < assembly->size) {
         struct kolo_introduction who;
         int fd;
         const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
-        int rc = kolo_door_answer(assembly->door, until_ns, &fd, &who);
+        int rc = kolo_door_answer(assembly->door, until_ns - now_ns, &fd, &who);
+        now_ns = kolo_awake_ns(&assembly->awake);
         if (rc == 0)
             rc = admit(assembly, fd, &who);
-        else if (rc > 0 && kolo_clock_ns() >= assembly->deadline_ns)
+        else if (rc > 0 && now_ns >= assembly->deadline_ns)
             rc = kolo_assembly_timeout(assembly);
         else if (rc > 0)
             rc = 0;
         came += rc > 0;
-        if (rc >= 0 && kolo_clock_ns() >= look_ns) {
+        if (rc >= 0 && now_ns >= look_ns) {
             rc = kolo_assembly_serve(assembly, 0);
-            look_ns = kolo_clock_ns() + LOOK_NS;
+            now_ns = kolo_awake_ns(&assembly->awake);
+            look_ns = now_ns + LOOK_NS;
         }
         if (rc < 0)
             return rc;
@@ -246,7 +249,7 @@ static void turn_away_rest(struct kolo_assembly *assembly, int status) {
     const int64_t until_ns = kolo_clock_ns() + LATE_NS;
     struct kolo_introduction who;
     int fd;
-    while (kolo_clock_ns() < until_ns && kolo_door_answer(assembly->door, until_ns, &fd, &who) == 0)
+    while (kolo_clock_ns() < until_ns && kolo_door_answer(assembly->door, until_ns - kolo_clock_ns(), &fd, &who) == 0)
         kolo_assembly_turn_away(assembly, fd, status);
 }
 
@@ -259,8 +262,9 @@ static int knock_at_zero(struct kolo_assembly *assembly) {
     int rc = kolo_random_bytes(self.session, sizeof self.session);
     if (rc < 0)
         return rc;
-    rc = (assembly->reunion ? kolo_door_knock_again : kolo_door_knock)(
-        &assembly->rendezvous, NULL, &assembly->secret, &self, assembly->deadline_ns, -1, &assembly->peers[0].fd);
+    rc = (assembly->reunion ? kolo_door_knock_again : kolo_door_knock)(&assembly->rendezvous, NULL, &assembly->secret,
+                                                                       &self, &assembly->awake, assembly->deadline_ns,
+                                                                       -1, &assembly->peers[0].fd);
     if (rc == KOLO_ERR_TIMEOUT)
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not there within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
@@ -311,9 +315,9 @@ static int look_up(struct kolo_assembly *assembly) {
     for (;;) {
         const int rc = kolo_address_parse(kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS),
                                           assembly->settings.net.rendezvous, &assembly->rendezvous);
-        if (rc != KOLO_ERR_SYSTEM || kolo_clock_ns() >= assembly->deadline_ns)
+        if (rc != KOLO_ERR_SYSTEM || kolo_awake_after(&assembly->awake, RESOLVE_NS) >= assembly->deadline_ns)
             return rc;
-        kolo_clock_sleep(LOOK_UP_NS);
+        kolo_clock_sleep(kolo_awake_slice(&assembly->awake, LOOK_UP_NS));
     }
 }
 
@@ -326,7 +330,8 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     assembly->reunion = reunion;
     assembly->rank = (uint32_t)settings->place.rank;
     assembly->ended = UINT32_MAX;
-    assembly->deadline_ns = kolo_clock_ns() + settings->create_timeout_ns;
+    assembly->deadline_ns =
+        kolo_awake_begin(&assembly->awake, settings->create_timeout_ns) + settings->create_timeout_ns;
     assembly->peers = calloc(size, sizeof *assembly->peers);
     assembly->identities = calloc(size, sizeof *assembly->identities);
     assembly->doors = calloc(size, sizeof *assembly->doors);

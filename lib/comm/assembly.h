@@ -17,6 +17,7 @@
 #ifndef KOLO_COMM_ASSEMBLY_H
 #define KOLO_COMM_ASSEMBLY_H
 
+#include "base/awake.h"
 #include "comm/assembly_message.h"
 #include "comm/nodes.h"
 #include "comm/options.h"
@@ -62,8 +63,10 @@ void kolo_assembly_depart(struct kolo_assembly *assembly);
  * wait for. Then it is for the caller, who waits for ranks of its node, to say. */
 bool kolo_assembly_is_asked(struct kolo_assembly *assembly);
 
-/* Until when the creation may take. Whoever leads no node waits for a moment more, for what its leader hears then. */
+/* Until when the creation may take, and the time by which that is. Whoever leads no node waits for a moment more, for
+ * what its leader hears then. */
 int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads);
+struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly);
 
 /* The second part, for leaders of two nodes or more: fds[node * kolo_assembly_sockets(terms)] is the control
  * socket of lane 0 to that node, its data sockets follow, then those of the other lanes; -1 for this node's own, and

@@ -141,12 +141,12 @@ static int knock(struct meeting *meeting, uint32_t node, uint32_t socket) {
     struct kolo_introduction self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->gathering->node};
     introduce(meeting, socket, &self);
     memcpy(self.session, meeting->gathering->session, sizeof self.session);
-    const int rc = kolo_door_knock(&assembly->doors[node], from, &meeting->key, &self, assembly->deadline_ns,
-                                   assembly->peers[0].fd, place_of(meeting, node, socket));
+    const int rc = kolo_door_knock(&assembly->doors[node], from, &meeting->key, &self, &assembly->awake,
+                                   assembly->deadline_ns, assembly->peers[0].fd, place_of(meeting, node, socket));
     struct kolo_assembly_message message;
     if (rc == 1) /* rank 0 has nothing to say now but that the creation has failed */
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
-    if (rc == KOLO_ERR_TIMEOUT && kolo_clock_ns() >= assembly->deadline_ns)
+    if (rc == KOLO_ERR_TIMEOUT && kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
         return kolo_assembly_timeout(assembly);
     if (rc < 0)
         return kolo_assembly_say(assembly, rc, "reaching rank %" PRIu32 ": %s", leader(meeting, node),
@@ -183,23 +183,25 @@ static int keep(struct meeting *meeting, int fd, const struct kolo_introduction 
 static int answer(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const struct kolo_nodes *nodes = &meeting->gathering->nodes;
-    int64_t look_ns = kolo_clock_ns() + LOOK_NS;
+    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
     uint32_t missing = (nodes->nodes - 1 - meeting->gathering->node) * meeting->sockets;
     while (missing > 0) {
         struct kolo_introduction who;
         int fd;
-        int rc = kolo_door_answer(meeting->door, look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns, &fd,
-                                  &who);
+        const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
+        int rc = kolo_door_answer(meeting->door, until_ns - now_ns, &fd, &who);
+        now_ns = kolo_awake_ns(&assembly->awake);
         if (rc == 0) {
             rc = keep(meeting, fd, &who);
             missing -= rc > 0;
             rc = rc < 0 ? rc : 0;
         } else if (rc > 0) {
-            rc = kolo_clock_ns() >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
+            rc = now_ns >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
         }
-        if (rc == 0 && kolo_clock_ns() >= look_ns) {
+        if (rc == 0 && now_ns >= look_ns) {
             rc = kolo_assembly_check(assembly);
-            look_ns = kolo_clock_ns() + LOOK_NS;
+            now_ns = kolo_awake_ns(&assembly->awake);
+            look_ns = now_ns + LOOK_NS;
         }
         if (rc < 0)
             return rc;

@@ -15,7 +15,6 @@
 #define ANSWER_NS  INT64_C(1000000000)   /* what rank 0 gets to say who is missing */
 #define HEARING_NS INT64_C(250000000)    /* in which a leader takes what it is told, and its node learns it */
 #define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a reunion is asked so often */
-#define POLL_MS    1000                  /* a wait is looked at anew at least so often */
 
 /* Failing. */
 
@@ -156,6 +155,10 @@ int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool lea
     return assembly->deadline_ns + (leads ? 0 : ANSWER_NS + HEARING_NS);
 }
 
+struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly) {
+    return &assembly->awake;
+}
+
 /* Messages. */
 
 /* Takes what has come of the next message of a rank: 1 once it is whole, 0 before; or the failure that it tells of. */
@@ -179,21 +182,20 @@ static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_as
     return message->kind == KOLO_MESSAGE_FAILED ? fail_told(assembly, message) : 1;
 }
 
-static int wait_ms(int64_t until_ns) {
-    const int64_t left_ns = until_ns - kolo_clock_ns();
-    if (left_ns <= 0)
-        return 0;
-    return left_ns < POLL_MS * KOLO_NS_PER_MS ? (int)(left_ns / KOLO_NS_PER_MS) + 1 : POLL_MS;
+/* For poll: a wait is looked at anew after each slice. */
+static int wait_ms(struct kolo_assembly *assembly, int64_t until_ns) {
+    const int64_t left_ns = until_ns - kolo_awake_ns(&assembly->awake);
+    return left_ns <= 0 ? 0 : (int)(kolo_awake_slice(&assembly->awake, left_ns) / KOLO_NS_PER_MS) + 1;
 }
 
 /* The same where a reunion may have something to say meanwhile. */
-static int wait_ms_or_look(const struct kolo_assembly *assembly, int64_t until_ns) {
+static int wait_ms_or_look(struct kolo_assembly *assembly, int64_t until_ns) {
     const bool looks = assembly->reunion && assembly->look_ns < until_ns;
-    return wait_ms(looks ? assembly->look_ns : until_ns);
+    return wait_ms(assembly, looks ? assembly->look_ns : until_ns);
 }
 
 int kolo_assembly_look(struct kolo_assembly *assembly) {
-    const int64_t now_ns = kolo_clock_ns();
+    const int64_t now_ns = kolo_awake_ns(&assembly->awake);
     if (!assembly->reunion || now_ns < assembly->look_ns)
         return 0;
     assembly->look_ns = now_ns + LOOK_NS;
@@ -213,9 +215,9 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
             sent += (size_t)more;
         } else if (errno == EAGAIN) {
             struct pollfd polled = {.fd = fd, .events = POLLOUT};
-            if (kolo_clock_ns() >= assembly->deadline_ns)
+            if (kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
                 return kolo_assembly_timeout(assembly);
-            (void)poll(&polled, 1, wait_ms(assembly->deadline_ns));
+            (void)poll(&polled, 1, wait_ms(assembly, assembly->deadline_ns));
         } else if (errno != EINTR) {
             struct kolo_assembly_message last; /* what it had to say before it went */
             const int error = errno, rc = receive(assembly, rank, &last);
@@ -266,7 +268,7 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
             assembly->polled_ranks[open++] = rank;
         }
     KOLO_POINT("assembly.serving");
-    if (poll(assembly->polled, open, wait_ms_or_look(assembly, kolo_clock_ns() + wait_ns)) <= 0)
+    if (poll(assembly->polled, open, wait_ms_or_look(assembly, kolo_awake_ns(&assembly->awake) + wait_ns)) <= 0)
         return 0;
     for (uint32_t i = 0; i < open; i++) {
         const uint32_t rank = assembly->polled_ranks[i];
@@ -284,7 +286,7 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
 int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uint32_t count) {
     assembly->awaited = kind;
     while (assembly->counts[kind] < count) {
-        const int64_t left_ns = assembly->deadline_ns - kolo_clock_ns();
+        const int64_t left_ns = assembly->deadline_ns - kolo_awake_ns(&assembly->awake);
         if (left_ns <= 0)
             return kolo_assembly_timeout(assembly);
         const int rc = kolo_assembly_serve(assembly, left_ns);
@@ -300,7 +302,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     int rc;
     while ((rc = receive(assembly, 0, message)) == 0 && (rc = kolo_assembly_look(assembly)) == 0) {
         struct pollfd polled = {.fd = assembly->peers[0].fd, .events = POLLIN};
-        const int64_t now_ns = kolo_clock_ns();
+        const int64_t now_ns = kolo_awake_ns(&assembly->awake);
         if (now_ns >= until_ns && asked)
             return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
                                      "rank 0 does not answer: is it stopped, or does it get no processor?");

@@ -20,6 +20,7 @@ struct kolo_assembly_peer {
 struct kolo_assembly {
     struct kolo_settings settings;
     uint32_t rank, size;
+    struct kolo_awake awake; /* for all times here */
     int64_t deadline_ns;
     struct kolo_address rendezvous;
     struct kolo_secret secret;

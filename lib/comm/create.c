@@ -121,11 +121,11 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
     /* Where rank 0 has died or given up there is nothing to open, a moment before that is known. */
-    const int64_t end_ns = kolo_clock_ns() + DYING_NS_MAX;
+    const int64_t end_ns = kolo_awake_ns(job->awake) + DYING_NS_MAX;
     int64_t pause_ns = 0;
     int fd;
     while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
-           kolo_clock_ns() < end_ns) {
+           kolo_awake_ns(job->awake) < end_ns) {
         const int rc = kolo_job_wait(job, &pause_ns);
         if (rc < 0)
             return rc;

@@ -207,7 +207,7 @@ static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
 }
 
 int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
-    const int64_t now_ns = kolo_clock_ns();
+    const int64_t now_ns = kolo_awake_ns(job->awake);
     uint32_t culprit = job->rank;
     int rc = job->header ? published_failure(job) : 0;
     if (rc < 0)

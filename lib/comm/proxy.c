@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure.h"
@@ -296,9 +297,11 @@ void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, 
  */
 static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     kolo_waiter *waiter = &proxy->comm->waiter;
+    struct kolo_awake awake;
+    const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
     uint32_t yields = 0;
     while (!kolo_wait_reached(wait)) { /* bounded by check, which fails at the deadline */
-        wait->waited_ns = kolo_clock_ns() - wait->start_ns;
+        wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= YIELDS_MAX;
         const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
         if (rc < 0)

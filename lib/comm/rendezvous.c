@@ -355,8 +355,10 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
                              .ranks = (uint32_t)settings->place.size};
     job->bytes = kolo_layout_job_bytes(job->ranks);
     job->own_namespace = kolo_process_own_namespace();
-    job->deadline_ns = job->assembly ? kolo_assembly_deadline_ns(job->assembly, job->rank == 0)
-                                     : kolo_clock_ns() + settings->create_timeout_ns;
+    job->awake = job->assembly ? kolo_assembly_awake(job->assembly) : &job->own_awake;
+    job->deadline_ns = job->assembly
+                           ? kolo_assembly_deadline_ns(job->assembly, job->rank == 0)
+                           : kolo_awake_begin(job->awake, settings->create_timeout_ns) + settings->create_timeout_ns;
     if (settings->shm_fd < 0)
         snprintf(job->path, sizeof job->path, KOLO_JOB_PATH "%s", (unsigned)geteuid(), settings->place.job);
     int rc = job->path[0] ? check_directory(job) : 0;

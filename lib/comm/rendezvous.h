@@ -12,6 +12,7 @@
 #ifndef KOLO_COMM_RENDEZVOUS_H
 #define KOLO_COMM_RENDEZVOUS_H
 
+#include "base/awake.h"
 #include "comm/options.h"
 #include "shm/segment.h"
 
@@ -36,6 +37,8 @@ struct kolo_job {
     uint64_t own_namespace;              /* see comm/process.h */
     uint64_t epoch;                      /* 0: not registered */
     bool was_nameless;                   /* once there was no name when this rank looked for it */
+    struct kolo_awake *awake;            /* by which the next two are: the assembly's or its own */
+    struct kolo_awake own_awake;
     int64_t deadline_ns;
     int64_t look_ns; /* when to look next whether the others live */
 };

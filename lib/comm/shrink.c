@@ -59,6 +59,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/assembly.h"
@@ -80,11 +81,12 @@ struct shrink {
     kolo_comm *comm; /* the broken one */
     const struct kolo_layer_above *above;
     uint64_t generation;
-    uint32_t leader;     /* lowest rank of the view */
-    kolo_comm *made;     /* NULL: not yet */
-    uint64_t mapping;    /* the leader's, for its threads; 0: this rank has its own */
-    int64_t deadline_ns; /* of the present wait */
-    int64_t look_ns;     /* when to look next who lives */
+    uint32_t leader;         /* lowest rank of the view */
+    kolo_comm *made;         /* NULL: not yet */
+    uint64_t mapping;        /* the leader's, for its threads; 0: this rank has its own */
+    struct kolo_awake awake; /* the present wait's */
+    int64_t deadline_ns;     /* likewise */
+    int64_t look_ns;         /* when to look next who lives */
     int64_t pause_ns;
     struct kolo_conference met; /* where there are several nodes */
 };
@@ -136,16 +138,15 @@ static void look(struct shrink *s) {
 }
 
 static void begin_wait(struct shrink *s) {
-    s->deadline_ns = kolo_clock_ns() + s->comm->waiter.timeout_ns;
+    s->deadline_ns = kolo_awake_begin(&s->awake, s->comm->waiter.timeout_ns) + s->comm->waiter.timeout_ns;
     s->pause_ns = PAUSE_NS_FIRST;
 }
 
 /* Waits a moment, and looks now and then who has ended. False once the deadline has passed. */
 static bool wait_briefly(struct shrink *s) {
-    const int64_t now_ns = kolo_clock_ns();
-    if (now_ns >= s->look_ns)
+    if (kolo_clock_ns() >= s->look_ns)
         look(s);
-    if (now_ns >= s->deadline_ns)
+    if (kolo_awake_ns(&s->awake) >= s->deadline_ns)
         return false;
     KOLO_POINT("shrink.waiting");
     kolo_clock_sleep(s->pause_ns);
@@ -352,7 +353,7 @@ static int open_offered(struct shrink *s, const struct kolo_memory_file *file, b
     if (same_process)
         return fd < 0 ? -errno : fd;
     begin_wait(s);
-    s->deadline_ns = kolo_clock_ns() + DYING_NS_MAX;
+    s->deadline_ns = kolo_awake_ns(&s->awake) + DYING_NS_MAX;
     while ((fd = kolo_memory_file_open(file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
            !is_settled(s) && !leader_has_moved_on(s) && !is_gone(s->comm, s->leader) && wait_briefly(s))
         ;

@@ -62,6 +62,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/assembly_message.h"
@@ -117,6 +118,7 @@ struct conference {
     struct kolo_conference *met;
     struct kolo_address meeting; /* this node's */
     uint64_t left[KOLO_RANK_WORDS];
+    struct kolo_awake *awake; /* for all times here */
     int64_t begun_ns;
     int64_t deadline_ns;  /* to come to a host */
     int64_t beat_ns;      /* the host's: when to beat next */
@@ -142,7 +144,7 @@ static void settle_probe(const struct conference *c, struct other *other, int er
         return;
     }
     drop(&other->probe);
-    other->again_ns = kolo_clock_ns() + PAUSE_NS;
+    other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
     if (error == ECONNREFUSED)
         other->standing = ENDED;
 }
@@ -151,7 +153,7 @@ static void begin_probe(const struct conference *c, struct other *other) {
     KOLO_POINT("conference.probing");
     other->probe = socket(other->door.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (other->probe < 0)
-        other->again_ns = kolo_clock_ns() + PAUSE_NS;
+        other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
     else if (connect(other->probe, (const struct sockaddr *)&other->door.storage, other->door.bytes) == 0)
         settle_probe(c, other, 0);
     else if (errno != EINPROGRESS)
@@ -159,22 +161,22 @@ static void begin_probe(const struct conference *c, struct other *other) {
 }
 
 /* It is not as it was: it is found out anew. */
-static void doubt(struct other *other) {
+static void doubt(const struct conference *c, struct other *other) {
     drop(&other->probe);
     other->standing = TRYING;
     other->answers = false;
-    other->since_ns = other->again_ns = kolo_clock_ns();
+    other->since_ns = other->again_ns = kolo_awake_ns(c->awake);
 }
 
 /* What comes through a probe: an answer, or its end. */
-static void hear_probe(struct other *other) {
+static void hear_probe(const struct conference *c, struct other *other) {
     uint8_t bytes[KOLO_GREETING_BYTES];
     const ssize_t more = recv(other->probe, bytes, sizeof bytes, MSG_DONTWAIT);
     if (more > 0) {
         other->answers = true;
-        other->heard_ns = kolo_clock_ns();
+        other->heard_ns = kolo_awake_ns(c->awake);
     } else if (more == 0 || (errno != EAGAIN && errno != EINTR)) {
-        doubt(other);
+        doubt(c, other);
     }
 }
 
@@ -182,7 +184,7 @@ static void heed_probe(const struct conference *c, struct other *other) {
     int error = 0;
     socklen_t bytes = sizeof error;
     if (other->standing == LIVES) {
-        hear_probe(other);
+        hear_probe(c, other);
         return;
     }
     if (getsockopt(other->probe, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
@@ -192,7 +194,7 @@ static void heed_probe(const struct conference *c, struct other *other) {
 
 /* Looks at all probes, and waits for at most that long until there is something to be seen. */
 static void look_around(struct conference *c, int64_t wait_ns) {
-    const int64_t now_ns = kolo_clock_ns(), silence_ns = c->comm->origin.net.silence_ns;
+    const int64_t now_ns = kolo_awake_ns(c->awake), silence_ns = c->comm->origin.net.silence_ns;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
         if (node != c->node && other->standing == TRYING && other->probe < 0 && now_ns >= other->again_ns)
@@ -222,7 +224,7 @@ static bool is_mute(const struct conference *c, uint32_t node) {
     const struct other *other = &c->others[node];
     if (!is_leader(c) || other->standing != LIVES || other->answers)
         return false;
-    const int64_t quiet_ns = kolo_clock_ns() - other->heard_ns;
+    const int64_t quiet_ns = kolo_awake_ns(c->awake) - other->heard_ns;
     const kolo_pulse pulse = kolo_proxy_pulse(c->comm->internode->proxies[0], node);
     return (pulse == KOLO_PULSE_LOST && quiet_ns >= c->comm->origin.net.silence_ns) ||
            (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(c->comm->waiter.timeout_ns));
@@ -314,10 +316,10 @@ static void hear(struct conference *c, uint32_t node) {
 static int receive_guests(struct conference *c) {
     struct kolo_introduction who;
     int fd, rc = 0;
-    int64_t until_ns = kolo_clock_ns() + LOOK_NS;
-    for (int i = 0; i < ANSWERS_MAX && (rc = kolo_door_answer(c->comm->door, until_ns, &fd, &who)) == 0; i++) {
+    int64_t wait_ns = LOOK_NS;
+    for (int i = 0; i < ANSWERS_MAX && (rc = kolo_door_answer(c->comm->door, wait_ns, &fd, &who)) == 0; i++) {
         admit(c, fd, &who);
-        until_ns = kolo_clock_ns(); /* no more waiting */
+        wait_ns = 0;
     }
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
         if (c->others[node].guest >= 0)
@@ -387,14 +389,14 @@ static void beat(struct conference *c, int64_t now_ns) {
 
 /* AGAIN where this rank need not be the host, as one before it is. */
 static int await_guests(struct conference *c) {
-    int64_t now_ns = kolo_clock_ns(), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
+    int64_t now_ns = kolo_awake_ns(c->awake), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
             orphans_end_ns = 0;
     if (until_ns < now_ns + MARGIN_NS)
         until_ns = now_ns + MARGIN_NS;
     for (;;) { /* ends at until_ns */
         const int rc = receive_guests(c);
         look_around(c, 0);
-        now_ns = kolo_clock_ns();
+        now_ns = kolo_awake_ns(c->awake);
         beat(c, now_ns);
         if (rc < 0)
             return rc;
@@ -532,11 +534,11 @@ static int await_answer(struct conference *c, struct other *host, int fd) {
     size_t received = 0;
     const int64_t silence_ns = c->comm->origin.net.silence_ns;
     /* The host may have begun just now. */
-    const int64_t until_ns = kolo_clock_ns() + ANSWER_NS(c->comm->waiter.timeout_ns);
-    host->heard_ns = kolo_clock_ns();
+    const int64_t until_ns = kolo_awake_ns(c->awake) + ANSWER_NS(c->comm->waiter.timeout_ns);
+    host->heard_ns = kolo_awake_ns(c->awake);
     for (;;) { /* ends at until_ns */
         int rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received);
-        const int64_t now_ns = kolo_clock_ns(), silent_ns = host->heard_ns + silence_ns;
+        const int64_t now_ns = kolo_awake_ns(c->awake), silent_ns = host->heard_ns + silence_ns;
         if (rc > 0) {
             rc = heed_host(c, bytes, fd);
             if (rc != AGAIN)
@@ -551,7 +553,8 @@ static int await_answer(struct conference *c, struct other *host, int fd) {
             return fail_late(c, "the one that gathers them does not answer");
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         KOLO_POINT("conference.awaiting");
-        (void)poll(&polled, 1, kolo_socket_wait_ms(now_ns, silent_ns < until_ns ? silent_ns : until_ns));
+        const int64_t left_ns = (silent_ns < until_ns ? silent_ns : until_ns) - now_ns;
+        (void)poll(&polled, 1, kolo_socket_wait_ms(0, kolo_awake_slice(c->awake, left_ns)));
     }
 }
 
@@ -565,11 +568,11 @@ static int attend(struct conference *c, uint32_t host) {
     memcpy(message.ranks, c->left, sizeof message.ranks);
     message.meeting = c->meeting;
     KOLO_POINT("conference.knocking");
-    int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, kolo_clock_ns() + c->comm->origin.net.silence_ns,
-                                   other->probe, &fd);
+    int rc = kolo_door_knock_again(&other->door, NULL, &c->key, &self, c->awake,
+                                   kolo_awake_ns(c->awake) + c->comm->origin.net.silence_ns, other->probe, &fd);
     if (rc != 0) { /* it has ended, is mute, or is making a communicator with others and may come back */
         kolo_clock_sleep(PAUSE_NS);
-        doubt(other);
+        doubt(c, other);
         return AGAIN;
     }
     KOLO_POINT("conference.stating");
@@ -582,7 +585,7 @@ static int attend(struct conference *c, uint32_t host) {
     else
         close(fd);
     if (rc == AGAIN)
-        doubt(other);
+        doubt(c, other);
     return rc;
 }
 
@@ -597,7 +600,7 @@ static int confer(struct conference *c) {
         const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? host(c) : attend(c, chosen);
         if (rc != AGAIN)
             return rc;
-        if (kolo_clock_ns() >= c->deadline_ns)
+        if (kolo_awake_ns(c->awake) >= c->deadline_ns)
             return fail_late(c, "no leader answers");
         look_around(c, LOOK_NS);
     }
@@ -633,7 +636,8 @@ static int begin(struct conference *c, const uint64_t *survivors) {
     for (uint32_t local = 0; local < comm->size; local++)
         if (kolo_ranks_have(survivors, local))
             kolo_ranks_add(c->left, kolo_rank_global(comm, local));
-    c->begun_ns = kolo_clock_ns();
+    const int64_t silence_ns = comm->origin.net.silence_ns, timeout_ns = comm->waiter.timeout_ns;
+    c->begun_ns = kolo_awake_begin(c->awake, silence_ns < timeout_ns ? silence_ns : timeout_ns);
     c->deadline_ns = c->begun_ns + HOST_NS(comm->waiter.timeout_ns);
     int rc = read_doors(c);
     if (rc == 0)
@@ -651,7 +655,9 @@ static int begin(struct conference *c, const uint64_t *survivors) {
 }
 
 int kolo_conference_hold(struct kolo_conference *met, kolo_comm *comm, const uint64_t *survivors) {
-    struct conference c = {.comm = comm, .nodes = &comm->internode->nodes, .node = comm->internode->node, .met = met};
+    struct kolo_awake awake;
+    struct conference c = {
+        .comm = comm, .nodes = &comm->internode->nodes, .node = comm->internode->node, .met = met, .awake = &awake};
     *met = (struct kolo_conference){.rendezvous = NULL};
     int rc = begin(&c, survivors);
     const bool begun = rc == 0;

@@ -286,9 +286,8 @@ static int let_in(struct kolo_door *door, int64_t now_ns) {
 /* Waiting. */
 
 /* Waits until something has come, or somebody is late. */
-static int watch(const struct kolo_door *door, int64_t now_ns, int64_t deadline_ns, struct pollfd *polled) {
+static int watch(const struct kolo_door *door, int64_t now_ns, int64_t until_ns, struct pollfd *polled) {
     const bool room = has_room(door, now_ns);
-    int64_t until_ns = deadline_ns;
     if (door->count > 0) {
         const int64_t late_ns = door->pending[0].since_ns + (room ? KOLO_DOOR_PENDING_NS : GRACE_NS);
         until_ns = late_ns < until_ns ? late_ns : until_ns;
@@ -304,12 +303,13 @@ static int watch(const struct kolo_door *door, int64_t now_ns, int64_t deadline_
     return errno == EINTR ? 0 : kolo_fail_system(errno, "waiting for connections");
 }
 
-int kolo_door_answer(struct kolo_door *door, int64_t deadline_ns, int *fd, struct kolo_introduction *who) {
+int kolo_door_answer(struct kolo_door *door, int64_t wait_ns, int *fd, struct kolo_introduction *who) {
+    const int64_t until_ns = kolo_clock_ns() + wait_ns;
     struct pollfd polled[1 + KOLO_DOOR_PENDING];
     do {
         int64_t now_ns = kolo_clock_ns();
         show_out_late(door, now_ns);
-        int rc = watch(door, now_ns, deadline_ns, polled);
+        int rc = watch(door, now_ns, until_ns, polled);
         if (rc < 0)
             return rc;
         const uint32_t count = door->count;
@@ -331,6 +331,6 @@ int kolo_door_answer(struct kolo_door *door, int64_t deadline_ns, int *fd, struc
         rc = polled[0].revents ? let_in(door, kolo_clock_ns()) : 0;
         if (rc < 0)
             return rc;
-    } while (kolo_clock_ns() < deadline_ns);
+    } while (kolo_clock_ns() < until_ns);
     return 1;
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "base/awake.h"
 #include "base/log.h"
 #include "net/address.h"
 #include "net/secret.h"
@@ -55,8 +56,8 @@ int kolo_door_reopen(struct kolo_door *door, const struct kolo_secret *secret, s
 void kolo_door_log(struct kolo_door *door, kolo_log_level level, int rank);
 
 /* Waits for the next one that has proved itself: 0, with the connected socket (non-blocking, TCP_NODELAY) and who it
- * is; 1 once deadline_ns has passed. Others are turned away. KOLO_ERR_SYSTEM. */
-int kolo_door_answer(struct kolo_door *door, int64_t deadline_ns, int *fd, struct kolo_introduction *who);
+ * is; 1 after wait_ns. Others are turned away. KOLO_ERR_SYSTEM. */
+int kolo_door_answer(struct kolo_door *door, int64_t wait_ns, int *fd, struct kolo_introduction *who);
 
 /* How many were turned away, and who was the last one and why ("10.0.0.7:40312: wrong secret"), for messages about
  * ranks that never came. The text is the door's. */
@@ -67,15 +68,17 @@ void kolo_door_close(struct kolo_door *door);
 /* Connects to a door and proves itself; tries again, from the start, while nobody listens there, or who does has hung
  * up before it has said anything. `from`, unless NULL, is the local address to connect from (its port counts for
  * nothing). *fd is as kolo_door_answer gives it. 1 as soon as alert_fd, unless -1, is readable. KOLO_ERR_TIMEOUT at the
- * deadline, with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned
- * this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
+ * deadline, in awake time, with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the
+ * secret, or has turned this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another
+ * version; KOLO_ERR_ARG. */
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                    const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd);
+                    const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
+                    int *fd);
 
 /* The same at a door that is known to have been opened: KOLO_ERR_PEER_DEAD as soon as nobody listens there. */
 int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_address *from,
-                          const struct kolo_secret *secret, const struct kolo_introduction *self, int64_t deadline_ns,
-                          int alert_fd, int *fd);
+                          const struct kolo_secret *secret, const struct kolo_introduction *self,
+                          struct kolo_awake *awake, int64_t deadline_ns, int alert_fd, int *fd);
 
 /* Says hello through a connection to a door, and no more: who answers the door will reply. 0 or a negative errno. */
 int kolo_door_hail(int fd, const struct kolo_secret *secret);

@@ -190,6 +190,7 @@ int kolo_engine_create(kolo_engine **created, const struct kolo_engine_options *
     engine->options = *options;
     engine->events = *events;
     engine->owner = owner;
+    kolo_awake_begin(&engine->awake, options->silence_ns);
     engine->wake_fd = eventfd(0, EFD_CLOEXEC);
     int rc = 0;
     if (engine->wake_fd < 0)
@@ -227,7 +228,7 @@ int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd) {
     }
     engine->streams[engine->streams_count++] = stream;
     neighbour->streams[neighbour->streams_count++] = stream;
-    neighbour->heard_ns = neighbour->heartbeat_ns = kolo_clock_ns();
+    neighbour->heard_ns = neighbour->heartbeat_ns = kolo_awake_ns(&engine->awake);
     engine->timer_ns = 0;
     kolo_input_start(stream);
     KOLO_POINT("engine.added");
@@ -386,7 +387,7 @@ static int wait_in_kernel(struct kolo_engine *engine, int64_t wait_ns) {
     const int rc = engine->backend->wait(engine, was_woken(engine) ? 0 : wait_ns);
     KOLO_POINT("engine.waited");
     kolo_store_relaxed(&engine->sleeping, 0);
-    engine->now_ns = kolo_clock_ns();
+    engine->now_ns = kolo_awake_ns(&engine->awake);
     return rc;
 }
 
@@ -404,7 +405,7 @@ static int look(struct kolo_engine *engine, int64_t until_ns) {
     while (engine->told == told || engine->now_ns >= engine->timer_ns) {
         const bool last = engine->told != told || engine->now_ns >= until_ns;
         const int64_t due_ns = smaller(until_ns, engine->timer_ns);
-        const int rc = wait_in_kernel(engine, last ? 0 : due_ns - engine->now_ns);
+        const int rc = wait_in_kernel(engine, last ? 0 : kolo_awake_slice(&engine->awake, due_ns - engine->now_ns));
         if (rc < 0)
             return rc;
         engine->backend->reap(engine);
@@ -417,7 +418,7 @@ static int look(struct kolo_engine *engine, int64_t until_ns) {
 }
 
 int kolo_engine_run(kolo_engine *engine, int64_t wait_ns) {
-    engine->now_ns = kolo_clock_ns();
+    engine->now_ns = kolo_awake_ns(&engine->awake);
     const uint64_t told = engine->told;
     kolo_queue_drop(engine, &engine->returned);
     if (engine->resumed)
@@ -473,10 +474,10 @@ static void linger(struct kolo_engine *engine, int64_t until_ns) {
     while (!all_ended(engine) && engine->now_ns < until_ns) {
         shut_idle_streams(engine);
         KOLO_POINT("engine.lingering");
-        if (engine->backend->wait(engine, until_ns - engine->now_ns) < 0)
+        if (engine->backend->wait(engine, kolo_awake_slice(&engine->awake, until_ns - engine->now_ns)) < 0)
             break;
         engine->backend->reap(engine);
-        engine->now_ns = kolo_clock_ns();
+        engine->now_ns = kolo_awake_ns(&engine->awake);
     }
 }
 
@@ -504,7 +505,7 @@ void kolo_engine_abandon(kolo_engine *engine) {
 
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
     engine->closing = true;
-    engine->now_ns = kolo_clock_ns();
+    engine->now_ns = kolo_awake_ns(&engine->awake);
     for (uint32_t i = 0; i < engine->options.nodes; i++)
         kolo_queue_drop(engine, &engine->neighbours[i].data);
     if (linger_ns > 0) {

@@ -107,7 +107,7 @@ void kolo_engine_resume(kolo_engine *engine);
 /* Ends the present or the next wait of kolo_engine_run. Any thread. */
 void kolo_engine_wake(kolo_engine *engine);
 
-/* When a neighbour was last heard of, as kolo_clock_ns. */
+/* When a neighbour was last heard of, in the engine's awake time (base/awake.h). */
 int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node);
 
 void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/awake.h"
 #include "net/engine.h"
 #include "sync/atomic.h"
 
@@ -96,9 +97,10 @@ struct kolo_engine {
     uint32_t messages_count, messages_max;
     struct kolo_message *free_messages;
     struct kolo_queue returned; /* sent to neighbours that had ended */
-    int64_t now_ns;
-    int64_t timer_ns; /* no heartbeat or silence is due before */
-    uint64_t told;    /* what the owner may have to act upon: a run ends with it */
+    struct kolo_awake awake;    /* a machine that was stopped itself has no reason to call its neighbours silent */
+    int64_t now_ns;             /* by that, as are all other times here */
+    int64_t timer_ns;           /* no heartbeat or silence is due before */
+    uint64_t told;              /* what the owner may have to act upon: a run ends with it */
     uint64_t system_calls;
     bool resumed;
     bool abandoned;

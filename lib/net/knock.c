@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -30,6 +31,7 @@ struct knock {
     const struct kolo_address *to, *from;
     const struct kolo_secret *secret;
     const struct kolo_introduction *self;
+    struct kolo_awake *awake; /* for all times here */
     int64_t deadline_ns;
     bool is_open; /* somebody has listened there: who does not listen any more has gone */
     int alert_fd;
@@ -52,8 +54,8 @@ static int again(struct knock *knock, const char *why, int errno_value) {
 static bool wait_until(struct knock *knock, short events, int64_t until_ns) {
     for (;;) {
         struct pollfd polled[] = {{.fd = knock->fd, .events = events}, {.fd = knock->alert_fd, .events = POLLIN}};
-        const int64_t now_ns = kolo_clock_ns();
-        const int ready = poll(polled, 2, kolo_socket_wait_ms(now_ns, until_ns));
+        const int64_t now_ns = kolo_awake_ns(knock->awake);
+        const int ready = poll(polled, 2, kolo_socket_wait_ms(0, kolo_awake_slice(knock->awake, until_ns - now_ns)));
         if (ready > 0 && polled[0].revents)
             return true;
         knock->alerted = ready > 0 && polled[1].revents;
@@ -102,7 +104,7 @@ static int connect_socket(struct knock *knock) {
     if (connect(knock->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
         if (errno != EINPROGRESS && errno != EINTR)
             return connect_failed(knock, errno);
-        const int64_t longest_ns = kolo_clock_ns() + CONNECT_NS_MAX;
+        const int64_t longest_ns = kolo_awake_ns(knock->awake) + CONNECT_NS_MAX;
         if (!wait_until(knock, POLLOUT, longest_ns < knock->deadline_ns ? longest_ns : knock->deadline_ns))
             return again(knock, "connecting", ETIMEDOUT);
         int error = 0;
@@ -247,7 +249,7 @@ static int knock_on(struct knock *knock, int *fd) {
         if (rc != AGAIN)
             return rc;
         /* An attempt that had no time would say nothing but that. */
-        const int64_t now_ns = kolo_clock_ns();
+        const int64_t now_ns = kolo_awake_ns(knock->awake);
         const bool is_last = knock->deadline_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("knock.pausing");
         if (!knock->alerted)
@@ -261,11 +263,13 @@ static int knock_on(struct knock *knock, int *fd) {
 }
 
 int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                    const struct kolo_introduction *self, int64_t deadline_ns, int alert_fd, int *fd) {
+                    const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
+                    int *fd) {
     struct knock knock = {.to = to,
                           .from = from,
                           .secret = secret,
                           .self = self,
+                          .awake = awake,
                           .deadline_ns = deadline_ns,
                           .alert_fd = alert_fd,
                           .fd = -1};
@@ -273,12 +277,13 @@ int kolo_door_knock(const struct kolo_address *to, const struct kolo_address *fr
 }
 
 int kolo_door_knock_again(const struct kolo_address *to, const struct kolo_address *from,
-                          const struct kolo_secret *secret, const struct kolo_introduction *self, int64_t deadline_ns,
-                          int alert_fd, int *fd) {
+                          const struct kolo_secret *secret, const struct kolo_introduction *self,
+                          struct kolo_awake *awake, int64_t deadline_ns, int alert_fd, int *fd) {
     struct knock knock = {.to = to,
                           .from = from,
                           .secret = secret,
                           .self = self,
+                          .awake = awake,
                           .deadline_ns = deadline_ns,
                           .is_open = true,
                           .alert_fd = alert_fd,

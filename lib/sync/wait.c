@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "sync/futex.h"
 #include "sync/point.h"
@@ -46,11 +47,13 @@ void kolo_bell_ring_slowly(kolo_bell *bell) {
     KOLO_POINT("bell.woke");
 }
 
-static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait, int64_t start_ns) {
+static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
+    struct kolo_awake awake;
+    const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
     waiter->slept++;
     /* Bounded by check, which fails at the deadline. */
     for (;;) {
-        wait->waited_ns = kolo_clock_ns() - start_ns;
+        wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         KOLO_POINT("wait.checking");
         int rc = waiter->check(waiter, wait);
         if (rc < 0)
@@ -113,7 +116,7 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     wait.start_ns = kolo_clock_ns();
     if (waiter->note)
         waiter->note(waiter, &wait, false);
-    const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait, wait.start_ns);
+    const int rc = wait_yielding(waiter, &wait, wait.start_ns) ? 0 : wait_asleep(waiter, &wait);
     wait.waited_ns = kolo_clock_ns() - wait.start_ns;
     waiter->waited_ns += (uint64_t)wait.waited_ns;
     if (waiter->note)

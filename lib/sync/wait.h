@@ -36,7 +36,7 @@ struct kolo_wait {
     kolo_bell *bell;
     uint32_t peer;
     int64_t start_ns;  /* when spinning was over */
-    int64_t waited_ns; /* so far, spinning not counted */
+    int64_t waited_ns; /* in check: so far, asleep, as base/awake.h counts; in note: in all, spinning not counted */
 };
 
 static inline bool kolo_wait_reached(const struct kolo_wait *wait) {
@@ -48,7 +48,7 @@ struct kolo_waiter {
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
-    int64_t timeout_ns;    /* longest time in one wait */
+    int64_t timeout_ns;    /* longest time in one wait; KOLO_NEVER_NS: none */
 
     /* Called before each sleep; a negative result ends the wait with it. It must fail once waited_ns has reached
      * timeout_ns, or soon after, and must look at kolo_wait_reached after whatever else makes it fail: what a peer

@@ -316,7 +316,9 @@ static int come_in(const struct rank *rank, const struct kolo_settings *settings
     int fd = -1;
     expect_status(rank, kolo_address_parse("rendezvous", settings->net.rendezvous, &address), 0, "kolo_address_parse");
     expect_status(rank, kolo_secret_read(&secret), 0, "kolo_secret_read");
-    expect_status(rank, kolo_door_knock(&address, NULL, &secret, &self, now_ns() + INT64_C(10000000000), -1, &fd), 0,
+    struct kolo_awake awake;
+    const int64_t limit_ns = INT64_C(10000000000), deadline_ns = kolo_awake_begin(&awake, limit_ns) + limit_ns;
+    expect_status(rank, kolo_door_knock(&address, NULL, &secret, &self, &awake, deadline_ns, -1, &fd), 0,
                   "kolo_door_knock");
     return fd;
 }

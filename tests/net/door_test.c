@@ -52,7 +52,7 @@ static void come_in(int family, const struct kolo_secret *secret) {
     start_knocker(&knocker);
     struct kolo_introduction who;
     int fd = -1;
-    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 10 * S, &fd, &who), 0);
+    assert_int_equal(kolo_door_answer(door, 10 * S, &fd, &who), 0);
     pthread_join(knocker.thread, NULL);
     if (knocker.rc < 0)
         fail_msg("%s", knocker.message);
@@ -106,7 +106,7 @@ static void test_from(void **state) {
     assert_int_equal(kolo_address_parse("from", "127.0.0.77:9", &knocker.from), 0);
     start_knocker(&knocker);
     int fd = -1;
-    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 10 * S, &fd, &who), 0);
+    assert_int_equal(kolo_door_answer(door, 10 * S, &fd, &who), 0);
     struct sockaddr_in peer;
     socklen_t bytes = sizeof peer;
     assert_int_equal(getpeername(fd, (struct sockaddr *)&peer, &bytes), 0);
@@ -125,10 +125,12 @@ static void test_from_elsewhere(void **state) {
     int fd = -1;
     (void)state;
     assert_int_equal(kolo_address_parse("from", "192.0.2.1:9", &from), 0);
-    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, -1, &fd), KOLO_ERR_SYSTEM);
+    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, fresh_awake(), kolo_clock_ns() + 10 * S, -1, &fd),
+                     KOLO_ERR_SYSTEM);
     assert_words(kolo_error_message(), "192.0.2.1:0");
     assert_int_equal(kolo_address_parse("from", "[::1]:9", &from), 0);
-    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, kolo_clock_ns() + 10 * S, -1, &fd), KOLO_ERR_ARG);
+    assert_int_equal(kolo_door_knock(&to, &from, &secret, &self, fresh_awake(), kolo_clock_ns() + 10 * S, -1, &fd),
+                     KOLO_ERR_ARG);
     assert_words(kolo_error_message(), "127.0.0.1:9 cannot be reached from [::1]:9");
     assert_int_equal(fd, -1);
 }
@@ -338,7 +340,7 @@ static int knock_at_own_port(void) {
     int fd = -1;
     if (!enter_own_network())
         return 77;
-    const int rc = kolo_door_knock(&to, NULL, &secret, &self, kolo_clock_ns() + 3 * S / 2, -1, &fd);
+    const int rc = kolo_door_knock(&to, NULL, &secret, &self, fresh_awake(), kolo_clock_ns() + 3 * S / 2, -1, &fd);
     if (rc == KOLO_ERR_TIMEOUT && strstr(kolo_error_message(), "Connection refused"))
         return 0;
     fprintf(stderr, "%d: %s\n", rc, kolo_error_message());
@@ -357,11 +359,11 @@ static void test_reopened(void **state) {
     assert_int_equal(kolo_door_reopen(door, &after, &again), 0);
     assert_memory_equal(&again.storage, &bound.storage, bound.bytes);
     start_knocker(&late);
-    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 200 * MS, &fd, &who), 1);
+    assert_int_equal(kolo_door_answer(door, 200 * MS, &fd, &who), 1);
     await_knocker(&late);
     assert_int_equal(late.rc, KOLO_ERR_SYSTEM);
     start_knocker(&knocker);
-    assert_int_equal(kolo_door_answer(door, kolo_clock_ns() + 10 * S, &fd, &who), 0);
+    assert_int_equal(kolo_door_answer(door, 10 * S, &fd, &who), 0);
     assert_int_equal(who.rank, 2);
     await_knocker(&knocker);
     close(fd);
@@ -377,7 +379,7 @@ static void test_closed_for_good(void **state) {
     (void)state;
     kolo_door_close(open_door(AF_INET, &secret, &bound));
     const int64_t begin_ns = kolo_clock_ns();
-    assert_int_equal(kolo_door_knock_again(&bound, NULL, &secret, &self, begin_ns + 10 * S, -1, &fd),
+    assert_int_equal(kolo_door_knock_again(&bound, NULL, &secret, &self, fresh_awake(), begin_ns + 10 * S, -1, &fd),
                      KOLO_ERR_PEER_DEAD);
     assert_words(kolo_error_message(), "nobody listens");
     assert_true(kolo_clock_ns() - begin_ns < 5 * S);
@@ -491,7 +493,8 @@ static void test_senseless_introduction(void **state) {
     wrong[4].job[0] = ' ';
     memset(wrong[5].job, 'x', sizeof wrong[5].job);
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(kolo_door_knock(&to, NULL, &secret, &wrong[i], kolo_clock_ns() + S, -1, &fd), KOLO_ERR_ARG);
+        assert_int_equal(kolo_door_knock(&to, NULL, &secret, &wrong[i], fresh_awake(), kolo_clock_ns() + S, -1, &fd),
+                         KOLO_ERR_ARG);
     assert_int_equal(fd, -1);
 }
 

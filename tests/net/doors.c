@@ -70,11 +70,17 @@ struct knocker make_knocker(const struct kolo_address *to, const struct kolo_sec
                             .fd = -1};
 }
 
+struct kolo_awake *fresh_awake(void) {
+    static _Thread_local struct kolo_awake awake;
+    kolo_awake_begin(&awake, S);
+    return &awake;
+}
+
 static void *knock(void *argument) {
     struct knocker *knocker = argument;
     const int64_t begin_ns = kolo_clock_ns();
     knocker->rc = kolo_door_knock(&knocker->to, knocker->from.bytes ? &knocker->from : NULL, &knocker->secret,
-                                  &knocker->self, knocker->deadline_ns, knocker->alert_fd, &knocker->fd);
+                                  &knocker->self, fresh_awake(), knocker->deadline_ns, knocker->alert_fd, &knocker->fd);
     knocker->ended_ns = kolo_clock_ns();
     knocker->took_ns = knocker->ended_ns - begin_ns;
     snprintf(knocker->message, sizeof knocker->message, "%s", knocker->rc < 0 ? kolo_error_message() : "");
@@ -95,7 +101,7 @@ void await_knocker(struct knocker *knocker) {
 int answer_rank(struct kolo_door *door, int64_t ns) {
     struct kolo_introduction who;
     int fd = -1;
-    const int rc = kolo_door_answer(door, kolo_clock_ns() + ns, &fd, &who);
+    const int rc = kolo_door_answer(door, ns, &fd, &who);
     if (rc < 0)
         fail_msg("%s", kolo_error_message());
     if (rc == 1)

@@ -43,6 +43,9 @@ struct knocker {
 };
 
 /* Fills it: from anywhere, for 10 s, without an alert. */
+/* This thread's, begun anew. */
+struct kolo_awake *fresh_awake(void);
+
 struct knocker make_knocker(const struct kolo_address *to, const struct kolo_secret *secret, uint32_t rank);
 void start_knocker(struct knocker *knocker);
 void await_knocker(struct knocker *knocker); /* and closes its socket, if it has one */

@@ -1,0 +1,104 @@
+/* A job on several machines, which here are ranks of one machine that inherit different files, is stopped as a whole
+ * for longer than its deadlines and KOLO_NET_SILENCE_MS, and goes on when it is continued: in calls and in its
+ * creation. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "node_files.h"
+
+enum { TIMEOUT_MS = 800, SILENCE_MS = 600, STOPPED_MS = 1800, STOPS = 2, LATE_MS = 60, COUNT = 100000 };
+
+struct setup {
+    int node_of[HARNESS_RANKS_MAX];
+    int late; /* the rank that comes last to the creation; -1: it is stopped later, in calls */
+};
+
+static void await_counter(uint64_t value) {
+    while (counter_add(0) < value)
+        sleep_ms(1);
+}
+
+/* The counter comes to the number of ranks when all are about to wait; the parent raises it after each stop. */
+static void stop_all(const struct team *team, const pid_t *pids) {
+    const struct setup *setup = team->argument;
+    await_counter((uint64_t)team->ranks);
+    for (int stop = 0; stop < (setup->late < 0 ? STOPS : 1); stop++) {
+        sleep_ms(3 * LATE_MS);
+        for (int i = 0; i < team->ranks; i++)
+            kill(pids[i], SIGSTOP);
+        sleep_ms(patience_ms(STOPPED_MS));
+        for (int i = 0; i < team->ranks; i++)
+            kill(pids[i], SIGCONT);
+        counter_add(1);
+    }
+}
+
+static bool create(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_options options = rank->options;
+    nodes_place(&options, setup->node_of[rank->rank]);
+    if (setup->late >= 0) {
+        options.create_timeout_ms = patience_ms(TIMEOUT_MS);
+        counter_add(1);
+    }
+    if (rank->rank == setup->late)
+        await_counter((uint64_t)rank->ranks + 1);
+    return expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create");
+}
+
+/* Rank 0 keeps the others waiting in every other call, and says with it whether there are more. */
+static void make_calls(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    int32_t *data = calloc(COUNT, sizeof *data);
+    uint64_t stops = setup->late < 0 ? STOPS : 1;
+    bool over = false;
+    if (setup->late < 0)
+        counter_add(1);
+    for (int call = 0; !over; call++) {
+        const size_t count = call % 2 ? COUNT : 1;
+        if (rank->rank == 0 && call % 2 == 0)
+            sleep_ms(LATE_MS);
+        data[0] = rank->rank == 0 && counter_add(0) == (uint64_t)rank->ranks + stops;
+        if (!expect_status(rank, kolo_allreduce(rank->comm, data, data, count, KOLO_I32, KOLO_SUM), 0,
+                           "kolo_allreduce of a job that was stopped"))
+            break;
+        over = data[0] != 0;
+    }
+    free(data);
+}
+
+static void run(struct rank *rank) {
+    if (create(rank))
+        make_calls(rank);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+int main(int argc, char **argv) {
+    static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}};
+    static const char *const transports[] = {"auto", "poll"};
+    char silence[16];
+    harness_begin(argc, argv, "Stops and continues all ranks of a job on several machines.");
+    snprintf(silence, sizeof silence, "%d", (int)patience_ms(SILENCE_MS));
+    setenv("KOLO_NET_AUTH", "none", 1);
+    setenv("KOLO_NET_SILENCE_MS", silence, 1);
+    nodes_open();
+    for (int i = 0; i < 2; i++)
+        for (int late = -1; late < 2; late++) {
+            struct setup setup = {.late = late};
+            const int ranks = nodes_lay_out(layouts[i], setup.node_of);
+            setenv("KOLO_NET", transports[(i + late + 1) % 2], 1);
+            nodes_meet_at("127.0.0.1");
+            if (wants_ranks(ranks))
+                harness_run(&(struct team){.ranks = ranks,
+                                           .slot_bytes = 16384,
+                                           .timeout_ms = patience_ms(TIMEOUT_MS),
+                                           .creates_itself = true,
+                                           .run = run,
+                                           .argument = &setup,
+                                           .meanwhile = stop_all});
+        }
+    return harness_end();
+}
