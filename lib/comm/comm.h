@@ -35,6 +35,13 @@ struct kolo_stall {
     uint64_t wait;   /* which one that was, as waiter.slept counts them */
 };
 
+/* A call of steps that this rank has made, see comm/progress.h. */
+struct kolo_past_steps {
+    uint64_t step; /* steps of all calls before it */
+    uint64_t stamp;
+    uint64_t line_rounds; /* when it ended */
+};
+
 /* Instead of a rank: the node's proxy, see comm/proxy.h. */
 #define KOLO_PEER_PROXY UINT32_MAX
 
@@ -58,6 +65,7 @@ struct kolo_comm {
     uint64_t stamp;                           /* what all of them were, mixed */
     uint64_t step;                            /* steps of all calls before the present one */
     uint64_t ticket;                          /* slot uses of all calls before the present one */
+    struct kolo_past_steps past[KOLO_STAMPS]; /* [c % KOLO_STAMPS]: call c, the last ones */
     uint64_t slot_free[KOLO_SLOTS];           /* the step at which all its readers are done with what a slot held */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* a bit a rank; NULL: all */
     uint64_t *peer_steps;                     /* one a rank: how far it is known to have got */

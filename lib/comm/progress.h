@@ -24,6 +24,17 @@
  * calls ahead, and no more, because of the slots: each call of steps takes a ticket at least, and whoever publishes in
  * it without having waited for a step of it has claimed one.
  *
+ * Who only claims slots compares as well, or ranks that are all roots would never find out. The step that a claim waits
+ * for is of an earlier call, and the peer may have published later ones by then. So each rank keeps the stamps and
+ * first steps of its own last calls (comm->past): by them it knows the last call that the peer's progress is of, and
+ * compares the peer's stamp of that call, which covers all calls before it. The peer may have stored a newer stamp in
+ * the same place, but has not published it when its progress was read: that one is of the claimer's present call, as no
+ * rank ends a call before all that claim slots in it have done so. After a round of lines there is nothing to compare
+ * of the calls before it: its lines carry stamps, and nobody ends it without something of every rank. Thus a rank that
+ * claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that differ in call c
+ * end no call of steps from c + KOLO_SLOTS on, and none in which they wait for each other. Who claims nothing and waits
+ * for nobody, since no more calls follow, is not told.
+ *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. */
 #ifndef KOLO_COMM_PROGRESS_H
@@ -115,6 +126,8 @@ static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t 
 /* Ends a call that had `steps` steps and `tickets` tickets. */
 static inline void kolo_call_end(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     KOLO_POINT("call.ending");
+    comm->past[comm->calls % KOLO_STAMPS] =
+        (struct kolo_past_steps){.step = comm->step, .stamp = comm->stamp, .line_rounds = comm->line_rounds};
     comm->step += steps;
     comm->ticket += tickets;
 }

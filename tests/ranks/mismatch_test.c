@@ -60,14 +60,6 @@ static int make_call(kolo_comm *comm, const struct call *call, void *data) {
     }
 }
 
-/* Two roots with different numbers of chunks: then one may take the steps that the other waits for to be long done, and
- * need not wait before a barrier behind all other calls. */
-static bool are_two_roots(const struct mismatch *mismatch) {
-    const struct call *common = &mismatch->common, *odd = &mismatch->odd;
-    return common->collective == KOLO_BROADCAST && odd->collective == KOLO_BROADCAST &&
-           common->op_or_root != odd->op_or_root && common->count != odd->count;
-}
-
 static void run_mismatch(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const struct mismatch *mismatch = setup->mismatch;
@@ -77,8 +69,6 @@ static void run_mismatch(struct rank *rank) {
     /* A rank that is slow may hear of the mismatch while it is still in a call before that one. */
     for (int i = 0; status == 0 && i <= CALLS_BEFORE + CALLS_AFTER; i++)
         status = make_call(rank->comm, odd && i == CALLS_BEFORE ? &mismatch->odd : &mismatch->common, data);
-    if (status == 0 && are_two_roots(mismatch))
-        status = kolo_barrier(rank->comm);
     if (expect(rank, status == KOLO_ERR_MISMATCH, "%s, odd rank %d: status %d (%s)", mismatch->what, setup->odd_rank,
                status, status ? kolo_error_message() : "no error"))
         expect_message(rank, mismatch->what, "disagree", "calls", NULL);
@@ -106,11 +96,64 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
         }
 }
 
+/* Ranks that differ in every call from some one on, and of which some or all wait for nobody: they broadcast. */
+static const struct own_roots {
+    const char *what;
+    size_t counts[2];  /* of ranks with even and odd numbers */
+    bool even_follow;  /* those with even numbers name rank 0, all others themselves; else all name themselves */
+    struct call first; /* made by all before that */
+    int calls;         /* and so many of these, then a barrier */
+} own_roots[] = {
+    {"own roots", {100, 100}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
+    {"own roots of nothing", {0, 0}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
+    {"own roots after broadcasts", {100, 100}, false, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 20},
+    {"own roots after slots", {100, 100}, false, {KOLO_ALLREDUCE, 50000, KOLO_I32, KOLO_SUM}, 20},
+    {"own roots, some large", {100, 50000}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
+    {"own roots, large", {50000, 50000}, false, {KOLO_BROADCAST, 50000, KOLO_I32, 1}, 20},
+    {"two and more roots", {100, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 1}, 20},
+    {"two and more roots, some large", {20000, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 20},
+    {"own roots, then a barrier", {100, 100}, false, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 1},
+    {"own roots, then a barrier late", {100, 9000}, false, {KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM}, KOLO_SLOTS},
+};
+
+static void run_own_roots(struct rank *rank) {
+    const struct own_roots *what = rank->team->argument;
+    const bool follows = what->even_follow && rank->rank % 2 == 0;
+    const struct call own = {KOLO_BROADCAST, what->counts[rank->rank % 2], KOLO_I32, follows ? 0 : rank->rank};
+    void *data = calloc(COUNT_MAX, sizeof(double));
+    int status = 0, ended = 0;
+    for (int i = 0; status == 0 && i < CALLS_BEFORE; i++)
+        status = make_call(rank->comm, &what->first, data);
+    while (status == 0 && ended < what->calls) {
+        status = make_call(rank->comm, &own, data);
+        ended += status == 0;
+    }
+    if (status == 0)
+        status = kolo_barrier(rank->comm);
+    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= KOLO_SLOTS, "%s: status %d after %d broadcasts (%s)",
+               what->what, status, ended, status ? kolo_error_message() : "no error"))
+        expect_message(rank, what->what, "disagree", "calls broadcast of", "from rank", NULL);
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_comm_failure(rank->comm, &failure);
+    expect(rank, failure.call == CALLS_BEFORE + 1 && !strstr(failure.message, "earlier"),
+           "%s: the failure does not name the first call that differs: %s", what->what, failure.message);
+    free(data);
+}
+
+static void run_all_own_roots(int ranks) {
+    for (size_t i = 0; i < sizeof own_roots / sizeof *own_roots; i++)
+        harness_run(
+            &(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_own_roots, .argument = &own_roots[i]});
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Lets one rank make another call than the others.");
     for (int ranks = 2; ranks <= 4; ranks++)
         for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
             if (wants_ranks(ranks) && wants_algorithm(algorithm))
                 run_algorithm(ranks, algorithm);
+    for (int ranks = 2; ranks <= 5; ranks++)
+        if (wants_ranks(ranks))
+            run_all_own_roots(ranks);
     return harness_end();
 }
