@@ -62,7 +62,7 @@ DEFAULT = [
     small("slots", "RANKS=3", "CALLS=1", "CHUNKS=3", reduced=True),
     small("slots", "RANKS=2", "CALLS=2", "CHUNKS=2", "DEATHS=2"),
     *controls("CLAIM FOURTH_SLOT REDUCED_WAIT", "slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
-    *controls("CALL_STEP", "slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
+    *controls("CALL_STEP PRESENT_STAMP", "slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
     small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0"),
     small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=2"),
     small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0", "PUBLISHERS_FENCE"),

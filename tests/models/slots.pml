@@ -5,15 +5,17 @@
  *
  * Shown, for all interleavings: every rank reads, wherever it reads, what the right rank wrote there for that ticket,
  * whole, so that every result is right; no two write the same place at once; the stamp that goes with an awaited step
- * is that call's still; while nobody dies, all calls end; when ranks die, at any step, every survivor ends, with its
- * result or with a failure. All runs are finite, so that a search for invalid end states shows the last two.
+ * is that call's still; a claim does not take ranks that agree for ranks that differ; while nobody dies, all calls end;
+ * when ranks die, at any step, every survivor ends, with its result or with a failure. All runs are finite, so that a
+ * search for invalid end states shows the last two.
  *
  * Names. progress, stamps: of kolo_shared_signal. slot[PART(owner, ticket, slice)]: slice `slice` of a chunk in the
  * slot of `owner` for that ticket (kolo_slot); it holds INPUT(ticket, rank), the input of `rank`, or RESULT(ticket,
  * rank), folded by `rank`, or TORN, from the first byte that a copy writes to the last. base_step, base_ticket,
- * slot_free, known: step, ticket, slot_free, peer_steps of kolo_comm; known is forgotten between calls, so that claim
- * looks again where kolo_slot_claim need not, and states are fewer. claim, step_await, publish: kolo_slot_claim,
- * kolo_step_await, kolo_step_publish. AWAIT: kolo_wait_at_least with its check.
+ * slot_free, known, past_step: step, ticket, slot_free, peer_steps, past[].step of kolo_comm; known is forgotten between
+ * calls, so that claim looks again where kolo_slot_claim need not, and states are fewer. claim, compare_stamps,
+ * step_await, publish: kolo_slot_claim, its `differs`, kolo_step_await, kolo_step_publish. AWAIT: kolo_wait_at_least
+ * with its check.
  *
  * Left out: slices in pieces (a piece is read whole before it is written, as a slice is here), kernels, lines
  * (lines.pml; they share nothing with slots), the other algorithms, how a wait waits (wake.pml), and how a failure is
@@ -30,7 +32,8 @@
  * WITHOUT_REDUCED_WAIT: mesh copies results out without waiting for them. WITHOUT_CALL_STEP: in mesh the last slots of
  * a call count as free at the call's last step rather than at the first one of the next call, when the results have
  * been copied out of them: a root may broadcast three times and then show its input in the slot of a peer that is
- * still busy there. */
+ * still busy there. WITHOUT_PRESENT_STAMP: a claim takes no stamp for right but that of the call that the peer's
+ * progress is of; the peer may have stored one of the present call over it. */
 
 #ifndef RANKS
 #define RANKS 2
@@ -113,6 +116,22 @@ inline step_await_all(step) {
     od
 }
 
+/* Of the last call that known[peer] is of. */
+inline compare_stamps() {
+    past = call;
+    do
+    :: known[peer] <= (past == call -> base_step : past_step[past % STAMPS]) && past > 0 && past + STAMPS > call ->
+        past--
+    :: else -> break
+    od;
+    assert(stamps[peer * STAMPS + past % STAMPS] == past
+#ifndef WITHOUT_PRESENT_STAMP
+           || stamps[peer * STAMPS + past % STAMPS] == call
+#endif
+    );
+    past = 0
+}
+
 inline claim(chunk) {
 #ifdef WITHOUT_CLAIM
     skip
@@ -121,7 +140,8 @@ inline claim(chunk) {
     do
     :: atomic { peer != me && known[peer] < slot_free[(base_ticket + chunk) % SLOTS] ->
         AWAIT(progress[peer] >= slot_free[(base_ticket + chunk) % SLOTS]) };
-        atomic { known[peer] = progress[peer]; peer = AFTER(peer) }
+        known[peer] = progress[peer];
+        atomic { compare_stamps(); peer = AFTER(peer) }
     :: peer != me && known[peer] >= slot_free[(base_ticket + chunk) % SLOTS] -> peer = AFTER(peer)
     :: atomic { peer == me -> break }
     od
@@ -298,11 +318,11 @@ inline broadcast() {
 
 proctype rank(byte me) {
     byte call, chunk, chunks, peer, slice;
-    byte base_step, base_ticket;
+    byte base_step, base_ticket, past, past_step[STAMPS], first_step;
     byte slot_free[SLOTS], known[RANKS];
     {
         do
-        :: atomic { call < CALLS -> chunks = chunks_of[call] };
+        :: atomic { call < CALLS -> chunks = chunks_of[call]; first_step = base_step };
             if
             :: algorithm[call] == MESH -> mesh()
             :: algorithm[call] == ONESHOT -> oneshot()
@@ -310,6 +330,7 @@ proctype rank(byte me) {
             fi;
             atomic {
                 base_ticket = base_ticket + chunks;
+                past_step[call % STAMPS] = first_step;
                 for (peer : 0 .. RANKS - 1) {
                     known[peer] = 0
                 }

@@ -26,8 +26,8 @@ static struct {
     sched_plan plan;
     uint64_t seed;
     uint8_t expected[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES];
-    uint8_t expected_other[SCHED_BUFFER_BYTES];              /* of plan.other, where it is a broadcast */
-    uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES]; /* buffers that are not kolo_alloc's */
+    uint8_t expected_other[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES]; /* of plan.other, where it is a broadcast */
+    uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES];     /* buffers that are not kolo_alloc's */
     ending endings[SCHED_RANKS_MAX];
     int64_t fault_ns; /* when a rank aborted or left, or the last came to disagree; -1: none has */
 } run;
@@ -63,8 +63,9 @@ static void compute_expected(void) {
             kolo_reducer_select(0)->kernels[call->dtype][call->op].fold(run.expected[i], sources, ranks, call->count,
                                                                         ranks);
     }
-    if (run.plan.fault == SCHED_MISMATCH && run.plan.other.collective == KOLO_BROADCAST)
-        fill_input(run.expected_other, run.plan.other.root, run.plan.fault_call, &run.plan.other);
+    for (uint32_t i = run.plan.fault_call; i < run.plan.fault_end; i++)
+        if (run.plan.other[i].collective == KOLO_BROADCAST)
+            fill_input(run.expected_other[i], run.plan.other[i].root, i, &run.plan.other[i]);
 }
 
 /* Two ranks may swap their slots (oneshot): where they disagree both may write into one of them. No more comes of it:
@@ -76,9 +77,10 @@ static bool is_given_up(const void *address) {
 
 /* Ranks. */
 
-/* Where ranks disagree, the only call that may succeed is a broadcast, on its root and on those that agree with it. */
+/* Where ranks disagree, the only calls that may succeed are broadcasts, on their root and on those that agree with it.
+ */
 static void check_agreement(uint32_t rank, uint32_t index, const sched_call *call) {
-    if (run.plan.fault != SCHED_MISMATCH || index != run.plan.fault_call)
+    if (run.plan.fault != SCHED_MISMATCH || !sched_disagrees(&run.plan, index))
         return;
     if (call->collective != KOLO_BROADCAST || sched_dissents(&run.plan, rank) != sched_dissents(&run.plan, call->root))
         sched_fail("rank %" PRIu32 ": call %" PRIu32 " succeeds, in which ranks disagree", rank, index);
@@ -86,7 +88,7 @@ static void check_agreement(uint32_t rank, uint32_t index, const sched_call *cal
 
 static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
-    const uint8_t *expected = call == &run.plan.other ? run.expected_other : run.expected[index];
+    const uint8_t *expected = call == &run.plan.other[index] ? run.expected_other[index] : run.expected[index];
     const size_t bytes = bytes_of(call);
     sched_seam_read(result, bytes);
     for (size_t at = 0; at < bytes; at++)

@@ -7,6 +7,7 @@
 #include "sched_control.h"
 #include "sched_engine.h"
 #include "sched_memory.h"
+#include "sched_seam.h"
 #include "sched_team.h"
 
 enum order { RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
@@ -33,6 +34,9 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
     if (sched_breaks(SCHED_BELL_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_SLEEPERS)
         return 0;
     if (sched_breaks(SCHED_STEP_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP)
+        return sched_team_comm(sched_self())->stamp;
+    if (sched_breaks(SCHED_CLAIM_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP &&
+        sched_seam_claims(sched_self()))
         return sched_team_comm(sched_self())->stamp;
     if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
         return sched_team_comm(sched_self())->call;

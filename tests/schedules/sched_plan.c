@@ -122,6 +122,14 @@ static const sched_case cases[] = {
      .broadcasts = true,
      .calls_max = 6,
      .fault = SCHED_MISMATCH},
+    {.name = "rivals",
+     .purpose = "broadcasts that some ranks make from other roots than the others do, and go on to",
+     2,
+     4,
+     .broadcasts = true,
+     .calls_max = SCHED_CALLS_MAX - KOLO_SLOTS,
+     .fault = SCHED_MISMATCH,
+     .lasting = true},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -238,7 +246,7 @@ uint64_t sched_call_word(const sched_call *call) {
 }
 
 const sched_call *sched_plan_call(const sched_plan *plan, uint32_t rank, uint32_t index) {
-    return index == plan->fault_call && sched_dissents(plan, rank) ? &plan->other : &plan->call[index];
+    return sched_disagrees(plan, index) && sched_dissents(plan, rank) ? &plan->other[index] : &plan->call[index];
 }
 
 /* Another call, which may differ from `call` in one respect only; or in none. */
@@ -266,14 +274,24 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
     return other;
 }
 
-/* Some ranks make another call, and in the end all have to meet. */
+/* Some ranks make another call, and in the end all have to meet. Or they go on to make others, and nobody may end more
+ * than KOLO_SLOTS calls of those. */
 static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *random) {
-    const sched_call *call = &plan->call[plan->fault_call];
+    const uint32_t first = plan->fault_call;
+    plan->fault_end = first + 1;
     do
-        plan->other = draw_other(call, from, &plan->shape, random);
-    while (sched_call_word(&plan->other) == sched_call_word(call));
+        plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
+    while (sched_call_word(&plan->other[first]) == sched_call_word(&plan->call[first]));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.ranks) - 2);
-    plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
+    if (!from->lasting) {
+        plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
+        return;
+    }
+    plan->calls = plan->fault_end = first + KOLO_SLOTS + 1;
+    for (uint32_t i = first + 1; i < plan->calls; i++) {
+        draw_call(&plan->call[i], from, &plan->shape, random);
+        plan->other[i] = draw_other(&plan->call[i], from, &plan->shape, random);
+    }
 }
 
 static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *random) {

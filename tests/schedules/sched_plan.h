@@ -22,6 +22,7 @@ typedef struct sched_case {
     bool sleeps; /* nobody spins for long */
     uint32_t calls_max;
     sched_fault fault;
+    bool lasting; /* ranks that disagree do so in all calls from then on, and never meet */
 } sched_case;
 
 /* One of the cases; NULL past the last. */
@@ -46,8 +47,10 @@ typedef struct sched_plan {
     uint32_t culprits[2]; /* who aborts, dies or leaves; SCHED_NOBODY: none */
     uint32_t fault_call;  /* before which call it aborts or leaves; where ranks disagree */
     uint64_t fault_step;  /* of its own, at which it dies */
-    uint64_t dissenters;  /* a bit for each rank that makes the next in place of call[fault_call]: some, not all */
-    sched_call other;
+    uint64_t dissenters;  /* a bit for each rank that makes others in place of call[fault_call .. fault_end-1]: some,
+                             not all */
+    uint32_t fault_end;
+    sched_call other[SCHED_CALLS_MAX];
     bool wakes_early;
 } sched_plan;
 
@@ -56,6 +59,10 @@ const sched_call *sched_plan_call(const sched_plan *plan, uint32_t rank, uint32_
 
 /* As the library sees it: kolo_call_word. */
 uint64_t sched_call_word(const sched_call *call);
+
+static inline bool sched_disagrees(const sched_plan *plan, uint32_t index) {
+    return index >= plan->fault_call && index < plan->fault_end;
+}
 
 static inline bool sched_dissents(const sched_plan *plan, uint32_t rank) {
     return plan->dissenters >> rank & 1;

@@ -5,6 +5,7 @@
 #ifndef SCHED_SEAM_H
 #define SCHED_SEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Before a run: what the seam itself draws, for negative controls, follows from the seed. */
@@ -15,6 +16,9 @@ void sched_seam_quiet(void);
 
 /* What a rank waits for, in words; empty if it does not. */
 void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes);
+
+/* True while the rank is in kolo_slot_claim. */
+bool sched_seam_claims(uint32_t rank);
 
 /* Plain memory, for the tests themselves. */
 void sched_seam_read(const void *address, uint64_t bytes);

@@ -68,6 +68,7 @@ static const struct control {
     {SCHED_FUTEX_UNCHECKED, "futex-unchecked", "sleep"},
     {SCHED_STAMPS_EQUAL, "stamps-equal", "mismatch"},
     {SCHED_STEP_STAMP_UNSEEN, "step-stamp-unseen", "mismatch"},
+    {SCHED_CLAIM_STAMP_UNSEEN, "claim-stamp-unseen", "rivals"},
     {SCHED_WORD_UNSEEN, "word-unseen", "mismatch"},
     {SCHED_WORD_LATE, "word-late", "sleep"},
     {SCHED_DEATH_UNSEEN, "death-unseen", "death"},
