@@ -145,8 +145,8 @@ typedef struct kolo_options {
     int shm_fd;                /* inherited descriptor of an empty shared file, instead of a job name; stays the
                                   caller's. -1: KOLO_SHM_FD, unless job is given */
     kolo_algorithm algorithm;  /* AUTO: KOLO_ALGO, else by plan; rank 0's choice binds all */
-    int64_t timeout_ms;        /* longest wait for a peer within a call; -1: KOLO_TIMEOUT_MS, else 300000 */
-    int64_t create_timeout_ms; /* longest wait for all ranks to come; -1: KOLO_CREATE_TIMEOUT_MS, else 60000 */
+    int64_t timeout_ms;        /* longest wait for a peer within a call; 0: none. -1: KOLO_TIMEOUT_MS, else 300000 */
+    int64_t create_timeout_ms; /* longest wait for all ranks to come; 0: none. -1: KOLO_CREATE_TIMEOUT_MS, else 60000 */
     size_t slot_bytes;         /* bytes of one chunk slot; each rank has KOLO_SLOTS. 0: KOLO_SLOT_BYTES, else by
                                   rank count; rank 0's choice binds all */
     const char *rendezvous;    /* "HOST:PORT" of rank 0's machine, where ranks on several machines meet; "": all are on

@@ -61,9 +61,10 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_NET_ZERO_COPY] = {"KOLO_NET_ZERO_COPY", "1: io_uring sends without copying", "0"},
     [KOLO_VARIABLE_NET_SILENCE_MS] = {"KOLO_NET_SILENCE_MS",
                                       "a machine unheard of for so long, in ms, is given up; rank 0's counts", "10000"},
-    [KOLO_VARIABLE_TIMEOUT_MS] = {"KOLO_TIMEOUT_MS", "longest wait for a peer within a call, in ms", "300000"},
-    [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS", "longest wait for all ranks at creation, in ms",
-                                         "60000"},
+    [KOLO_VARIABLE_TIMEOUT_MS] = {"KOLO_TIMEOUT_MS", "longest wait for a peer within a call, in ms; 0: no limit",
+                                  "300000"},
+    [KOLO_VARIABLE_CREATE_TIMEOUT_MS] = {"KOLO_CREATE_TIMEOUT_MS",
+                                         "longest wait for all ranks at creation, in ms; 0: no limit", "60000"},
     [KOLO_VARIABLE_STALL_WARN_MS] =
         {"KOLO_STALL_WARN_MS",
          "wait within a call, in ms, after which KOLO_LOG=warn tells who is missing and what"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"
@@ -187,6 +188,15 @@ static int resolve_time(const char *field, int64_t option_ms, kolo_variable_inde
     return 0;
 }
 
+/* A longest time to wait, of which 0 means that there is none. */
+static int resolve_limit(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
+                         int64_t *ns) {
+    const int rc = resolve_time(field, option_ms, variable, default_ms, ns);
+    if (rc == 0 && *ns == 0)
+        *ns = KOLO_NEVER_NS;
+    return rc;
+}
+
 static int resolve_wait(struct kolo_settings *settings) {
     static const char *const names[] = {"auto", "spin", "yield", "sleep", NULL};
     int mode = KOLO_WAIT_AUTO;
@@ -254,11 +264,11 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
     if (rc == 0)
         rc = resolve_net(&settings->net);
     if (rc == 0)
-        rc = resolve_time("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
-                          &settings->timeout_ns);
+        rc = resolve_limit("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
+                           &settings->timeout_ns);
     if (rc == 0)
-        rc = resolve_time("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
-                          CREATE_MS_DEFAULT, &settings->create_timeout_ns);
+        rc = resolve_limit("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
+                           CREATE_MS_DEFAULT, &settings->create_timeout_ns);
     if (rc == 0)
         rc = resolve_time("", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT, &settings->stall_warn_ns);
     if (rc == 0)

@@ -47,7 +47,7 @@ struct kolo_settings {
     size_t slot_bytes; /* whole pages */
     bool tree_levels_given;
     uint32_t tree_levels[KOLO_LEVELS_MAX]; /* see cpu/levels.h */
-    int64_t timeout_ns;
+    int64_t timeout_ns;                    /* KOLO_NEVER_NS: none */
     int64_t create_timeout_ns;
     int64_t stall_warn_ns; /* 0: never */
     struct kolo_net_settings net;

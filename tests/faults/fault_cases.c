@@ -481,7 +481,7 @@ static int create(struct player *player) {
     options.timeout_ms = mode->timeout_ms;
     options.create_timeout_ms = mode->create_timeout_ms;
     if (mode->what->twist == TWIST_GIVES_UP && player->rank == 0)
-        options.create_timeout_ms = 0;
+        options.create_timeout_ms = 1;
     if (mode->what->twist == (player->rank == 0 ? TWIST_AWAITED : TWIST_GIVES_UP))
         sleep_ms(LATE_MS);
     begin_step(player, CASE_CREATE_STEP);

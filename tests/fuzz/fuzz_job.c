@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     options.size = RANKS;
     options.shm_fd = fd;
     options.slot_bytes = SLOT_BYTES;
-    options.create_timeout_ms = 0;
+    options.create_timeout_ms = 1;
     kolo_comm *comm = NULL;
     const int rc = kolo_comm_create(&comm, &options);
     REQUIRE((rc == 0) == (comm != NULL) && rc <= 0);

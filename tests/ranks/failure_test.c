@@ -10,7 +10,7 @@
 #include "harness.h"
 #include "losses.h"
 
-enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10 };
+enum { CODE = 42, TIMEOUT_MS = 400, CALLS = 10, UNLIMITED_MS = 300 };
 
 static const size_t counts[] = {6, 30000};
 
@@ -157,6 +157,29 @@ static void run_failures(struct team *team) {
     }
 }
 
+/* Limits of 0 are none: those who wait for rank 0 go on waiting. */
+static void run_unlimited(struct rank *rank) {
+    rank->options.timeout_ms = rank->options.create_timeout_ms = rank->team->argument ? -1 : 0; /* -1: the variables' */
+    for (int step = 0; step < 2; step++) {
+        if (rank->rank == 0)
+            sleep_ms(UNLIMITED_MS);
+        if (!expect_status(rank, step ? kolo_barrier(rank->comm) : kolo_comm_create(&rank->comm, &rank->options), 0,
+                           step ? "a call without a limit" : "a creation without a limit"))
+            return;
+    }
+}
+
+static void run_all_unlimited(void) {
+    struct team team = {.ranks = 3, .creates_itself = true, .run = run_unlimited};
+    harness_run(&team);
+    team.argument = "";
+    setenv("KOLO_TIMEOUT_MS", "0", 1);
+    setenv("KOLO_CREATE_TIMEOUT_MS", "0", 1);
+    harness_run(&team);
+    unsetenv("KOLO_TIMEOUT_MS");
+    unsetenv("KOLO_CREATE_TIMEOUT_MS");
+}
+
 /* A communicator of one rank has nobody to wait for, but can be aborted. */
 static void run_alone(struct rank *rank) {
     expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
@@ -168,6 +191,8 @@ int main(int argc, char **argv) {
     harness_begin(argc, argv, "Aborts, delays and forks ranks in the middle of all-reduces.");
     if (wants_ranks(1))
         harness_run(&(struct team){.ranks = 1, .run = run_alone});
+    if (wants_ranks(3))
+        run_all_unlimited();
     for (int ranks = 2; ranks <= 4; ranks++)
         for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++) {
             const size_t *count = &counts[(size_t)(ranks + (int)algorithm) % 2];
