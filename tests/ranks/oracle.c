@@ -251,11 +251,11 @@ void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int 
 
 /* Inputs. */
 
+static const unsigned fraction_bits[KOLO_DTYPES] = {[KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
+
 /* Bits of a float or the limits of an integer where kernels go wrong. */
 static uint64_t special_bits(kolo_dtype dtype, uint64_t draw) {
     const unsigned width = 8u * sizes[dtype];
-    static const unsigned fraction_bits[KOLO_DTYPES] = {
-        [KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
     const unsigned fraction = fraction_bits[dtype];
     const uint64_t sign = draw >> 8 & 1 ? UINT64_C(1) << (width - 1) : 0, top = UINT64_C(1) << (width - 1);
     if (fraction == 0) /* 0, 1, -1, least, greatest */
@@ -277,6 +277,14 @@ static uint64_t special_bits(kolo_dtype dtype, uint64_t draw) {
     default:
         return draw >> 9;
     }
+}
+
+static uint64_t near_bits(kolo_dtype dtype, uint64_t draw) {
+    const unsigned fraction = fraction_bits[dtype], sign_at = 8u * sizes[dtype] - 1;
+    if (fraction == 0)
+        return draw;
+    const uint64_t one = (UINT64_C(1) << (sign_at - fraction - 1)) - 1, exponent = one - 5 + (draw >> 54) % 10;
+    return draw >> 63 << sign_at | exponent << fraction | (draw & ((UINT64_C(1) << fraction) - 1));
 }
 
 /* Small whole numbers for sums and averages, powers of two for products. */
@@ -307,6 +315,8 @@ void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements,
         uint64_t bits = random_next(&seed);
         if (style == INPUT_SPECIAL && bits >> 62)
             bits = special_bits(dtype, bits);
+        else if (style == INPUT_NEAR)
+            bits = near_bits(dtype, bits);
         else if (style == INPUT_EXACT)
             bits = exact_bits(dtype, op, bits);
         bits_store(dtype, elements, i, bits);

@@ -12,7 +12,8 @@
 typedef enum input_style {
     INPUT_BITS,    /* any bits */
     INPUT_SPECIAL, /* NaNs with payloads, infinities, zeros of both signs, subnormals, limits, and any bits between */
-    INPUT_EXACT,   /* sums, products and averages that no order of rounding can change */
+    INPUT_NEAR,  /* floats of either sign, from 1/32 to 32: in another order they nearly always add up to another sum */
+    INPUT_EXACT, /* sums, products and averages that no order of rounding can change */
     INPUT_STYLES
 } input_style;
 
