@@ -259,9 +259,14 @@ KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* recv[i] = op over all ranks of send[i], for i in 0 .. count-1, the same bits on every rank. send == recv
  * works in place; otherwise the two must not overlap. Any alignment. The result depends on the inputs, the
- * number of ranks, dtype and op only (see KOLO_RING for the exception): inputs are combined as a balanced
- * binary tree over the ranks, split at the largest power of two below the count. With one rank the input is
- * copied. KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size
+ * number of ranks, dtype and op only: inputs are combined as a balanced binary tree over the ranks, split at
+ * the largest power of two below their number. With one rank the input is copied.
+ *     Sums, products and averages of floats have two exceptions. KOLO_RING combines in the order of the ring.
+ * On several machines each machine's ranks are combined first, then the machines (with KOLO_NET_ALGO=ring in
+ * the order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank
+ * gives the bits of one machine, however the ranks are spread, for more bytes between the machines.
+ * KOLO_NET_WIRE=bf16 rounds every f32 on its way to another machine.
+ *     KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size
  * overflow. KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see above. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 

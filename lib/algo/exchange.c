@@ -14,11 +14,23 @@
  * each other node. */
 #define TREE_BYTES_MAX ((size_t)8 << 10)
 
+/* Where nodes have several partial results. What has to be joined first need not be near in a tree of nodes: owners
+ * join it for `tree`, too. */
+static const struct kolo_exchange_algorithm *choose_by_ranks(kolo_exchange wanted, uint32_t nodes,
+                                                             const struct kolo_order *order) {
+    const size_t bytes = order->count * order->kernel->acc_bytes * order->subtrees->count_max;
+    if (wanted == KOLO_EXCHANGE_AUTO && bytes * (nodes - 1) <= ONESHOT_BYTES_MAX)
+        return &kolo_exchange_ranks_oneshot;
+    return &kolo_exchange_ranks;
+}
+
 const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted, uint32_t servers, uint32_t nodes,
                                                            const struct kolo_order *order, uint32_t *owners) {
-    *owners = nodes;
+    *owners = wanted == KOLO_EXCHANGE_CENTRAL && servers < nodes ? servers : nodes;
     if (!order->kernel)
         return &kolo_exchange_broadcast;
+    if (order->subtrees)
+        return choose_by_ranks(wanted, nodes, order);
     const size_t bytes = order->count * order->kernel->acc_bytes;
     switch (wanted) {
     case KOLO_EXCHANGE_RING:
@@ -26,8 +38,6 @@ const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted,
     case KOLO_EXCHANGE_TREE:
         return &kolo_exchange_tree;
     case KOLO_EXCHANGE_CENTRAL:
-        *owners = servers < nodes ? servers : nodes;
-        return &kolo_exchange_mesh;
     case KOLO_EXCHANGE_MESH:
         return &kolo_exchange_mesh;
     default:
@@ -92,9 +102,10 @@ static void begin(void *exchange, const struct kolo_order *order) {
     flight->over = false;
     memset(flight->missing, 0, state->nodes * sizeof *flight->missing);
     memset(flight->ups, 0, state->nodes * sizeof *flight->ups);
-    memset(flight->arrived, 0, KOLO_MESSAGE_KINDS * state->nodes * sizeof *flight->arrived);
+    memset(flight->arrived, 0, KOLO_MESSAGE_KINDS * state->parts_max * sizeof *flight->arrived);
+    flight->parts = order->subtrees ? order->subtrees->count : state->nodes;
     flight->algorithm = kolo_exchange_choose(state->wanted, state->servers, state->nodes, order, &flight->owners);
-    if (state->half_on_wire && kolo_exchange_is_half(state->comm, order))
+    if (state->half_on_wire && !order->subtrees && kolo_exchange_is_half(state->comm, order))
         flight->algorithm = &kolo_exchange_half;
     state->begun = order->ticket + state->comm->internode->lanes;
     KOLO_POINT("exchange.beginning");
@@ -106,7 +117,7 @@ static void begin(void *exchange, const struct kolo_order *order) {
 /* The bytes that have come of the message that a frame is of. */
 static uint64_t *arrived_of(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
                             const struct kolo_frame *frame) {
-    return &flight->arrived[(frame->kind - KOLO_MESSAGE_UP) * state->nodes + frame->part];
+    return &flight->arrived[(frame->kind - KOLO_MESSAGE_UP) * state->parts_max + frame->part];
 }
 
 static struct kolo_exchange_message message_of(uint32_t node, const struct kolo_frame *frame) {
@@ -120,13 +131,15 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
     if (frame->ticket >= state->begun) /* the root of broadcasts may be any number of them ahead */
         return KOLO_PLACE_LATER;
     struct kolo_flight *flight = flight_of(state, frame->ticket);
-    if (frame->ticket < state->done || frame->ticket != flight->order.ticket ||
-        frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= state->nodes)
+    if (frame->ticket < state->done || frame->ticket != flight->order.ticket)
         return KOLO_ERR_VERSION;
     if (frame->stamp != flight->order.stamp) {
         kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, flight->order.call);
         return KOLO_PLACE_LATER; /* never */
     }
+    /* Another call may have more parts. */
+    if (frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= flight->parts)
+        return KOLO_ERR_VERSION;
     if (!flight->algorithm->locate(state, flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
         frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)
         return KOLO_ERR_VERSION;
@@ -204,6 +217,7 @@ static void destroy(void *exchange) {
     }
     free(state->sources);
     free(state->pieces);
+    free(state->joined);
     free(state);
 }
 
@@ -226,10 +240,16 @@ static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *
     state->sources = calloc(state->nodes, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
     complete = state->sources && state->pieces;
+    state->parts_max = state->nodes;
+    if (internode->subtrees) {
+        state->parts_max = internode->subtrees->count; /* each node has one at least */
+        state->joined = malloc((size_t)KOLO_SUBTREES_STACK_MAX * KOLO_JOINED_PIECE_BYTES);
+        complete &= state->joined != NULL;
+    }
     for (uint32_t i = 0; i < KOLO_SLOTS; i++) {
         state->flights[i].missing = calloc(state->nodes, sizeof(uint32_t));
         state->flights[i].ups = calloc(state->nodes, sizeof(uint32_t));
-        state->flights[i].arrived = calloc((size_t)KOLO_MESSAGE_KINDS * state->nodes, sizeof(uint64_t));
+        state->flights[i].arrived = calloc((size_t)KOLO_MESSAGE_KINDS * state->parts_max, sizeof(uint64_t));
         complete &= state->flights[i].missing && state->flights[i].ups && state->flights[i].arrived;
     }
     state->box_bytes = comm->segment.slot_bytes;

@@ -6,9 +6,11 @@
  * results. A message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes
  * on. Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node
  * the bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or
- * more.
+ * more. With KOLO_NET_ORDER=rank a node may have several partial results, one for each subtree of the canonical tree
+ * over all ranks that is wholly its own, and exchange_ranks.c takes the algorithm's place.
  *
- * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk.
+ * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
+ * or for all of a node's partial results of it.
  * Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins when t is done. Frames of tickets that have
  * not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node that sends in ticket t + KOLO_SLOTS has
  * finished t, and so has handed over all that others need for theirs; on each stream that comes first.
@@ -31,6 +33,7 @@ struct kolo_flight {
     struct kolo_order order;
     const struct kolo_exchange_algorithm *algorithm;
     uint32_t owners;   /* nodes that own a slice */
+    uint32_t parts;    /* those of messages are numbered below it */
     uint32_t sends;    /* messages not yet handed to the kernel */
     uint32_t awaited;  /* messages that have not arrived */
     uint32_t step;     /* the algorithm's own */
@@ -66,7 +69,8 @@ struct kolo_exchange_state {
     kolo_engine *engine;
     uint32_t lane;
     uint32_t node, nodes;
-    uint32_t ranks; /* of all nodes */
+    uint32_t ranks;     /* of all nodes */
+    uint32_t parts_max; /* of any flight */
     kolo_exchange wanted;
     uint32_t servers;
     bool half_on_wire;
@@ -76,15 +80,19 @@ struct kolo_exchange_state {
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [nodes] */
     float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
+    uint8_t *joined;      /* [KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES], see exchange_ranks.c */
     struct kolo_flight flights[KOLO_SLOTS];
 };
 
 extern const struct kolo_exchange_calls kolo_exchange_calls;
 extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
-    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast;
+    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_ranks, kolo_exchange_ranks_oneshot;
 
 /* What is widened at once of what travels as bf16. */
 #define KOLO_HALF_PIECE_COUNT 1024
+
+/* Of a result, what is joined at once of the subtrees' partial results. */
+#define KOLO_JOINED_PIECE_BYTES 4096
 
 /* True for f32, which may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);

@@ -15,7 +15,10 @@
  * A rank that is alone on its node has nobody to show anything to: where the accumulation type is the dtype, the
  * exchange sends straight from `send`, and receives into `recv`.
  *
- * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. */
+ * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
+ * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
+ * that, a ticket has a partial result for each subtree that they are (comm/subtrees.h), one behind another, and chunks
+ * are as much smaller. Where rounding cannot show the order nothing changes. */
 #include "algo/algo.h"
 
 #include "comm/internode.h"
@@ -32,8 +35,11 @@ struct hierarchy {
     const struct kolo_reduction *reduction;
     size_t chunk_count; /* elements */
     size_t chunks;
-    bool straight; /* see above */
+    bool straight;                        /* see above */
+    const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
 };
+
+static_assert(KOLO_SUBTREES_OF_NODE_MAX * sizeof(uint64_t) <= KOLO_PAGE_BYTES, "a chunk has at least one element");
 
 static uint64_t shown_at(size_t chunk) {
     return 3 * chunk + 1;
@@ -82,6 +88,23 @@ static int show(const struct hierarchy *h, size_t chunk) {
     return 0;
 }
 
+/* Folds comm->sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result. */
+static void fold_own(const struct hierarchy *h, size_t chunk, size_t count, size_t own, size_t own_count) {
+    kolo_comm *comm = h->comm;
+    const kolo_kernel *kernel = h->reduction->kernel;
+    uint8_t *partial = kolo_internode_partial(comm, comm->ticket + chunk) + own * kernel->acc_bytes;
+    if (!h->subtrees) {
+        kernel->fold_partial(partial, comm->sources, comm->size, own_count);
+        return;
+    }
+    for (uint32_t i = 0; i < h->subtrees->count; i++) {
+        const struct kolo_subtree *subtree = &h->subtrees->each[i];
+        if (subtree->node == comm->internode->node)
+            kernel->fold_partial(partial + subtree->place * count * kernel->acc_bytes, comm->sources + subtree->local,
+                                 subtree->ranks, own_count);
+    }
+}
+
 static int fold(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
     const kolo_kernel *kernel = h->reduction->kernel;
@@ -94,8 +117,7 @@ static int fold(const struct hierarchy *h, size_t chunk) {
         comm->sources[rank] = kolo_slot(comm, rank, chunk) + own * kernel->element_bytes;
     comm->sources[comm->rank] = h->reduction->send + (first + own) * kernel->element_bytes;
     if (own_count && !h->straight)
-        kernel->fold_partial(kolo_internode_partial(comm, comm->ticket + chunk) + own * kernel->acc_bytes,
-                             comm->sources, comm->size, own_count);
+        fold_own(h, chunk, count, own, own_count);
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
     KOLO_POINT("hierarchy.folded");
     kolo_step_publish(comm, folded_at(chunk));
@@ -123,6 +145,7 @@ static int order(const struct hierarchy *h, size_t chunk) {
         .call = comm->call,
         .kernel = h->reduction->kernel,
         .count = count,
+        .subtrees = h->subtrees,
         .partial = h->straight ? h->reduction->send + first * element_bytes : kolo_internode_partial(comm, ticket),
         .result = h->straight ? h->reduction->recv + first * element_bytes : kolo_internode_result(comm, ticket),
     };
@@ -159,10 +182,33 @@ static int run_tick(const struct hierarchy *h, size_t tick) {
     return rc;
 }
 
+/* Whether the order of the inputs can show in the result: in sums, products and averages of floats. */
+static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
+    static const kolo_dtype dtypes[] = {KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const kolo_kernel *kernels = reducer->kernels[dtypes[i]];
+        if (kernel == &kernels[KOLO_SUM] || kernel == &kernels[KOLO_PROD] || kernel == &kernels[KOLO_AVG])
+            return true;
+    }
+    return false;
+}
+
+/* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. */
+static size_t chunk_count_of(const struct hierarchy *h) {
+    const kolo_kernel *kernel = h->reduction->kernel;
+    const size_t line_count = KOLO_LINE_BYTES / kernel->element_bytes;
+    size_t count = h->comm->segment.slot_bytes / kernel->acc_bytes;
+    if (h->subtrees)
+        count /= h->subtrees->count_max;
+    return count > line_count ? count / line_count * line_count : count;
+}
+
 int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
     const kolo_kernel *kernel = reduction->kernel;
     struct hierarchy h = {.comm = comm, .reduction = reduction};
-    h.chunk_count = comm->segment.slot_bytes / kernel->acc_bytes;
+    if (comm->internode->subtrees && reduction->count && rounds(comm->reducer, kernel))
+        h.subtrees = comm->internode->subtrees;
+    h.chunk_count = chunk_count_of(&h);
     h.chunks = reduction->count ? (reduction->count + h.chunk_count - 1) / h.chunk_count : 1;
     h.straight = comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
     int rc = 0;

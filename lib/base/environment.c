@@ -58,6 +58,10 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_NET_WIRE] = {"KOLO_NET_WIRE",
                                 "f32 between machines: native, or bf16: half the bytes, rounded; rank 0's counts",
                                 "native"},
+    [KOLO_VARIABLE_NET_ORDER] = {"KOLO_NET_ORDER",
+                                 "float sums over machines: node, each one's ranks first, or rank, the same bits as on"
+                                 " one machine; rank 0's counts",
+                                 "node"},
     [KOLO_VARIABLE_NET_ZERO_COPY] = {"KOLO_NET_ZERO_COPY", "1: io_uring sends without copying", "0"},
     [KOLO_VARIABLE_NET_SILENCE_MS] = {"KOLO_NET_SILENCE_MS",
                                       "a machine unheard of for so long, in ms, is given up; rank 0's counts", "10000"},

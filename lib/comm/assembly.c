@@ -230,6 +230,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
                                            .exchange = settings->net.exchange,
                                            .servers = settings->net.servers,
                                            .half_on_wire = settings->net.half_on_wire,
+                                           .rank_order = settings->net.rank_order,
                                            .silence_ns = settings->net.silence_ns};
     assembly->identities[0] = identify(settings);
     find_groups(assembly, groups);

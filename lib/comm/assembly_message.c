@@ -48,6 +48,7 @@ static void put_terms(uint8_t **at, const struct kolo_terms *terms) {
     kolo_wire_append(at, terms->half_on_wire, 4);
     kolo_wire_append(at, (uint64_t)terms->silence_ns, 8);
     kolo_wire_append(at, terms->lanes, 4);
+    kolo_wire_append(at, terms->rank_order, 4);
 }
 
 static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
@@ -59,6 +60,7 @@ static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
     terms->half_on_wire = kolo_wire_take(at, 4) == 1;
     terms->silence_ns = (int64_t)kolo_wire_take(at, 8);
     terms->lanes = (uint32_t)kolo_wire_take(at, 4);
+    terms->rank_order = kolo_wire_take(at, 4) == 1;
     if (algorithm >= KOLO_ALGORITHMS || exchange >= KOLO_EXCHANGES)
         return false;
     terms->algorithm = (kolo_algorithm)algorithm;

@@ -46,6 +46,7 @@ struct kolo_terms {
     kolo_exchange exchange;
     uint32_t servers;
     bool half_on_wire;
+    bool rank_order;
     int64_t silence_ns;
 };
 

@@ -409,6 +409,7 @@ static void free_internode(struct kolo_internode *internode, bool forked) {
         else
             kolo_proxy_destroy(internode->proxies[lane]);
     kolo_nodes_free(&internode->nodes);
+    free(internode->subtrees);
     free(internode);
 }
 
@@ -494,9 +495,10 @@ static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_
     internode->exchange = creation->gathering.terms.exchange;
     internode->servers = creation->gathering.terms.servers;
     internode->half_on_wire = creation->gathering.terms.half_on_wire;
+    internode->rank_order = creation->gathering.terms.rank_order;
     internode->lanes = creation->gathering.terms.lanes;
     internode->nodes = creation->gathering.nodes; /* from now on the communicator's to free */
-    return 0;
+    return internode->rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
 }
 
 static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {

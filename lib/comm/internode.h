@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/nodes.h"
 #include "comm/proxy.h"
+#include "comm/subtrees.h"
 #include "net/door.h"
 
 struct kolo_internode {
@@ -16,6 +17,8 @@ struct kolo_internode {
     kolo_exchange exchange;                     /* what rank 0 wants */
     uint32_t servers;                           /* likewise */
     bool half_on_wire;                          /* likewise */
+    bool rank_order;                            /* likewise */
+    struct kolo_subtrees *subtrees;             /* NULL: each node's ranks are folded as one */
     uint32_t lanes;                             /* likewise */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };

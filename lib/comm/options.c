@@ -205,18 +205,38 @@ static int resolve_wait(struct kolo_settings *settings) {
     return rc;
 }
 
+/* Refuses what cannot keep the order of ranks. */
+static int check_rank_order(kolo_exchange exchange, bool half_on_wire) {
+    const char *order = kolo_environment_name(KOLO_VARIABLE_NET_ORDER);
+    if (exchange == KOLO_EXCHANGE_RING)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%s=rank with %s=ring: a ring adds in an order of its own: choose auto, mesh, tree or central",
+                         order, kolo_environment_name(KOLO_VARIABLE_NET_ALGO));
+    if (half_on_wire)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%s=rank with %s=bf16: each machine's part is rounded then, and the result depends on which"
+                         " ranks it has: choose one of the two",
+                         order, kolo_environment_name(KOLO_VARIABLE_NET_WIRE));
+    return 0;
+}
+
 static int resolve_net(struct kolo_net_settings *net) {
     static const char *const engines[] = {"auto", "uring", "poll", NULL};
     static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
     static const char *const wires[] = {"native", "bf16", NULL};
+    static const char *const orders[] = {"node", "rank", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
-    int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0;
+    int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0, order = 0;
     int64_t lanes = 1, streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
     int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
     if (rc == 0)
         rc = kolo_environment_choice(KOLO_VARIABLE_NET_ALGO, exchanges, &exchange);
     if (rc == 0)
         rc = kolo_environment_choice(KOLO_VARIABLE_NET_WIRE, wires, &wire);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ORDER, orders, &order);
+    if (rc == 0 && order == 1)
+        rc = check_rank_order((kolo_exchange)exchange, wire == 1);
     if (rc == 0)
         rc = kolo_environment_integer(KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, &lanes);
     if (rc == 0)
@@ -232,6 +252,7 @@ static int resolve_net(struct kolo_net_settings *net) {
     net->engine = (kolo_engine_kind)engine;
     net->exchange = (kolo_exchange)exchange;
     net->half_on_wire = wire == 1;
+    net->rank_order = order == 1;
     net->lanes = (uint32_t)lanes;
     net->streams = (uint32_t)streams;
     net->servers = (uint32_t)servers;

@@ -35,6 +35,7 @@
 #include <pthread.h>
 
 #include "comm/comm.h"
+#include "comm/subtrees.h"
 #include "net/engine.h"
 
 /* What the leader orders: to exchange one chunk. */
@@ -44,9 +45,11 @@ struct kolo_order {
     uint64_t call;             /* kolo_call_word */
     const kolo_kernel *kernel; /* NULL: a broadcast */
     size_t count;              /* elements; of a broadcast bytes */
-    const uint8_t *partial;    /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
-    uint8_t *result;           /* of the dtype; of a broadcast, the root's input */
-    uint32_t root;             /* node that broadcasts */
+    /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
+    const struct kolo_subtrees *subtrees;
+    const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
+    uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
+    uint32_t root;          /* node that broadcasts */
 };
 
 /* What the layer above does for the proxy, called by whoever drives it. */

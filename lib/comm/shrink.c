@@ -631,6 +631,7 @@ static int meet(struct shrink *s, int fd) {
     settings.net.exchange = comm->internode->exchange;
     settings.net.servers = comm->internode->servers;
     settings.net.half_on_wire = comm->internode->half_on_wire;
+    settings.net.rank_order = comm->internode->rank_order;
     snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", kolo_address_text(&s->met.meeting, text));
     if (settings.create_timeout_ns > comm->waiter.timeout_ns)
         settings.create_timeout_ns = comm->waiter.timeout_ns;

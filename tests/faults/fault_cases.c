@@ -164,6 +164,24 @@ const struct fault_case fault_cases[] = {
     NODES("nodes-ring-3x1", 3, 3, "poll", "ring", CHUNKS),
     NODES("nodes-tree-2x2", 2, 4, "poll", "tree", CHUNK),
     NODES("nodes-tree-3x1", 3, 3, "uring", "tree", CHUNKS),
+    {.name = "nodes-ranks-3+1",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .nodes = 2,
+     .lopsided = true,
+     .engine = "uring",
+     .exchange = "mesh",
+     .rank_order = true,
+     .count = CHUNKS},
+    {.name = "nodes-ranks-oneshot-3+1",
+     .phase = PHASE_CALLS,
+     .ranks = 4,
+     .nodes = 2,
+     .lopsided = true,
+     .engine = "poll",
+     .exchange = "auto",
+     .rank_order = true,
+     .count = LINES},
     {.name = "nodes-threads-2x2",
      .phase = PHASE_CALLS,
      .ranks = 4,
@@ -382,16 +400,25 @@ static int32_t value_of(int rank, int step, size_t index) {
     return (rank + 1) * (step + 10) + (int32_t)(index % 97);
 }
 
+/* An all-reduce's element as the case has it: its floats are whole numbers, too. */
+static int32_t element_of(const struct fault_case *what, int32_t value) {
+    const float number = (float)value;
+    if (what->rank_order)
+        memcpy(&value, &number, sizeof value);
+    return value;
+}
+
 static int allreduce(const struct player *player, int step, int32_t *send, int32_t *recv) {
     const struct fault_case *what = player->mode->what;
     for (size_t i = 0; i < what->count; i++)
-        send[i] = value_of(player->rank, step, i);
-    const int status = kolo_allreduce(player->comm, send, recv, what->count, KOLO_I32, KOLO_SUM);
+        send[i] = element_of(what, value_of(player->rank, step, i));
+    const int status =
+        kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
     for (size_t i = 0; status == 0 && i < what->count; i++) {
         int32_t sum = 0;
         for (int rank = 0; rank < what->ranks; rank++)
             sum += value_of(rank, step, i);
-        player->record->steps[step].is_wrong |= recv[i] != sum;
+        player->record->steps[step].is_wrong |= recv[i] != element_of(what, sum);
     }
     return status;
 }

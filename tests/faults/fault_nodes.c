@@ -63,6 +63,7 @@ void nodes_prepare(struct run_mode *mode, bool patient) {
     setenv("KOLO_NET_AUTH", "none", 1);
     setenv("KOLO_NET", nodes_have_uring() ? what->engine : "poll", 1);
     setenv("KOLO_NET_ALGO", what->exchange ? what->exchange : "auto", 1);
+    setenv("KOLO_NET_ORDER", what->rank_order ? "rank" : "node", 1);
     set_number("KOLO_NET_THREADS", what->threads ? what->threads : 1);
     set_number("KOLO_NET_STREAMS", what->threads ? 1 : 2);
     set_number("KOLO_NET_SILENCE_MS", !patient      ? NODES_SILENCE_MS

@@ -22,6 +22,7 @@ static void require_good(const struct kolo_settings *settings) {
     REQUIRE(net->lanes >= 1 && net->lanes <= KOLO_LANES_MAX);
     REQUIRE(net->streams >= 1 && net->streams <= KOLO_STREAMS_MAX && net->servers >= 1 && net->silence_ns > 0);
     REQUIRE((unsigned)net->exchange < KOLO_EXCHANGES);
+    REQUIRE(!net->rank_order || (net->exchange != KOLO_EXCHANGE_RING && !net->half_on_wire));
     REQUIRE(settings->slot_bytes > 0 && settings->slot_bytes % KOLO_PAGE_BYTES == 0);
     REQUIRE(settings->slot_bytes <= (size_t)1 << 30);
     REQUIRE(settings->timeout_ns >= 0 && settings->create_timeout_ns >= 0);

@@ -78,7 +78,7 @@ static void check_gathering(struct rank *rank, const struct kolo_gathering *gath
     expect(rank,
            terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->lanes == 2 && terms->streams == 3 &&
                terms->algorithm == KOLO_MESH && terms->exchange == KOLO_EXCHANGE_RING && terms->servers == 2 &&
-               terms->half_on_wire && terms->silence_ns == 7777 * KOLO_NS_PER_MS,
+               terms->half_on_wire && terms->rank_order && terms->silence_ns == 7777 * KOLO_NS_PER_MS,
            "the terms are not rank 0's");
     memcpy(&session, gathering->session, sizeof session);
     record_result(rank, 0, session);
@@ -96,6 +96,7 @@ static void choose_terms(const struct rank *rank, struct kolo_settings *settings
     settings->net.exchange = zero ? KOLO_EXCHANGE_RING : KOLO_EXCHANGE_AUTO;
     settings->net.servers = zero ? 2 : 1;
     settings->net.half_on_wire = zero;
+    settings->net.rank_order = zero; /* which nobody gets together with the two before, but here they only travel */
     settings->net.silence_ns = zero ? 7777 * KOLO_NS_PER_MS : KOLO_NS_PER_MS;
 }
 

@@ -1,7 +1,8 @@
 /* Exchanges between nodes, with a network of this test's own: it hands messages over, cuts them into frames and
  * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under way,
  * out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are
- * exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused. */
+ * exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused.
+ * With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,12 @@ struct world {
     bool in_place;
     bool exact; /* small whole numbers */
     bool half;  /* f32 travels as bf16 */
+
+    /* KOLO_NET_ORDER=rank: */
+    bool by_ranks;
+    kolo_dtype dtype;
+    struct kolo_nodes places;
+    struct kolo_subtrees *subtrees; /* NULL: those of the nodes */
 };
 
 static uint8_t partials[NODES_MAX][TICKETS][SLOT_BYTES], results[NODES_MAX][TICKETS][SLOT_BYTES];
@@ -117,6 +124,20 @@ static uint8_t expected[TICKETS][SLOT_BYTES];
 
 static size_t partial_bytes(const struct world *world) {
     return world->count * (world->kernel ? world->kernel->acc_bytes : 1);
+}
+
+static uint32_t subtrees_of(const struct world *world, uint32_t node) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; world->subtrees && i < world->subtrees->count; i++)
+        count += world->subtrees->each[i].node == node;
+    return world->subtrees ? count : 1;
+}
+
+/* In place a node's partial result and its result are the same memory, where that is possible. */
+static uint8_t *result_at(const struct world *world, uint32_t node, uint32_t ticket) {
+    const bool fits =
+        !world->by_ranks || (subtrees_of(world, node) == 1 && world->kernel->acc_bytes == world->kernel->element_bytes);
+    return world->in_place && fits ? partials[node][ticket] : results[node][ticket];
 }
 
 static void fill(const struct world *world, uint8_t *partial) {
@@ -137,7 +158,49 @@ static uint32_t root_of(const struct world *world, uint32_t ticket) {
     return ticket % world->nodes;
 }
 
+/* Floats of either sign, from 1/32 to 32, whose sums have to be rounded. */
+static void fill_input(const struct world *world, uint8_t *input) {
+    for (size_t i = 0; i < world->count; i++) {
+        const uint64_t bits = (uint64_t)draw(UINT32_MAX) << 32 | draw(UINT32_MAX), sign = draw(2), scale = draw(10);
+        const uint64_t value = world->dtype == KOLO_F64    ? sign << 63 | (1018 + scale) << 52 | bits >> 12
+                               : world->dtype == KOLO_F32  ? sign << 31 | (122 + scale) << 23 | bits >> 41
+                               : world->dtype == KOLO_BF16 ? sign << 15 | (122 + scale) << 7 | bits >> 57
+                                                           : sign << 15 | (10 + scale) << 10 | bits >> 54;
+        memcpy(input + i * world->kernel->element_bytes, &value, world->kernel->element_bytes); /* little-endian */
+    }
+}
+
+/* What the ranks of each node have summed, as in algo/hierarchy.c, and what those of one machine would. */
+static void prepare_ranks(const struct world *world, uint32_t ticket) {
+    static uint8_t inputs[RANKS][SLOT_BYTES];
+    const struct kolo_nodes *places = &world->places;
+    const void *sources[RANKS], *locals[RANKS];
+    for (uint32_t rank = 0; rank < places->size; rank++) {
+        fill_input(world, inputs[rank]);
+        sources[rank] = inputs[rank];
+    }
+    for (uint32_t i = 0; i < places->size; i++)
+        locals[i] = sources[places->ranks[i]];
+    for (uint32_t node = 0; node < world->nodes; node++) {
+        const void **own = &locals[places->first_of[node]];
+        memset(results[node][ticket], 0xee, world->count * world->kernel->element_bytes);
+        if (!world->subtrees)
+            world->kernel->fold_partial(partials[node][ticket], own, kolo_nodes_local_size(places, node), world->count);
+        for (uint32_t i = 0; world->subtrees && i < world->subtrees->count; i++) {
+            const struct kolo_subtree *subtree = &world->subtrees->each[i];
+            if (subtree->node == node)
+                world->kernel->fold_partial(partials[node][ticket] + subtree->place * partial_bytes(world),
+                                            own + subtree->local, subtree->ranks, world->count);
+        }
+    }
+    world->kernel->fold(expected[ticket], sources, places->size, world->count, places->size);
+}
+
 static void prepare(const struct world *world) {
+    for (uint32_t ticket = 0; world->by_ranks && ticket < TICKETS; ticket++)
+        prepare_ranks(world, ticket);
+    if (world->by_ranks)
+        return;
     for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
         const void *sources[NODES_MAX];
         for (uint32_t node = 0; node < world->nodes; node++) {
@@ -162,8 +225,9 @@ static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
                                      .call = 7,
                                      .kernel = world->kernel,
                                      .count = world->count,
+                                     .subtrees = world->subtrees,
                                      .partial = world->kernel ? partial : NULL,
-                                     .result = world->in_place ? partial : results[node][ticket],
+                                     .result = result_at(world, node, ticket),
                                      .root = root_of(world, ticket)};
     kolo_exchange_calls.begin(states[node][ticket % world->lanes], &order);
 }
@@ -187,6 +251,28 @@ static void check_lanes(const struct world *world, uint32_t node, uint32_t ticke
     for (uint32_t lane = 0; lane < world->lanes; lane++)
         CHECK(lane == ticket % world->lanes || offer(node, lane, ticket) != 0, "ticket %u in lane %u", ticket, lane);
     CHECK(mismatches == 0, "another lane's ticket is not a mismatch");
+}
+
+/* Nor has a node a place for a partial result that the sender does not have, or that nobody has. */
+static void check_parts(const struct world *world, uint32_t node, uint32_t ticket) {
+    const uint32_t from = node ? 0 : 1;
+    for (uint32_t part = 0; world->subtrees && part <= world->subtrees->count; part++) {
+        const struct kolo_frame frame = {
+            .kind = KOLO_MESSAGE_UP, .part = (uint16_t)part, .ticket = ticket, .stamp = 1000 + ticket};
+        void *where;
+        const int rc = kolo_exchange_calls.place(states[node][ticket % world->lanes], from, &frame, &where);
+        CHECK(rc < 0 || (part < world->subtrees->count && world->subtrees->each[part].node == from),
+              "node %u takes part %u from node %u", node, part, from);
+    }
+}
+
+/* A frame of another call is that first, whatever parts that call has. */
+static void check_mismatch(const struct world *world, uint32_t node, uint32_t ticket) {
+    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .part = RANKS, .ticket = ticket, .stamp = 1};
+    void *where;
+    const int rc = kolo_exchange_calls.place(states[node][ticket % world->lanes], node ? 0 : 1, &frame, &where);
+    CHECK(rc == KOLO_PLACE_LATER && mismatches == 1, "another call's frame: %d", rc);
+    mismatches = 0;
 }
 
 /* All tickets below it are over. */
@@ -217,6 +303,8 @@ static void run(const struct world *world) {
         waiting++;
         if (draw(3) == 0 && begun[node] < TICKETS && begun[node] < done_by(world, node) + KOLO_SLOTS) {
             begin(world, node, begun[node]);
+            check_parts(world, node, begun[node]);
+            check_mismatch(world, node, begun[node]);
             check_lanes(world, node, begun[node]++);
             waiting = 0;
         }
@@ -238,7 +326,7 @@ static void check_results(const struct world *world) {
     const size_t bytes = world->count * (world->kernel ? world->kernel->element_bytes : 1);
     for (uint32_t node = 0; node < world->nodes; node++)
         for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
-            const uint8_t *found = world->in_place ? partials[node][ticket] : results[node][ticket];
+            const uint8_t *found = result_at(world, node, ticket);
             CHECK(memcmp(found, expected[ticket], bytes) == 0, "%s, %u nodes, count %zu%s: node %u, ticket %u",
                   world->name, world->nodes, world->count, world->in_place ? ", in place" : "", node, ticket);
         }
@@ -263,6 +351,20 @@ static void check_bytes(const struct world *world) {
     }
 }
 
+/* By owners a node sends the others' slices of each of its partial results, and to all the result of its own. */
+static void check_subtree_bytes(const struct world *world) {
+    for (uint32_t node = 0; node < world->nodes; node++) {
+        size_t first, own = kolo_plan_slice(world->count, world->kernel->element_bytes, world->nodes, node, &first);
+        const uint64_t up = (uint64_t)subtrees_of(world, node) * (world->count - own) * world->kernel->acc_bytes;
+        const uint64_t wanted = TICKETS * (up + (world->nodes - 1) * own * world->kernel->element_bytes);
+        uint64_t out = 0;
+        for (uint32_t other = 0; other < world->nodes; other++)
+            out += sent_bytes[node][other];
+        CHECK(out == wanted, "%s, %u nodes: node %u sent %" PRIu64 ", not %" PRIu64, world->name, world->nodes, node,
+              out, wanted);
+    }
+}
+
 static void run_world(const struct world *world) {
     uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
     static kolo_comm comms[NODES_MAX];
@@ -274,11 +376,13 @@ static void run_world(const struct world *world) {
         node_of[node] = ranks[node] = node;
     for (uint32_t node = 0; node < world->nodes; node++) {
         internodes[node] = (struct kolo_internode){
-            .nodes = {RANKS, world->nodes, node_of, ranks, first_of},
+            .nodes =
+                world->by_ranks ? world->places : (struct kolo_nodes){RANKS, world->nodes, node_of, ranks, first_of},
             .node = node,
             .exchange = world->wanted,
             .servers = world->servers,
             .half_on_wire = world->half,
+            .subtrees = world->subtrees,
             .lanes = world->lanes,
         };
         comms[node].internode = &internodes[node];
@@ -292,24 +396,83 @@ static void run_world(const struct world *world) {
     }
     run(world);
     check_results(world);
-    check_bytes(world);
+    if (!world->by_ranks)
+        check_bytes(world);
+    else if (world->subtrees && world->wanted == KOLO_EXCHANGE_MESH)
+        check_subtree_bytes(world);
     for (uint32_t node = 0; node < world->nodes; node++)
         for (uint32_t lane = 0; lane < world->lanes; lane++)
             kolo_exchange_calls.destroy(states[node][lane]);
 }
 
+static const struct {
+    const char *name;
+    kolo_exchange wanted;
+    uint32_t servers;
+} ways[] = {{"auto", KOLO_EXCHANGE_AUTO, 1},       {"mesh", KOLO_EXCHANGE_MESH, 1},
+            {"ring", KOLO_EXCHANGE_RING, 1},       {"tree", KOLO_EXCHANGE_TREE, 1},
+            {"central", KOLO_EXCHANGE_CENTRAL, 1}, {"three servers", KOLO_EXCHANGE_CENTRAL, 3}};
+
+static int compare(const void *a, const void *b) {
+    const uint32_t *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* Puts each rank on a node: one node after another where `blocks`, else anywhere; no node is empty. */
+static void spread(struct world *world, bool blocks) {
+    uint32_t groups[RANKS], ranks = world->nodes + draw(RANKS - world->nodes + 1);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        groups[rank] = rank < world->nodes ? rank : draw(world->nodes);
+    for (uint32_t i = ranks - 1; i > 0; i--) {
+        const uint32_t j = draw(i + 1), group = groups[i];
+        groups[i] = groups[j];
+        groups[j] = group;
+    }
+    if (blocks)
+        qsort(groups, ranks, sizeof *groups, compare);
+    CHECK(kolo_nodes_make(&world->places, groups, ranks) == 0 && world->places.nodes == world->nodes, "nodes");
+    CHECK(kolo_subtrees_make(&world->subtrees, &world->places) == 0, "subtrees");
+}
+
+/* Worlds by ranks; returns how many, and adds to *aligned of how many each node is a subtree. */
+static uint32_t run_ranks(uint64_t start, uint32_t *aligned) {
+    static const kolo_dtype dtypes[] = {KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64};
+    static const kolo_op ops[] = {KOLO_SUM, KOLO_PROD, KOLO_AVG};
+    static const size_t counts[] = {1, 37, 640, 640}; /* f64: more than one piece */
+    enum { KINDS = 12 };
+    uint32_t worlds = 0;
+    for (uint32_t nodes = 2; nodes <= NODES_MAX; nodes++)
+        for (uint32_t i = 0; i < KINDS * sizeof ways / sizeof *ways; i++) {
+            struct world world = {.name = ways[i / KINDS].name,
+                                  .nodes = nodes,
+                                  .lanes = 1 + worlds % LANES_MAX,
+                                  .wanted = ways[i / KINDS].wanted,
+                                  .servers = ways[i / KINDS].servers,
+                                  .by_ranks = true,
+                                  .dtype = dtypes[i % 4]};
+            if (world.wanted == KOLO_EXCHANGE_RING) /* which cannot be had with it */
+                continue;
+            seed = start * 7919 + ++worlds * 130363;
+            world.count = counts[draw(4)];
+            world.in_place = draw(2);
+            world.kernel = &reducer->kernels[world.dtype][ops[i % 3]];
+            spread(&world, draw(2));
+            run_world(&world);
+            *aligned += world.subtrees == NULL;
+            free(world.subtrees);
+            kolo_nodes_free(&world.places);
+        }
+    return worlds;
+}
+
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        kolo_exchange wanted;
-        uint32_t servers;
-    } ways[] = {{"auto", KOLO_EXCHANGE_AUTO, 1},       {"mesh", KOLO_EXCHANGE_MESH, 1},
-                {"ring", KOLO_EXCHANGE_RING, 1},       {"tree", KOLO_EXCHANGE_TREE, 1},
-                {"central", KOLO_EXCHANGE_CENTRAL, 1}, {"three servers", KOLO_EXCHANGE_CENTRAL, 3}};
     static const size_t counts[] = {0, 1, 37, 640, 8192};
     reducer = kolo_reducer_select(kolo_cpu_features());
     const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint32_t worlds = 0;
+    uint32_t worlds = 0, by_ranks = 0, aligned = 0;
+    for (uint64_t start = first; start < first + 2; start++)
+        by_ranks += run_ranks(start, &aligned);
+    CHECK(aligned > 0 && aligned < by_ranks / 2, "%u of %u spreads are subtrees", aligned, by_ranks);
     for (uint64_t start = first; start < first + 2; start++)
         for (uint32_t nodes = 2; nodes <= NODES_MAX; nodes++)
             for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
@@ -338,6 +501,6 @@ int main(int argc, char **argv) {
                         if (kind == 0)
                             run_world(&world);
                     }
-    printf("%u worlds from seed %" PRIu64 "\n", worlds, first);
+    printf("%u worlds from seed %" PRIu64 ", and %u by ranks\n", worlds, first, by_ranks);
     return 0;
 }

@@ -1,5 +1,6 @@
 """All-reduces over nodes: right results for any nodes, ranks, transport and algorithm, and always the same bits."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -82,6 +83,21 @@ class Sums(net_testing.NetTest):
         for local in ([4, 4], [2, 2, 2, 2], [1] * 8):
             with self.subTest(local):
                 self.assertEqual(whole.stdout.splitlines()[0].split("|")[2:], self.hashes(local, KOLO_NET_ALGO="mesh"))
+
+    def test_order_of_ranks(self):
+        """KOLO_NET_ORDER=rank, which is rank 0's to say: the bits of one machine, however the ranks are spread."""
+        ranks = 6
+        command = [net_testing.KOLORUN, "-n", str(ranks), NET_RANK, "bits", str(net_testing.seed), str(CALLS)]
+        whole = subprocess.run(command, env=net_testing.environment(), capture_output=True, text=True, timeout=200,
+                               check=True).stdout.splitlines()[0].split("|")[2:]
+        spreads = [list(local) for nodes in (2, 3) for local in itertools.product(range(1, ranks), repeat=nodes)
+                   if sum(local) == ranks]
+        cases = [(local, transport, algorithm) for local in spreads for transport in TRANSPORTS
+                 for algorithm in ("auto", "mesh", "tree", "central")]
+        for local, transport, algorithm in [([2, 4], "uring", "auto"), *net_testing.sample(cases, 4)]:
+            with self.subTest(local=local, transport=transport, algorithm=algorithm, seed=net_testing.seed):
+                self.assertEqual(whole, self.hashes(local, KOLO_NET=transport, KOLO_NET_ALGO=algorithm, variables_of=(
+                    lambda node: {"KOLO_NET_ORDER": "node" if node else "rank"})))
 
     def test_bf16_on_the_wire(self):
         """All ranks agree, and what fits into bf16 is as it would be without."""

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "losses.h"
 #include "node_files.h"
+#include "oracle.h"
 
 enum {
     CALLS_BEFORE = 3,
@@ -29,6 +30,7 @@ struct loss {
     int counts[NODES_MAX]; /* ranks of each node; 0: no more nodes */
     uint64_t first;        /* die after some calls */
     uint64_t second;       /* die after some calls of those that were left */
+    bool rank_order;       /* rank 0's KOLO_NET_ORDER is rank, which is then that of those that are left */
     uint64_t meanwhile;    /* die at a random moment from when they begin to shrink for the first time */
     const char *refusal;   /* what kolo_comm_shrink says to those that are left, where they cannot go on */
 };
@@ -55,8 +57,30 @@ struct setup {
 static bool create(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_options options = rank->options;
+    if (rank->rank > 0 && !arguments.threads) /* threads have one environment */
+        unsetenv("KOLO_NET_ORDER");
     nodes_place(&options, setup->node_of[rank->rank]);
     return expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create");
+}
+
+/* The bits are those of the order of ranks, however these are spread. */
+static bool sums_in_order(const struct rank *rank, uint64_t alive) {
+    enum { COUNT = 5000 };
+    float(*inputs)[COUNT] = malloc((size_t)rank->ranks * sizeof *inputs), expected[COUNT], found[COUNT];
+    const void *sources[HARNESS_RANKS_MAX];
+    int left = 0;
+    for (int peer = 0; peer < rank->ranks; peer++) {
+        if (!has(alive, peer))
+            continue;
+        input_fill(INPUT_NEAR, KOLO_F32, KOLO_SUM, inputs[peer], COUNT, random_seed((uint64_t)peer, 3));
+        sources[left++] = inputs[peer];
+    }
+    oracle_reduce(KOLO_F32, KOLO_SUM, sources, left, COUNT, expected);
+    const int status = kolo_allreduce(rank->comm, inputs[rank->rank], found, COUNT, KOLO_F32, KOLO_SUM);
+    const bool right = expect_status(rank, status, 0, "allreduce") &&
+                       expect(rank, memcmp(found, expected, sizeof expected) == 0, "the sum is in another order");
+    free(inputs);
+    return right;
 }
 
 /* The communicator is that of the ranks in `alive`. */
@@ -78,7 +102,7 @@ static bool works(const struct rank *rank, uint64_t alive) {
                 count_of(nodes), local))
         return false;
     static const size_t counts[] = {3, 500, 5000};
-    bool right = true;
+    bool right = !setup->loss.rank_order || sums_in_order(rank, alive);
     for (size_t call = 0; right && call < sizeof counts / sizeof *counts; call++)
         right = sums_are_right(rank, comm, alive, counts[call]);
     return right && expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
@@ -183,6 +207,7 @@ static void run_loss(const struct loss *loss, uint64_t seed) {
     setup.doubtful = find_doubtful(&setup, ranks);
     if (!wants_ranks(ranks) || (arguments.threads && loss->meanwhile))
         return;
+    setenv("KOLO_NET_ORDER", loss->rank_order ? "rank" : "node", 1);
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
                                .creates_itself = true,
@@ -203,6 +228,7 @@ static void run_chosen(void) {
         {.counts = {3, 1, 2}, .first = RANK(0), .second = RANK(3)}, /* leaders, one after another */
         {.counts = {3, 1, 2}, .first = RANK(0) | RANK(3), .second = RANK(1)},
         {.counts = {3, 1, 2}, .first = RANK(1) | RANK(2) | RANK(4)},
+        {.counts = {3, 1, 2}, .first = RANK(0), .rank_order = true},
         {.counts = {1, 3}, .first = RANK(1) | RANK(2) | RANK(3)}, /* the larger node */
         {.counts = {3, 1}, .first = RANK(0) | RANK(1) | RANK(2)},
         {.counts = {2, 2}, .first = RANK(0) | RANK(2), .refusal = "no other node's"}, /* all leaders */

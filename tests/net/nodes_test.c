@@ -1,6 +1,7 @@
 /* The collectives of a communicator of several nodes, which here are ranks of one machine that inherit different files:
  * all algorithms between nodes, both transports, 1 to 3 network threads, uneven nodes; right sums, the same bits on all
- * ranks. And what all ranks are told when they call different things, when one aborts, leaves or dies on another node.
+ * ranks, and with KOLO_NET_ORDER=rank those of one machine, however the ranks are spread. And what all ranks are told
+ * when they call different things, when one aborts, leaves or dies on another node.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,12 +20,21 @@ static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}, {3, 1}, {1, 2, 3}, {2, 
 
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
+/* The node of each rank; -1: no more ranks. What each node has is not one subtree of those that the ranks are added by.
+ */
+static const int spreads[][7] = {{0, 0, 1, 1, 1, 1, -1}, {0, 1, 1, 1, 1, 1, -1}, {0, 1, 1, 1, 2, 2, -1},
+                                 {0, 1, 0, 1, 0, 1, -1}, {0, 1, 2, 0, 1, 2, -1}, {0, 1, 1, 0, 2, -1},
+                                 {0, 0, 0, 1, 1, -1},    {0, 1, 1, -1},          {0, 0, 1, 0, -1}};
+
+enum { SPREADS = sizeof spreads / sizeof *spreads };
+
 enum ending { END_WELL, END_MISMATCH, END_ABORT, END_LEAVE, END_DEATH };
 
 struct setup {
     int node_of[HARNESS_RANKS_MAX];
     enum ending ending;
-    int odd; /* the rank by which it ends */
+    int odd;         /* the rank by which it ends */
+    bool rank_order; /* KOLO_NET_ORDER=rank */
 };
 
 static bool create(struct rank *rank) {
@@ -61,17 +71,25 @@ struct call {
 };
 
 static struct call draw(const struct rank *rank, uint32_t index) {
+    static const input_style styles[] = {INPUT_EXACT, INPUT_NEAR, INPUT_BITS};
     uint64_t state = random_seed(1000, index);
     struct call call = {.dtype = (kolo_dtype)random_below(&state, KOLO_DTYPES),
                         .op = (kolo_op)random_below(&state, KOLO_OPS),
                         .root = (int)random_below(&state, (uint64_t)rank->ranks),
-                        .style = random_below(&state, 2) ? INPUT_EXACT : INPUT_BITS,
+                        .style = styles[random_below(&state, 3)],
                         .in_place = random_below(&state, 2),
                         .alloc = random_below(&state, 4) == 0};
     static const size_t ends[] = {4, 300, 9000, COUNT_MAX};
     call.count = (size_t)random_below(&state, ends[random_below(&state, 4)]);
     const uint64_t kind = random_below(&state, 8);
     call.kind = kind < 5 ? CALL_ALLREDUCE : kind < 7 ? CALL_BROADCAST : CALL_BARRIER;
+    const struct setup *setup = rank->team->argument;
+    if (setup->rank_order && index % 4) { /* mostly what shows the order */
+        call.kind = CALL_ALLREDUCE;
+        call.style = INPUT_NEAR;
+        call.dtype = (kolo_dtype)(KOLO_F16 + random_below(&state, 4));
+        call.op = (kolo_op[]){KOLO_SUM, KOLO_PROD, KOLO_AVG}[random_below(&state, 3)];
+    }
     if (!kolo_op_supports(call.op, call.dtype))
         call.op = KOLO_SUM;
     return call;
@@ -105,7 +123,8 @@ static bool call_allreduce(struct rank *rank, const struct call *call, uint32_t 
     if (!expect_status(rank, kolo_allreduce(rank->comm, send, recv, call->count, call->dtype, call->op), 0,
                        "allreduce"))
         return false;
-    if (call->style == INPUT_EXACT || !order_matters(call->dtype, call->op))
+    const struct setup *setup = rank->team->argument;
+    if (setup->rank_order || call->style == INPUT_EXACT || !order_matters(call->dtype, call->op))
         check_sum(rank, call, index, recv);
     record_result(rank, index, hash_bytes(recv, bytes));
     return true;
@@ -208,8 +227,7 @@ static void end_badly(struct rank *rank) {
     rank->comm = NULL;
 }
 
-static void run_layout(const int *counts, struct setup *setup, void (*run)(struct rank *)) {
-    const int ranks = nodes_lay_out(counts, setup->node_of);
+static void run_team(int ranks, const struct setup *setup, void (*run)(struct rank *)) {
     if (!wants_ranks(ranks))
         return;
     nodes_meet_at("127.0.0.1");
@@ -220,6 +238,10 @@ static void run_layout(const int *counts, struct setup *setup, void (*run)(struc
                               .run = run,
                               .argument = setup};
     harness_run(&team);
+}
+
+static void run_layout(const int *counts, struct setup *setup, void (*run)(struct rank *)) {
+    run_team(nodes_lay_out(counts, setup->node_of), setup, run);
 }
 
 static void set_lanes(size_t lanes) {
@@ -239,6 +261,25 @@ static void run_ways(void) {
             set_lanes(1 + (layout + algorithm) % 3);
             run_layout(layouts[layout], &setup, end_well);
         }
+    unsetenv("KOLO_NET_ALGO");
+    unsetenv("KOLO_NET");
+}
+
+static void run_orders(void) {
+    static const char *const algorithms[] = {"auto", "mesh", "tree", "central"};
+    setenv("KOLO_NET_ORDER", "rank", 1);
+    for (size_t spread = 0; spread < SPREADS; spread++)
+        for (size_t way = 0; way < 2; way++) {
+            struct setup setup = {.ending = END_WELL, .rank_order = true};
+            int ranks = nodes_lay_out((const int[NODES_MAX]){0}, setup.node_of);
+            for (; spreads[spread][ranks] >= 0; ranks++)
+                setup.node_of[ranks] = spreads[spread][ranks];
+            setenv("KOLO_NET_ALGO", algorithms[way ? 1 + spread % 3 : 0], 1);
+            setenv("KOLO_NET", (spread + way) % 2 ? "poll" : "auto", 1);
+            set_lanes(1 + spread % 3);
+            run_team(ranks, &setup, end_well);
+        }
+    unsetenv("KOLO_NET_ORDER");
     unsetenv("KOLO_NET_ALGO");
     unsetenv("KOLO_NET");
 }
@@ -264,6 +305,7 @@ int main(int argc, char **argv) {
     setenv("KOLO_NET_AUTH", "none", 1);
     nodes_open();
     run_ways();
+    run_orders();
     run_endings();
     return harness_end();
 }

@@ -43,6 +43,7 @@ static const struct {
     {"KOLO_NET_ALGO", "direct", {"KOLO_NET_ALGO=direct", "auto, mesh, ring, tree, central"}},
     {"KOLO_NET_SERVERS", "0", {"KOLO_NET_SERVERS=0", "1 to 1024"}},
     {"KOLO_NET_WIRE", "f16", {"KOLO_NET_WIRE=f16", "native, bf16"}},
+    {"KOLO_NET_ORDER", "ranks", {"KOLO_NET_ORDER=ranks", "node, rank"}},
     {"KOLO_NET_ZERO_COPY", "yes", {"KOLO_NET_ZERO_COPY=yes", "0 to 1"}},
     {"KOLO_NET_SILENCE_MS", "99", {"KOLO_NET_SILENCE_MS=99", "from 100"}},
 };

@@ -137,6 +137,7 @@ static void test_net(void **state) {
     assert_int_equal(settings.net.exchange, KOLO_EXCHANGE_AUTO);
     assert_int_equal(settings.net.servers, 1);
     assert_true(!(settings.net.half_on_wire));
+    assert_true(!(settings.net.rank_order));
     assert_true(!(settings.net.zero_copy));
     assert_true(settings.net.silence_ns == INT64_C(10000000000));
     assert_int_equal(resolve(&settings, NULL, given), 0);
@@ -150,11 +151,33 @@ static void test_net(void **state) {
     assert_true(settings.net.silence_ns == 500000000);
 }
 
+/* The order of ranks is not to be had by ways that do not keep it. */
+static void test_rank_order(void **state) {
+    (void)state;
+    static const char *const good[][3] = {{"KOLO_NET_ORDER=rank", NULL},
+                                          {"KOLO_NET_ORDER=rank", "KOLO_NET_ALGO=tree", NULL},
+                                          {"KOLO_NET_ORDER=node", "KOLO_NET_ALGO=ring", NULL},
+                                          {"KOLO_NET_ORDER=node", "KOLO_NET_WIRE=bf16", NULL}};
+    static const char *const bad[][3] = {{"KOLO_NET_ORDER=rank", "KOLO_NET_ALGO=ring", NULL},
+                                         {"KOLO_NET_ORDER=rank", "KOLO_NET_WIRE=bf16", NULL}};
+    struct kolo_settings settings;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(resolve(&settings, NULL, good[i]), 0);
+        assert_int_equal(settings.net.rank_order, i < 2);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(resolve(&settings, NULL, bad[i]), KOLO_ERR_ARG);
+        assert_non_null(strstr(kolo_error_message(), bad[i][0]));
+        assert_non_null(strstr(kolo_error_message(), bad[i][1]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_net),
+        cmocka_unit_test(test_rank_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
