@@ -21,7 +21,7 @@ import readme_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ["README_CACHE"])
-SECONDS_MAX = 800
+SECONDS_MAX = 1000
 MARK = "### README ###"
 NOT_COPIED = shutil.ignore_patterns("build", ".git", "__pycache__", "results")
 
