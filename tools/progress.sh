@@ -37,6 +37,11 @@ progress_run() {
     return "$status"
 }
 
+# Prints words in indented lines of at most 80 columns.
+progress_list() {
+    printf '%s\n' "$*" | fold -s -w 76 | sed 's/^/    /; s/ *$//'
+}
+
 # apt-get that says how far it has come, asks nothing, and gives up on a network that does not answer.
 progress_apt_get() {
     env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \

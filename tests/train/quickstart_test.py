@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 TOOLS = pathlib.Path(os.environ["TOOLS"])
-ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "head", "id", "mkdir", "nproc", "realpath", "sed", "sleep", "sort",
+ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "fold", "head", "id", "mkdir", "nproc", "realpath", "sed", "sleep", "sort",
                 "tail")
 PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libsodium-dev libopenblas-serial-dev"
 APT_GET = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/../apt-get.calls"\nexit ${APT_GET_STATUS:-0}\n'
