@@ -370,6 +370,18 @@ typedef struct kolo_variable {
 /* The variable at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL. */
 KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
 
+/* A variable of the environment that begins with KOLO_ and that nothing reads: a slip, most likely. Rank 0 logs those
+ * that it finds, at level warn, once a process; kolorun tells of them before it starts ranks. */
+typedef struct kolo_unknown_variable {
+    size_t unknown_bytes; /* sizeof(kolo_unknown_variable); set by the caller */
+    char name[64];        /* cut short where it is longer */
+    const char *nearest;  /* the variable of kolo's that is most like it; NULL: none is */
+    char message[192];    /* "KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?" */
+} kolo_unknown_variable;
+
+/* The one at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL, or unknown_bytes was not set. */
+KOLO_API int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown);
+
 #ifdef __cplusplus
 }
 #endif

@@ -223,6 +223,9 @@ static void print_env(void) {
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++)
         printf("  %-*s  %-*s  %-*s  %s\n", name_width, variable.name, value_width,
                variable.value ? variable.value : "-", default_width, variable.default_value, variable.meaning);
+    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
+    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++)
+        printf("%s  %s\n", i ? "" : "\n", unknown.message);
 }
 
 static void print_env_json(void) {
@@ -239,7 +242,17 @@ static void print_env_json(void) {
         print_json_string(variable.meaning);
         putchar('}');
     }
-    puts("\n  ]");
+    fputs("\n  ],\n  \"unknown\": [", stdout);
+    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
+    size_t count = 0;
+    for (; kolo_unknown_variable_get(count, &unknown) == KOLO_OK; count++) {
+        printf("%s\n    {\"name\": ", count ? "," : "");
+        print_json_string(unknown.name);
+        fputs(", \"nearest\": ", stdout);
+        print_json_string(unknown.nearest);
+        putchar('}');
+    }
+    puts(count ? "\n  ]" : "]");
 }
 
 static const char help_text[] =

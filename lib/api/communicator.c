@@ -6,6 +6,7 @@
 #include "algo/plan.h"
 #include "algo/tuning.h"
 #include "api/checks.h"
+#include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/create.h"
@@ -28,12 +29,25 @@ static int hand_out(kolo_comm *made, kolo_comm **comm) {
     return 0;
 }
 
+/* Once a process, and once a job: by rank 0, unless kolorun, which hands down a descriptor, has told already. */
+static void warn_of_unknown_variables(const struct kolo_settings *settings) {
+    static kolo_atomic_u64 warned;
+    if (settings->log_level < KOLO_LOG_WARN || settings->place.rank != 0 ||
+        kolo_environment_text(KOLO_VARIABLE_SHM_FD) || !kolo_compare_and_swap(&warned, 0, 1))
+        return;
+    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
+    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == 0; i++)
+        kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s", unknown.message);
+}
+
 int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     struct kolo_settings settings;
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_create: comm is NULL");
     int rc = kolo_settings_resolve(&settings, options);
     kolo_comm *made;
+    if (rc == 0)
+        warn_of_unknown_variables(&settings);
     if (rc == 0)
         rc = kolo_comm_make(&made, &settings, &layer_above, NULL);
     return rc < 0 ? rc : hand_out(made, comm);

@@ -25,6 +25,8 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                   "by MASTER_ADDR or Slurm where a launcher tells of several machines, else none"},
     [KOLO_VARIABLE_LOCAL_RANK] = {"KOLO_LOCAL_RANK", "rank among those of this machine", "KOLO_RANK"},
     [KOLO_VARIABLE_LOCAL_SIZE] = {"KOLO_LOCAL_SIZE", "ranks on this machine", "KOLO_SIZE"},
+    [KOLO_VARIABLE_RESTARTS] = {"KOLO_RESTARTS", "how often kolorun has started this rank again, for the program",
+                                "none; kolorun sets it"},
     [KOLO_VARIABLE_ALGO] = {"KOLO_ALGO",
                             "all-reduce algorithm: auto, oneshot, mesh, ring, central, tree, direct; rank 0's counts",
                             "auto"},

@@ -30,7 +30,7 @@ class Info(unittest.TestCase):
 
     def test_json(self):
         report = json.loads(self.output("--json", "--ranks", "3"))
-        self.assertEqual({"version", "machine", "plan", "env"}, report.keys())
+        self.assertEqual({"version", "machine", "plan", "env", "unknown"}, report.keys())
         self.assertEqual(MACHINE_KEYS, report["machine"].keys())
         self.assertEqual(len(os.sched_getaffinity(0)), report["machine"]["cpus_allowed"])
         self.assertTrue(report["machine"]["kernels"])
@@ -64,6 +64,21 @@ class Info(unittest.TestCase):
         for name in values:
             self.assertIn(name, table)
         self.assertRegex(table, r"KOLO_TIMEOUT_MS +1234 ")
+
+    def test_env_unknown(self):
+        slips = {"KOLO_ALG": "KOLO_ALGO", "KOLO_TIMEOUT": "KOLO_TIMEOUT_MS", "KOLO_ALGORITHM": "KOLO_ALGO",
+                 "KOLO_SILENCE_MS": "KOLO_NET_SILENCE_MS", "KOLO_RANKS": "KOLO_RANK", "KOLO_WIAT": "KOLO_WAIT",
+                 "KOLO_SLOTBYTES": "KOLO_SLOT_BYTES", "KOLO_log": "KOLO_LOG", "KOLO_ZQXJ": None, "KOLO_": None,
+                 "KOLO_" + 100 * "X": None}
+        fine = {"KOLO_ALGO": "ring", "KOLO_RESTARTS": "0", "KOLO_TEST_OWN": "1", "KOLO_MPI_X": "1", "KOLO_TORCH_X": "1",
+                "kolo_alg": "1", "XKOLO_ALG": "1"}
+        report = json.loads(self.output("--env", "--json", **dict.fromkeys(slips, "1"), **fine))
+        found = {entry["name"]: entry["nearest"] for entry in report["unknown"]}
+        self.assertEqual({name[:63]: nearest for name, nearest in slips.items()}, found)
+        self.assertEqual([], json.loads(self.output("--json", **fine))["unknown"])
+        table = self.output("--env", KOLO_ALG="ring", KOLO_ZQXJ="1")
+        self.assertIn("KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?", table)
+        self.assertIn("KOLO_ZQXJ is not a variable of kolo, and nothing reads it", table)
 
     def test_table(self):
         table = self.output()

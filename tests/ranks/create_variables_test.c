@@ -1,6 +1,8 @@
 /* Variables and options that cannot be read end creation at once, with KOLO_ERR_ARG and a message that quotes them. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -164,9 +166,31 @@ static void accept_variables(void) {
     clear_variables();
 }
 
+/* What looks like a variable of kolo's and is none is told once a process, with KOLO_LOG=warn. */
+static void warn_of_unknown(void) {
+    static const char words[] = "kolo: rank 0: KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?\n";
+    char text[1024] = "";
+    const int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+    setenv("KOLO_ALG", "ring", 1);
+    dup2(log, STDERR_FILENO);
+    for (int i = 0; i < 4; i++) {
+        kolo_comm *comm = NULL;
+        setenv("KOLO_LOG", i == 0 ? "error" : "warn", 1);
+        expect_status(NULL, kolo_comm_create(&comm, NULL), 0, "kolo_comm_create with an unknown variable");
+        kolo_comm_destroy(comm);
+    }
+    dup2(before, STDERR_FILENO);
+    expect(NULL, pread(log, text, sizeof text - 1, 0) >= 0 && strcmp(text, words) == 0, "logged: '%s'", text);
+    close(log);
+    close(before);
+    unsetenv("KOLO_ALG");
+    clear_variables();
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Creates communicators with variables and options that are wrong.");
     clear_variables();
+    warn_of_unknown();
     accept_variables();
     refuse_variables();
     refuse_options();

@@ -37,6 +37,14 @@ class Start(launching.LaunchingTest):
                        env=launching.environment(KOLO_LOG="debug", KOLO_SIZE="99", OTHER="here"))
         self.assertEqual("debug 1 here\n", done.stdout)
 
+    def test_unknown_variables(self):
+        told = "kolorun: KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?\n"
+        for variables, expected in (({}, told), ({"KOLO_LOG": "info"}, told), ({"KOLO_LOG": "error"}, "")):
+            done = kolorun("-n", "2", "true", env=launching.environment(KOLO_ALG="ring", KOLO_TEST_X="", **variables))
+            self.assertEqual((0, expected), (done.returncode, done.stderr))
+        done = kolorun("-n", "2", launching.KOLO_PERF, "barrier", "--iters", "1", env=launching.environment(KOLO_ALG="ring"))
+        self.assertEqual((0, 1), (done.returncode, done.stderr.count("KOLO_ALG is")), done.stderr)
+
     def test_descriptors(self):
         script = 'if [ "$KOLO_RANK" = 1 ]; then ls /proc/$$/fd; echo $KOLO_SHM_FD; fi'
         for options in ((), ("--tag-output",)):

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kolo.h"
 
 #include "binding.h"
 #include "job.h"
@@ -36,6 +39,16 @@ static bool ranks_place(struct binding *binding, const struct launch_options *op
     return rc == 0;
 }
 
+/* For all ranks, which say nothing of it: unless KOLO_LOG wants no warnings. */
+static void warn_of_unknown_variables(void) {
+    const char *log = getenv("KOLO_LOG");
+    kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
+    if (log && (strcmp(log, "off") == 0 || strcmp(log, "error") == 0))
+        return;
+    for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++)
+        fprintf(stderr, "kolorun: %s\n", unknown.message);
+}
+
 int main(int argc, char **argv) {
     struct launch_options options;
     int exit_code;
@@ -46,6 +59,7 @@ int main(int argc, char **argv) {
     }
     if (!launch_options_parse(&options, argc, argv, &exit_code))
         return exit_code;
+    warn_of_unknown_variables();
     struct binding binding;
     if (!ranks_place(&binding, &options))
         return EXIT_LAUNCHER;

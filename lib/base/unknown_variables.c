@@ -1,0 +1,104 @@
+/* Variables of the environment that begin with KOLO_ and that nothing reads: slips, most likely. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kolo.h"
+#include "base/environment.h"
+#include "base/sized.h"
+#include "base/status.h"
+
+#define PREFIX "KOLO_"
+
+enum { PREFIX_BYTES = sizeof PREFIX - 1, NAME_BYTES = sizeof((kolo_unknown_variable *)0)->name, LIKE_MIN = 3 };
+
+/* The tests' and the bindings' own. */
+static const char *const left_alone[] = {"KOLO_TEST_", "KOLO_MPI_", "KOLO_TORCH_"};
+
+static bool is_known(const char *name) {
+    for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++)
+        if (strncmp(name, left_alone[i], strlen(left_alone[i])) == 0)
+            return true;
+    for (int i = 0; i < KOLO_VARIABLES; i++)
+        if (strcmp(name, kolo_environment_name((kolo_variable_index)i)) == 0)
+            return true;
+    return false;
+}
+
+/* The name before the '='. What a terminal would not show as a letter becomes '?'. */
+static void copy_name(const char *entry, char *name) {
+    size_t length = 0;
+    for (; length + 1 < NAME_BYTES && entry[length] && entry[length] != '='; length++)
+        name[length] = isgraph((unsigned char)entry[length]) ? entry[length] : '?';
+    name[length] = '\0';
+}
+
+static size_t smallest(size_t a, size_t b, size_t c) {
+    const size_t ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* How many letters have to be put in, taken out or replaced to make the one of the other; capitals are as small ones.
+ */
+static size_t distance(const char *from, const char *to) {
+    size_t row[NAME_BYTES];
+    const size_t width = strlen(to);
+    for (size_t i = 0; i <= width; i++)
+        row[i] = i;
+    for (size_t line = 1; from[line - 1]; line++) {
+        size_t diagonal = row[0];
+        row[0] = line;
+        for (size_t i = 1; i <= width; i++) {
+            const bool equal = tolower((unsigned char)from[line - 1]) == tolower((unsigned char)to[i - 1]);
+            const size_t replaced = diagonal + !equal;
+            diagonal = row[i];
+            row[i] = smallest(replaced, row[i] + 1, row[i - 1] + 1);
+        }
+    }
+    return row[width];
+}
+
+/* The known name that is most like it. One that contains the other is more like it than any that does not. */
+static const char *find_nearest(const char *name) {
+    const char *given = name + PREFIX_BYTES, *nearest = NULL;
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < KOLO_VARIABLES; i++) {
+        const char *known = kolo_environment_name((kolo_variable_index)i), *rest = known + PREFIX_BYTES;
+        const size_t longer = strlen(given) > strlen(rest) ? strlen(given) : strlen(rest);
+        const size_t apart = distance(given, rest), shorter = strlen(given) + strlen(rest) - longer;
+        const bool contained = shorter >= LIKE_MIN && (strcasestr(rest, given) || strcasestr(given, rest));
+        if (!contained && 2 * apart > longer)
+            continue;
+        const size_t score = (contained ? 0 : NAME_BYTES) + apart;
+        if (score < least) {
+            least = score;
+            nearest = known;
+        }
+    }
+    return nearest;
+}
+
+int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_unknown_variable, unknown_bytes, message);
+    kolo_unknown_variable found = {.nearest = NULL};
+    const int rc = kolo_sized_check(&sized, "kolo_unknown_variable_get", unknown);
+    if (rc < 0)
+        return rc;
+    bool reached = false;
+    for (char **entry = environ; entry && *entry && !reached; entry++) {
+        if (strncmp(*entry, PREFIX, PREFIX_BYTES) != 0)
+            continue;
+        copy_name(*entry, found.name);
+        reached = !is_known(found.name) && index-- == 0;
+    }
+    if (!reached)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_unknown_variable_get: there are fewer");
+    found.nearest = find_nearest(found.name);
+    snprintf(found.message, sizeof found.message, "%s is not a variable of kolo%s%s%s", found.name,
+             found.nearest ? "; did you mean " : ", and nothing reads it", found.nearest ? found.nearest : "",
+             found.nearest ? "?" : "");
+    kolo_sized_fill(&sized, unknown, &found);
+    return 0;
+}
