@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "age_text.h"
 #include "kolo.h"
@@ -45,8 +47,99 @@ static kolo_job_name *gather(size_t *count, bool *failed) {
     }
 }
 
-int info_stale_print(bool json, bool remove) {
-    size_t count, stale = 0;
+bool info_stale_can_ask(void) {
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+/* The job's name, of "/dev/shm/kolo-UID-JOB". */
+static const char *job_of(const kolo_job_name *name) {
+    const char *dash = strchr(strrchr(name->path, '/'), '-');
+    return strchr(dash + 1, '-') + 1;
+}
+
+static bool is_named(const kolo_job_name *name, const char *asked) {
+    return strcmp(asked, name->path) == 0 || strcmp(asked, strrchr(name->path, '/') + 1) == 0 ||
+           strcmp(asked, job_of(name)) == 0;
+}
+
+/* False, with a message, where it cannot be removed. */
+static bool remove_name(const kolo_job_name *name) {
+    if (kolo_job_name_remove(name->path) == 0)
+        return true;
+    fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
+    return false;
+}
+
+/* Those that are asked for, whether they are stale or not; -1 if one is not there or cannot be removed. */
+static int remove_named(const info_stale_request *request, const kolo_job_name *names, size_t count) {
+    int result = 0;
+    bool first = true;
+    for (char *const *asked = request->names; *asked; asked++) {
+        size_t i = 0;
+        while (i < count && !is_named(&names[i], *asked))
+            i++;
+        if (i == count)
+            fprintf(stderr, "kolo-info: '%s': no job of this user has that name in /dev/shm\n", *asked);
+        const bool removed = i < count && remove_name(&names[i]);
+        if (!removed)
+            result = -1;
+        if (removed && request->json)
+            print_name_json(&names[i], true, first);
+        else if (removed)
+            print_name(&names[i], true);
+        first &= !removed;
+    }
+    return result;
+}
+
+/* All names, and removes those that are stale if told to. */
+static int print_all(const info_stale_request *request, const kolo_job_name *names, size_t count) {
+    int result = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool wanted = request->all && names[i].stale;
+        const bool removed = wanted && remove_name(&names[i]);
+        if (wanted && !removed)
+            result = -1;
+        if (request->json)
+            print_name_json(&names[i], removed, i == 0);
+        else
+            print_name(&names[i], removed);
+    }
+    return result;
+}
+
+static size_t count_stale(const kolo_job_name *names, size_t count) {
+    size_t stale = 0;
+    for (size_t i = 0; i < count; i++)
+        stale += names[i].stale != 0;
+    return stale;
+}
+
+/* Asks whether to remove those that are stale, and does so. */
+static int ask_and_remove(const kolo_job_name *names, size_t count) {
+    const size_t stale = count_stale(names, count);
+    char answer[16] = "";
+    if (stale == 0)
+        return 0;
+    fflush(stdout);
+    fprintf(stderr, "remove the %zu that %s stale? [y/N] ", stale, stale == 1 ? "is" : "are");
+    if (!fgets(answer, sizeof answer, stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
+        fputs("nothing was removed\n", stderr);
+        return 0;
+    }
+    int result = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool removed = names[i].stale && remove_name(&names[i]);
+        if (removed)
+            printf("%s: removed\n", names[i].path);
+        else if (names[i].stale)
+            result = -1;
+    }
+    return result;
+}
+
+int info_stale_print(const info_stale_request *request) {
+    size_t count;
     bool failed;
     kolo_job_name *names = gather(&count, &failed);
     if (failed) {
@@ -54,24 +147,17 @@ int info_stale_print(bool json, bool remove) {
         free(names);
         return -1;
     }
-    if (json)
+    const bool named = request->remove && !request->all && *request->names;
+    const bool asks = request->remove && !request->all && !named;
+    if (request->json)
         fputs("{\n  \"names\": [", stdout);
-    for (size_t i = 0; i < count; i++) {
-        const bool removed = remove && names[i].stale && kolo_job_name_remove(names[i].path) == 0;
-        if (remove && names[i].stale && !removed) {
-            fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
-            failed = true;
-        }
-        stale += names[i].stale != 0;
-        if (json)
-            print_name_json(&names[i], removed, i == 0);
-        else
-            print_name(&names[i], removed);
-    }
-    if (json)
+    int result = named ? remove_named(request, names, count) : print_all(request, names, count);
+    if (request->json)
         puts("\n  ]\n}");
-    else
-        printf("%zu stale of %zu names of jobs in /dev/shm\n", stale, count);
+    else if (!named)
+        printf("%zu stale of %zu names of jobs in /dev/shm\n", count_stale(names, count), count);
+    if (asks && ask_and_remove(names, count) < 0)
+        result = -1;
     free(names);
-    return failed || fflush(stdout) || ferror(stdout) ? -1 : 0;
+    return fflush(stdout) || ferror(stdout) ? -1 : result;
 }

@@ -4,8 +4,20 @@
 
 #include <stdbool.h>
 
-/* Prints the names of jobs that are there, stale or being created, and removes the stale ones if asked to; -1, with a
- * message, where that fails. */
-int info_stale_print(bool json, bool remove);
+enum { INFO_STALE_NAMES_MAX = 10000 };
+
+typedef struct info_stale_request {
+    bool remove;
+    bool all;           /* remove whatever is stale */
+    char *const *names; /* to remove, jobs' names or paths; ended by NULL; none and not all: ask */
+    bool json;
+} info_stale_request;
+
+/* True if somebody can answer a question. */
+bool info_stale_can_ask(void);
+
+/* Prints the names of jobs that are there, stale or being created, and removes what is asked for; -1, with a message,
+ * where that fails. With names to remove it prints those alone. */
+int info_stale_print(const info_stale_request *request);
 
 #endif

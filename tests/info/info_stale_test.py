@@ -3,6 +3,8 @@ what it removes could be another test's."""
 
 import json
 import os
+import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +33,8 @@ def start_rank_0(job):
 
 
 def run(*arguments):
-    return subprocess.run([KOLO_INFO, *arguments], capture_output=True, text=True, timeout=200, check=False)
+    return subprocess.run([KOLO_INFO, *arguments], capture_output=True, text=True, timeout=200, check=False,
+                          stdin=subprocess.DEVNULL)
 
 
 def names(*arguments):
@@ -75,7 +78,7 @@ class Stale(unittest.TestCase):
         link = path_of(f"stale-{os.getpid()}-link")
         os.symlink(foreign, link)
         try:
-            removed = {path for path, name in names("--remove").items() if name["removed"]}
+            removed = {path for path, name in names("--remove", "--all").items() if name["removed"]}
             self.assertIn(path_of(self.killed), removed)
             self.assertIn(self.garbage, removed)
             self.assertNotIn(path_of(self.living), removed)
@@ -86,10 +89,65 @@ class Stale(unittest.TestCase):
             os.unlink(foreign)
             os.unlink(link)
 
+    def test_removes_what_is_named(self):
+        path = path_of(self.killed)
+        for name in (self.killed, path, os.path.basename(path)):
+            with self.subTest(name):
+                if not os.path.exists(path):
+                    shutil.copyfile(self.garbage, path)
+                done = run("--stale", "--remove", name)
+                self.assertEqual((0, ""), (done.returncode, done.stderr))
+                self.assertRegex(done.stdout, rf"^{path}: .*: removed\n$")
+                self.assertFalse(os.path.exists(path))
+        self.assertTrue(os.path.exists(self.garbage) and os.path.exists(path_of(self.living)))
+
+    def test_removes_several(self):
+        done = run("--stale", "--remove", "--json", self.killed, self.garbage)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertEqual([(path_of(self.killed), True), (self.garbage, True)],
+                         [(name["path"], name["removed"]) for name in json.loads(done.stdout)["names"]])
+
+    def test_does_not_remove_what_lives_or_is_not_there(self):
+        done = run("--stale", "--remove", self.living, "nobody's", self.killed)
+        self.assertEqual(1, done.returncode)
+        self.assertIn(f"{path_of(self.living)} is in use by process {self.processes[0].pid}", done.stderr)
+        self.assertIn("'nobody's': no job of this user has that name", done.stderr)
+        self.assertTrue(os.path.exists(path_of(self.living)))
+        self.assertFalse(os.path.exists(path_of(self.killed)))
+
+    def answer(self, text):
+        """What it says to an answer at a terminal."""
+        ours, its = pty.openpty()
+        asking = subprocess.Popen([KOLO_INFO, "--stale", "--remove"], stdin=its, stderr=its, stdout=subprocess.PIPE)
+        os.close(its)
+        said = ""
+        while "[y/N]" not in said:
+            said += os.read(ours, 1000).decode()
+        os.write(ours, text)
+        asking.communicate(timeout=200)
+        os.close(ours)
+        self.assertEqual(0, asking.returncode)
+        self.assertIn("remove the 2 that are stale?", said)
+
+    def test_asks_at_a_terminal(self):
+        for answer, remains in ((b"n\n", True), (b"\n", True), (b"y\n", False)):
+            self.answer(answer)
+            self.assertEqual(remains, os.path.exists(path_of(self.killed)))
+            self.assertEqual(remains, os.path.exists(self.garbage))
+            self.assertTrue(os.path.exists(path_of(self.living)))
+
     def test_refuses(self):
-        done = run("--remove")
-        self.assertEqual(2, done.returncode)
-        self.assertIn("--remove goes with --stale", done.stderr)
+        for arguments, pattern in ((("--remove",), "--remove goes with --stale"),
+                                   (("--stale", "--remove"), "give the names to remove, or --all"),
+                                   (("--stale", "--remove", "--json"), "give the names to remove, or --all"),
+                                   (("--stale", "--all"), "--all goes with --stale --remove"),
+                                   (("--stale", "--remove", "--all", "x"), "give names or --all"),
+                                   (("--stale", "x"), "argument 'x': is not expected")):
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assertEqual((2, ""), (done.returncode, done.stdout))
+                self.assertIn(pattern, done.stderr)
+                self.assertTrue(os.path.exists(path_of(self.killed)))
 
 
 def run_in_own_shm():
