@@ -3,10 +3,12 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sim_calibrate.h"
+#include "sim_catalogue.h"
 #include "sim_machine.h"
 #include "sim_options.h"
 #include "sim_report.h"
@@ -16,8 +18,14 @@ static int run(const sim_options *options) {
     if (options->calibrate_path != NULL)
         return sim_calibrate(options->calibrate_path, stdout);
     sim_machine machine;
-    char reason[512];
-    if (sim_machine_read(&machine, options->machine_path, reason, sizeof reason) != 0) {
+    char path[PATH_MAX], reason[PATH_MAX + 256];
+    if (sim_catalogue_find(options->machine_name, path, sizeof path) != 0) {
+        fprintf(stderr, "kolo-simulate: --machine '%s': neither a file nor a machine that comes with kolo\n",
+                options->machine_name);
+        sim_catalogue_print(stderr);
+        return 2;
+    }
+    if (sim_machine_read(&machine, path, reason, sizeof reason) != 0) {
         fprintf(stderr, "kolo-simulate: --machine %s\n", reason);
         return 2;
     }
@@ -28,8 +36,7 @@ static int run(const sim_options *options) {
 
 int main(int argc, char **argv) {
     sim_options options;
-    const sim_action action = sim_options_read(&options, argc, argv);
-    int status = action == SIM_ACTION_RUN ? run(&options) : action == SIM_ACTION_EXIT ? 0 : 2;
+    int status = sim_options_read(&options, argc, argv) ? run(&options) : 2;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "kolo-simulate: output was lost: cannot write to standard output: %s\n", strerror(errno));
         status = 2;

@@ -4,44 +4,58 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
+#include "sim_catalogue.h"
+
 #define MESSAGE_BYTES_MAX (UINT64_C(4) << 30)
 #define SLOT_BYTES_MAX    (UINT64_C(1) << 30) /* the library's limit */
 
-static const char help[] =
-    "Usage: kolo-simulate --machine FILE [options]\n"
-    "       kolo-simulate --machine FILE --validate MEASURED.json\n"
-    "       kolo-simulate --calibrate LIMITS.json > FILE\n"
-    "\n"
-    "Predicts how long kolo's all-reduce takes on a machine that is described in a small text file: the library's\n"
-    "own algorithms and plan run on a model of caches, links and memory. Every time shown is predicted, not measured.\n"
-    "\n"
-    "  --machine FILE        the machine; bench/simulate/machines/ has some\n"
-    "  --ranks N[,N...]      numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)\n"
-    "  --algorithm A[,A...]  auto (what the plan chooses), or algorithms by name (default: auto and each of them)\n"
-    "  --min BYTES           smallest message (default: 8); K, M, G are powers of 1024, as in 64K\n"
-    "  --max BYTES           largest message, up to 4G (default: 64M)\n"
-    "  --factor N            from one size to the next, 2 or more (default: 8)\n"
-    "  --dtype TYPE          elements: f32, bf16, ... (default: f32)\n"
-    "  --in-place            send is recv\n"
-    "  --slot-bytes BYTES    of a chunk slot (default: the library's)\n"
-    "  --check               verify the protocol as well: nobody reads a slot before it is known to be written, nor\n"
-    "                        overwrites one that may still be read; times are those of a few calls in a row\n"
-    "  --jitter SEED         ranks of different speeds, and pauses; a whole number from 1; use it with --check\n"
-    "  --skip-wait N         break the protocol: the Nth wait of each run returns at once; shows that --check notices\n"
-    "  --json FILE           write the rows there, one object a line\n"
-    "  --validate FILE       rows of kolo-perf allreduce --json: shows what this model predicts beside them\n"
-    "  --calibrate FILE      rows of kolo-perf limits --json: prints a machine file for the machine it runs on\n"
-    "  --help, --version\n"
-    "\n"
-    "Exit status: 0; 1 if a prediction failed or the protocol was broken; 2 for a wrong command line or file.\n"
-    "\n"
-    "Example: an all-reduce among 64 and 128 ranks of a two-socket EPYC, as the plan would do it\n"
-    "    kolo-simulate --machine bench/simulate/machines/epyc-milan-2x64 --ranks 64,128 --algorithm auto\n";
+static const char help[] = "Usage: kolo-simulate --machine NAME [options]\n"
+                           "       kolo-simulate --machine NAME --validate MEASURED.json\n"
+                           "       kolo-simulate --calibrate LIMITS.json > FILE\n"
+                           "\n"
+                           "Predicts how long kolo's all-reduce takes on a machine that is described in a\n"
+                           "small text file: the library's own algorithms and plan run on a model of\n"
+                           "caches, links and memory. Every time shown is predicted, not measured.\n"
+                           "\n"
+                           "  --machine NAME        a machine that comes with kolo, or a file; for a name\n"
+                           "                        that is not known, lists those that are\n"
+                           "  --ranks N[,N...]      numbers of ranks, 2 to the machine's cores, one rank a\n"
+                           "                        core (default: all cores)\n"
+                           "  --algorithm A[,A...]  auto (what the plan chooses), or algorithms by name\n"
+                           "                        (default: auto and each of them)\n"
+                           "  --min BYTES           smallest message (default: 8); K, M, G are powers of\n"
+                           "                        1024, as in 64K\n"
+                           "  --max BYTES           largest message, always shown, up to 4G (default: 64M)\n"
+                           "  --factor N            from one size to the next, 2 or more (default: 8)\n"
+                           "  --dtype TYPE          elements: f32, bf16, ... (default: f32)\n"
+                           "  --in-place            send is recv\n"
+                           "  --slot-bytes BYTES    of a chunk slot (default: the library's)\n"
+                           "  --check               verify the protocol as well: nobody reads a slot before\n"
+                           "                        it is known to be written, nor overwrites one that may\n"
+                           "                        still be read; times are those of a few calls in a row\n"
+                           "  --jitter SEED         ranks of different speeds, and pauses; a whole number\n"
+                           "                        from 1; use it with --check\n"
+                           "  --skip-wait N         break the protocol: the Nth wait of each run returns at\n"
+                           "                        once; shows that --check notices\n"
+                           "  --json FILE           write the rows there, one object a line\n"
+                           "  --validate FILE       rows of kolo-perf allreduce --json: shows what this\n"
+                           "                        model predicts beside them\n"
+                           "  --calibrate FILE      rows of kolo-perf limits --json: prints a machine file\n"
+                           "                        for the machine it runs on\n"
+                           "  --version             print the version\n"
+                           "  --help                print this\n"
+                           "\n"
+                           "Exit status: 0; 1 if a prediction failed or the protocol was broken; 2 for a\n"
+                           "wrong command line or file.\n"
+                           "\n"
+                           "Example: an all-reduce among 64 and 128 ranks of a two-socket EPYC, as the plan\n"
+                           "would do it\n"
+                           "  kolo-simulate --machine epyc-milan-2x64 --ranks 64,128 --algorithm auto\n";
 
 enum option_id {
     OPTION_MACHINE = 256,
@@ -58,9 +72,7 @@ enum option_id {
     OPTION_SKIP_WAIT,
     OPTION_JSON,
     OPTION_VALIDATE,
-    OPTION_CALIBRATE,
-    OPTION_HELP,
-    OPTION_VERSION
+    OPTION_CALIBRATE
 };
 
 static const struct option long_options[] = {
@@ -79,10 +91,12 @@ static const struct option long_options[] = {
     {"json", required_argument, NULL, OPTION_JSON},
     {"validate", required_argument, NULL, OPTION_VALIDATE},
     {"calibrate", required_argument, NULL, OPTION_CALIBRATE},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
 };
+
+static const command_line line = {"kolo-simulate", help, long_options, .arguments_max = 0};
 
 static bool refuse(const char *option, const char *value, const char *remedy) {
     fprintf(stderr, "kolo-simulate: --%s '%s': %s\n", option, value, remedy);
@@ -179,7 +193,7 @@ static bool read_option(sim_options *options, int id, const char *text) {
     uint64_t value;
     switch (id) {
     case OPTION_MACHINE:
-        options->machine_path = text;
+        options->machine_name = text;
         return true;
     case OPTION_RANKS:
         return read_list(options, "ranks", text, read_ranks);
@@ -222,9 +236,9 @@ static bool read_option(sim_options *options, int id, const char *text) {
 }
 
 static bool is_consistent(sim_options *options) {
-    if (options->calibrate_path == NULL && options->machine_path == NULL) {
-        fprintf(stderr, "kolo-simulate: --machine FILE is missing: bench/simulate/machines/ has some, and --calibrate"
-                        " makes one of this machine\n");
+    if (options->calibrate_path == NULL && options->machine_name == NULL) {
+        fprintf(stderr, "kolo-simulate: --machine NAME is missing; --calibrate makes a file for this machine\n");
+        sim_catalogue_print(stderr);
         return false;
     }
     if (options->calibrate_path != NULL && options->validate_path != NULL) {
@@ -242,27 +256,10 @@ static bool is_consistent(sim_options *options) {
     return true;
 }
 
-sim_action sim_options_read(sim_options *options, int argc, char **argv) {
+bool sim_options_read(sim_options *options, int argc, char **argv) {
     *options = (sim_options){.min_bytes = 8, .max_bytes = 64 << 20, .factor = 8, .dtype = KOLO_F32};
-    int id;
-    while ((id = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-        if (id == OPTION_HELP || id == 'h') {
-            fputs(help, stdout);
-            return SIM_ACTION_EXIT;
-        }
-        if (id == OPTION_VERSION) {
-            printf("kolo-simulate %s\n", kolo_version());
-            return SIM_ACTION_EXIT;
-        }
-        if (id == '?' || !read_option(options, id, optarg)) {
-            if (id == '?')
-                fprintf(stderr, "kolo-simulate: --help lists the options\n");
-            return SIM_ACTION_REFUSE;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "kolo-simulate: '%s': there are no arguments but options; --help lists them\n", argv[optind]);
-        return SIM_ACTION_REFUSE;
-    }
-    return is_consistent(options) ? SIM_ACTION_RUN : SIM_ACTION_REFUSE;
+    for (int id; (id = command_line_next(&line, argc, argv)) != -1;)
+        if (!read_option(options, id, optarg))
+            return false;
+    return is_consistent(options);
 }

@@ -14,7 +14,7 @@
 enum { SIM_LIST_MAX = 32 };
 
 typedef struct sim_options {
-    const char *machine_path;
+    const char *machine_name;   /* or the path of a file */
     const char *json_path;      /* NULL: none */
     const char *validate_path;  /* NULL: no comparison */
     const char *calibrate_path; /* NULL: no machine file is made */
@@ -31,9 +31,8 @@ typedef struct sim_options {
     uint64_t skipped_wait; /* 0: none */
 } sim_options;
 
-typedef enum sim_action { SIM_ACTION_RUN, SIM_ACTION_EXIT, SIM_ACTION_REFUSE } sim_action;
-
-/* Reads the command line. EXIT: help or version has been printed. REFUSE: stderr says what is wrong. */
-sim_action sim_options_read(sim_options *options, int argc, char **argv);
+/* Reads the command line. False: it is wrong, and stderr says how. Ends the program at --help, at --version and at an
+ * option that it does not know. */
+bool sim_options_read(sim_options *options, int argc, char **argv);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "sim_run.h"
 
-enum { COLUMN_WIDTH = 12 };
+enum { COLUMN_WIDTH = 7 }; /* all algorithms, and what auto chooses, fit 80 columns */
 
 typedef struct report {
     const sim_options *options;
@@ -43,7 +43,7 @@ static void print_head(const report *report, uint32_t ranks) {
     printf("#\n# %s\n# %" PRIu32 " ranks, %s, %s, buffers warm: us a call, predicted, not measured\n",
            report->machine->name, ranks, kolo_dtype_name(options->dtype),
            options->in_place ? "in place" : "out of place");
-    printf("#%12s", "bytes");
+    printf("#%10s", "bytes");
     for (int column = 0; column < report->columns; column++) {
         const kolo_algorithm algorithm = report->algorithms[column];
         printf(" %*s", COLUMN_WIDTH, kolo_algorithm_name(algorithm));
@@ -53,11 +53,16 @@ static void print_head(const report *report, uint32_t ranks) {
     printf("\n");
 }
 
+/* Four digits, or all before the point. */
+static int decimals_of(double us) {
+    return us < 9.9995 ? 3 : us < 99.995 ? 2 : us < 999.95 ? 1 : 0;
+}
+
 static void print_cell(const sim_outcome *outcome, bool show_choice) {
     if (outcome->problem[0] != '\0')
         printf(" %*s", COLUMN_WIDTH, "failed");
     else
-        printf(" %*.*f%c", COLUMN_WIDTH - 1, outcome->time_us < 100 ? 3 : 1, outcome->time_us,
+        printf(" %*.*f%c", COLUMN_WIDTH - 1, decimals_of(outcome->time_us), outcome->time_us,
                outcome->extrapolated ? '*' : ' ');
     if (show_choice)
         printf(" %-8s", kolo_algorithm_name(outcome->algorithm));
@@ -126,17 +131,18 @@ static void predict_ranks(report *report, uint32_t ranks) {
     const sim_options *options = report->options;
     print_head(report, ranks);
     size_t count_before = 0;
-    for (size_t bytes = options->min_bytes; bytes <= options->max_bytes; bytes *= options->factor) {
+    for (size_t bytes = options->min_bytes;;) {
         const size_t count = whole_elements(bytes, options->dtype);
         if (count != count_before) {
-            printf(" %12zu", count * kolo_dtype_bytes(options->dtype));
+            printf(" %10zu", count * kolo_dtype_bytes(options->dtype));
             for (int column = 0; column < report->columns; column++)
                 predict_cell(report, ranks, count, report->algorithms[column]);
             printf("\n");
         }
         count_before = count;
-        if (bytes > options->max_bytes / options->factor)
+        if (bytes == options->max_bytes)
             return;
+        bytes = bytes > options->max_bytes / options->factor ? options->max_bytes : bytes * options->factor;
     }
 }
 
@@ -172,7 +178,7 @@ int sim_report_predictions(const sim_options *options, const sim_machine *machin
     if (options->ranks_count == 0)
         predict_ranks(&report, cores);
     if (report.extrapolated)
-        printf("# * the first chunks were simulated, and the others take as long each as the last of those\n");
+        printf("# * the first chunks were simulated; the others take as long each as the last\n");
     const int rc = close_json(report.json, options->json_path);
     return rc != 0 ? rc : report.failed;
 }

@@ -56,7 +56,7 @@ static void show_row(const sim_case *asked, double measured_us, tally *tally) {
         return;
     }
     const double ratio = outcome.time_us / measured_us, factor = ratio < 1 ? 1 / ratio : ratio;
-    printf(" %12zu %6" PRIu32 " %6s %-12s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, asked->ranks,
+    printf(" %12zu %6" PRIu32 " %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, asked->ranks,
            kolo_dtype_name(asked->dtype), asked->in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm),
            outcome.time_us, measured_us, (ratio - 1) * 100);
     tally->rows++;
@@ -91,7 +91,7 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
     }
     tally tally = {.worst = 1};
     printf(
-        "# %s: predicted beside measured\n#%12s %6s %6s %-12s %-8s %12s %12s %9s\n#%12s %6s %6s %-12s %-8s %12s %12s\n",
+        "# %s: predicted beside measured\n#%12s %6s %6s %-6s %-8s %12s %12s %9s\n#%12s %6s %6s %-6s %-8s %12s %12s\n",
         machine->name, "bytes", "ranks", "dtype", "place", "algo", "predicted", "measured", "error", "", "", "", "", "",
         "us", "us");
     int rc = show_rows(file, path, machine, &tally);
@@ -107,7 +107,8 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
         printf("# %d rows: off by a factor of %.2f in the geometric mean, %.2f at worst\n", tally.rows,
                exp(tally.log_sum / tally.rows), tally.worst);
     if (tally.skipped > 0)
-        printf("# %d rows left out: no all-reduce, buffers not warm, one rank, or more ranks than cores\n",
+        printf("# %d rows left out: no all-reduce, buffers not warm, one rank, or more ranks\n"
+               "#   than cores\n",
                tally.skipped);
     return rc != 0 ? rc : tally.failed > 0;
 }

@@ -110,6 +110,10 @@ class Package(unittest.TestCase):
         self.assertIn(f"{self.prefix}/share/kolo/digits.csv", printed)
         self.assertTrue((self.prefix / "share/kolo/digits.txt").is_file(), "where they come from, and their licence")
 
+    def test_kolo_simulate_has_its_machines(self):
+        printed = self.run_command([self.prefix / "bin/kolo-simulate", "--machine", "grace", "--ranks", "2", "--max", "8"])
+        self.assertIn("NVIDIA Grace", printed)
+
     def test_licence_and_guides(self):
         for name in ("LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "tools/README.md"):
             with self.subTest(name):

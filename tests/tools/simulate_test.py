@@ -125,6 +125,38 @@ class Predictions(SimulateTest):
         self.assertLess(cut["time_us"], 40 * whole["time_us"])
 
 
+class Names(SimulateTest):
+    """The machines that come with kolo."""
+
+    def predict_few(self, machine, **options):
+        return subprocess.run([SIMULATE, "--machine", machine, "--ranks", "2", "--max", "8"], capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False, **options)
+
+    def test_every_machine_has_its_name(self):
+        for machine in MACHINES.iterdir():
+            named, by_path = self.predict_few(machine.name), self.predict_few(machine)
+            self.assertEqual((0, by_path.stdout), (named.returncode, named.stdout))
+
+    def test_a_file_goes_first(self):
+        (self.folder / "grace").write_text(SMALL.read_text(encoding="utf-8"), encoding="utf-8")
+        (self.folder / "graviton3").mkdir()
+        self.assertIn("desktop", self.predict_few("grace", cwd=self.folder).stdout)
+        self.assertIn("Graviton3", self.predict_few("graviton3", cwd=self.folder).stdout)
+
+    def test_unknown_names_are_answered_with_those_that_are_known(self):
+        for name in ("gracee", "", ".", ".."):
+            done = simulate("--machine", name)
+            self.assertEqual((2, ""), (done.returncode, done.stdout))
+            self.assertIn(f"--machine '{name}': neither a file nor a machine that comes with kolo", done.stderr)
+            self.assertEqual(sorted(machine.name for machine in MACHINES.iterdir()),
+                             sorted(re.findall(r"(?m)^  (\S+)$", done.stderr)))
+
+    def test_tables_fit_80_columns(self):
+        done = simulate("--machine", "vm-2", "--factor", "64")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ +67108864 ")
+
+
 class Protocol(SimulateTest):
     def check(self, *arguments):
         done = simulate("--check", *arguments)
@@ -193,8 +225,8 @@ class BadInput(SimulateTest):
         self.assertRegex(simulate("--version").stdout, r"^kolo-simulate \d+\.\d+\.\d+\n$")
 
     def test_options(self):
-        self.assert_refused("--machine FILE is missing")
-        self.assert_refused("there are no arguments", "--machine", SMALL, "x")
+        self.assert_refused(r"(?s)--machine NAME is missing.*\n  grace\n")
+        self.assert_refused("argument 'x': is not expected", "--machine", SMALL, "x")
         for option, values in {"ranks": ("1", "1025", "2,,3", "x", ""), "algorithm": ("fast", "auto,", ""),
                                "min": ("0", "5G", "1T", "-1", "", "1 K"), "factor": ("1", "x"), "jitter": ("0", "-1"), "skip-wait": ("0",),
                                "dtype": ("f128", ""), "slot-bytes": ("1", "64K2", "2G")}.items():
