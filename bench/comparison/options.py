@@ -11,18 +11,20 @@ DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B .
 QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
 RANKS_MAX = 1024
 EXAMPLES = """\
-The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in warm, dirty and cold buffers and in place
-for 2 ranks, bf16 for 2 ranks, warm f32 for more. Naming any of --dtype, --buffers, --in-place, --out-of-place
+The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in
+warm, dirty and cold buffers and in place for 2 ranks, bf16 for 2 ranks, warm
+f32 for more. Naming any of --dtype, --buffers, --in-place, --out-of-place
 measures all combinations of what is named instead.
 
 A peer that is not installed is named at the end, with how to install it.
 
-Exit status: 0 done; 1 kolo could not be built or measured, or a result of kolo's was wrong, or something could not be
-written; 2 bad command line; 130 interrupted (the cases that were done are kept).
+Exit status: 0 done; 1 kolo could not be built or measured, or a result of
+kolo's was wrong, or something could not be written; 2 bad command line;
+130 interrupted (the cases that were done are kept).
 
 examples:
   bench/compare --install --quick
-  bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --json cold.json --plots plots
+  bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --plots plots
   bench/compare --results bench/RESULTS.md --plots bench/plots
   bench/compare --replot build/compare/results.json --plots plots
 """
@@ -42,9 +44,9 @@ def peer_file(path):
 def parser(torch_default, peer_keys):
     made = bench_options.parser(
         "bench/compare", EXAMPLES,
-        "Measures the all-reduce of kolo and of the other libraries on this machine, in turn, and prints\n"
-        "a table for each case: times, the ratio to the fastest other library, and the share of the\n"
-        "hardware's bound.")
+        "Measures the all-reduce of kolo and of the other libraries on this machine, in\n"
+        "turn, and prints a table for each case: times, the ratio to the fastest other\n"
+        "library, and the share of the hardware's bound.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--ranks", type=ranks_list, metavar="LIST", help="numbers of processes, like 2,4,8")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "

@@ -1,7 +1,9 @@
 """The results in words: plain tables for the terminal, and the Markdown report."""
 
+import itertools
 import os
 import pathlib
+import textwrap
 
 from comparison import machine
 from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, ratio_text, size_text, state_text, summarize,
@@ -9,6 +11,7 @@ from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, ratio_t
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
+COLUMNS = 80  # of a terminal
 
 
 def peers_of(case, results):
@@ -92,31 +95,50 @@ def notes(case, results):
     return lines + case["notes"]
 
 
+def folded(line):
+    """The lines of a terminal that a line of text takes."""
+    return textwrap.wrap(line, COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def joined(header, lines, gap):
+    """Columns flush right, as wide as their longest word: titles take several lines, the last of which they share."""
+    words = [title.replace("/ ", "/").split() for title in header]
+    widths = [max(map(len, [*title, *(line[column] for line in lines)])) for column, title in enumerate(words)]
+    titles = [textwrap.wrap(" ".join(title), width, break_on_hyphens=False)[::-1] for title, width in zip(words, widths)]
+    heads = list(itertools.zip_longest(*titles, fillvalue=""))[::-1]
+    return [gap.join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [*heads, *lines]]
+
+
 def plain(header, lines):
-    """Columns flush right, two spaces between."""
-    widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [header, *lines]]
+    """A table, with fewer blanks where it is too wide for a terminal."""
+    for gap, blank in (("  ", " "), (" ", " "), (" ", "")):
+        table = joined(header, [[cell.replace(" ", blank) for cell in line] for line in lines], gap)
+        if max(map(len, table)) <= COLUMNS:
+            break
+    return table
 
 
 def case_table(case, results):
     parts = []
     for state in case["states"]:
-        title = f"{case_text(case)}{state_text(state)}: microseconds a call"
-        parts += [title, *plain(*cells(case, state, results)), verdict(case, state, results), ""]
+        title = f"{case_text(case)}{state_text(state)}: us a call"
+        parts += [title, *plain(*cells(case, state, results)), *folded(verdict(case, state, results)), ""]
+    said = [line for each in legend(case, results) + notes(case, results) for line in folded(each)]
     if not parts:
         parts = [f"{case_text(case)}: nothing was measured in one state"]
-    elif not legend(case, results) + notes(case, results):
+    elif not said:
         parts.pop()
-    return "\n".join(parts + legend(case, results) + notes(case, results)) + "\n"
+    return "\n".join(parts + said) + "\n"
 
 
 def absent_lines(results):
-    return [f"not measured: {peer['title']}: {peer['reason']}. To install: {peer['install']}"
-            for peer in results["absent"]]
+    """Commands stand on lines of their own, to be copied."""
+    return [line for peer in results["absent"]
+            for line in [*folded(f"not measured: {peer['title']}: {peer['reason']}"), f"  to install: {peer['install']}"]]
 
 
 def terminal(results):
-    blocks = [machine.in_a_line(results["machine"])]
+    blocks = folded(machine.in_a_line(results["machine"]))
     blocks += [case_table(case, results) for case in results["cases"]]
     return "\n".join(blocks + absent_lines(results))
 

@@ -10,15 +10,17 @@ QUICK_SIZES = [8, 4096, 65536, 1 << 20, 1 << 24]
 TRANSPORT_SIZES = [8, 65536, 1 << 20, 1 << 24, 1 << 26]
 WORKERS_MAX = 10
 EXAMPLES = """\
-Nodes are network namespaces of this machine, each with a /dev/shm and a host name of its own, and a cable to one
-switch, whose rate token buckets keep in each direction (tests/net/lab.py). Needs root, and for other libraries
+Nodes are network namespaces of this machine, each with a /dev/shm and a host
+name of its own, and a cable to one switch, whose rate token buckets keep in
+each direction (tests/net/lab.py). Needs root, and for other libraries
 bench/compare's installations (bench/compare --install).
 
-All nodes share this machine's CPUs. Where these and not the cables are the limit, a time says little about nodes: on
-few CPUs keep workers times rate small. The tables show how busy the CPUs were.
+All nodes share this machine's CPUs. Where these and not the cables are the
+limit, a time says little about nodes: on few CPUs keep workers times rate
+small. The tables show how busy the CPUs were.
 
-Exit status: 0 done; 1 something failed or could not be built; 2 bad command line; 77 namespaces are not allowed here;
-130 interrupted.
+Exit status: 0 done; 1 something failed or could not be built; 2 bad command
+line; 77 namespaces are not allowed here; 130 interrupted.
 
 examples:
   bench/net --quick
@@ -36,8 +38,9 @@ def worker_counts(text):
 def parser():
     made = bench_options.parser(
         "bench/net", EXAMPLES,
-        "Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside Open MPI over\n"
-        "TCP and Gloo, and parameter servers, mesh and ring for 2 to 10 workers.")
+        "Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside\n"
+        "Open MPI over TCP and Gloo, and parameter servers, mesh and ring for 2 to 10\n"
+        "workers.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--parts", type=words(*PARTS), metavar="LIST", default=list(PARTS),
                       help="of " + ", ".join(PARTS) + " (default: all)")

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from comparison import machine
-from comparison.tables import markdown_table, plain, report_begin
+from comparison.tables import folded, markdown_table, plain, report_begin
 from nodes import net_architectures, net_libraries, net_transports
 
 TITLES = {"transports": "io_uring and poll", "libraries": "kolo and other libraries",
@@ -24,11 +24,11 @@ def part_cells(name, part):
 
 
 def terminal(results):
-    lines = [machine.in_a_line(results["machine"]), ""]
+    lines = [*folded(machine.in_a_line(results["machine"])), ""]
     for name, part in results["parts"].items():
         header, rows, notes = part_cells(name, part)
-        lines += [TITLES[name], *plain(header, rows), *notes, ""]
-    return "\n".join([*lines, *absent_lines(results)])
+        lines += [TITLES[name], *plain(header, rows), *(line for note in notes for line in folded(note)), ""]
+    return "\n".join([*lines, *(line for absent in absent_lines(results) for line in folded(absent))])
 
 
 def absent_lines(results):

@@ -8,6 +8,9 @@ import unittest
 
 import launching
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = [str(ROOT / name) for name in ("tools/check", "tools/quickstart", "bench/compare", "bench/net")]
+COLUMNS_MAX = 80
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
 
 
@@ -19,6 +22,27 @@ def run(tool, *arguments):
 def options_of(tool):
     """The long options that --help names where it explains them, two or more spaces from the margin."""
     return sorted(set(re.findall(r"(?m)^ {2,}(?:-\w, +)?--([a-z][a-z-]+)", run(tool, "--help").stdout)))
+
+
+class Help(unittest.TestCase):
+    """--help of all programs, scripts included, as a terminal of 80 columns shows it."""
+
+    def text(self, command):
+        done = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=launching.PATIENCE_S,
+                              env=launching.environment(COLUMNS=str(COLUMNS_MAX)), stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return done.stdout
+
+    def test_lines_fit_the_terminal(self):
+        for command in (*TOOLS.values(), *SCRIPTS):
+            with self.subTest(command):
+                for line in self.text(command).splitlines():
+                    self.assertLessEqual(len(line), COLUMNS_MAX, line)
+
+    def test_there_is_an_example(self):
+        for command in (*TOOLS.values(), *SCRIPTS):
+            with self.subTest(command):
+                self.assertRegex(self.text(command), r"(?mi)^examples?\b")
 
 
 class Mistakes(unittest.TestCase):

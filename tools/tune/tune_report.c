@@ -25,7 +25,7 @@ static void print_row(const tune_space *space, const tune_times *times, const tu
     const size_t chunk_bytes = tune_space_chunk_bytes(space, way);
     const bool same = candidate == space->default_candidate[size];
     const double default_us = times->us[size][TUNE_DEFAULT], tuned_us = same ? default_us : times->us[size][candidate];
-    printf("  %8s  %11.2f  %-8s  %11.2f  %-8s  %8s  %-6s  %5.2f\n", format_bytes(bytes, sizeof bytes, message_bytes),
+    printf("  %8s %11.2f  %-8s %11.2f  %-8s %8s  %-6s %5.2f\n", format_bytes(bytes, sizeof bytes, message_bytes),
            default_us, kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us,
            kolo_algorithm_name(tune_space_algorithm(space, way)),
            chunk_bytes < message_bytes ? format_bytes(chunk, sizeof chunk, chunk_bytes) : "whole",
@@ -38,7 +38,8 @@ static void print_disturbed(const tune_space *space, const tune_times *times) {
     for (int size = 0; size < space->sizes; size++)
         disturbed += times->us[size][TUNE_DEFAULT] > DISTURBED_RATIO * times->default_low_us[size];
     if (disturbed > 0)
-        printf("  disturbed by other work at %d of %d sizes: better measure again when the machine is quiet\n",
+        printf("  disturbed by other work at %d of %d sizes: measure again when the machine is\n"
+               "  quiet\n",
                disturbed, space->sizes);
 }
 
@@ -46,8 +47,7 @@ int tune_report(const tune_space *space, const tune_times *times, const tune_cho
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* where progress was shown */
     printf("\n%d ranks, %s: microseconds a call\n", space->ranks, bound ? "a core each" : "not bound");
-    printf("  %8s  %11s  %-8s  %11s  %-8s  %8s  %-6s  %5s\n", "message", "default", "", "tuned", "", "chunk", "",
-           "ratio");
+    printf("  %8s %11s  %-8s %11s  %-8s %8s  %-6s %5s\n", "message", "default", "", "tuned", "", "chunk", "", "ratio");
     for (int size = 0; size < space->sizes; size++)
         print_row(space, times, choice, size);
     print_disturbed(space, times);
