@@ -105,8 +105,8 @@ class Package(unittest.TestCase):
 
     def test_kolo_train_has_its_data(self):
         """Right after installing, without options and without a network."""
-        printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", self.prefix / "bin/kolo-train", "--steps", "2",
-                                    "--hidden", "32", "--no-compare"])
+        printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", self.prefix / "bin/kolo-train",
+                                    "--steps", "2", "--hidden", "32", "--no-compare"])
         self.assertIn(f"{self.prefix}/share/kolo/digits.csv", printed)
         self.assertTrue((self.prefix / "share/kolo/digits.txt").is_file(), "where they come from, and their licence")
 

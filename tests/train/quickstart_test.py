@@ -9,8 +9,8 @@ import tempfile
 import unittest
 
 TOOLS = pathlib.Path(os.environ["TOOLS"])
-ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "fold", "head", "id", "mkdir", "nproc", "realpath", "sed", "sleep", "sort",
-                "tail")
+ALWAYS_THERE = ("awk", "bash", "cat", "dirname", "env", "fold", "head", "id", "mkdir", "nproc", "realpath", "sed",
+                "sleep", "sort", "tail")
 PACKAGES = "gcc libc6-dev cmake ninja-build pkg-config liburing-dev libsodium-dev libopenblas-serial-dev"
 APT_GET = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/../apt-get.calls"\nexit ${APT_GET_STATUS:-0}\n'
 
@@ -94,8 +94,8 @@ class Progress(unittest.TestCase):
     def run_command(self, command, stdout):
         with tempfile.NamedTemporaryFile(prefix="kolo-progress-test-") as log:
             script = f'SECONDS=0; source {TOOLS}/progress.sh; progress_run build {log.name} bash -c "{command}"'
-            done = subprocess.run(["bash", "-euc", script], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=100,
-                                  check=False)
+            done = subprocess.run(["bash", "-euc", script], stdout=stdout, stderr=subprocess.PIPE, text=True,
+                                  timeout=100, check=False)
             self.assertEqual("", done.stderr)
             return done, log.read().decode()
 
