@@ -231,13 +231,18 @@ void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
         describe_report(comm, &report, failure);
 }
 
+/* A program that calls kolo_comm_abort knows why, and says so, or did it to go on. */
+static kolo_log_level level_of(int status) {
+    return status == KOLO_ERR_ABORTED ? KOLO_LOG_INFO : KOLO_LOG_ERROR;
+}
+
 /* Breaks this rank's communicator with the failure that was published. */
 static int adopt(kolo_comm *comm) {
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     KOLO_POINT("failure.adopting");
     comm->token->usable = false;
-    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "%s", failure.message);
+    kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->global_rank, failure.message);
 }
 
@@ -273,7 +278,7 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
     }
     const int rc = adopt(comm);
     if (first) /* one table of all ranks is enough; the others have said their line */
-        kolo_history_log(comm);
+        kolo_history_log(comm, level_of(finding->status));
     return rc;
 }
 

@@ -134,17 +134,17 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
              ended < calls ? "in call" : "in no call, after", calls, what, steps, wait);
 }
 
-void kolo_history_log(const kolo_comm *comm) {
+void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
     const int64_t now_ns = kolo_clock_ns();
-    if (comm->log_level < KOLO_LOG_ERROR)
+    if (comm->log_level < level)
         return;
-    kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "where the ranks stood:");
+    kolo_log(comm->log_level, level, (int)comm->global_rank, "where the ranks stood:");
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const struct kolo_shared_member *member = &comm->segment.members[rank];
         const bool left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED;
         char stand[320];
         describe_stand(comm, rank, now_ns, stand, sizeof stand);
-        kolo_log(comm->log_level, KOLO_LOG_ERROR, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s",
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s",
                  kolo_rank_global(comm, rank), member->process.pid, stand,
                  left                         ? "; has left"
                  : comm->liveness.ended[rank] ? "; its process has ended"

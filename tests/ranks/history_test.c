@@ -217,6 +217,23 @@ static void run_death(struct rank *rank) {
     close(own_stderr);
 }
 
+/* Who aborts knows why: it is not reported as an error. */
+static void run_abort(struct rank *rank) {
+    char text[4096] = "";
+    const int log = memfd_create("log", 0), own_stderr = dup(2);
+    setenv("KOLO_LOG", "warn", 1);
+    expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create");
+    dup2(log, 2);
+    if (rank->rank == 0)
+        expect_status(rank, kolo_comm_abort(rank->comm, 7), 0, "kolo_comm_abort");
+    else
+        expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_ABORTED, "kolo_barrier");
+    dup2(own_stderr, 2);
+    expect(rank, pread(log, text, sizeof text - 1, 0) == 0, "the log has: %s", text);
+    close(log);
+    close(own_stderr);
+}
+
 /* A process whose first thread has ended while others, two ranks, go on. */
 
 static const char *threads_job;
@@ -285,6 +302,7 @@ int main(int argc, char **argv) {
             continue;
         harness_run(&(struct team){.ranks = ranks, .by_descriptor = true, .run = run_history});
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .victim = 2, .run = run_death});
+        harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_abort});
     }
     if (!arguments.threads)
         watch_without_first_thread();

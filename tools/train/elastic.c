@@ -13,7 +13,7 @@
  * have the new communicator aborts the old one, with a code that means just that. A communicator breaks once, and every
  * rank sees the same failure (kolo.h): either that abort, and all move, those too whose all-reduce it broke, and they
  * have what to move to, since somebody knew that all have it; or a death or an overdue rank, which was found first, and
- * nobody moves: they drop the new communicator and shrink the old one. (KOLO_LOG=error tells of that abort, too.)
+ * nobody moves: they drop the new communicator and shrink the old one. (KOLO_LOG=info tells of that abort, too.)
  *
  * A joiner decides nothing. The first it hears in the new communicator comes from rank 0 after it has moved. If the
  * members stay where they are, it finds them gone and asks again; if it dies after step 3, the members find that as
