@@ -4,7 +4,9 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import termios
+import time
 
 import launching
 from launching import python, state
@@ -38,12 +40,75 @@ class Signals(launching.LaunchingTest):
                 self.assertEqual(("came 1\n" * 2, ""), (output, errors))
 
     def test_default_action(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # Whoever asked for the end is not told that a rank was to blame.
+        for number, words in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"),
+                              (signal.SIGHUP, "hung up: the terminal has gone"), (signal.SIGQUIT, "ended by SIGQUIT")):
             process = self.start("-n", "3", "sleep", "1000")
             self.wait_for_ranks(process, 3)
             process.send_signal(number)
             _, errors = self.assert_ends(process, 128 + number)
-            self.assertRegex(errors, rf"^kolorun: rank \d \(pid \d+\) was killed by signal {int(number)} ")
+            self.assertEqual(f"kolorun: {words}\n", errors)
+
+    def test_failure_after_a_signal(self):
+        # As a Python program ends that KeyboardInterrupt takes by surprise.
+        script = "trap 'exit 1' INT; echo ready; while :; do sleep 0.01; done"
+        process = self.start("-n", "2", "--on-failure", "continue", "sh", "-c", script)
+        self.read_lines(process, 2)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual("kolorun: interrupted\n", self.assert_ends(process, 130)[1])
+
+    def test_crash_after_a_signal(self):
+        script = "trap 'kill -SEGV $$' TERM; echo ready; while :; do sleep 0.01; done"
+        process = self.start("-n", "1", "sh", "-c", script)
+        self.read_lines(process, 1)
+        process.terminate()
+        self.assertIn("kolorun: rank 0 (pid ", self.assert_ends(process, 139)[1])
+
+    def test_a_rank_that_is_killed_by_others(self):
+        process = self.start("-n", "2", "sleep", "1000")
+        os.kill(self.wait_for_ranks(process, 2)[1], signal.SIGINT)
+        self.assertRegex(self.assert_ends(process, 130)[1], r"^kolorun: rank 1 \(pid \d+\) was killed by signal 2 ")
+
+    def test_stopped_ranks_end(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("-n", "2", "sleep", "1000")
+            ranks = self.wait_for_ranks(process, 2)
+            for pid in ranks:
+                os.kill(pid, signal.SIGSTOP)
+            self.wait_until(lambda ranks=ranks: all(state(pid) == "T" for pid in ranks), "the stop")
+            process.send_signal(number)
+            self.assert_ends(process, 128 + number)
+
+    def test_a_stopped_rank_ends_with_the_others(self):
+        process = self.start("-n", "2", "--grace", "0", "sh", "-c",
+                             "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+        self.read_lines(process, 2)
+        ranks = self.wait_for_ranks(process, 2)
+        os.kill(ranks[0], signal.SIGSTOP)
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assertEqual("asked\n", self.assert_ends(process, 137)[0])
+
+    def test_who_ignores_it_is_killed(self):
+        code = ("import signal\nfor number in (2, 15):\n    signal.signal(number, signal.SIG_IGN)\n"
+                "print(flush=True)\nwhile True:\n    signal.pause()")
+        process = self.start("-n", "2", "--grace", "0.2", *python(code))
+        self.read_lines(process, 2)
+        process.terminate()
+        self.assertEqual("kolorun: ranks 0-1 did not end within 0.2 s of SIGTERM: killing\n",
+                         self.assert_ends(process, 143)[1])
+        for number, words in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
+            process = self.start("-n", "2", *python(code))
+            self.read_lines(process, 2)
+            process.send_signal(number)
+            time.sleep(0.1)  # two that come at the same time are one
+            process.send_signal(number)
+            self.assertEqual(f"kolorun: {words}\n", self.assert_ends(process, 128 + number)[1])
+
+    def test_no_restart_after_a_signal(self):
+        process = self.start("-n", "2", "--on-failure", "restart", "sleep", "1000")
+        self.wait_for_ranks(process, 2)
+        process.terminate()
+        self.assertEqual("kolorun: terminated\n", self.assert_ends(process, 143)[1])
 
     def test_stop_and_continue(self):
         # In a process group of its own, as a shell with job control starts it.
@@ -83,6 +148,52 @@ class Terminal(launching.LaunchingTest):
                 controller.write(key)
                 output, _ = self.assert_ends(process, 0)
                 self.assertEqual("came 1\n" * 2, output)
+
+    def test_interrupted(self):
+        process, controller = self.start_on_terminal("-n", "3", "sleep", "1000")
+        with controller:
+            self.wait_for_ranks(process, 3)
+            controller.write(b"\x03")
+            self.assertEqual("kolorun: interrupted\n", self.assert_ends(process, 130)[1])
+
+    def test_stop_and_foreground(self):
+        # A shell's part: it starts the job in a process group of its own, in the foreground, and continues it.
+        shell = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = subprocess.Popen(sys.argv[1:], preexec_fn=lambda: os.setpgid(0, 0))
+os.tcsetpgrp(0, job.pid)
+print(job.pid, flush=True)
+for _ in range(2):
+    assert os.WIFSTOPPED(os.waitpid(job.pid, os.WUNTRACED)[1])
+    print("stopped", flush=True)
+    os.tcsetpgrp(0, os.getpgid(0))
+    sys.stdin.readline()
+    os.tcsetpgrp(0, job.pid)
+    os.killpg(job.pid, signal.SIGCONT)
+print(job.wait(), flush=True)
+"""
+        controller, terminal = os.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-c", shell, launching.KOLORUN, "-n", "2", "--timeout", "1000", "sleep", "1000"],
+            stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env=launching.environment(), preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.addCleanup(self.end, process)
+        os.close(terminal)
+        with open(controller, "wb", buffering=0) as keys:
+            launcher = int(process.stdout.readline())
+            self.wait_until(lambda: len(launching.children(launcher)) == 2, "the ranks")
+            everybody = [launcher, *launching.children(launcher)]
+            self.wait_until(lambda: all(state(pid) == "S" for pid in everybody), "their start")
+            for _ in range(2):
+                keys.write(b"\x1a")
+                self.assertEqual("stopped\n", process.stdout.readline())
+                self.wait_until(lambda: all(state(pid) == "T" for pid in everybody), "the stop")
+                keys.write(b"fg\n")
+                self.wait_until(lambda: all(state(pid) == "S" for pid in everybody), "the continuation")
+            keys.write(b"\x03")
+            self.assertEqual("130\n", process.stdout.readline())
+            self.assertEqual("kolorun: interrupted\n", process.communicate(timeout=launching.PATIENCE_S)[1])
 
     def test_rank_0_reads_the_terminal(self):
         process, controller = self.start_on_terminal("-n", "2", "sh", "-c", "[ $KOLO_RANK = 1 ] || head -n 1")

@@ -31,7 +31,10 @@
 #define KILL_TO_GIVING_UP_MS 10000
 #define OUTPUT_REST_MS       10000
 #define MESSAGE_BYTES        1024
-#define RESTART_AFTER_MS     200 /* time to see whether the others end, too */
+#define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
+#define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
+#define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
+#define SIGNAL_ON_ITS_WAY_NS 10000000L
 #define NEVER_MS             INT64_MAX
 
 enum phase {
@@ -64,6 +67,9 @@ struct job {
     enum phase phase;
     int64_t phase_deadline_ms;
     int64_t timeout_at_ms; /* NEVER_MS: none */
+    int asked_signal;      /* the last that asked kolorun to end; 0: none */
+    int64_t asked_at_ms;
+    int64_t asked_deadline_ms; /* when ranks that have not ended by themselves are killed; NEVER_MS: at no time */
     int exit_code;
     int failure_code; /* of the first rank that failed; 0: none has */
     bool succeeded;   /* a rank has ended well */
@@ -78,6 +84,7 @@ static int64_t now_ms(void) {
 }
 
 static void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void signals_read(struct job *job);
 
 static void job_say(struct job *job, const char *format, ...) {
     char text[MESSAGE_BYTES], line[MESSAGE_BYTES + 16];
@@ -138,6 +145,7 @@ static void phase_advance(struct job *job) {
     switch (job->phase) {
     case PHASE_GRACE:
         job_signal(job, SIGTERM);
+        job_signal(job, SIGCONT); /* a stopped process takes note of nothing but SIGKILL */
         job->phase = PHASE_TERMINATING;
         job->phase_deadline_ms = now_ms() + TERM_TO_KILL_MS;
         break;
@@ -189,7 +197,52 @@ static bool restart_plan(struct job *job, struct rank_process *process) {
     return true;
 }
 
+static bool asks_to_end(int signal_number) {
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
+}
+
+/* Whether the rank failed because kolorun was asked to end, and so is not to blame. */
+static bool was_asked(struct job *job, int status) {
+    const struct timespec pause = {.tv_nsec = SIGNAL_ON_ITS_WAY_NS};
+    if (job->asked_signal == 0 && WIFSIGNALED(status) && asks_to_end(WTERMSIG(status))) {
+        nanosleep(&pause, NULL); /* what the terminal sends may have reached the rank before it reaches us */
+        signals_read(job);
+    }
+    if (job->asked_signal == 0)
+        return false;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == job->asked_signal)
+        return true;
+    return !WIFSIGNALED(status) && (job->asked_signal != SIGINT || now_ms() < job->asked_at_ms + INTERRUPT_MS);
+}
+
+/* Ends the job because kolorun was asked to. Ranks that take their time have it, and no more. */
+static void asked_end(struct job *job, int64_t grace_ms) {
+    if (job->phase != PHASE_RUNNING)
+        return;
+    switch (job->asked_signal) {
+    case SIGINT:
+        job_say(job, "interrupted");
+        break;
+    case SIGTERM:
+        job_say(job, "terminated");
+        break;
+    case SIGHUP:
+        job_say(job, "hung up: the terminal has gone");
+        break;
+    default:
+        job_say(job, "ended by SIGQUIT");
+        break;
+    }
+    job_end(job, 128 + job->asked_signal, grace_ms);
+}
+
 static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
+    if (job->phase != PHASE_RUNNING)
+        return;
+    if (was_asked(job, status)) {
+        asked_end(job, job->asked_signal == SIGINT ? job->options->grace_ms : job->asked_deadline_ms - now_ms());
+        return;
+    }
     if (job->phase != PHASE_RUNNING)
         return;
     char rest[80] = "";
@@ -292,6 +345,8 @@ static void stop_until_continued(struct job *job) {
     job->phase_deadline_ms += stopped_ms;
     if (job->timeout_at_ms != NEVER_MS)
         job->timeout_at_ms += stopped_ms;
+    if (job->asked_deadline_ms != NEVER_MS)
+        job->asked_deadline_ms += stopped_ms;
 }
 
 /* What the terminal sends (si_code above 0: from the kernel) has reached the ranks already, because they are in
@@ -301,14 +356,33 @@ static bool reached_ranks(int signal_number, int code) {
     return code > 0 && !(signal_number == SIGHUP && getsid(0) == getpid());
 }
 
+/* Ranks may use a signal to end well, and then so does the job; who is stopped is continued, or could do nothing.
+ * Whoever asks twice does not want to wait. A single SIGINT has no deadline: a debugger or an interpreter goes on after
+ * it. */
+static void asked_to_end(struct job *job, int signal_number, int code) {
+    const bool again = job->asked_signal == signal_number &&
+                       (signal_number != SIGINT || now_ms() < job->asked_at_ms + INTERRUPT_AGAIN_MS);
+    if (job->running == 0) {
+        job->exit_code = 128 + signal_number; /* nobody takes the rest of the output */
+        job->phase = PHASE_GIVEN_UP;
+        return;
+    }
+    job->asked_signal = signal_number;
+    job->asked_at_ms = now_ms();
+    if (signal_number != SIGINT && job->asked_deadline_ms == NEVER_MS)
+        job->asked_deadline_ms = job->asked_at_ms + job->options->signal_grace_ms;
+    if (!reached_ranks(signal_number, code))
+        job_signal(job, signal_number);
+    job_signal(job, SIGCONT);
+    if (again)
+        asked_end(job, 0);
+}
+
 static void signal_handle(struct job *job, int signal_number, int code) {
     if (signal_number == SIGCHLD)
         return;
-    bool asks_to_end =
-        signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
-    if (job->running == 0 && asks_to_end) {
-        job->exit_code = 128 + signal_number; /* nobody takes the rest of the output */
-        job->phase = PHASE_GIVEN_UP;
+    if (asks_to_end(signal_number)) {
+        asked_to_end(job, signal_number, code);
         return;
     }
     if (!reached_ranks(signal_number, code))
@@ -343,6 +417,8 @@ static bool job_goes_on(const struct job *job) {
 }
 
 static int64_t next_deadline_ms(const struct job *job) {
+    if (job->running > 0 && job->phase == PHASE_RUNNING && job->asked_deadline_ms < job->timeout_at_ms)
+        return job->asked_deadline_ms;
     if (job->running == 0 || job->phase == PHASE_RUNNING)
         return job->timeout_at_ms;
     if (job->phase == PHASE_GRACE && job->timeout_at_ms < job->phase_deadline_ms)
@@ -358,6 +434,15 @@ static void deadline_handle(struct job *job) {
         phase_advance(job);
         return;
     }
+    running_ranks_format(job, ranks, sizeof ranks);
+    if (job->running > 0 && job->asked_deadline_ms < job->timeout_at_ms) {
+        job_say(job, "%s did not end within %g s of SIG%s: killing", ranks,
+                (double)job->options->signal_grace_ms / 1000, sigabbrev_np(job->asked_signal));
+        job_end(job, 128 + job->asked_signal, 0);
+        job->phase = PHASE_TERMINATING;
+        phase_advance(job);
+        return;
+    }
     double seconds = (double)job->options->timeout_ms / 1000;
     if (job->running == 0) {
         job_say(job, "timeout after %g s: all ranks have ended, but nobody reads their output", seconds);
@@ -365,7 +450,6 @@ static void deadline_handle(struct job *job) {
         job->phase = PHASE_GIVEN_UP;
         return;
     }
-    running_ranks_format(job, ranks, sizeof ranks);
     job_say(job, "timeout after %g s: ending %s", seconds, ranks);
     job_end(job, EXIT_TIMED_OUT, 0);
 }
@@ -537,7 +621,7 @@ static void job_start(struct job *job) {
 }
 
 int job_run(const struct launch_options *options, struct binding *binding) {
-    struct job job = {.options = options, .binding = binding, .timeout_at_ms = NEVER_MS};
+    struct job job = {.options = options, .binding = binding, .timeout_at_ms = NEVER_MS, .asked_deadline_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
         job_say(&job, "cannot prepare the job: %s", strerror(-rc));

@@ -11,10 +11,11 @@
 
 #include "kolo.h"
 
-#define GRACE_MS_DEFAULT 500
-#define SECONDS_MAX      1e9
-#define RESTARTS_DEFAULT 3
-#define RESTARTS_MAX     1000000
+#define GRACE_MS_DEFAULT        500
+#define SIGNAL_GRACE_MS_DEFAULT 10000
+#define SECONDS_MAX             1e9
+#define RESTARTS_DEFAULT        3
+#define RESTARTS_MAX            1000000
 
 static const char help_text[] =
     "Usage: kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
@@ -35,8 +36,11 @@ static const char help_text[] =
     "                        and the rank is started again, at most N times (default %d), as long as others run\n"
     "                        and none has ended well\n"
     "      --timeout S       end the job after S seconds, with exit code 124\n"
-    "      --grace S         after a rank has failed, leave the others S seconds to end by themselves (default\n"
-    "                        0.5); then comes SIGTERM, and SIGKILL 0.3 seconds later\n"
+    "      --grace S         after a rank has failed, leave the others S seconds to end\n"
+    "                        by themselves (default 0.5); then comes SIGTERM, and\n"
+    "                        SIGKILL 0.3 seconds later. Also: kill the ranks that have\n"
+    "                        not ended S seconds (default 10) after a SIGTERM, SIGHUP or\n"
+    "                        SIGQUIT to kolorun\n"
     "      --nnodes M        the job is on M machines; kolorun is started once on each, with the same options but\n"
     "                        for --node-rank\n"
     "      --node-rank R     which of them this is, 0 to M-1: its ranks follow those of the machines before it\n"
@@ -55,6 +59,8 @@ static const char help_text[] =
     "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to all ranks.\n"
     "The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach them directly\n"
     "and once. If kolorun is killed, the ranks are killed too.\n"
+    "A signal that asks the job to end also continues (SIGCONT) ranks that are stopped. A second Ctrl-C within\n"
+    "3 seconds, or a second SIGTERM, ends the ranks at once: SIGTERM, then SIGKILL.\n"
     "\n"
     "On several machines the ranks must share a secret, which no command line shows: KOLO_SECRET_FILE names a file\n"
     "with it, of mode 0600, on each machine (head -c 32 /dev/urandom | base64 > FILE). A kolorun whose rank fails\n"
@@ -285,7 +291,10 @@ static bool take_option(struct launch_options *options, struct line *line, int o
     case OPTION_TIMEOUT:
         return parse_seconds("--timeout", value, 0.001, &options->timeout_ms);
     case OPTION_GRACE:
-        return parse_seconds("--grace", value, 0, &options->grace_ms);
+        if (!parse_seconds("--grace", value, 0, &options->grace_ms))
+            return false;
+        options->signal_grace_ms = options->grace_ms;
+        return true;
     case OPTION_NNODES:
         return parse_machine("--nnodes", value, 1, KOLO_RANKS_MAX, &line->nodes);
     case OPTION_NODE_RANK:
@@ -297,7 +306,8 @@ static bool take_option(struct launch_options *options, struct line *line, int o
 }
 
 bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code) {
-    *options = (struct launch_options){.bind = BIND_AUTO, .grace_ms = GRACE_MS_DEFAULT};
+    *options = (struct launch_options){
+        .bind = BIND_AUTO, .grace_ms = GRACE_MS_DEFAULT, .signal_grace_ms = SIGNAL_GRACE_MS_DEFAULT};
     *exit_code = EXIT_LAUNCHER;
     struct line line = {.node = -1};
     int option;

@@ -30,10 +30,11 @@ struct launch_options {
     enum bind_mode bind;
     bool tag_output;
     enum failure_mode on_failure;
-    int restarts_max;   /* of each rank */
-    int64_t timeout_ms; /* 0: none */
-    int64_t grace_ms;   /* from the first failure to SIGTERM for the others */
-    char **command;     /* program and arguments, ended by NULL */
+    int restarts_max;        /* of each rank */
+    int64_t timeout_ms;      /* 0: none */
+    int64_t grace_ms;        /* from the first failure to SIGTERM for the others */
+    int64_t signal_grace_ms; /* from a signal that asks kolorun to end to SIGKILL for the ranks; not after SIGINT */
+    char **command;          /* program and arguments, ended by NULL */
 };
 
 /* Fills *options. Returns true to go on; false when kolorun is to exit with *exit_code, because the line asked
