@@ -92,12 +92,27 @@ class Sinks(launching.LaunchingTest):
                          done.stderr)
 
     def test_reader_gone(self):
-        process = self.start("-n", "2", "--tag-output", "yes")
-        self.assertEqual("[", process.stdout.read(1))
+        # As with `kolorun ... | head`. 141 is what a shell says of a program that SIGPIPE has ended.
+        for options in ((), ("--tag-output",), ("--on-failure", "continue")):
+            process = self.start("-n", "2", *options, "yes")
+            self.assertTrue(process.stdout.read(1))
+            process.stdout.close()
+            process.stdout = None
+            self.assertEqual("", self.assert_ends(process, 141)[1])
+
+    def test_the_last_words_find_no_reader(self):
+        process = self.start("-n", "1", "--tag-output", "sh", "-c", "echo first; read line; echo last", stdin=subprocess.PIPE)
+        self.assertEqual("[0] first\n", process.stdout.readline())
         process.stdout.close()
         process.stdout = None
-        _, errors = self.assert_ends(process, 125)
-        self.assertIn("cannot write standard output: Broken pipe", errors)
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        self.assertEqual("", self.assert_ends(process, 141)[1])
+
+    def test_another_pipe_breaks(self):
+        done = kolorun("-n", "2", "sh", "-c", "[ $KOLO_RANK = 0 ] && kill -PIPE $$; exec sleep 1000")
+        self.assertEqual(141, done.returncode)
+        self.assertIn("kolorun: rank 0 (pid ", done.stderr)
 
     def test_stalled_reader(self):
         process = self.start("-n", "2", "--tag-output", "yes")

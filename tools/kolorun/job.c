@@ -197,6 +197,21 @@ static bool restart_plan(struct job *job, struct rank_process *process) {
     return true;
 }
 
+/* Whether nobody reads any more what kolorun and its ranks print. */
+static bool reader_gone(int fd) {
+    struct pollfd output = {.fd = fd};
+    return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+/* `kolorun ... | head`: ends the job at once, as a single program would end, and before the other ranks have anything
+ * to say about the loss of one. */
+static void end_unread(struct job *job) {
+    job_end(job, 128 + SIGPIPE, 0);
+    job_signal(job, SIGKILL);
+    job->phase = PHASE_KILLING;
+    job->phase_deadline_ms = now_ms() + KILL_TO_GIVING_UP_MS;
+}
+
 static bool asks_to_end(int signal_number) {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP || signal_number == SIGQUIT;
 }
@@ -245,6 +260,11 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
     }
     if (job->phase != PHASE_RUNNING)
         return;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE &&
+        (reader_gone(STDOUT_FILENO) || reader_gone(STDERR_FILENO))) {
+        end_unread(job);
+        return;
+    }
     char rest[80] = "";
     if (job->options->on_failure != FAILURE_END && job->running > 0)
         snprintf(rest, sizeof rest, "; the others go on");
@@ -401,8 +421,15 @@ static void signals_read(struct job *job) {
 static void output_service(struct job *job, const struct pollfd *fds) {
     int stream = 0;
     int rc = tagged_output_service(job->output, fds, &stream);
-    if (rc == 0)
+    if (rc == 0 || job->phase == PHASE_GIVEN_UP)
         return;
+    if (rc == -EPIPE) {
+        if (job->running == 0 && job->exit_code == 0)
+            job->exit_code = 128 + SIGPIPE;
+        else if (job->phase == PHASE_RUNNING)
+            end_unread(job);
+        return;
+    }
     job_say(job, "cannot write standard %s: %s; ending the job", stream == STDOUT_FILENO ? "output" : "error",
             strerror(-rc));
     if (job->exit_code == 0)
