@@ -82,7 +82,7 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                    "file with the secret that ranks on several machines share, mode 0600", "none"},
     [KOLO_VARIABLE_SECRET] = {"KOLO_SECRET", "that secret itself, 16 characters or more, where there is no file",
                               "none"},
-    [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off"},
+    [KOLO_VARIABLE_LOG] = {"KOLO_LOG", "messages on standard error: off, error, warn, info", "off; kolorun sets warn"},
 };
 
 const char *kolo_environment_name(kolo_variable_index variable) {

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import launching
-from launching import KOLO_PERF, RANK_PROBE, kolorun
+from launching import KOLO_PERF, LAGGARD_PROBE, RANK_PROBE, kolorun
 
 SEED = int(os.environ.get("KOLO_TEST_SEED", random.randrange(2**32)))
 
@@ -109,6 +109,56 @@ class Death(launching.LaunchingTest):
             self.fail(f"no row came: {process.communicate()}")
 
         self.assert_ends_within_a_second(start)
+
+
+class Culprits(launching.LaunchingTest):
+    """What is said of a job that does not go on: by its ranks, and by kolorun when the time is over."""
+
+    TIMEOUT = ("--timeout", "2")
+
+    def test_stopped_rank(self):
+        process = self.start("-n", "3", *self.TIMEOUT, RANK_PROBE, "1000")
+        ranks = self.wait_for_ranks(process, 3)
+        self.read_lines(process, 3)
+        os.kill(ranks[1], signal.SIGSTOP)
+        _, errors = self.assert_ends(process, 124)
+        self.assertIn("kolorun: timeout after 2 s: ending ranks 0-2\n", errors)
+        self.assertIn("kolorun: rank 1 is stopped, by a signal such as SIGSTOP or by a debugger\n", errors)
+        self.assertRegex(errors, rf"(?m)^kolorun: 2 others wait for rank 1 \(pid {ranks[1]}\), which is stopped, "
+                                 r"(in|after) its call \d+ \((allreduce|broadcast)\)$")
+
+    def test_late_rank(self):
+        process = self.start("-n", "2", *self.TIMEOUT, LAGGARD_PROBE, "1", "100000")
+        _, errors = self.assert_ends(process, 124)
+        self.assertRegex(errors, r"(?m)^kolorun: 1 other waits for rank 1 \(pid \d+\), which is sleeping, ")
+
+    def test_absent_rank(self):
+        for absent in (0, 2):
+            done = kolorun("-n", "3", *self.TIMEOUT, "sh", "-c",
+                           f'[ $KOLO_RANK = {absent} ] && exec sleep 1000; exec {RANK_PROBE}')
+            self.assertEqual((124, "kolorun: timeout after 2 s: ending ranks 0-2\n"
+                              f"kolorun: rank {absent} never came to kolo_comm_create, where the others wait\n"),
+                             (done.returncode, done.stderr))
+
+    def test_nobody_to_blame(self):
+        done = kolorun("-n", "2", "--timeout", "0.5", "sleep", "1000")
+        self.assertEqual((124, "kolorun: timeout after 0.5 s: ending ranks 0-1\n"), (done.returncode, done.stderr))
+
+    def test_ranks_say_whom_they_wait_for(self):
+        for level, told in ((None, True), ("off", False), ("", False)):
+            variables = {"KOLO_STALL_WARN_MS": "200", **({} if level is None else {"KOLO_LOG": level})}
+            process = self.start("-n", "2", RANK_PROBE, "1000", env=launching.environment(**variables))
+            ranks = self.wait_for_ranks(process, 2)
+            self.read_lines(process, 2)
+            os.kill(ranks[0], signal.SIGSTOP)
+            if told:
+                self.assertRegex(process.stderr.readline(),
+                                 rf"^kolo: rank 1: has waited .* for rank 0 \(pid {ranks[0]}\), which is stopped")
+            else:
+                time.sleep(0.5)
+            process.terminate()
+            _, errors = self.assert_ends(process, 143)
+            self.assertTrue(told or errors == "kolorun: terminated\n", errors)
 
 
 @unittest.skipUnless(KOLO_PERF, "kolo-perf is not built")

@@ -12,6 +12,7 @@ import unittest
 
 KOLORUN = os.environ["KOLORUN"]
 RANK_PROBE = os.environ.get("RANK_PROBE")
+LAGGARD_PROBE = os.environ.get("LAGGARD_PROBE")
 KOLO_PERF = os.environ.get("KOLO_PERF")
 SKIPPED = 77
 SECRET = {"KOLO_SECRET": "16 characters, or more"}

@@ -23,8 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "culprits.h"
+#include "kolo.h"
 #include "launch.h"
 #include "leftovers.h"
+#include "rank_list.h"
 #include "tagged_output.h"
 
 #define TERM_TO_KILL_MS      300
@@ -99,29 +102,12 @@ static void job_say(struct job *job, const char *format, ...) {
         fputs(line, stderr);
 }
 
-/* Writes the running ranks as "rank 3" or "ranks 0-2, 5"; a list that does not fit ends in "...". */
+/* Writes the running ranks as "rank 3" or "ranks 0-2, 5". */
 static void running_ranks_format(const struct job *job, char *text, size_t text_bytes) {
-    const int offset = job->options->first_rank;
-    size_t used = (size_t)snprintf(text, text_bytes, job->running == 1 ? "rank" : "ranks");
-    const char *separator = " ";
-    for (int first = 0; first < job->options->ranks; first++) {
-        if (job->ranks[first].pid == 0)
-            continue;
-        int last = first;
-        while (last + 1 < job->options->ranks && job->ranks[last + 1].pid != 0)
-            last++;
-        if (text_bytes - used < 32) {
-            snprintf(text + used, text_bytes - used, "%s...", separator);
-            return;
-        }
-        if (last > first)
-            used +=
-                (size_t)snprintf(text + used, text_bytes - used, "%s%d-%d", separator, offset + first, offset + last);
-        else
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", separator, offset + first);
-        separator = ", ";
-        first = last;
-    }
+    bool running[KOLO_RANKS_MAX];
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        running[rank] = job->ranks[rank].pid != 0;
+    rank_list_format(text, text_bytes, running, job->options->ranks, job->options->first_rank);
 }
 
 /* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
@@ -453,6 +439,22 @@ static int64_t next_deadline_ms(const struct job *job) {
     return job->phase_deadline_ms;
 }
 
+static void culprit_say(void *context, const char *sentence) {
+    job_say(context, "%s", sentence);
+}
+
+static void culprits_tell(struct job *job) {
+    pid_t pids[KOLO_RANKS_MAX];
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        pids[rank] = job->ranks[rank].pid;
+    const bool is_alone = job->options->size == job->options->ranks; /* else ranks meet elsewhere first */
+    const struct culprits_job seen = {.pids = pids,
+                                      .ranks = job->options->ranks,
+                                      .first_rank = job->options->first_rank,
+                                      .segment_fd = is_alone ? job->context.segment_fd : -1};
+    culprits_find(&seen, culprit_say, job);
+}
+
 static void deadline_handle(struct job *job) {
     char ranks[200];
     if (!job_goes_on(job) || now_ms() < next_deadline_ms(job))
@@ -478,6 +480,7 @@ static void deadline_handle(struct job *job) {
         return;
     }
     job_say(job, "timeout after %g s: ending %s", seconds, ranks);
+    culprits_tell(job);
     job_end(job, EXIT_TIMED_OUT, 0);
 }
 
@@ -647,8 +650,12 @@ static void job_start(struct job *job) {
     }
 }
 
-int job_run(const struct launch_options *options, struct binding *binding) {
-    struct job job = {.options = options, .binding = binding, .timeout_at_ms = NEVER_MS, .asked_deadline_ms = NEVER_MS};
+int job_run(const struct launch_options *options, struct binding *binding, int segment_fd) {
+    struct job job = {.context.segment_fd = segment_fd,
+                      .options = options,
+                      .binding = binding,
+                      .timeout_at_ms = NEVER_MS,
+                      .asked_deadline_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
         job_say(&job, "cannot prepare the job: %s", strerror(-rc));

@@ -6,8 +6,8 @@
 #include "binding.h"
 #include "launch_options.h"
 
-/* Starts the ranks, bound as chosen, watches over them until the last has ended, and returns the exit code of kolorun.
- * Prints what goes wrong. */
-int job_run(const struct launch_options *options, struct binding *binding);
+/* Starts the ranks, bound as chosen and sharing the file `segment_fd`, watches over them until the last has ended, and
+ * returns the exit code of kolorun. Prints what goes wrong. */
+int job_run(const struct launch_options *options, struct binding *binding, int segment_fd);
 
 #endif

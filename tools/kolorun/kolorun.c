@@ -63,12 +63,12 @@ int main(int argc, char **argv) {
     struct binding binding;
     if (!ranks_place(&binding, &options))
         return EXIT_LAUNCHER;
-    rc = launch_segment_create(options.ranks, options.size, options.rendezvous);
-    if (rc < 0) {
-        fprintf(stderr, "kolorun: cannot create the job's shared file: %s\n", strerror(-rc));
+    const int segment_fd = launch_segment_create(options.ranks, options.size, options.rendezvous);
+    if (segment_fd < 0) {
+        fprintf(stderr, "kolorun: cannot create the job's shared file: %s\n", strerror(-segment_fd));
         return EXIT_LAUNCHER;
     }
-    exit_code = job_run(&options, &binding);
+    exit_code = job_run(&options, &binding, segment_fd);
     binding_close(&binding);
     return exit_code;
 }

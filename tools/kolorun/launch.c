@@ -55,6 +55,8 @@ int launch_segment_create(int ranks, int size, const char *rendezvous) {
     if (fd < 0)
         return fd;
     int rc = set_number("KOLO_SHM_FD", fd);
+    if (rc == 0 && setenv("KOLO_LOG", "warn", 0) != 0)
+        rc = -errno;
     if (rc == 0)
         rc = set_number("KOLO_SIZE", size);
     if (rc == 0)
@@ -65,7 +67,7 @@ int launch_segment_create(int ranks, int size, const char *rendezvous) {
         rc = set_job_name();
     if (rc < 0)
         close(fd);
-    return rc;
+    return rc < 0 ? rc : fd;
 }
 
 int launch_context_open(struct launch_context *context, char **command, int first_rank) {

@@ -17,6 +17,7 @@ struct launch_context {
     pid_t launcher;
     sigset_t original_mask;       /* signal mask and limit as kolorun found them, for the children */
     struct rlimit original_files; /* RLIMIT_NOFILE likewise */
+    int segment_fd;               /* the shared file of the ranks */
     int null_fd;                  /* /dev/null, the standard input of all ranks but 0 */
     int failure_fds[2];           /* pipe on which children that cannot run the program say so */
 };
@@ -32,10 +33,11 @@ struct launch_failure {
 
 /* Makes the shared file of this machine's ranks, and a name for the job if it has none, and puts what is the same for
  * all of them into the environment; `size` counts those of other machines, too, which they meet at `rendezvous`, or
- * NULL. The file stays open and is inherited. Returns 0 or a negative errno. */
+ * NULL. Where KOLO_LOG is not set, ranks say whom they wait for. The file stays open and is inherited. Returns its
+ * descriptor or a negative errno. */
 int launch_segment_create(int ranks, int size, const char *rendezvous);
 
-/* Fills *context but for original_mask. Returns 0 or a negative errno. */
+/* Fills *context but for original_mask and segment_fd. Returns 0 or a negative errno. */
 int launch_context_open(struct launch_context *context, char **command, int first_rank);
 
 /* Closes what launch_context_open has opened; a zeroed context is fine. */

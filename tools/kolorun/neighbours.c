@@ -12,13 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "cpu/sysfs.h"
+#include "process_files.h"
 
 #define LOCK_ROUNDS    400
 #define LOCK_PAUSE_NS  5000000L /* 2 s in all */
 #define ANCESTORS_MAX  64
-#define STATUS_BYTES   8192
 #define CHILDREN_BYTES (1 << 16)
 
 int neighbours_lock(void) {
@@ -36,54 +35,26 @@ int neighbours_lock(void) {
     return -1;
 }
 
-/* Reads a file of a process as text, "" where that does not work. */
-static void read_text(const char *proc, long pid, const char *name, char *text, size_t text_bytes) {
-    char path[512];
-    text[0] = '\0';
-    if (snprintf(path, sizeof path, "%s/%ld/%s", proc, pid, name) >= (int)sizeof path)
-        return;
-    const ssize_t bytes = kolo_file_read(path, text, text_bytes - 1);
-    text[bytes > 0 ? bytes : 0] = '\0';
-}
-
-/* What stands behind `key` in the text of a status file, to the end of the line; false where there is none. */
-static bool status_value(const char *status, const char *key, char *value, size_t value_bytes) {
-    for (const char *line = status; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        if (strncmp(line, key, strlen(key)) != 0) {
-            if (strchr(line, '\n') == NULL)
-                return false;
-            continue;
-        }
-        const char *begin = line + strlen(key) + strspn(line + strlen(key), " \t");
-        const size_t length = strcspn(begin, "\n");
-        if (length == 0 || length >= value_bytes)
-            return false;
-        memcpy(value, begin, length);
-        value[length] = '\0';
-        return true;
-    }
-    return false;
-}
-
 /* Lists `self`, its parent, and so on. Returns how many there are. */
 static int list_ancestors(long *ancestors, const char *proc, long self) {
-    char status[STATUS_BYTES], parent[32];
+    char status[PROCESS_STATUS_BYTES], parent[32];
     int count = 0;
     for (long pid = self; pid > 0 && count < ANCESTORS_MAX;) {
         ancestors[count++] = pid;
-        read_text(proc, pid, "status", status, sizeof status);
-        pid = status_value(status, "PPid:", parent, sizeof parent) ? strtol(parent, NULL, 10) : 0;
+        process_text_read(proc, pid, "status", status, sizeof status);
+        pid = process_status_value(status, "PPid:", parent, sizeof parent) ? strtol(parent, NULL, 10) : 0;
     }
     return count;
 }
 
 /* Adds what the process may run on, unless it has ended or may run on all of `allowed`. */
 static void add_rank(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, long pid) {
-    char status[STATUS_BYTES], state[32], list[STATUS_BYTES];
+    char status[PROCESS_STATUS_BYTES], state[32], list[PROCESS_STATUS_BYTES];
     kolo_cpu_set cpus, all = *allowed;
-    read_text(proc, pid, "status", status, sizeof status);
-    if (!status_value(status, "State:", state, sizeof state) || state[0] == 'Z' || state[0] == 'X' ||
-        !status_value(status, "Cpus_allowed_list:", list, sizeof list) || !kolo_sysfs_list_parse(list, &cpus, NULL))
+    process_text_read(proc, pid, "status", status, sizeof status);
+    if (!process_status_value(status, "State:", state, sizeof state) || state[0] == 'Z' || state[0] == 'X' ||
+        !process_status_value(status, "Cpus_allowed_list:", list, sizeof list) ||
+        !kolo_sysfs_list_parse(list, &cpus, NULL))
         return;
     kolo_cpu_set_merge(&all, &cpus);
     if (memcmp(&all, &cpus, sizeof all) != 0)
@@ -94,7 +65,7 @@ static void add_job(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char 
     static char children[CHILDREN_BYTES];
     char name[64];
     snprintf(name, sizeof name, "task/%ld/children", pid);
-    read_text(proc, pid, name, children, sizeof children);
+    process_text_read(proc, pid, name, children, sizeof children);
     for (char *at = children, *end; *at != '\0'; at = end) {
         const long child = strtol(at, &end, 10);
         if (end == at)
@@ -109,7 +80,7 @@ static bool is_other_job(const char *proc, long pid, const long *ancestors, int 
     for (int i = 0; i < count; i++)
         if (ancestors[i] == pid)
             return false;
-    read_text(proc, pid, "comm", name, sizeof name);
+    process_text_read(proc, pid, "comm", name, sizeof name);
     return strcmp(name, "kolorun\n") == 0;
 }
 
