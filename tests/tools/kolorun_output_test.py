@@ -128,5 +128,27 @@ class Sinks(launching.LaunchingTest):
         self.assertEqual(143, process.returncode)
 
 
+class Colours(launching.LaunchingTest):
+    def on_terminal(self, *arguments, **variables):
+        controller, terminal = os.openpty()
+        env = launching.environment(**{"TERM": "xterm", **variables})
+        env = {name: value for name, value in env.items() if name != "NO_COLOR" or "NO_COLOR" in variables}
+        process = self.start(*arguments, stdout=terminal, stderr=terminal, env=env)
+        os.close(terminal)
+        with open(controller, "rb", buffering=0) as output:
+            self.assert_ends(process, 3)
+            return sorted(output.read(4096).decode().splitlines())
+
+    def test_colours(self):
+        command = ("-n", "1", "--tag-output", "sh", "-c", "echo hi; exit 3")
+        message, line = self.on_terminal(*command)
+        self.assertRegex(message, r"^\033\[1mkolorun:\033\[0m rank 0 \(pid \d+\) exited with code 3$")
+        self.assertEqual("\033[31m[0]\033[0m hi", line)
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            line, message = self.on_terminal(*command, **variables)
+            self.assertRegex(message, r"^kolorun: rank 0 \(pid \d+\) exited with code 3$")
+            self.assertEqual("[0] hi", line)
+
+
 if __name__ == "__main__":
     launching.main()

@@ -10,6 +10,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -27,13 +28,14 @@
 #include "kolo.h"
 #include "launch.h"
 #include "leftovers.h"
+#include "messages.h"
 #include "rank_list.h"
 #include "tagged_output.h"
 
 #define TERM_TO_KILL_MS      300
 #define KILL_TO_GIVING_UP_MS 10000
 #define OUTPUT_REST_MS       10000
-#define MESSAGE_BYTES        1024
+#define MESSAGE_BYTES        (PATH_MAX + 1024)
 #define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
 #define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
 #define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
@@ -90,12 +92,12 @@ static void job_say(struct job *job, const char *format, ...) __attribute__((for
 static void signals_read(struct job *job);
 
 static void job_say(struct job *job, const char *format, ...) {
-    char text[MESSAGE_BYTES], line[MESSAGE_BYTES + 16];
+    char text[MESSAGE_BYTES], line[MESSAGE_BYTES + 32];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    snprintf(line, sizeof line, "kolorun: %s\n", text);
+    message_format(line, sizeof line, text);
     if (job->output != NULL)
         tagged_output_message(job->output, line);
     else
@@ -160,8 +162,10 @@ static void launch_failures_report(struct job *job) {
             continue;
         int exit_code = EXIT_LAUNCHER;
         if (failure.step == LAUNCH_EXEC) {
+            char why[300];
             exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-            job_say(job, "cannot run '%s': %s", job->options->command[0], strerror(failure.error));
+            launch_failure_describe(why, sizeof why, job->options->command[0], failure.error);
+            job_say(job, "cannot run '%s': %s", job->options->command[0], why);
         } else if (failure.step == LAUNCH_BIND) {
             job_say(job, "cannot bind rank %d: %s; --bind none leaves placement to the kernel",
                     job->options->first_rank + failure.rank, strerror(failure.error));

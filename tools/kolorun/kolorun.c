@@ -13,6 +13,7 @@
 #include "job.h"
 #include "launch.h"
 #include "launch_options.h"
+#include "messages.h"
 
 /* Were one of the descriptors 0 to 2 closed, the next file would take its number and be mistaken for it. */
 static int standard_descriptors_open(void) {
@@ -30,12 +31,11 @@ static int standard_descriptors_open(void) {
 static bool ranks_place(struct binding *binding, const struct launch_options *options) {
     const int rc = binding_choose(binding, options->ranks, options->bind);
     if (rc == -ERANGE)
-        fprintf(stderr,
-                "kolorun: --bind core: %d ranks do not fit %u allowed CPU%s; use fewer ranks or\n"
-                "         --bind none\n",
-                options->ranks, (unsigned)binding->cpus, binding->cpus == 1 ? "" : "s");
+        message_print("--bind core: %d ranks do not fit %u allowed CPU%s; use fewer ranks or\n"
+                      "         --bind none",
+                      options->ranks, (unsigned)binding->cpus, binding->cpus == 1 ? "" : "s");
     else if (rc < 0)
-        fprintf(stderr, "kolorun: cannot choose CPUs for the ranks: %s\n", strerror(-rc));
+        message_print("cannot choose CPUs for the ranks: %s", strerror(-rc));
     return rc == 0;
 }
 
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     int exit_code;
     int rc = standard_descriptors_open();
     if (rc < 0) {
-        fprintf(stderr, "kolorun: cannot open /dev/null: %s\n", strerror(-rc));
+        message_print("cannot open /dev/null: %s", strerror(-rc));
         return EXIT_LAUNCHER;
     }
     if (!launch_options_parse(&options, argc, argv, &exit_code))
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
         return EXIT_LAUNCHER;
     const int segment_fd = launch_segment_create(options.ranks, options.size, options.rendezvous);
     if (segment_fd < 0) {
-        fprintf(stderr, "kolorun: cannot create the job's shared file: %s\n", strerror(-segment_fd));
+        message_print("cannot create the job's shared file: %s", strerror(-segment_fd));
         return EXIT_LAUNCHER;
     }
     exit_code = job_run(&options, &binding, segment_fd);

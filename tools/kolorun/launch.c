@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -142,4 +144,23 @@ pid_t launch_rank(const struct launch_context *context, const struct launch_plac
 
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure) {
     return read(context->failure_fds[0], failure, sizeof *failure) == (ssize_t)sizeof *failure;
+}
+
+void launch_failure_describe(char *text, size_t text_bytes, const char *program, int error) {
+    char beside[PATH_MAX];
+    struct stat found;
+    const bool is_path = strchr(program, '/') != NULL;
+    snprintf(beside, sizeof beside, "./%s", program);
+    if (error == ENOENT && is_path && stat(program, &found) == 0)
+        snprintf(text, text_bytes, "it is there, but not its interpreter (its first line, '#!')");
+    else if (error == ENOENT && !is_path && access(beside, X_OK) == 0)
+        snprintf(text, text_bytes, "not found in PATH; the one in this folder is %s", beside);
+    else if (error == ENOENT)
+        snprintf(text, text_bytes, is_path ? "there is no such file" : "not found in PATH");
+    else if (error == EACCES && stat(program, &found) == 0 && S_ISDIR(found.st_mode))
+        snprintf(text, text_bytes, "is a folder");
+    else if (error == EACCES && is_path && access(program, F_OK) == 0 && access(program, X_OK) != 0)
+        snprintf(text, text_bytes, "is not executable (chmod +x)");
+    else
+        snprintf(text, text_bytes, "%s", strerror(error));
 }

@@ -57,4 +57,7 @@ pid_t launch_rank(const struct launch_context *context, const struct launch_plac
 /* Reads the next failure that a child has reported; false if there is none now. */
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure);
 
+/* Says in words why `program` could not be run, and what helps. */
+void launch_failure_describe(char *text, size_t text_bytes, const char *program, int error);
+
 #endif

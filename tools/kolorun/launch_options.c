@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "kolo.h"
+#include "launch_help.h"
+#include "messages.h"
+#include "option_mistake.h"
 
 #define GRACE_MS_DEFAULT        500
 #define SIGNAL_GRACE_MS_DEFAULT 10000
@@ -17,81 +20,18 @@
 #define RESTARTS_DEFAULT        3
 #define RESTARTS_MAX            1000000
 
-static const char help_text[] =
-    "Usage: kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-    "Runs N copies of PROGRAM on this machine, as the ranks of one kolo job.\n"
-    "\n"
-    "  -n, --ranks N         number of ranks, 1 to %d; of each machine, with commas between, where they differ\n"
-    "      --bind MODE       auto (default): divide the allowed CPUs among the ranks,\n"
-    "                        in whole L3 domains where there are few ranks, and a\n"
-    "                        core each where there are as many ranks as cores;\n"
-    "                        not bound where there are more ranks than CPUs;\n"
-    "                        core: one CPU each, a rank per physical core as long\n"
-    "                        as they last;\n"
-    "                        none: leave placement to the kernel\n"
-    "      --tag-output      begin each line of output with [rank]; lines are never mixed, and one longer than\n"
-    "                        1 MiB is broken\n"
-    "      --on-failure MODE end (default): a rank that fails ends the job; continue: the others go on, as\n"
-    "                        programs that call kolo_comm_shrink want it; restart, or restart:N: the others go on,\n"
-    "                        and the rank is started again, at most N times (default %d), as long as others run\n"
-    "                        and none has ended well\n"
-    "      --timeout S       end the job after S seconds, with exit code 124\n"
-    "      --grace S         after a rank has failed, leave the others S seconds to end\n"
-    "                        by themselves (default 0.5); then comes SIGTERM, and\n"
-    "                        SIGKILL 0.3 seconds later. Also: kill the ranks that have\n"
-    "                        not ended S seconds (default 10) after a SIGTERM, SIGHUP or\n"
-    "                        SIGQUIT to kolorun\n"
-    "      --nnodes M        the job is on M machines; kolorun is started once on each, with the same options but\n"
-    "                        for --node-rank\n"
-    "      --node-rank R     which of them this is, 0 to M-1: its ranks follow those of the machines before it\n"
-    "      --rendezvous HOST:PORT\n"
-    "                        an address of machine 0, and a free port there, where all meet (default: "
-    "KOLO_RENDEZVOUS)\n"
-    "  -h, --help            print this and exit\n"
-    "      --version         print the version and exit\n"
-    "\n"
-    "Each rank finds its place in KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK and KOLO_LOCAL_SIZE, and the job's shared\n"
-    "memory as an inherited descriptor whose number is in KOLO_SHM_FD; nothing gets a name in /dev/shm. KOLO_JOB, if\n"
-    "it is not set, becomes a name of the job's own. Rank 0 reads kolorun's standard input, the others /dev/null.\n"
-    "KOLO_RESTARTS says how often a rank has been started again. One that has been is not part of the others'\n"
-    "communicator; how it joins them is the program's business: see kolo-train --elastic.\n"
-    "\n"
-    "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to all ranks.\n"
-    "The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach them directly\n"
-    "and once. If kolorun is killed, the ranks are killed too.\n"
-    "A signal that asks the job to end also continues (SIGCONT) ranks that are stopped. A second Ctrl-C within\n"
-    "3 seconds, or a second SIGTERM, ends the ranks at once: SIGTERM, then SIGKILL.\n"
-    "\n"
-    "On several machines the ranks must share a secret, which no command line shows: KOLO_SECRET_FILE names a file\n"
-    "with it, of mode 0600, on each machine (head -c 32 /dev/urandom | base64 > FILE). A kolorun whose rank fails\n"
-    "ends its own ranks; those elsewhere notice within a second.\n"
-    "\n"
-    "Jobs side by side: CPUs to which other jobs' ranks are bound are left to them,\n"
-    "as long as there is room for the ranks elsewhere. To fix a job's CPUs, start it\n"
-    "with taskset, as below.\n"
-    "\n"
-    "Exit code: 0 if every rank ended with 0; else that of the first rank that failed, 128 + S if signal S killed\n"
-    "it. With --on-failure continue or restart 0 if any rank ended with 0. 124: timeout. 125: kolorun itself failed.\n"
-    "126: PROGRAM cannot be run. 127: PROGRAM was not found.\n"
-    "\n"
-    "Examples:\n"
-    "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
-    "  kolorun -n 8 --tag-output --timeout 600 ./train --epochs 10\n"
-    "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
-    "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
-    "  taskset -c 4-7 kolorun -n 4 ./train\n"
-    "  export KOLO_SECRET_FILE=~/secret       # 4 ranks here and 8 on another machine; there: --node-rank 1\n"
-    "  kolorun --nnodes 2 --node-rank 0 --rendezvous 10.0.0.1:29500 -n 4,8 ./train\n";
-
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints what is wrong; where more is to be read stands on the same line if it fits. */
 static void complain(const char *format, ...) {
+    static const char prefix[] = "kolorun: ", more[] = "; see 'kolorun --help'";
+    char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    fputs("kolorun: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs("; see 'kolorun --help'\n", stderr);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    const bool fits = length >= 0 && strlen(prefix) + (size_t)length + strlen(more) <= MESSAGE_COLUMNS;
+    message_print("%s%s", text, fits ? more : "");
 }
 
 /* A number from low to high, at whose end *end points; -1 where there is none. */
@@ -239,6 +179,7 @@ enum {
 
 static const struct option long_options[] = {
     {"ranks", required_argument, NULL, 'n'},
+    {"np", required_argument, NULL, 'n'},
     {"bind", required_argument, NULL, OPTION_BIND},
     {"tag-output", no_argument, NULL, OPTION_TAG_OUTPUT},
     {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
@@ -254,19 +195,11 @@ static const struct option long_options[] = {
 
 static bool print_and_exit(int option, int *exit_code) {
     if (option == 'h')
-        printf(help_text, KOLO_RANKS_MAX, RESTARTS_DEFAULT);
+        printf(launch_help, KOLO_RANKS_MAX, RESTARTS_DEFAULT);
     else
         printf("kolorun %d.%d.%d\n", KOLO_VERSION_MAJOR, KOLO_VERSION_MINOR, KOLO_VERSION_PATCH);
     *exit_code = fflush(stdout) == 0 ? 0 : EXIT_LAUNCHER;
     return false;
-}
-
-/* getopt names an unknown letter, but no unknown long option: that is the last word it took. */
-static void complain_of_option(const char *word) {
-    if (strncmp(word, "--", 2) != 0 && optopt > 0 && optopt < OPTION_BIND)
-        complain("option '-%c' is unknown", optopt);
-    else
-        complain("option '%s' is unknown or ambiguous, or takes no value", word);
 }
 
 /* What stands on the line and only means something together with the rest. */
@@ -317,21 +250,26 @@ bool launch_options_parse(struct launch_options *options, int argc, char **argv,
         if (option == 'h' || option == OPTION_VERSION)
             return print_and_exit(option, exit_code);
         if (option == ':' || option == '?') {
-            if (option == ':')
-                complain("option '%s' needs a value", argv[optind - 1]);
-            else
-                complain_of_option(argv[optind - 1]);
+            char mistake[256];
+            option_mistake_describe(mistake, sizeof mistake, long_options, option, argv);
+            complain("%s", mistake);
             return false;
+        }
+        if (option == 'n' && strcmp(argv[optind - 1], "-np") == 0) { /* as mpirun has it */
+            if (argv[optind] == NULL) {
+                complain("option '-np' needs a value");
+                return false;
+            }
+            optarg = argv[optind++];
         }
         if (!take_option(options, &line, option, optarg))
             return false;
     }
-    if (!place_ranks(options, line.ranks, line.nodes, line.node))
-        return false;
     if (optind >= argc) {
-        complain("the program to run is missing");
+        complain("there is no program to run");
+        fputs("usage: " LAUNCH_USAGE "\n", stderr);
         return false;
     }
     options->command = argv + optind;
-    return true;
+    return place_ranks(options, line.ranks, line.nodes, line.node);
 }

@@ -14,11 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "messages.h"
+
 #define LINE_BYTES_MAX   (1 << 20) /* a longer line is broken, so that memory stays bounded */
 #define SINK_BYTES_FULL  (1 << 18) /* with that much to write, no more is read */
 #define READ_BYTES       (1 << 16)
 #define EVENTS_MAX       64
 #define BUFFER_BYTES_MIN 4096
+#define FIRST_COLOUR     31 /* red; then green, yellow, blue, magenta and cyan */
+#define COLOURS          6
 
 struct bytes {
     char *data;
@@ -35,6 +39,7 @@ struct line_source {
 
 struct line_sink {
     int fd; /* -1: could not be written; what comes is thrown away */
+    bool coloured;
     struct bytes pending;
 };
 
@@ -89,8 +94,11 @@ static void bytes_append(struct bytes *bytes, const void *data, size_t count) {
 static void line_emit(struct tagged_output *output, struct line_source *source, const char *rest, size_t rest_bytes) {
     struct line_sink *sink = output->sink_of_stream[source->stream];
     if (sink->fd >= 0) {
-        char tag[16];
-        int tag_bytes = snprintf(tag, sizeof tag, "[%d] ", output->first_rank + source->rank);
+        char tag[32];
+        const int rank = output->first_rank + source->rank;
+        int tag_bytes = sink->coloured
+                            ? snprintf(tag, sizeof tag, "\033[%dm[%d]\033[0m ", FIRST_COLOUR + rank % COLOURS, rank)
+                            : snprintf(tag, sizeof tag, "[%d] ", rank);
         bytes_append(&sink->pending, tag, (size_t)tag_bytes);
         bytes_append(&sink->pending, source->line.data + source->line.begin, bytes_used(&source->line));
         bytes_append(&sink->pending, rest, rest_bytes);
@@ -177,6 +185,7 @@ int tagged_output_create(struct tagged_output **output, int ranks, int first_ran
     made->first_rank = first_rank;
     for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
         made->sinks[stream].fd = STDOUT_FILENO + stream;
+        made->sinks[stream].coloured = message_is_coloured(STDOUT_FILENO + stream);
         made->sink_of_stream[stream] = &made->sinks[stream];
         made->ready_fds[stream] = epoll_create1(EPOLL_CLOEXEC);
     }
