@@ -33,7 +33,6 @@ class Machines(launching.LaunchingTest):
         self.assert_places(arguments, ["1/2 0/1 [fd00::1]:9"], KOLO_RENDEZVOUS="[fd00::1]:9")
 
     def test_one_machine_meets_nowhere(self):
-        self.assert_places(("-n", "2"), ["0/2 0/2", "1/2 1/2"], KOLO_RENDEZVOUS="head:1")
         self.assert_places(machine(0, counts="1", nodes=1), ["0/1 0/1"])
 
     def test_tags(self):

@@ -87,6 +87,17 @@ class Options(launching.LaunchingTest):
         done = kolorun("-n", "1", "--", "echo", "x")
         self.assertEqual((0, "x\n", ""), (done.returncode, done.stdout, done.stderr))
 
+    def test_several_machines_by_accident(self):
+        # Each machine's ranks would be a job of their own, and nobody would notice.
+        done = kolorun("-n", "2", "true", env=launching.environment(KOLO_RENDEZVOUS="head:1"))
+        self.assertEqual((125, "kolorun: KOLO_RENDEZVOUS is set, so this is one of several machines: give\n"
+                          "         --nnodes M --node-rank R too; or else unset KOLO_RENDEZVOUS\n"),
+                         (done.returncode, done.stderr))
+        for words in (("-n", "2"), ("-n", "2", "--nnodes", "1", "--node-rank", "0")):
+            value = "head:1" if "--nnodes" in words else ""
+            done = kolorun(*words, "sh", "-c", "echo $KOLO_RENDEZVOUS", env=launching.environment(KOLO_RENDEZVOUS=value))
+            self.assertEqual((0, "\n\n", ""), (done.returncode, done.stdout, done.stderr))
+
     def test_program_not_found(self):
         for ranks in ("1", "5"):
             self.assert_refused("^kolorun: cannot run 'no-such-program': not found in PATH$", "-n", ranks,

@@ -85,6 +85,12 @@ static bool parse_ranks(struct launch_options *options, const char *text, int no
     return false;
 }
 
+/* Without --nnodes, each machine's ranks would be a job of their own, and train apart. */
+static bool meets_elsewhere(void) {
+    const char *rendezvous = getenv("KOLO_RENDEZVOUS");
+    return rendezvous != NULL && *rendezvous != '\0';
+}
+
 /* What belongs together: machines, which of them this is, how many ranks they have, and where they meet. */
 static bool place_ranks(struct launch_options *options, const char *ranks, int nodes, int node) {
     if (nodes == 0 && (node >= 0 || options->rendezvous != NULL)) {
@@ -93,6 +99,11 @@ static bool place_ranks(struct launch_options *options, const char *ranks, int n
     }
     if (nodes > 0 && (node < 0 || node >= nodes)) {
         complain("--nnodes %d needs a --node-rank from 0 to %d", nodes, nodes - 1);
+        return false;
+    }
+    if (nodes == 0 && meets_elsewhere()) {
+        complain("KOLO_RENDEZVOUS is set, so this is one of several machines: give");
+        fputs("         --nnodes M --node-rank R too; or else unset KOLO_RENDEZVOUS\n", stderr);
         return false;
     }
     if (ranks == NULL) {
