@@ -19,7 +19,7 @@ class Options(launching.LaunchingTest):
             done = kolorun(option)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             for text in ("Usage:", "-n", "--bind", "--tag-output", "--on-failure", "--timeout", "--grace", "Example",
-                         "125", "-np", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE"):
+                         "125", "-np", "--output", "KOLO_LOG", "--nnodes", "--node-rank", "--rendezvous", "KOLO_SECRET_FILE"):
                 self.assertIn(text, done.stdout)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 
@@ -77,6 +77,7 @@ class Options(launching.LaunchingTest):
         self.assert_refused(r"'--timeot' is unknown \(did you mean --timeout\?\)", "-n", "1", "--timeot", "3", "true")
         self.assert_refused("'--n' is ambiguous", "-n", "1", "--n", "3", "true")
         self.assert_refused("'--tag-output' takes no value", "-n", "1", "--tag-output=yes", "true")
+        self.assert_refused("--output and --tag-output", "-n", "1", "--tag-output", "--output", "x", "true")
         self.assert_refused("'-x' is unknown", "-n", "1", "-x", "true")
         self.assert_refused("'--bind' needs a value", "-n", "1", "--bind")
         self.assert_refused("'-n' needs a value", "-n")

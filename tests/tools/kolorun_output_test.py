@@ -1,10 +1,12 @@
-"""--tag-output: every byte arrives, in whole lines, each with its rank."""
+"""--tag-output: every byte arrives, in whole lines, each with its rank. --output: files. And who reads all that."""
 
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import launching
@@ -126,6 +128,54 @@ class Sinks(launching.LaunchingTest):
         process.terminate()
         self.wait_until(lambda: process.poll() is not None, "the end of kolorun")
         self.assertEqual(143, process.returncode)
+
+
+class Files(launching.LaunchingTest):
+    """--output: two files for each rank."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kolorun-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def contents(self, folder):
+        return {path.name: path.read_text() for path in folder.iterdir()}
+
+    def test_files(self):
+        folder = self.folder / "not" / "there"
+        for word in ("first", "second"):  # the second job replaces what the first has written
+            done = kolorun("-n", "2", "--output", str(folder), "sh", "-c",
+                           f"echo {word} $KOLO_RANK; echo err >&2; printf end")
+            self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
+            self.assertEqual({"rank-0.out": f"{word} 0\nend", "rank-0.err": "err\n",
+                              "rank-1.out": f"{word} 1\nend", "rank-1.err": "err\n"}, self.contents(folder))
+
+    def test_failure_says_where_to_look(self):
+        done = kolorun("-n", "2", "--output", str(self.folder), "sh", "-c", "exit $KOLO_RANK")
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stderr, rf"^kolorun: rank 1 \(pid \d+\) exited with code 1; see {self.folder}/rank-1.err\n$")
+
+    def test_started_again(self):
+        script = ('if [ $KOLO_RANK = 0 ]; then until [ -e again ]; do sleep 0.01; done; exit 0; fi; '
+                  'echo $KOLO_RESTARTS; [ $KOLO_RESTARTS = 1 ] || exit 5; touch again')
+        done = kolorun("-n", "2", "--on-failure", "restart", "--output", "logs", "sh", "-c", script, cwd=self.folder)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual("0\n1\n", (self.folder / "logs" / "rank-1.out").read_text())
+
+    def test_machines(self):
+        done = kolorun("--nnodes", "2", "--node-rank", "1", "--rendezvous", "a:1", "-n", "1", "--output", str(self.folder),
+                       "true")
+        self.assertEqual((0, {"rank-1.out": "", "rank-1.err": ""}), (done.returncode, self.contents(self.folder)))
+
+    def test_no_folder(self):
+        (self.folder / "file").write_text("")
+        for folder, words in (("file", "Not a directory"), ("file/below", "Not a directory"), ("", "No such file")):
+            done = kolorun("-n", "2", "--output", folder, "echo", "hi", cwd=self.folder)
+            self.assertEqual((125, ""), (done.returncode, done.stdout))
+            self.assertRegex(done.stderr, rf"^kolorun: --output: cannot use folder '{folder}': {words}[^\n]*\n$")
+        (self.folder / "logs" / "rank-1.err").mkdir(parents=True)
+        done = kolorun("-n", "2", "--output", "logs", "sleep", "1000", cwd=self.folder)
+        self.assertEqual(125, done.returncode)
+        self.assertIn("kolorun: --output: cannot open 'logs/rank-1.err': Is a directory\n", done.stderr)
 
 
 class Colours(launching.LaunchingTest):

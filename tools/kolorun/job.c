@@ -29,6 +29,7 @@
 #include "launch.h"
 #include "leftovers.h"
 #include "messages.h"
+#include "rank_files.h"
 #include "rank_list.h"
 #include "tagged_output.h"
 
@@ -255,13 +256,17 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
         end_unread(job);
         return;
     }
-    char rest[80] = "";
+    char rest[PATH_MAX + 8] = "";
     if (job->options->on_failure != FAILURE_END && job->running > 0)
         snprintf(rest, sizeof rest, "; the others go on");
     if (rest[0] != '\0' && restart_plan(job, &job->ranks[rank]))
         snprintf(rest, sizeof rest, "; the others go on, and it is started again (%d of %d)", job->ranks[rank].restarts,
                  job->options->restarts_max);
     const int number = job->options->first_rank + rank;
+    if (job->options->output_folder != NULL && rest[0] == '\0') {
+        const size_t used = (size_t)snprintf(rest, sizeof rest, "; see ");
+        rank_files_path(rest + used, sizeof rest - used, job->options->output_folder, number, 1);
+    }
     int code = WEXITSTATUS(status);
     if (WIFEXITED(status)) {
         job_say(job, "rank %d (pid %d) exited with code %d%s", number, (int)pid, code, rest);
@@ -508,20 +513,37 @@ static int poll_timeout_ms(const struct job *job) {
     return left_ms < 3600000 ? (int)left_ms : 3600000;
 }
 
+/* Where a rank's standard output and error go: *opened of the descriptors in `outputs`, or kolorun's own. */
+static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS], bool *opened) {
+    int rc = 0, stream;
+    *opened = job->output != NULL || job->options->output_folder != NULL;
+    if (job->output != NULL)
+        return tagged_output_attach(job->output, rank, outputs);
+    if (!*opened)
+        return 0;
+    const int number = job->options->first_rank + rank;
+    rc = rank_files_open(job->options->output_folder, number, job->ranks[rank].restarts > 0, outputs, &stream);
+    if (rc < 0) {
+        char path[PATH_MAX];
+        rank_files_path(path, sizeof path, job->options->output_folder, number, stream);
+        job_say(job, "--output: cannot open '%s': %s", path, strerror(-rc));
+    }
+    return rc;
+}
+
 static int rank_start(struct job *job, int rank) {
     struct rank_process *process = &job->ranks[rank];
     int outputs[TAGGED_STREAMS];
-    if (job->output != NULL) {
-        int rc = tagged_output_attach(job->output, rank, outputs);
-        if (rc < 0)
-            return rc;
-    }
+    bool opened;
+    int rc = outputs_open(job, rank, outputs, &opened);
+    if (rc < 0)
+        return rc;
     const struct launch_place place = {.rank = rank,
                                        .cpus = job->binding->ranks != NULL ? &job->binding->ranks[rank] : NULL,
                                        .restarts = process->restarts,
-                                       .outputs = job->output != NULL ? outputs : NULL};
+                                       .outputs = opened ? outputs : NULL};
     pid_t pid = launch_rank(&job->context, &place);
-    for (int i = 0; job->output != NULL && i < TAGGED_STREAMS; i++)
+    for (int i = 0; opened && i < TAGGED_STREAMS; i++)
         close(outputs[i]);
     if (pid < 0)
         return (int)pid;

@@ -2,18 +2,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kolo.h"
-
 #include "binding.h"
 #include "job.h"
+#include "kolo.h"
 #include "launch.h"
 #include "launch_options.h"
 #include "messages.h"
+#include "rank_files.h"
 
 /* Were one of the descriptors 0 to 2 closed, the next file would take its number and be mistaken for it. */
 static int standard_descriptors_open(void) {
@@ -46,7 +46,7 @@ static void warn_of_unknown_variables(void) {
     if (log && (strcmp(log, "off") == 0 || strcmp(log, "error") == 0))
         return;
     for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++)
-        fprintf(stderr, "kolorun: %s\n", unknown.message);
+        message_print("%s", unknown.message);
 }
 
 int main(int argc, char **argv) {
@@ -60,6 +60,11 @@ int main(int argc, char **argv) {
     if (!launch_options_parse(&options, argc, argv, &exit_code))
         return exit_code;
     warn_of_unknown_variables();
+    rc = options.output_folder != NULL ? rank_files_prepare(options.output_folder) : 0;
+    if (rc < 0) {
+        message_print("--output: cannot use folder '%s': %s", options.output_folder, strerror(-rc));
+        return EXIT_LAUNCHER;
+    }
     struct binding binding;
     if (!ranks_place(&binding, &options))
         return EXIT_LAUNCHER;

@@ -178,6 +178,7 @@ static bool parse_seconds(const char *option, const char *text, double seconds_m
 
 enum {
     OPTION_BIND = 256,
+    OPTION_OUTPUT,
     OPTION_TAG_OUTPUT,
     OPTION_ON_FAILURE,
     OPTION_TIMEOUT,
@@ -192,6 +193,7 @@ static const struct option long_options[] = {
     {"ranks", required_argument, NULL, 'n'},
     {"np", required_argument, NULL, 'n'},
     {"bind", required_argument, NULL, OPTION_BIND},
+    {"output", required_argument, NULL, OPTION_OUTPUT},
     {"tag-output", no_argument, NULL, OPTION_TAG_OUTPUT},
     {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
@@ -227,6 +229,9 @@ static bool take_option(struct launch_options *options, struct line *line, int o
         return true;
     case OPTION_BIND:
         return parse_bind(value, &options->bind);
+    case OPTION_OUTPUT:
+        options->output_folder = value;
+        return true;
     case OPTION_TAG_OUTPUT:
         options->tag_output = true;
         return true;
@@ -282,5 +287,9 @@ bool launch_options_parse(struct launch_options *options, int argc, char **argv,
         return false;
     }
     options->command = argv + optind;
+    if (options->output_folder != NULL && options->tag_output) {
+        complain("--output and --tag-output: the files tell the ranks apart, use one of them");
+        return false;
+    }
     return place_ranks(options, line.ranks, line.nodes, line.node);
 }

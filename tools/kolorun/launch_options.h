@@ -29,6 +29,7 @@ struct launch_options {
     const char *rendezvous; /* "HOST:PORT" where ranks of several machines meet; NULL: one machine */
     enum bind_mode bind;
     bool tag_output;
+    const char *output_folder; /* for a file of each rank; NULL: none */
     enum failure_mode on_failure;
     int restarts_max;        /* of each rank */
     int64_t timeout_ms;      /* 0: none */
