@@ -147,7 +147,7 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
         return rc;
     kolo_stats now = comm->stats;
     now.buffer_bytes = comm->heap.bytes;
-    if (comm->internode) {
+    if (comm->internode && comm->token->ours) {
         for (uint32_t i = 0; i < comm->internode->lanes; i++) {
             const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
             now.net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);

@@ -47,3 +47,21 @@ ssize_t kolo_file_read(const char *path, char *text, size_t room) {
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room) {
     return read_file(path, text, room, true);
 }
+
+bool kolo_file_is(int fd, uint64_t device, uint64_t inode) {
+    struct stat found;
+    return fd >= 0 && fstat(fd, &found) == 0 && found.st_dev == device && found.st_ino == inode;
+}
+
+void kolo_file_close(int fd, uint64_t device, uint64_t inode) {
+    if (kolo_file_is(fd, device, inode))
+        close(fd);
+}
+
+int kolo_file_raise(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int raised = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return raised;
+}

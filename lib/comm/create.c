@@ -205,9 +205,9 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
     KOLO_POINT("create.introducing");
     const bool guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
     kolo_liveness_introduce(&self->process, comm->liveness.own_namespace, guarded);
+    kolo_guards_enter(&self->process.guard);
+    comm->liveness.guarded = true;
     self->membarrier = kolo_fence_register() == 0;
-    comm->liveness.guard_fd = comm->segment.fd;
-    comm->liveness.guard_place = kolo_guard_place(job->epoch, 0);
     kolo_cpu_set_allowed(&self->cpus);
     kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
     KOLO_POINT("create.present");
@@ -323,6 +323,7 @@ static int complete(kolo_comm *comm, struct creation *creation) {
         return linked;
     KOLO_POINT("create.deciding");
     creation->above->decide(comm, job->settings);
+    comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
     KOLO_POINT("create.decided");
     kolo_job_unlink(job);
     kolo_segment_lend(&comm->segment, borrowers);
@@ -387,6 +388,24 @@ void kolo_comm_finish(kolo_comm *comm) {
     kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
 }
 
+/* From now on guards tell who lives, and the segment needs no descriptor. */
+static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
+    struct kolo_segment *segment = &comm->segment;
+    struct kolo_shared_process *self = &segment->members[comm->rank].process;
+    const uint64_t place = kolo_guard_place(job->epoch, comm->rank);
+    bool holds_lock = false;
+    struct stat found;
+    if (!segment->header->guards_anew) {
+        kolo_liveness_use_guards(&comm->liveness, segment->members);
+        if (self->guarded)
+            kolo_guard_drop(segment->fd, place);
+    } else if (fstat(segment->fd, &found) == 0) {
+        kolo_liveness_use_locks(&comm->liveness, segment->members, found.st_dev, found.st_ino, job->epoch);
+        holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &self->guard);
+    }
+    kolo_segment_close(segment, holds_lock);
+}
+
 static int join(kolo_comm *comm, struct creation *creation) {
     struct kolo_job *job = &creation->job;
     void *lent = NULL;
@@ -398,6 +417,7 @@ static int join(kolo_comm *comm, struct creation *creation) {
     rc = comm->rank == 0 ? complete(comm, creation) : await_completion(comm, job, lent);
     if (rc < 0)
         return rc;
+    close_segment(comm, job);
     kolo_comm_finish(comm);
     return 0;
 }
@@ -426,7 +446,7 @@ void kolo_comm_free(kolo_comm *comm) {
     else if (comm->segment.fd >= 0)
         close(comm->segment.fd);
     KOLO_POINT("destroy.left");
-    kolo_liveness_destroy(&comm->liveness);
+    kolo_liveness_destroy(&comm->liveness, forked);
     free(comm->peer_steps);
     free(comm->sources);
     free(comm->targets);

@@ -227,6 +227,8 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
 void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
     struct kolo_failure_report report;
     memset(failure, 0, sizeof *failure);
+    if (!comm->token->ours) /* a forked child has no segment */
+        return;
     if (kolo_failure_collect(comm, &report))
         describe_report(comm, &report, failure);
 }

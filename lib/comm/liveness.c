@@ -1,22 +1,19 @@
 #include "comm/liveness.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "shm/guard.h"
-#include "shm/layout.h"
+#include "sync/atomic.h"
 #include "sync/point.h"
 
 enum {
-    NOT_OPENED = -1, /* poll ignores negative descriptors */
-    NO_PIDFD = -2,
-    POLL_BATCH = 64 /* poll refuses more than RLIMIT_NOFILE at once */
+    BATCH = 64,
+    /* Close looks at a time: KOLO_SLICE_NS apart a rank comes round to 64 in less than 100 ms. More ranks have more of
+     * them to look, each beginning with the next rank, so that each looks less often. */
+    CLOSE_MAX = 8,
+    CLOSE_OF_ALL = 512
 };
 
 /* By what one process can tell whether another lives. */
@@ -28,11 +25,11 @@ enum reach {
 
 /* Where neither namespace is known both are taken for the same, unless there is a lock to go by: only an old kernel
  * without /proc leaves one so. */
-static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace) {
+static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace, bool has_lock) {
     const bool is_equal = process->pid_namespace == own_namespace;
     if (is_equal && own_namespace != 0)
         return REACH_PID;
-    if (process->guarded)
+    if (has_lock)
         return REACH_GUARD;
     return is_equal ? REACH_PID : REACH_NONE;
 }
@@ -46,7 +43,7 @@ void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_name
 
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place) {
-    switch (reach_of(process, own_namespace)) {
+    switch (reach_of(process, own_namespace, process->guarded)) {
     case REACH_PID:
         return kolo_process_alive(process->pid, process->start);
     case REACH_GUARD:
@@ -57,105 +54,119 @@ bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t 
 }
 
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks) {
-    struct rlimit limit;
     liveness->ranks = ranks;
-    liveness->guard_fd = -1;
-    liveness->pidfds = getrlimit(RLIMIT_NOFILE, &limit) < 0 || ranks <= limit.rlim_cur / 2;
     liveness->own_namespace = kolo_process_own_namespace();
-    liveness->peers = malloc(ranks * sizeof *liveness->peers);
+    liveness->watched = calloc(ranks, sizeof *liveness->watched);
     liveness->ended = calloc(ranks, sizeof *liveness->ended);
     liveness->endings = calloc(ranks, sizeof *liveness->endings);
-    if (!liveness->peers || !liveness->ended || !liveness->endings)
+    if (!liveness->watched || !liveness->ended || !liveness->endings)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        liveness->peers[rank] = (struct pollfd){.fd = NOT_OPENED, .events = POLLIN};
     return 0;
 }
 
-void kolo_liveness_destroy(struct kolo_liveness *liveness) {
-    for (uint32_t rank = 0; liveness->peers && rank < liveness->ranks; rank++)
-        if (liveness->peers[rank].fd >= 0)
-            close(liveness->peers[rank].fd);
-    free(liveness->peers);
+void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited) {
+    if (!inherited && liveness->watched) {
+        kolo_peers_lock();
+        for (uint32_t rank = 0; rank < liveness->ranks; rank++)
+            if (liveness->watched[rank].peer)
+                kolo_peer_release(liveness->watched[rank].peer);
+        kolo_peers_unlock();
+    }
+    if (!inherited && liveness->guarded)
+        kolo_guards_leave();
+    free(liveness->watched);
     free(liveness->ended);
     free(liveness->endings);
 }
 
-static void drop_pidfd(struct pollfd *peer) {
-    if (peer->fd >= 0)
-        close(peer->fd);
-    peer->fd = NO_PIDFD;
+bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks) {
+    const struct kolo_shared_guard *first = &members[0].process.guard;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct kolo_shared_guard *guard = &members[rank].process.guard;
+        if (guard->place == 0 || guard->device != first->device || guard->inode != first->inode)
+            return false;
+    }
+    return true;
 }
 
-/* wait_status: as waitpid tells it; -1: not known. */
-static void note_end(struct kolo_liveness *liveness, uint32_t rank, int wait_status) {
-    struct kolo_ending *ending = &liveness->endings[rank];
+void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_shared_member *members) {
+    for (uint32_t rank = 0; rank < liveness->ranks; rank++)
+        liveness->watched[rank].guard = members[rank].process.guard;
+}
+
+void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
+                             uint64_t inode, uint64_t epoch) {
+    for (uint32_t rank = 0; rank < liveness->ranks; rank++)
+        if (members[rank].process.guarded)
+            liveness->watched[rank].guard = (struct kolo_shared_guard){device, inode, kolo_guard_place(epoch, rank)};
+}
+
+static void note_end(struct kolo_liveness *liveness, uint32_t rank, kolo_cause cause) {
     liveness->ended[rank] = true;
-    *ending = (struct kolo_ending){.cause = KOLO_CAUSE_ENDED};
-    if (wait_status >= 0 && WIFSIGNALED(wait_status))
-        *ending = (struct kolo_ending){KOLO_CAUSE_KILLED, WTERMSIG(wait_status)};
-    else if (wait_status >= 0 && WIFEXITED(wait_status))
-        *ending = (struct kolo_ending){KOLO_CAUSE_EXITED, WEXITSTATUS(wait_status)};
-    drop_pidfd(&liveness->peers[rank]);
+    liveness->endings[rank] = (struct kolo_ending){.cause = cause};
 }
 
-/* Opens a pidfd for a peer. The start time is checked after that: from then on the descriptor stands for that process
- * and no other. */
-static void watch(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
-    struct pollfd *peer = &liveness->peers[rank];
-    struct kolo_process found;
-    KOLO_POINT("liveness.opening");
-    errno = EMFILE;
-    peer->fd = liveness->pidfds ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
-    const int error = errno;
-    KOLO_POINT("liveness.opened");
-    if (peer->fd >= 0) { /* poll says when it ends, unless it is another process */
-        if (kolo_process_read(process->pid, &found) == 0 && process->start != 0 && found.start != process->start)
-            note_end(liveness, rank, -1);
-    } else if (error == ESRCH) {
-        note_end(liveness, rank, -1);
-    } else {
-        peer->fd = NO_PIDFD;
+/* Polls those of up to BATCH ranks that pids reach, and takes over how they have ended. With the lock. */
+static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
+                          uint32_t first, uint32_t count) {
+    struct kolo_peer *peers[BATCH] = {NULL};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kolo_shared_process *process = &members[first + i].process;
+        struct kolo_watched *watch = &liveness->watched[first + i];
+        if (liveness->ended[first + i] || kolo_liveness_is_same(process, &members[self].process) ||
+            reach_of(process, liveness->own_namespace, watch->guard.place) != REACH_PID)
+            continue;
+        if (!watch->peer && (watch->peer = kolo_peer_hold(process)))
+            kolo_peer_examine(watch->peer);
+        peers[i] = watch->peer;
+    }
+    KOLO_POINT("liveness.polling");
+    kolo_peers_poll(peers, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct kolo_ending *ending = peers[i] ? kolo_peer_ending(peers[i]) : NULL;
+        if (ending) {
+            liveness->ended[first + i] = true;
+            liveness->endings[first + i] = *ending;
+        }
     }
 }
 
-static void poll_batch(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t first) {
-    uint32_t left = liveness->ranks - first, count = left < POLL_BATCH ? left : POLL_BATCH;
-    if (poll(&liveness->peers[first], count, 0) <= 0)
+static void look_closely(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
+                         uint32_t rank) {
+    const struct kolo_shared_member *member = &members[rank];
+    struct kolo_watched *watch = &liveness->watched[rank];
+    const enum reach reach = reach_of(&member->process, liveness->own_namespace, watch->guard.place);
+    if (liveness->ended[rank] || kolo_liveness_is_same(&member->process, &members[self].process))
         return;
-    for (uint32_t rank = first; rank < first + count; rank++) {
-        const struct pollfd *peer = &liveness->peers[rank];
-        const struct kolo_shared_process *process = &members[rank].process;
-        if (peer->fd >= 0 && peer->revents)
-            note_end(liveness, rank, kolo_process_wait_status(peer->fd, process->pid, process->start));
+    if (reach == REACH_PID && watch->peer) {
+        kolo_peers_lock();
+        kolo_peer_examine(watch->peer);
+        const struct kolo_ending *ending = kolo_peer_ending(watch->peer);
+        liveness->ended[rank] = ending;
+        if (ending)
+            liveness->endings[rank] = *ending;
+        kolo_peers_unlock();
     }
-}
-
-static void look_at(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
-    switch (reach_of(process, liveness->own_namespace)) {
-    case REACH_PID:
-        if (liveness->peers[rank].fd == NOT_OPENED)
-            watch(liveness, rank, process);
-        if (liveness->peers[rank].fd == NO_PIDFD && !liveness->ended[rank] &&
-            !kolo_process_alive(process->pid, process->start))
-            note_end(liveness, rank, kolo_process_wait_status(-1, process->pid, process->start));
-        break;
-    case REACH_GUARD:
-        if (liveness->guard_fd >= 0 && !kolo_guard_held(liveness->guard_fd, liveness->guard_place + rank))
-            note_end(liveness, rank, -1);
-        break;
-    case REACH_NONE:
-        break;
-    }
+    /* Who leaves says so before it lets go of its guard. */
+    if (reach == REACH_GUARD && kolo_guard_is_lost(&watch->guard) &&
+        kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED)
+        note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 
 void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self) {
-    for (uint32_t rank = 0; rank < liveness->ranks; rank++)
-        if (!liveness->ended[rank] && !kolo_liveness_is_same(&members[rank].process, &members[self].process))
-            look_at(liveness, rank, &members[rank].process);
-    KOLO_POINT("liveness.polling");
-    for (uint32_t first = 0; first < liveness->ranks; first += POLL_BATCH)
-        poll_batch(liveness, members, first);
+    kolo_peers_lock();
+    for (uint32_t first = 0; first < liveness->ranks; first += BATCH) {
+        const uint32_t left = liveness->ranks - first;
+        look_at_batch(liveness, members, self, first, left < BATCH ? left : BATCH);
+    }
+    kolo_peers_unlock();
+    const uint32_t share = CLOSE_OF_ALL / liveness->ranks, looks = share < 1           ? 1
+                                                                   : share < CLOSE_MAX ? share
+                                                                                       : CLOSE_MAX;
+    for (uint32_t i = 0; i < looks && i < liveness->ranks; i++) {
+        liveness->turn++;
+        look_closely(liveness, members, self, (self + liveness->turn) % liveness->ranks);
+    }
 }
 
 char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,

@@ -6,17 +6,16 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "comm/peers.h"
 #include "comm/process.h"
 #include "shm/layout.h"
-
-struct pollfd;
 
 /* False if a process, which locks that byte of a file where it is guarded, is known to have ended. own_namespace: see
  * kolo_process_own_namespace. */
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place);
 
-/* Says which process this one is. */
+/* Says which process this one is; it has no guard yet. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 
 /* True if both are one process, of which ranks are threads. Not where it is not known what their pids mean. */
@@ -24,29 +23,42 @@ static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, co
     return a->pid == b->pid && a->start == b->start && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
 }
 
-struct kolo_ending {
-    kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED or ENDED */
-    int code;         /* the signal, the exit status */
+/* How one rank is watched. */
+struct kolo_watched {
+    struct kolo_peer *peer;         /* NULL: not yet */
+    struct kolo_shared_guard guard; /* place 0: there is none to go by */
 };
 
-/* Watches the peers of one communicator through pidfds. */
+/* Watches the peers of one communicator. */
 struct kolo_liveness {
-    struct pollfd *peers; /* one a rank; NULL until first needed */
-    bool *ended;          /* one a rank: known to be gone */
+    struct kolo_watched *watched; /* one a rank */
+    bool *ended;                  /* one a rank: known to be gone */
     struct kolo_ending *endings;
     uint32_t ranks;
-    bool pidfds; /* not with so many ranks that they would take what the program may open */
+    uint32_t turn; /* how many have been looked at closely */
     uint64_t own_namespace;
-    int guard_fd;         /* whose file holds the ranks' locks; -1: none */
-    uint64_t guard_place; /* rank 0's */
+    bool guarded; /* counts among the communicators that need this process's guards */
 };
 
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks);
-void kolo_liveness_destroy(struct kolo_liveness *liveness);
+
+/* inherited: in a forked child, whose parent goes on. */
+void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited);
+
+/* Whether the ranks' processes have guards in one and the same file from earlier communicators. */
+bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks);
+
+/* Goes by those guards from now on. */
+void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_shared_member *members);
+
+/* Goes by the locks of this creation, which are in file `device`, `inode`. */
+void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
+                             uint64_t inode, uint64_t epoch);
 
 /* Looks at all peers and marks those that have ended; never blocks. `self` is skipped, as are threads of this process.
- * Costs one poll, and a system call or a look into /proc for each peer that has no pidfd. The first look opens the
- * pidfds: how a process ended is only told to whoever opened one before its parent waited for it. */
+ * Costs a poll, and looks closely at some ranks, in turn: at whether a descriptor is still what it was, and at guards.
+ * The first look opens the pidfds: how a process ended is only told to whoever opened one before its parent waited for
+ * it. */
 void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
 
 /* What `rank`, found alive just before, does: see kolo_process_activity. 0 too for threads of this process. */

@@ -65,6 +65,7 @@
 #include "comm/assembly.h"
 #include "comm/internode.h"
 #include "comm/shrink_nodes.h"
+#include "shm/guard.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
@@ -269,7 +270,7 @@ static uint32_t fill_members(const struct shrink *s, struct kolo_shared_member *
         const struct kolo_shared_member *before = &comm->segment.members[rank];
         struct kolo_shared_member *after = &members[next++];
         after->process = before->process;
-        after->process.guarded = 0; /* the locks were on the file before this one */
+        after->process.guarded = 0; /* the locks of that creation are gone; the guards go on */
         after->membarrier = before->membarrier;
         after->cpus = before->cpus;
         kolo_store_relaxed(&after->state, KOLO_MEMBER_PRESENT);
@@ -468,6 +469,11 @@ static void take_into_use(struct shrink *s) {
         made->segment.counted = true;
     }
     if (made->size > 1) {
+        struct kolo_shared_guard newest;
+        kolo_guards_enter(&newest);
+        made->liveness.guarded = true;
+        kolo_liveness_use_guards(&made->liveness, made->segment.members);
+        kolo_segment_close(&made->segment, false);
         kolo_comm_finish(made);
         kolo_segment_settle(&made->segment, made->rank);
     }

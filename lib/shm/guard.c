@@ -1,8 +1,15 @@
 #include "shm/guard.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "kolo.h"
+#include "base/common_lock.h"
+#include "base/file.h"
+#include "sync/point.h"
 
 #define FIRST_PLACE (UINT64_C(1) << 40) /* behind whatever a job's file may hold */
 
@@ -10,12 +17,156 @@ uint64_t kolo_guard_place(uint64_t epoch, uint32_t rank) {
     return FIRST_PLACE + epoch * KOLO_RANKS_MAX + rank;
 }
 
+static struct flock lock_of(short type, uint64_t place) {
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1};
+}
+
 bool kolo_guard_take(int fd, uint64_t place) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    struct flock lock = lock_of(F_WRLCK, place);
+    KOLO_POINT("guard.taking");
+    const bool taken = fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    KOLO_POINT("guard.taken");
+    return taken;
+}
+
+void kolo_guard_drop(int fd, uint64_t place) {
+    struct flock lock = lock_of(F_UNLCK, place);
+    KOLO_POINT("guard.dropping");
+    fcntl(fd, F_OFD_SETLK, &lock);
+    KOLO_POINT("guard.dropped");
 }
 
 bool kolo_guard_held(int fd, uint64_t place) {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1};
+    struct flock lock = lock_of(F_WRLCK, place);
     return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+/* One guard of this process, the newest first. */
+struct guard {
+    struct guard *older;
+    struct kolo_shared_guard where;
+    void *page; /* keeps the open file description whose lock it is */
+    int fd;     /* of another description of that file, to look at locks; -1: an older guard of the same file has it */
+};
+
+static struct {
+    uint64_t forks; /* see base/common_lock.h */
+    uint64_t users; /* communicators */
+    struct guard *newest;
+} own;
+
+static void close_fd(struct guard *guard) {
+    kolo_file_close(guard->fd, guard->where.device, guard->where.inode);
+    guard->fd = -1;
+}
+
+static void drop_all(bool inherited) {
+    for (struct guard *guard = own.newest, *older; guard; guard = older) {
+        older = guard->older;
+        if (!inherited)
+            munmap(guard->page, KOLO_PAGE_BYTES);
+        close_fd(guard);
+        free(guard);
+    }
+    own.newest = NULL;
+}
+
+static void lock(void) {
+    const uint64_t forks = kolo_common_lock();
+    if (own.forks == forks)
+        return;
+    drop_all(true); /* the parent's, whose pages this process has not inherited */
+    own.forks = forks;
+    own.users = 0;
+}
+
+/* The guard that has the descriptor of a file. */
+static struct guard *find(uint64_t device, uint64_t inode) {
+    for (struct guard *guard = own.newest; guard; guard = guard->older)
+        if (guard->where.device == device && guard->where.inode == inode && guard->fd >= 0)
+            return guard;
+    return NULL;
+}
+
+void kolo_guards_enter(struct kolo_shared_guard *newest) {
+    lock();
+    own.users++;
+    *newest = own.newest ? own.newest->where : (struct kolo_shared_guard){0};
+    kolo_common_unlock();
+}
+
+void kolo_guards_leave(void) {
+    lock();
+    KOLO_POINT("guard.leaving");
+    if (own.users && --own.users == 0)
+        drop_all(false);
+    KOLO_POINT("guard.left");
+    kolo_common_unlock();
+}
+
+/* Opens a file anew, without the locks of this descriptor; where /proc is missing, another descriptor of the same
+ * description has to do. */
+static int open_anew(int fd) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int anew = kolo_file_raise(open(path, O_RDWR | O_CLOEXEC));
+    return anew >= 0 ? anew : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* Fills in a guard, or leaves nothing. */
+static bool make(struct guard *guard, int fd, uint64_t place) {
+    struct stat found;
+    if (fstat(fd, &found) < 0)
+        return false;
+    guard->where = (struct kolo_shared_guard){found.st_dev, found.st_ino, place};
+    if (!find(found.st_dev, found.st_ino) && (guard->fd = open_anew(fd)) < 0)
+        return false;
+    KOLO_POINT("guard.opened");
+    guard->page = mmap(NULL, KOLO_PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+    if (guard->page != MAP_FAILED) {
+        madvise(guard->page, KOLO_PAGE_BYTES, MADV_DONTFORK);
+        return true;
+    }
+    if (guard->fd >= 0)
+        close(guard->fd);
+    return false;
+}
+
+bool kolo_guards_add(int fd, uint64_t place, struct kolo_shared_guard *added) {
+    struct guard *guard = malloc(sizeof *guard);
+    if (!guard)
+        return false;
+    lock();
+    *guard = (struct guard){.older = own.newest, .fd = -1};
+    const bool made = make(guard, fd, place);
+    if (made) {
+        own.newest = guard;
+        *added = guard->where;
+    }
+    KOLO_POINT("guard.added");
+    kolo_common_unlock();
+    if (!made)
+        free(guard);
+    return made;
+}
+
+bool kolo_guard_is_lost(const struct kolo_shared_guard *guard) {
+    bool lost = false;
+    if (guard->place == 0)
+        return false;
+    lock();
+    struct guard *with = find(guard->device, guard->inode);
+    if (with && !kolo_file_is(with->fd, guard->device, guard->inode)) /* the program has closed it */
+        with->fd = -1;
+    else if (with)
+        lost = !kolo_guard_held(with->fd, guard->place);
+    kolo_common_unlock();
+    return lost;
+}
+
+bool kolo_guards_have_file(uint64_t device, uint64_t inode) {
+    lock();
+    const bool have = find(device, inode) != NULL;
+    kolo_common_unlock();
+    return have;
 }

@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         9u                           /* changes with every change to this file */
+#define KOLO_LAYOUT         10u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -49,12 +49,20 @@
 
 #define KOLO_ALIGNED _Alignas(KOLO_LINE_BYTES)
 
+/* Which byte of which file a process has locked, see shm/guard.h. */
+struct kolo_shared_guard {
+    uint64_t device;
+    uint64_t inode;
+    uint64_t place; /* 0: none */
+};
+
 /* Which process: for others to see whether it lives. */
 struct kolo_shared_process {
     uint32_t pid;
-    uint32_t guarded;       /* 1: it has locked its byte, see shm/guard.h */
-    uint64_t start;         /* tells it from a later one with the same pid; 0: not known */
-    uint64_t pid_namespace; /* in which the pid counts, see comm/process.h; 0: not known */
+    uint32_t guarded;               /* 1: it has locked its byte of this creation, see shm/guard.h */
+    uint64_t start;                 /* tells it from a later one with the same pid; 0: not known */
+    uint64_t pid_namespace;         /* in which the pid counts, see comm/process.h; 0: not known */
+    struct kolo_shared_guard guard; /* that it has from earlier communicators */
 };
 
 /* The job file. */
@@ -128,6 +136,7 @@ struct kolo_shared_header {
     uint64_t segment_bytes;
     char job[KOLO_JOB_NAME_BYTES]; /* what tools call the job; "": it has no name */
     struct kolo_shared_settings settings;
+    uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */
 
     /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;

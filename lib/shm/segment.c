@@ -5,19 +5,28 @@
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/common_lock.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "cpu/memory.h"
+#include "shm/guard.h"
 #include "sync/point.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { INTERRUPTIONS_MAX = 1000, CHECKED_BYTES_MIN = 1 << 20 };
+enum {
+    INTERRUPTIONS_MAX = 1000,
+    CHECKED_BYTES_MIN = 1 << 20,
+    KEPT_MAX = 32,
+    KEPT_SHARE = 16 /* of the descriptors that this process may have, one in so many at most */
+};
 
 /* Limits that the kernel would enforce with a signal (SIGXFSZ, or a SIGKILL for want of memory) instead of an error. */
 static int check_limits(uint64_t end, size_t bytes) {
@@ -70,6 +79,7 @@ int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
             bytes, (unsigned long long)space.rlim_cur);
     if (mapping == MAP_FAILED)
         return kolo_fail_system(errno, "mapping %zu bytes of shared memory", bytes);
+    madvise(mapping, bytes, MADV_DONTFORK);
     *address = mapping;
     return 0;
 }
@@ -115,6 +125,67 @@ void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
     segment->counted = true;
 }
 
+/* How many descriptors kolo_segment_close has kept. */
+static struct {
+    uint64_t forks; /* see base/common_lock.h */
+    uint32_t count;
+} kept;
+
+static void lock_kept(void) {
+    const uint64_t forks = kolo_common_lock();
+    if (kept.forks != forks)
+        kept.count = 0;
+    kept.forks = forks;
+}
+
+/* Counts one more, if it is needed or there may be one more. */
+static bool keep(bool needed) {
+    struct rlimit limit;
+    lock_kept();
+    const bool may =
+        kept.count < KEPT_MAX && (getrlimit(RLIMIT_NOFILE, &limit) < 0 || kept.count < limit.rlim_cur / KEPT_SHARE);
+    kept.count += needed || may;
+    kolo_common_unlock();
+    return needed || may;
+}
+
+void kolo_segment_close(struct kolo_segment *segment, bool needed) {
+    struct stat found;
+    if (fstat(segment->fd, &found) == 0 && (needed || !kolo_guards_have_file(found.st_dev, found.st_ino)) &&
+        keep(needed)) {
+        segment->device = found.st_dev;
+        segment->inode = found.st_ino;
+        return;
+    }
+    KOLO_POINT("segment.closing");
+    close(segment->fd);
+    KOLO_POINT("segment.closed");
+    segment->fd = -1;
+}
+
+static void close_kept(const struct kolo_segment *segment) {
+    lock_kept();
+    kept.count -= kept.count > 0; /* 0: in a forked child */
+    kolo_common_unlock();
+    kolo_file_close(segment->fd, segment->device, segment->inode);
+}
+
+static void close_fd(struct kolo_segment *segment) {
+    if (segment->inode)
+        close_kept(segment);
+    else if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = -1;
+}
+
+/* Pages that the program has locked in memory cannot be given back. */
+static void give_back(const struct kolo_segment *segment) {
+    if (madvise(segment->header, segment->bytes, MADV_REMOVE) == 0 || errno != EINVAL)
+        return;
+    munlock(segment->header, segment->bytes);
+    madvise(segment->header, segment->bytes, MADV_REMOVE);
+}
+
 void kolo_segment_leave(struct kolo_segment *segment) {
     uint64_t mine = OCCUPANCY_RANK + (segment->counted ? OCCUPANCY_USER : 0);
     KOLO_POINT("segment.leaving");
@@ -122,13 +193,12 @@ void kolo_segment_leave(struct kolo_segment *segment) {
     KOLO_POINT("segment.left");
     /* From here on another thread may remove a counted mapping, unless this one was the last to use it. */
     if (left / OCCUPANCY_RANK == 0)
-        fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)segment->offset,
-                  (off_t)segment->bytes);
+        give_back(segment);
     KOLO_POINT("segment.returned");
     if (!segment->counted || left % OCCUPANCY_RANK == 0)
         munmap(segment->header, segment->bytes);
     KOLO_POINT("segment.unmapped");
-    close(segment->fd);
+    close_fd(segment);
     segment->header = NULL;
 }
 
@@ -150,9 +220,6 @@ void kolo_segment_drop(struct kolo_segment *segment) {
 }
 
 void kolo_segment_forget(struct kolo_segment *segment) {
-    /* A counted mapping may serve other communicators of this process, and the count is the parent's. */
-    if (!segment->counted)
-        munmap(segment->header, segment->bytes);
-    close(segment->fd);
+    close_fd(segment);
     segment->header = NULL;
 }

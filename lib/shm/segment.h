@@ -17,15 +17,18 @@ struct kolo_segment {
     size_t slot_bytes;
     size_t bytes;
     uint64_t offset; /* in the file behind fd */
-    int fd;          /* own descriptor */
-    bool counted;    /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
+    int fd;          /* own descriptor; -1: closed */
+    uint64_t device; /* of a descriptor that kolo_segment_close has kept: which file it must be; 0 otherwise */
+    uint64_t inode;
+    bool counted; /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };
 
 /* Allocates `bytes` at `offset` of `fd`, page by page, so that no later access can find memory missing.
  * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
-/* Maps `bytes` at `offset` of fd for reading and writing. KOLO_ERR_NO_SPACE: address space. KOLO_ERR_SYSTEM. */
+/* Maps `bytes` at `offset` of fd for reading and writing, not for forked children. KOLO_ERR_NO_SPACE: address space.
+ * KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
 /* Fills the view over a mapping. */
@@ -44,7 +47,12 @@ void kolo_segment_lend(struct kolo_segment *segment, int32_t users);
 /* Takes rank 0's mapping, in a thread of its process that is counted there, in place of the rank's own. */
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping);
 
-/* Leaves for good: unmaps, closes the descriptor, and gives the memory back if no rank is left. */
+/* Closes the descriptor, unless it is needed, once all ranks have mapped the segment: the mapping is all that they use.
+ * Of the first few segments to which no other descriptor of this process leads it is kept: only by one can tools look
+ * at a segment. */
+void kolo_segment_close(struct kolo_segment *segment, bool needed);
+
+/* Leaves for good: unmaps, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
 
 /* Leaves on behalf of a rank whose process has ended without doing so; of those who try, one does it. */
@@ -53,7 +61,7 @@ void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank);
 /* Unmaps and closes a segment that has not come into use. */
 void kolo_segment_drop(struct kolo_segment *segment);
 
-/* In a forked child: lets go of the mapping and the descriptor, and leaves what is shared alone. */
+/* In a forked child, which has not inherited the mapping: lets go of the descriptor. */
 void kolo_segment_forget(struct kolo_segment *segment);
 
 #endif

@@ -17,7 +17,14 @@
 
 enum { CALLS = 20, TIMEOUT_MS = 500, NOTICED_MS_MAX = 1000 };
 
-enum act { ACT_NOTHING, ACT_KILLED, ACT_EXIT, ACT_STALL, ACT_KILLED_IN_CREATION };
+enum act {
+    ACT_NOTHING, /* but closing descriptors that are not one's own */
+    ACT_KILLED,
+    ACT_EXIT,
+    ACT_STALL,
+    ACT_KILLED_IN_CREATION,
+    ACT_SURVIVED /* by a child: of a rank that is not the first process of its namespace, which takes all with it */
+};
 
 /* What /proc shows the ranks. */
 enum proc { PROC_OWN, PROC_OUTER, PROC_NONE };
@@ -69,6 +76,17 @@ static void check_survivor(const struct rank *rank, kolo_comm *comm, const struc
         expect(rank, late_ns >= TIMEOUT_MS * INT64_C(1000000), "gave up after %lld ms", (long long)late_ns / 1000000);
 }
 
+/* Forks a child that does nothing, and outlives this process until the others must have noticed its end. */
+static void leave_child(void) {
+    if (fork() != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, 0);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    sleep_ms(2 * NOTICED_MS_MAX);
+    _exit(0);
+}
+
 /* What a rank does in its namespace. */
 static void run_inside(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
@@ -91,6 +109,8 @@ static void run_inside(struct rank *rank) {
         }
     if (setup->act == ACT_NOTHING) {
         allocate(rank, comm);
+        if (victim)
+            closefrom(STDERR_FILENO + 1);
         if (rank->rank == 0)
             sleep_ms(300); /* the others sleep in the kernel, and look who lives */
         expect_status(rank, allreduce_once(comm, 5), 0, "the last kolo_allreduce");
@@ -104,8 +124,10 @@ static void run_inside(struct rank *rank) {
         while (counter_add(0) < (uint64_t)rank->ranks)
             sleep_ms(1);
         sleep_ms(50); /* the others wait by now */
+        if (setup->act == ACT_SURVIVED)
+            leave_child();
         event_set();
-        if (setup->act == ACT_EXIT)
+        if (setup->act == ACT_EXIT || setup->act == ACT_SURVIVED)
             _exit(0);
         while (setup->act != ACT_STALL || counter_add(0) < 2 * (uint64_t)rank->ranks - 1) /* killed, or given up */
             sleep_ms(1);
@@ -191,5 +213,6 @@ int main(int argc, char **argv) {
                 const struct setup setup = {(enum act)act, (enum proc)proc, (act + proc + mixed) % 3, mixed};
                 run_setup(&setup);
             }
+    run_setup(&(struct setup){ACT_SURVIVED, PROC_OWN, 0, true});
     return harness_end();
 }

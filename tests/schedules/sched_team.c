@@ -122,7 +122,7 @@ void sched_team_destroy(void) {
         free(comm->unpacked);
         free(comm->stage);
         free(comm->heap.regions);
-        kolo_liveness_destroy(&comm->liveness);
+        kolo_liveness_destroy(&comm->liveness, true);
     }
 }
 
