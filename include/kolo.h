@@ -217,7 +217,8 @@ typedef enum kolo_cause {
     KOLO_CAUSE_ABORTED,  /* ABORTED: it called kolo_comm_abort */
     KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not what the others call */
     KOLO_CAUSE_FAILED,   /* SYSTEM */
-    KOLO_CAUSE_SILENT    /* TIMEOUT: its machine has not been heard of for KOLO_NET_SILENCE_MS */
+    KOLO_CAUSE_SILENT,   /* TIMEOUT: its machine has not been heard of for KOLO_NET_SILENCE_MS */
+    KOLO_CAUSE_EXECED    /* PEER_DEAD: it has started another program (exec) without kolo_comm_destroy */
 } kolo_cause;
 
 /* The failure that broke a communicator, the same on every rank. */

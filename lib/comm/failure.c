@@ -86,7 +86,7 @@ bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failur
     report->peer_calls = kolo_wire_take(&bytes, 8);
     report->rank_call = kolo_wire_take(&bytes, 8);
     report->reporter_call = kolo_wire_take(&bytes, 8);
-    return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_SILENT &&
+    return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_EXECED &&
            report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }
 
@@ -105,6 +105,8 @@ static void describe_end(kolo_cause cause, int detail, char *text, size_t text_b
         snprintf(text, text_bytes, "exited with status %d without kolo_comm_destroy", detail);
     else if (cause == KOLO_CAUSE_LEFT)
         snprintf(text, text_bytes, "has left the communicator");
+    else if (cause == KOLO_CAUSE_EXECED)
+        snprintf(text, text_bytes, "has started another program (exec) without kolo_comm_destroy");
     else
         snprintf(text, text_bytes, "has ended (the system does not tell how)");
 }

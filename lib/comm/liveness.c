@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "shm/guard.h"
 #include "sync/atomic.h"
@@ -15,6 +16,9 @@ enum {
     CLOSE_MAX = 8,
     CLOSE_OF_ALL = 512
 };
+
+/* A process that dies lets go of its guard a moment before it is known to have died, and how. */
+#define DYING_NS_MAX (40 * KOLO_NS_PER_MS)
 
 /* By what one process can tell whether another lives. */
 enum reach {
@@ -131,6 +135,20 @@ static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shar
     }
 }
 
+/* A rank in reach of its pid has let go of its guard without leaving: its process is about to die, or has exec'd. */
+static void look_at_loss(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
+    struct kolo_watched *watch = &liveness->watched[rank];
+    struct kolo_process found;
+    const int64_t now_ns = kolo_clock_ns();
+    const int rc = kolo_process_read(process->pid, &found);
+    if (watch->lost_ns == 0)
+        watch->lost_ns = now_ns;
+    if (rc == 0 && found.start == process->start && !found.is_exiting && found.state != 'Z' && found.state != 'X')
+        note_end(liveness, rank, KOLO_CAUSE_EXECED);
+    else if (now_ns - watch->lost_ns >= DYING_NS_MAX)
+        note_end(liveness, rank, KOLO_CAUSE_ENDED);
+}
+
 static void look_closely(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
                          uint32_t rank) {
     const struct kolo_shared_member *member = &members[rank];
@@ -148,8 +166,12 @@ static void look_closely(struct kolo_liveness *liveness, const struct kolo_share
         kolo_peers_unlock();
     }
     /* Who leaves says so before it lets go of its guard. */
-    if (reach == REACH_GUARD && kolo_guard_is_lost(&watch->guard) &&
-        kolo_load_acquire(&member->state) != KOLO_MEMBER_DEPARTED)
+    if (liveness->ended[rank] || !kolo_guard_is_lost(&watch->guard) ||
+        kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED)
+        return;
+    if (reach == REACH_PID)
+        look_at_loss(liveness, rank, &member->process);
+    else
         note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 

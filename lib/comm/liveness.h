@@ -1,4 +1,5 @@
-/* Whether the other ranks' processes still live, and how those ended that do not. */
+/* Whether the other ranks' processes still live and run the program that made the communicator, and how those ended
+ * that do not. */
 #ifndef KOLO_COMM_LIVENESS_H
 #define KOLO_COMM_LIVENESS_H
 
@@ -27,6 +28,7 @@ static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, co
 struct kolo_watched {
     struct kolo_peer *peer;         /* NULL: not yet */
     struct kolo_shared_guard guard; /* place 0: there is none to go by */
+    int64_t lost_ns;                /* when that was seen to be lost; 0: it is not */
 };
 
 /* Watches the peers of one communicator. */

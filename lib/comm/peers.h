@@ -13,7 +13,7 @@
 #include "shm/layout.h"
 
 struct kolo_ending {
-    kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED or ENDED */
+    kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED, ENDED or EXECED */
     int code;         /* the signal, the exit status */
 };
 

@@ -28,7 +28,9 @@ struct info {
 
 _Static_assert(sizeof(struct info) == 64, "PIDFD_INFO_SIZE_VER0");
 
-enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_THREADS = 20, FIELD_START = 22, FIELD_EXIT_CODE = 52 };
+enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, FIELD_START = 22, FIELD_EXIT_CODE = 52 };
+
+#define FLAG_EXITING 4 /* the kernel's PF_EXITING */
 
 /* True if the pids that /proc shows are those of the caller's namespace. */
 static bool proc_is_own(void) {
@@ -68,6 +70,8 @@ static int parse_stat(char *text, struct kolo_process *process) {
             process->state = *word;
         else if (field == FIELD_PARENT)
             process->parent = (uint32_t)strtoul(word, NULL, 10);
+        else if (field == FIELD_FLAGS)
+            process->is_exiting = strtoul(word, NULL, 10) & FLAG_EXITING;
         else if (field == FIELD_THREADS)
             process->threads = (uint32_t)strtoul(word, NULL, 10);
         else if (field == FIELD_START)

@@ -13,6 +13,7 @@ struct kolo_process {
     uint32_t threads;    /* a zombie with others than itself lives: its first thread alone has ended */
     int32_t wait_status; /* of a zombie, as waitpid tells it; -1: the system does not say */
     char state;          /* 'R', 'S', 'Z', ... of its first thread */
+    bool is_exiting;     /* that thread is on its way to being a zombie */
     char name[32];
 };
 

@@ -1,5 +1,6 @@
-/* Locks that say that a process lives: for ranks that cannot see each other's pids, since they run in different pid
- * namespaces (containers that share /dev/shm).
+/* Locks that say that a process lives and still runs the program that created its communicators: for ranks that cannot
+ * see each other's pids, since they run in different pid namespaces (containers that share /dev/shm); and for those
+ * that can, since a process that execs keeps its pid.
  *
  * A rank locks one byte of a file that all have, far behind its end, by an open file description of its own. The kernel
  * lets go of the lock when nothing refers to that description any more: neither a descriptor nor a mapping. Once the
