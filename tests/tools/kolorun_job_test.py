@@ -114,31 +114,47 @@ class Death(launching.LaunchingTest):
 class Culprits(launching.LaunchingTest):
     """What is said of a job that does not go on: by its ranks, and by kolorun when the time is over."""
 
-    TIMEOUT = ("--timeout", "2")
+    def assert_told(self, attempt):
+        """The ranks must have come as far as the attempt wants within its seconds, however busy this machine is."""
+        try:
+            attempt(1)
+        except AssertionError:
+            attempt(20)
 
     def test_stopped_rank(self):
-        process = self.start("-n", "3", *self.TIMEOUT, RANK_PROBE, "1000")
-        ranks = self.wait_for_ranks(process, 3)
-        self.read_lines(process, 3)
-        os.kill(ranks[1], signal.SIGSTOP)
-        _, errors = self.assert_ends(process, 124)
-        self.assertIn("kolorun: timeout after 2 s: ending ranks 0-2\n", errors)
-        self.assertIn("kolorun: rank 1 is stopped, by a signal such as SIGSTOP or by a debugger\n", errors)
-        self.assertRegex(errors, rf"(?m)^kolorun: 2 others wait for rank 1 \(pid {ranks[1]}\), which is stopped, "
-                                 r"(in|after) its call \d+ \((allreduce|broadcast)\)$")
+        def attempt(seconds):
+            process = self.start("-n", "3", "--timeout", str(seconds), RANK_PROBE, "1000")
+            self.read_lines(process, 3)
+            ranks = launching.children(process.pid)
+            self.assertEqual(3, len(ranks))
+            os.kill(ranks[1], signal.SIGSTOP)
+            _, errors = self.assert_ends(process, 124)
+            self.assertIn(f"kolorun: timeout after {seconds} s: ending ranks 0-2\n", errors)
+            self.assertIn("kolorun: rank 1 is stopped, by a signal such as SIGSTOP or by a debugger\n", errors)
+            self.assertRegex(errors, rf"(?m)^kolorun: 2 others wait for rank 1 \(pid {ranks[1]}\), which is stopped, "
+                                     r"(in|after) its call \d+ \((allreduce|broadcast)\)$")
+
+        self.assert_told(attempt)
 
     def test_late_rank(self):
-        process = self.start("-n", "2", *self.TIMEOUT, LAGGARD_PROBE, "1", "100000")
-        _, errors = self.assert_ends(process, 124)
-        self.assertRegex(errors, r"(?m)^kolorun: 1 other waits for rank 1 \(pid \d+\), which is sleeping, ")
+        def attempt(seconds):
+            process = self.start("-n", "2", "--timeout", str(seconds), LAGGARD_PROBE, "1", "100000")
+            _, errors = self.assert_ends(process, 124)
+            self.assertRegex(errors, r"(?m)^kolorun: 1 other waits for rank 1 \(pid \d+\), which is sleeping, ")
+
+        self.assert_told(attempt)
 
     def test_absent_rank(self):
-        for absent in (0, 2):
-            done = kolorun("-n", "3", *self.TIMEOUT, "sh", "-c",
-                           f'[ $KOLO_RANK = {absent} ] && exec sleep 1000; exec {RANK_PROBE}')
-            self.assertEqual((124, "kolorun: timeout after 2 s: ending ranks 0-2\n"
-                              f"kolorun: rank {absent} never came to kolo_comm_create, where the others wait\n"),
-                             (done.returncode, done.stderr))
+        def attempt(seconds):
+            jobs = {absent: self.start("-n", "3", "--timeout", str(seconds), "sh", "-c",
+                                       f'[ $KOLO_RANK = {absent} ] && exec sleep 1000; exec {RANK_PROBE}')
+                    for absent in (0, 2)}
+            for absent, process in jobs.items():
+                self.assertEqual(f"kolorun: timeout after {seconds} s: ending ranks 0-2\n"
+                                 f"kolorun: rank {absent} never came to kolo_comm_create, where the others wait\n",
+                                 self.assert_ends(process, 124)[1])
+
+        self.assert_told(attempt)
 
     def test_nobody_to_blame(self):
         done = kolorun("-n", "2", "--timeout", "0.5", "sleep", "1000")

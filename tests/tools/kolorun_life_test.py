@@ -111,14 +111,14 @@ class End(launching.LaunchingTest):
 
     def test_exit_code(self):
         for code in (1, 5, 77, 255):
-            done = kolorun("-n", "3", "sh", "-c", f'if [ "$KOLO_RANK" = 1 ]; then exit {code}; fi; exec sleep 1000')
+            done = kolorun("-n", "3", "--grace", "0", "sh", "-c", f'if [ "$KOLO_RANK" = 1 ]; then exit {code}; fi; exec sleep 1000')
             self.assertEqual(code, done.returncode)
             self.assertRegex(done.stderr, rf"^kolorun: rank 1 \(pid \d+\) exited with code {code}\n$")
 
     def test_signal(self):
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE):
             name = launching.signal_name(number)
-            done = kolorun("-n", "3", "sh", "-c", f'[ "$KOLO_RANK" = 2 ] && kill -{number} $$; exec sleep 1000')
+            done = kolorun("-n", "3", "--grace", "0", "sh", "-c", f'[ "$KOLO_RANK" = 2 ] && kill -{number} $$; exec sleep 1000')
             self.assertEqual(128 + number, done.returncode)
             self.assertRegex(done.stderr, rf"^kolorun: rank 2 \(pid \d+\) was killed by signal {number} \({name}\)\n$")
 

@@ -31,11 +31,13 @@ print("came", came, flush=True)
 
 class Signals(launching.LaunchingTest):
     def test_forwarded(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+        jobs = {number: self.start("-n", "2", *python(COUNT.format(wanted=f"{int(number)},"))) for number in numbers}
+        for number, process in jobs.items():
+            self.assertEqual(["ready"] * 2, self.read_lines(process, 2))
+            process.send_signal(number)
+        for number, process in jobs.items():
             with self.subTest(launching.signal_name(number)):
-                process = self.start("-n", "2", *python(COUNT.format(wanted=f"{int(number)},")))
-                self.assertEqual(["ready"] * 2, self.read_lines(process, 2))
-                process.send_signal(number)
                 output, errors = self.assert_ends(process, 0)
                 self.assertEqual(("came 1\n" * 2, ""), (output, errors))
 
