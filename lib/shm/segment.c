@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -99,10 +100,20 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
     segment->bytes = layout.bytes;
 }
 
+/* True if the page at `address` is known to be on the NUMA node `node`. */
+static bool page_is_on(const uint8_t *address, unsigned node) {
+    int found;
+    return syscall(SYS_get_mempolicy, &found, NULL, 0UL, address, MPOL_F_NODE | MPOL_F_ADDR) == 0 && found == (int)node;
+}
+
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     const size_t bytes = KOLO_SLOTS * segment->slot_bytes;
     uint8_t *own = segment->slots + rank * bytes;
+    unsigned node;
     madvise(own, bytes, MADV_POPULATE_WRITE);
+    /* To move a page, the kernel looks at the mappings of all ranks: not where it is in place, as with one node. */
+    if (getcpu(NULL, &node) == 0 && page_is_on(own, node) && page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
+        return;
     /* No node named: the calling thread's. Pages that another process has touched by now stay where they are. */
     syscall(SYS_mbind, own, bytes, MPOL_PREFERRED, NULL, 0UL, MPOL_MF_MOVE);
 }
