@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "comm/assembly.h"
 #include "comm/liveness.h"
 #include "comm/ranks.h"
@@ -146,6 +147,34 @@ static int fail_as_told(const struct kolo_job *job, int status) {
     return kolo_fail(status, "rank %" PRIu32 ": %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
 }
 
+/* Ranks of other versions. The word in which one says who it is has its rank plus one (16 bits), version (24) and
+ * layout (24), in this and all later versions. */
+
+int kolo_job_be_stranger(const struct kolo_job *job, struct kolo_job_header *header) {
+    const uint32_t version = header->version, layout = header->layout;
+    const uint64_t self = (uint64_t)KOLO_LAYOUT << 40 | (uint64_t)KOLO_VERSION_WORD << 16 | (job->rank + 1);
+    KOLO_POINT("job.estranging");
+    kolo_compare_and_swap(&header->stranger, 0, self); /* pairs with stranger_failure */
+    KOLO_POINT("job.estranged");
+    return kolo_fail(KOLO_ERR_VERSION,
+                     "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has " KOLO_VERSION_FORMAT " (layout %" PRIu32
+                     "): use one version on all ranks",
+                     kolo_job_rank(job, job->rank), kolo_version(), KOLO_LAYOUT, KOLO_VERSION_PARTS(version), layout);
+}
+
+/* 0: none has come. */
+static int stranger_failure(const struct kolo_job *job) {
+    const uint64_t word = kolo_load_acquire(&job->header->stranger); /* pairs with kolo_job_be_stranger */
+    const uint32_t version = word >> 16 & 0xffffff, rank = (uint32_t)(word & 0xffff);
+    if (rank == 0)
+        return 0;
+    return kolo_fail(KOLO_ERR_VERSION,
+                     "rank %" PRIu32 ": rank %" PRIu32 " has kolo " KOLO_VERSION_FORMAT " (layout %" PRIu32
+                     "), rank 0 has %s (layout %u): use one version on all ranks",
+                     kolo_job_rank(job, job->rank), kolo_job_rank(job, (rank - 1) % job->ranks),
+                     KOLO_VERSION_PARTS(version), (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
+}
+
 /* Why this rank's creation has failed; 0 if it has not. */
 static int published_failure(const struct kolo_job *job) {
     const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
@@ -157,6 +186,8 @@ static int published_failure(const struct kolo_job *job) {
         return fail_as_told(job, status);
     if (status == KOLO_ERR_TIMEOUT)
         return fail_late(job, reporter_of(outcome), culprit);
+    if (status == KOLO_ERR_VERSION && stranger_failure(job) < 0)
+        return status;
     if (status == KOLO_ERR_PEER_DEAD) {
         const struct kolo_shared_process *process = process_of(job, culprit);
         return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
@@ -212,6 +243,8 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     int rc = job->header ? published_failure(job) : 0;
     if (rc < 0)
         return rc;
+    if (job->header)
+        rc = stranger_failure(job);
     if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_INTERVAL_NS;
         rc = job->assembly ? look_elsewhere(job, &culprit) : 0;

@@ -15,6 +15,9 @@
  * Where rank 0 gives up soon after it has given the file its name, it keeps the name for a moment more: ranks that look
  * for it find out there why. Who comes later finds no name, and waits for one to its deadline.
  *
+ * A rank of another version knows only the first lines of the header, which are for ever. It says in `stranger` who it
+ * is, and gives up; whoever waits finds that there, and gives up as well.
+ *
  * A death at any point leaves: of a rank that has not registered, nothing, and it is waited for to the deadline. Of one
  * that has, a process that each of the others finds dead within LOOK_INTERVAL_NS; unless the outcome was there before,
  * with which the creation ends as if it lived, and the first call finds the death. Of a rank 0 by name, perhaps the
@@ -30,6 +33,7 @@
 #include <stdint.h>
 
 struct kolo_job;
+struct kolo_job_header;
 struct kolo_shared_process;
 
 /* Waits a moment for another rank: 0, or the reason to give up, its message set. */
@@ -45,6 +49,9 @@ int kolo_job_complete(struct kolo_job *job);
 /* Whether this rank's creation is complete, and how many are. */
 bool kolo_job_is_complete(const struct kolo_job *job);
 uint64_t kolo_job_completed(const struct kolo_job *job);
+
+/* For a rank of another version than the header's: says so in it, and returns KOLO_ERR_VERSION. */
+int kolo_job_be_stranger(const struct kolo_job *job, struct kolo_job_header *header);
 
 /* KOLO_ERR_PEER_DEAD, with a message. */
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process);

@@ -58,7 +58,7 @@ static int fill_file(struct kolo_job *job) {
 }
 
 /* Checks a header that somebody else wrote: 0, 1 if it is not written yet, or an error. */
-static int check_header(const struct kolo_job *job, const struct kolo_job_header *header) {
+static int check_header(const struct kolo_job *job, struct kolo_job_header *header) {
     uint64_t magic = kolo_load_acquire(&header->magic); /* pairs with fill_file */
     const uint32_t version = header->version, layout = header->layout, ranks = header->ranks;
     if (magic == 0)
@@ -68,11 +68,7 @@ static int check_header(const struct kolo_job *job, const struct kolo_job_header
                          kolo_job_rank(job, job->rank), job->path[0] ? job->path : "the inherited descriptor's file",
                          magic);
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
-        return kolo_fail(KOLO_ERR_VERSION,
-                         "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has %u.%u.%u (layout %u): use"
-                         " one version on all ranks",
-                         kolo_job_rank(job, job->rank), kolo_version(), KOLO_LAYOUT, version >> 16 & 255,
-                         version >> 8 & 255, version & 255, layout);
+        return kolo_job_be_stranger(job, header);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/version.h"
 #include "comm/options.h"
 #include "comm/process.h"
 #include "shm/memory_file.h"
@@ -30,9 +31,9 @@ struct open_files {
 
 static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
     return kolo_fail(KOLO_ERR_VERSION,
-                     "process %" PRIu32 " runs kolo %" PRIu32 ".%" PRIu32 ".%" PRIu32 " (layout %" PRIu32
+                     "process %" PRIu32 " runs kolo " KOLO_VERSION_FORMAT " (layout %" PRIu32
                      "), this is kolo %s (layout %u): look with the tools of its version",
-                     pid, version >> 16 & 255, version >> 8 & 255, version & 255, layout, kolo_version(), KOLO_LAYOUT);
+                     pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
 /* Whether a segment of `job` (NULL: of any) begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills

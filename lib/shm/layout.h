@@ -75,6 +75,9 @@ struct kolo_job_header {
     uint32_t ranks;
     struct kolo_shared_process creator; /* its byte is that of rank 0's first creation */
 
+    /* By compare-and-swap from 0: the first rank of another version that came, see comm/outcome.h. */
+    KOLO_ALIGNED kolo_atomic_u64 stranger;
+
     /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
     KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
     uint64_t segment_offset;
@@ -258,8 +261,9 @@ struct kolo_shared_internode {
     KOLO_ALIGNED uint8_t doors[KOLO_RANKS_MAX][8 * KOLO_DOOR_WORDS];
 };
 
-static_assert(sizeof(struct kolo_job_header) == 4 * KOLO_LINE_BYTES + KOLO_REASON_BYTES, "one line a writer");
+static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES + KOLO_REASON_BYTES, "one line a writer");
 static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
+static_assert(offsetof(struct kolo_job_header, stranger) == 128, "any version finds where to say that it has come");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");

@@ -1,14 +1,17 @@
 #include "fault_cases.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fault_board.h"
 #include "fault_leftovers.h"
 #include "fault_team.h"
+#include "shm/layout.h"
 
 /* One line, several lines, one chunk and many chunks of the smallest slots. */
 enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
@@ -32,6 +35,12 @@ const struct fault_case fault_cases[] = {
     {.name = "create-second", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_EARLY},
     {.name = "create-awaited", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_AWAITED},
     {.name = "create-given-up", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_GIVES_UP},
+    {.name = "create-foreign",
+     .phase = PHASE_CREATE,
+     .ranks = 3,
+     .count = LINE,
+     .by_descriptor = true,
+     .twist = TWIST_FOREIGN},
     CALLS("line-2", 2, KOLO_ONESHOT, LINE),
     CALLS("line-3", 3, KOLO_ONESHOT, LINE),
     CALLS("lines-2", 2, KOLO_ONESHOT, LINES),
@@ -364,7 +373,7 @@ int case_actor(const struct fault_case *what, int victim) {
     if (what->twist == TWIST_SECOND && what->nodes) /* of the next node, the one that least leads it */
         return case_leader(what, (case_node(what, victim) + 1) % what->nodes) + what->ranks / what->nodes - 1;
     const bool is_played = what->twist != TWIST_NONE && what->twist != TWIST_REPLACES && what->twist != TWIST_AWAITED &&
-                           what->twist != TWIST_GIVES_UP;
+                           what->twist != TWIST_GIVES_UP && what->twist != TWIST_FOREIGN;
     return is_played ? next : -1;
 }
 
@@ -495,6 +504,15 @@ static bool is_to_notice(const struct player *player) {
     return false;
 }
 
+/* Makes the job file one of another version, as a rank of that one would find it. */
+static void put_other_version(int fd) {
+    struct kolo_job_header header = {0};
+    const uint32_t version = 9 << 16;
+    sleep_ms(LATE_MS);
+    if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header && kolo_load_relaxed(&header.magic))
+        (void)!pwrite(fd, &version, sizeof version, offsetof(struct kolo_job_header, version));
+}
+
 static int create(struct player *player) {
     const struct run_mode *mode = player->mode;
     kolo_options options = KOLO_OPTIONS_INIT;
@@ -511,6 +529,8 @@ static int create(struct player *player) {
         options.create_timeout_ms = 1;
     if (mode->what->twist == (player->rank == 0 ? TWIST_AWAITED : TWIST_GIVES_UP))
         sleep_ms(LATE_MS);
+    if (mode->what->twist == TWIST_FOREIGN && player->rank == mode->what->ranks - 1)
+        put_other_version(mode->fd);
     begin_step(player, CASE_CREATE_STEP);
     const int status = kolo_comm_create(&player->comm, &options);
     end_step(player, status);

@@ -29,6 +29,7 @@ enum twist {
     TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
     TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
     TWIST_GIVES_UP,     /* rank 0 has no time, and gives up before the others come */
+    TWIST_FOREIGN,      /* the last rank comes late, and finds another version in the job file */
 
     /* Of PHASE_SHRINK, where rank 0 breaks the communicator by an abort unless: */
     TWIST_DIES,        /* the actor breaks it, by its death; another one pauses before it destroys it */

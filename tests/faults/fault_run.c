@@ -125,8 +125,8 @@ static void finish(struct run *run) {
 static bool list_rank(const struct run *run, int rank, struct listing *listing) {
     const struct fault_case *what = run->mode.what;
     const struct rank_record *record = &board->ranks[rank];
-    const bool may_fail =
-        what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY || what->twist == TWIST_GIVES_UP;
+    const bool may_fail = what->twist == TWIST_SECOND || what->twist == TWIST_SECOND_EARLY ||
+                          what->twist == TWIST_GIVES_UP || what->twist == TWIST_FOREIGN;
     const bool is_well = what->phase == PHASE_SHRINK ? recovery_is_done(record) : !record->message[0] || may_fail;
     if (run->hung || !record->finished || !is_well) {
         fprintf(stderr, "case %s, rank %d: does not run undisturbed%s, last at %s: %s\n", what->name, rank,

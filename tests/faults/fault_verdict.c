@@ -371,6 +371,20 @@ static void check_given_up(struct run *run) {
     }
 }
 
+/* All are told of the other version, unless the victim keeps its rank from saying so, or was found first. */
+static void check_foreign(struct run *run) {
+    for (int rank = 0; rank < run->team.ranks; rank++) {
+        const struct rank_record *record = &board->ranks[rank];
+        const int status = record->steps[CASE_CREATE_STEP].status;
+        const bool is_told = status == KOLO_ERR_VERSION && strstr(record->message, "use one version on all ranks");
+        const bool is_other = (status == KOLO_ERR_PEER_DEAD || status == KOLO_ERR_TIMEOUT) &&
+                              !board_passed(run->victim, "job.estranged") && strstr(record->message, "rank ");
+        if (verdict_is_survivor(run, rank) && !is_told && !(is_other && message_names(record->message, run->victim)))
+            verdict_complain(run, "rank %d: creation returned %d (%s): %s", rank, status, kolo_strerror(status),
+                             record->message);
+    }
+}
+
 bool verdict_name_may_stay(const struct run *run) {
     const bool is_stale = run->trial->what->twist == TWIST_REPLACES;
     const int victims[] = {run->victim, run->first_victim};
@@ -390,6 +404,10 @@ void verdict_find(struct run *run) {
         return;
     if (run->trial->what->twist == TWIST_GIVES_UP) {
         check_given_up(run);
+        return;
+    }
+    if (run->trial->what->twist == TWIST_FOREIGN) {
+        check_foreign(run);
         return;
     }
     const int64_t held_ns = run->team.held_ns + dying_held_ns(run);

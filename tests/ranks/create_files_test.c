@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "job_file.h"
 #include "shm/layout.h"
 
 enum { FILE_BYTES = 4096 /* of a job file for two ranks */, HEADER_BYTES = sizeof(struct kolo_job_header) };
@@ -196,6 +197,39 @@ static void refuse_inherited(void) {
     }
 }
 
+/* One rank of three finds another version in the job file, as a rank of that version would: all are told. */
+static void tell_all_of_another_version(bool by_descriptor) {
+    enum { RANKS = 3, STRANGER = 1, WITHIN_MS = 5000 };
+    const char *job = fresh_job();
+    const int fd = by_descriptor ? memfd_create("test", MFD_CLOEXEC) : -1;
+    const uint32_t version = 9 << 16 | 8 << 8 | 7;
+    pid_t pids[RANKS];
+    fflush(NULL);
+    for (int rank = 0; rank < RANKS; rank++) {
+        kolo_options options = options_for(rank, RANKS, job, fd);
+        options.create_timeout_ms = 60000;
+        pids[rank] = fork();
+        if (pids[rank])
+            continue;
+        kolo_comm *comm = NULL;
+        if (rank == STRANGER && await_job(NULL, &options, 1 | 1 << 2)) {
+            const int file = by_descriptor ? fd : open(path_of(job), O_RDWR | O_CLOEXEC);
+            expect(NULL, pwrite(file, &version, 4, offsetof(struct kolo_job_header, version)) == 4, "pwrite");
+        }
+        const int64_t begin_ns = now_ns();
+        const int status = kolo_comm_create(&comm, &options);
+        if (expect(NULL, status == KOLO_ERR_VERSION, "rank %d got %d: %s", rank, status, kolo_error_message()))
+            expect_message(NULL, "another version", "rank 1 has kolo", "rank 0 has", "one version on all ranks", NULL);
+        expect(NULL, rank != STRANGER || strstr(kolo_error_message(), "9.8.7"), "%s", kolo_error_message());
+        expect(NULL, now_ns() - begin_ns < patience_ms(WITHIN_MS) * 1000000, "rank %d was told late", rank);
+        _exit(0);
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        waitpid(pids[rank], NULL, 0);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Puts files under a job's name, and behind descriptors, that are not the job's.");
     int fds[2]; /* whatever standard input was, it is a pipe from here on */
@@ -206,5 +240,7 @@ int main(int argc, char **argv) {
     replace_stale();
     refuse_changed();
     refuse_inherited();
+    tell_all_of_another_version(false);
+    tell_all_of_another_version(true);
     return harness_end();
 }
