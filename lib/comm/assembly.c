@@ -14,8 +14,10 @@
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "comm/assembly_peers.h"
 #include "comm/rendezvous.h"
+#include "net/greeting.h"
 #include "sync/point.h"
 
 #define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the door is open, those who have come are looked at so often */
@@ -102,6 +104,12 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
     const char *from = describe_peer(fd, text);
     const struct kolo_place *place = &assembly->settings.place;
     const char *job = place->job_is_local ? "" : place->job;
+    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    if (who->foreign)
+        return kolo_assembly_say(assembly, KOLO_ERR_VERSION,
+                                 "rank %" PRIu32 " (%s) has %s, rank 0 has %s: use one version on all ranks", who->rank,
+                                 from, kolo_greeting_release(who->version, who->layout, theirs),
+                                 kolo_greeting_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
     if (who->size != assembly->size)
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
                                  "rank %" PRIu32 " (%s) was created with size %" PRIu32 ", rank 0 with size %" PRIu32,

@@ -160,7 +160,7 @@ static int knock(struct meeting *meeting, uint32_t node, uint32_t socket) {
 static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
     const struct kolo_gathering *gathering = meeting->gathering;
     const uint32_t socket = socket_of(meeting, who);
-    if (socket < meeting->sockets && who->size == meeting->assembly->size &&
+    if (!who->foreign && socket < meeting->sockets && who->size == meeting->assembly->size &&
         memcmp(who->session, gathering->session, sizeof who->session) == 0 && who->node > gathering->node &&
         who->node < gathering->nodes.nodes && who->rank == leader(meeting, who->node)) {
         int *place = place_of(meeting, who->node, socket);

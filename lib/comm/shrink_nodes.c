@@ -275,7 +275,7 @@ static void forget_guest(struct other *other) {
 
 static void admit(struct conference *c, int fd, const struct kolo_introduction *who) {
     const struct kolo_internode *internode = c->comm->internode;
-    if (who->role != KOLO_ROLE_SHRINK || who->size != c->nodes->size || who->node >= c->nodes->nodes ||
+    if (who->foreign || who->role != KOLO_ROLE_SHRINK || who->size != c->nodes->size || who->node >= c->nodes->nodes ||
         who->node == c->node || c->nodes->node_of[who->rank] != who->node ||
         memcmp(who->session, internode->session, sizeof who->session) != 0) {
         close(fd); /* of another communicator of the same door */

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "net/greeting.h"
 #include "sync/point.h"
 
@@ -33,7 +34,9 @@ struct pending {
     int fd;
     int64_t since_ns;
     struct kolo_address from;
-    bool greeted;    /* its hello has been answered, and its introduction is due */
+    bool greeted; /* its hello has been answered, and its introduction is due */
+    bool foreign; /* it is of another version: this one */
+    uint32_t version, layout;
     size_t received; /* of the message that is due */
     struct kolo_dialogue dialogue;
 };
@@ -163,8 +166,17 @@ __attribute__((format(printf, 3, 4))) static progress refuse(struct kolo_door *d
     return REFUSED;
 }
 
+/* Of another version this is to be known, whatever has made it go. */
+static progress refuse_for(struct kolo_door *door, const struct pending *one, const char *why) {
+    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    if (!one->foreign)
+        return refuse(door, one, "%s", why);
+    return refuse(door, one, "%s, and here is %s", kolo_greeting_release(one->version, one->layout, theirs),
+                  kolo_greeting_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
+}
+
 static void show_out(struct kolo_door *door, uint32_t index, const char *why) {
-    refuse(door, &door->pending[index], "%s", why);
+    refuse_for(door, &door->pending[index], why);
     close(door->pending[index].fd);
     remove_pending(door, index);
 }
@@ -182,17 +194,13 @@ static progress greet(struct kolo_door *door, struct pending *one) {
         return refuse(door, one, "speaks no language of kolo's");
     if (kolo_greeting_make(&welcome, &door->secret) < 0)
         return refuse(door, one, "%s", kolo_error_message());
-    if (rc < 0)
-        memset(welcome.nonce, 0, sizeof welcome.nonce);
+    one->foreign = rc < 0;
+    one->version = hello.version;
+    one->layout = hello.layout;
     kolo_greeting_pack(&welcome, KOLO_WELCOME, one->dialogue.welcome);
     KOLO_POINT("door.welcoming");
     const int sent = kolo_socket_send(one->fd, one->dialogue.welcome, sizeof one->dialogue.welcome);
-    if (rc < 0) {
-        char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
-        return refuse(door, one, "%s, and here is %s", kolo_greeting_release(hello.version, hello.layout, theirs),
-                      kolo_greeting_release(welcome.version, welcome.layout, ours));
-    }
-    if (hello.secret != welcome.secret)
+    if (!one->foreign && hello.secret != welcome.secret)
         return refuse(door, one, hello.secret ? "wants a secret, and here is none" : "has no secret");
     if (sent < 0)
         return refuse(door, one, "takes no answer");
@@ -200,6 +208,19 @@ static progress greet(struct kolo_door *door, struct pending *one) {
     one->received = 0;
     KOLO_POINT("door.welcomed");
     return WAITS;
+}
+
+/* The introduction of one of another version, which awaits no answer, is there. */
+static progress recognise(struct kolo_door *door, const struct pending *one, struct kolo_introduction *who) {
+    struct kolo_introduction said;
+    if (!kolo_dialogue_check_introduction(&one->dialogue, &door->secret) ||
+        kolo_introduction_parse(one->dialogue.introduction, &said) < 0)
+        return refuse_for(door, one, "");
+    *who = said;
+    who->foreign = true;
+    who->version = one->version;
+    who->layout = one->layout;
+    return ADMITTED;
 }
 
 /* An introduction is there. */
@@ -232,11 +253,11 @@ static progress advance(struct kolo_door *door, struct pending *one, struct kolo
         const size_t bytes = one->greeted ? sizeof one->dialogue.introduction : sizeof one->dialogue.hello;
         const int rc = kolo_socket_receive(one->fd, message, bytes, &one->received);
         if (rc < 0)
-            return refuse(door, one, "has gone before it said who it is");
+            return refuse_for(door, one, "has gone before it said who it is");
         if (rc == 0)
             return WAITS;
         if (one->greeted)
-            return judge(door, one, who);
+            return one->foreign ? recognise(door, one, who) : judge(door, one, who);
         if (greet(door, one) == REFUSED)
             return REFUSED;
     }
@@ -277,6 +298,7 @@ static int let_in(struct kolo_door *door, int64_t now_ns) {
         one->since_ns = now_ns;
         one->from = from;
         one->greeted = false;
+        one->foreign = false;
         one->received = 0;
         KOLO_POINT("door.accepted");
     }

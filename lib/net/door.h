@@ -38,6 +38,9 @@ struct kolo_introduction {
     uint8_t
         session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random: who comes again shows */
     char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */
+
+    bool foreign; /* set by the door: it is of another version, this one, and there is no more to be said to it */
+    uint32_t version, layout;
 };
 
 struct kolo_door;
@@ -56,7 +59,7 @@ int kolo_door_reopen(struct kolo_door *door, const struct kolo_secret *secret, s
 void kolo_door_log(struct kolo_door *door, kolo_log_level level, int rank);
 
 /* Waits for the next one that has proved itself: 0, with the connected socket (non-blocking, TCP_NODELAY) and who it
- * is; 1 after wait_ns. Others are turned away. KOLO_ERR_SYSTEM. */
+ * is, also if it is of another version; 1 after wait_ns. Others are turned away. KOLO_ERR_SYSTEM. */
 int kolo_door_answer(struct kolo_door *door, int64_t wait_ns, int *fd, struct kolo_introduction *who);
 
 /* How many were turned away, and who was the last one and why ("10.0.0.7:40312: wrong secret"), for messages about

@@ -12,8 +12,9 @@
  * or fewer; nor with anything changed in what was said. Who knocks proves first: whoever merely connects to a door is
  * sent nothing that was computed with the secret.
  *
- * The size of a hello and a welcome, their marks, and where version and layout stand in them are for ever, so that all
- * versions can tell each other what they are. To another version a door sends a welcome without a nonce, and no more.
+ * The sizes of the first three messages, their marks, where version, layout, role, rank and size stand in them, and the
+ * proof are for ever, so that all versions can tell each other what they are, and prove it. Who knocks at the door of
+ * another version introduces itself all the same, and hangs up: then those behind the door know, too.
  */
 #ifndef KOLO_NET_GREETING_H
 #define KOLO_NET_GREETING_H

@@ -188,12 +188,14 @@ static int converse(struct knock *knock) {
     rc = receive(knock, dialogue.welcome, sizeof dialogue.welcome);
     if (rc == 0)
         rc = check_welcome(knock, dialogue.welcome);
-    if (rc != 0)
+    if (rc != 0 && rc != KOLO_ERR_VERSION)
         return rc;
     kolo_introduction_pack(knock->self, dialogue.introduction);
     kolo_dialogue_prove_introduction(&dialogue, knock->secret);
     KOLO_POINT("knock.introducing");
     sent = kolo_socket_send(knock->fd, dialogue.introduction, sizeof dialogue.introduction);
+    if (rc < 0) /* it was to be told so, and has nothing to answer */
+        return rc;
     if (sent < 0)
         return again(knock, "connected, but the other side was lost", -sent);
     KOLO_POINT("knock.introduced");

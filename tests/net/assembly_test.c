@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/assembly_peers.h"
+#include "net/greeting.h"
 #include "harness.h"
 #include "node_files.h"
 
@@ -367,6 +368,34 @@ static void talk_nonsense(struct rank *rank, struct kolo_settings *settings) {
     exit(0);
 }
 
+/* As a rank of another version does, which is told so, and says who it is all the same. */
+static void come_of_another_version(struct rank *rank, struct kolo_settings *settings) {
+    const struct kolo_introduction self = {.role = KOLO_ROLE_JOIN, .rank = 2, .size = (uint32_t)rank->ranks};
+    struct kolo_dialogue dialogue;
+    struct kolo_greeting hello;
+    struct kolo_address address;
+    struct kolo_secret secret;
+    if (rank->rank != 2)
+        return;
+    await_connected(rank, settings, 2);
+    expect_status(rank, kolo_address_parse("rendezvous", settings->net.rendezvous, &address), 0, "kolo_address_parse");
+    expect_status(rank, kolo_secret_read(&secret), 0, "kolo_secret_read");
+    const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    expect(rank, connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0, "%s", strerror(errno));
+    event_set();
+    kolo_greeting_make(&hello, &secret);
+    hello.version = 9 << 16 | 8 << 8 | 7;
+    hello.layout = 65;
+    kolo_greeting_pack(&hello, KOLO_HELLO, dialogue.hello);
+    expect(rank, kolo_socket_send(fd, dialogue.hello, sizeof dialogue.hello) == 0, "sending a hello");
+    expect(rank, recv(fd, dialogue.welcome, sizeof dialogue.welcome, MSG_WAITALL) == sizeof dialogue.welcome,
+           "welcome");
+    kolo_introduction_pack(&self, dialogue.introduction);
+    kolo_dialogue_prove_introduction(&dialogue, &secret);
+    expect(rank, kolo_socket_send(fd, dialogue.introduction, sizeof dialogue.introduction) == 0, "introducing");
+    exit(0);
+}
+
 static void come_as_rank_1(struct rank *rank, struct kolo_settings *settings) {
     if (rank->rank != 2)
         return;
@@ -427,6 +456,9 @@ static void gathering_fails(void) {
     const struct layout failures[] = {
         {.fault = die_waiting, .status = KOLO_ERR_PEER_DEAD, .words = {"rank 2 ended"}},
         {.fault = talk_nonsense, .status = KOLO_ERR_VERSION, .words = {"rank 2 sent"}},
+        {.fault = come_of_another_version,
+         .status = KOLO_ERR_VERSION,
+         .words = {"rank 2 (127", "has kolo 9.8.7 (wire layout 65), rank 0 has kolo 0"}},
         {.fault = come_as_rank_1, .status = KOLO_ERR_MISMATCH, .words = {"rank 1 came twice, from 127.0.0.1:"}},
         {.fault = come_with_size_9,
          .status = KOLO_ERR_MISMATCH,

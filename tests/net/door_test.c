@@ -195,6 +195,8 @@ static void test_version_of_door(void **state) {
     greeting.layout = 65;
     kolo_greeting_pack(&greeting, KOLO_WELCOME, bytes);
     send_by_hand(fd, bytes, sizeof bytes);
+    uint8_t introduction[KOLO_INTRODUCTION_BYTES];
+    assert_true(receive_by_hand(fd, introduction, sizeof introduction)); /* so that those behind it know, too */
     await_knocker(&knocker);
     assert_int_equal(knocker.rc, KOLO_ERR_VERSION);
     char own[KOLO_RELEASE_TEXT_BYTES];
@@ -204,14 +206,13 @@ static void test_version_of_door(void **state) {
     close(listener);
 }
 
-/* To a knocker of another version a door says its own, and nothing else. */
+/* To a knocker of another version a door says its own. It is turned away where it does not prove who it is. */
 static void test_version_of_knocker(void **state) {
     const struct kolo_secret secret = usual_secret();
     struct kolo_address bound;
     struct kolo_door *door = open_door(AF_INET, &secret, &bound);
     struct kolo_greeting greeting = {.version = KOLO_VERSION_WORD + 1, .layout = KOLO_WIRE_LAYOUT, .secret = true};
     uint8_t bytes[KOLO_GREETING_BYTES];
-    static const uint8_t zeros[KOLO_KEY_BYTES];
     char text[KOLO_RELEASE_TEXT_BYTES];
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -223,7 +224,11 @@ static void test_version_of_knocker(void **state) {
         assert_true(receive_by_hand(fd, bytes, sizeof bytes));
         struct kolo_greeting welcome;
         assert_int_equal(kolo_greeting_parse(bytes, KOLO_WELCOME, &welcome), 0);
-        assert_memory_equal(welcome.nonce, zeros, sizeof zeros);
+        uint8_t nonsense[KOLO_INTRODUCTION_BYTES];
+        memset(nonsense, 0xee, sizeof nonsense);
+        send_by_hand(fd, nonsense, i == 0 ? sizeof nonsense : 1); /* the first one says too much, the second one goes */
+        shutdown(fd, SHUT_WR);
+        assert_int_equal(answer_rank(door, 200 * MS), -1);
         assert_true(is_hung_up(fd, 5 * S));
         const char *reason;
         assert_int_equal(kolo_door_refused(door, &reason), i + 1);
@@ -233,6 +238,35 @@ static void test_version_of_knocker(void **state) {
         close(fd);
         greeting = (struct kolo_greeting){.version = KOLO_VERSION_WORD, .layout = KOLO_WIRE_LAYOUT + 1};
     }
+    kolo_door_close(door);
+}
+
+/* One that does prove who it is, as knockers do, is let in to be named. */
+static void test_version_proved(void **state) {
+    const struct kolo_secret secret = usual_secret();
+    const struct kolo_introduction self = introduce(2);
+    struct kolo_address bound;
+    struct kolo_door *door = open_door(AF_INET, &secret, &bound);
+    struct kolo_greeting greeting = {.version = KOLO_VERSION_WORD + 1, .layout = 77, .secret = true};
+    struct kolo_dialogue dialogue;
+    struct kolo_introduction who;
+    int admitted = -1;
+    (void)state;
+    const int fd = connect_by_hand(&bound);
+    kolo_greeting_pack(&greeting, KOLO_HELLO, dialogue.hello);
+    send_by_hand(fd, dialogue.hello, sizeof dialogue.hello);
+    assert_int_equal(answer_rank(door, 200 * MS), -1);
+    assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
+    kolo_introduction_pack(&self, dialogue.introduction);
+    kolo_dialogue_prove_introduction(&dialogue, &secret);
+    send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
+    assert_int_equal(kolo_door_answer(door, 10 * S, &admitted, &who), 0);
+    assert_int_equal(who.rank, 2);
+    assert_true(who.foreign);
+    assert_int_equal(who.version, KOLO_VERSION_WORD + 1);
+    assert_int_equal(who.layout, 77);
+    close(admitted);
+    close(fd);
     kolo_door_close(door);
 }
 
@@ -507,6 +541,7 @@ int main(void) {
         cmocka_unit_test(test_from_elsewhere),
         cmocka_unit_test(test_version_of_door),
         cmocka_unit_test(test_version_of_knocker),
+        cmocka_unit_test(test_version_proved),
         cmocka_unit_test(test_nobody_comes),
         cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test(test_silent_door),
