@@ -163,7 +163,8 @@ static bool begins_with(const char *name, const char *const *beginnings) {
  * sleepers are there to be woken, by design in few cases, but by chance in any. */
 static bool is_assured(const struct trial *trial) {
     static const char *const meeting[] = {"assembly.", "door.", "knock.", "proxy.start", "engine.added", NULL};
-    static const char *const reunion[] = {"conference.", "reunion.", "door.reopened", "guard.drop", NULL};
+    static const char *const reunion[] = {"conference.",   "reunion.",   "door.reopened",
+                                          "knock.hailing", "guard.drop", NULL};
     static const char *const network[] = {"proxy.",    "engine.",    "poll.",        "uring.",
                                           "exchange.", "hierarchy.", "failure.rela", NULL};
     static const struct {
