@@ -272,10 +272,10 @@ KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 
 /* buffer[0 .. count-1] of rank `root` is copied to every other rank's buffer. The root waits for nobody
- * and may return before the others have copied. So where ranks name different roots, or differ in another way, up to
- * KOLO_SLOTS broadcasts may return 0 before every rank gets KOLO_ERR_MISMATCH, which names the first call that
- * differed. A kolo_barrier after the last broadcast makes sure that all have heard of it; kolo_comm_destroy does not.
- * Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
+ * and may return before the others have copied. So where ranks name different roots, or differ in another way, some
+ * broadcasts may return 0 before every rank gets KOLO_ERR_MISMATCH: on one machine up to KOLO_SLOTS, and the error
+ * names the first call that differed. A kolo_barrier after the last broadcast makes sure that all hear of it;
+ * kolo_comm_destroy does not. Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
 KOLO_API int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
 
 /* Returns once every rank has called it. Errors as kolo_allreduce. */

@@ -108,6 +108,7 @@ static void begin(void *exchange, const struct kolo_order *order) {
     if (state->half_on_wire && !order->subtrees && kolo_exchange_is_half(state->comm, order))
         flight->algorithm = &kolo_exchange_half;
     state->begun = order->ticket + state->comm->internode->lanes;
+    kolo_exchange_keep(state, order);
     KOLO_POINT("exchange.beginning");
     flight->algorithm->begin(state, flight);
     KOLO_POINT("exchange.begun");
@@ -130,15 +131,11 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
     size_t bytes;
     if (frame->ticket >= state->begun) /* the root of broadcasts may be any number of them ahead */
         return KOLO_PLACE_LATER;
-    struct kolo_flight *flight = flight_of(state, frame->ticket);
-    if (frame->ticket < state->done || frame->ticket != flight->order.ticket)
-        return KOLO_ERR_VERSION;
-    if (frame->stamp != flight->order.stamp) {
-        kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, flight->order.call);
+    if (kolo_exchange_differs(state, node, frame))
         return KOLO_PLACE_LATER; /* never */
-    }
-    /* Another call may have more parts. */
-    if (frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= flight->parts)
+    struct kolo_flight *flight = flight_of(state, frame->ticket);
+    if (frame->ticket < state->done || frame->ticket != flight->order.ticket ||
+        frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= flight->parts)
         return KOLO_ERR_VERSION;
     if (!flight->algorithm->locate(state, flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
         frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)
@@ -215,6 +212,7 @@ static void destroy(void *exchange) {
         free(state->flights[i].ups);
         free(state->flights[i].arrived);
     }
+    free(state->heard);
     free(state->sources);
     free(state->pieces);
     free(state->joined);
@@ -231,6 +229,7 @@ static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *
     state->engine = engine;
     state->lane = lane;
     state->begun = state->done = lane;
+    state->seen = state->announced = UINT64_MAX;
     state->node = internode->node;
     state->nodes = internode->nodes.nodes;
     state->ranks = internode->nodes.size;
@@ -239,7 +238,8 @@ static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *
     state->half_on_wire = internode->half_on_wire;
     state->sources = calloc(state->nodes, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
-    complete = state->sources && state->pieces;
+    state->heard = calloc(state->nodes, sizeof *state->heard);
+    complete = state->sources && state->pieces && state->heard;
     state->parts_max = state->nodes;
     if (internode->subtrees) {
         state->parts_max = internode->subtrees->count; /* each node has one at least */
@@ -273,6 +273,8 @@ const struct kolo_exchange_calls kolo_exchange_calls = {.create = create,
                                                         .place = place,
                                                         .arrived = arrived,
                                                         .sent = sent,
+                                                        .heard = kolo_exchange_hear,
+                                                        .announce = kolo_exchange_announce,
                                                         .done = done,
                                                         .awaits = awaits,
                                                         .late = late};

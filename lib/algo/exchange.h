@@ -64,6 +64,9 @@ struct kolo_exchange_algorithm {
     void (*sent)(struct kolo_exchange_state *state, struct kolo_flight *flight);
 };
 
+/* How many of its last exchanges a lane knows the calls of. */
+#define KOLO_EXCHANGES_KEPT 256
+
 struct kolo_exchange_state {
     kolo_comm *comm;
     kolo_engine *engine;
@@ -82,6 +85,14 @@ struct kolo_exchange_state {
     float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
     uint8_t *joined;      /* [KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES], see exchange_ranks.c */
     struct kolo_flight flights[KOLO_SLOTS];
+
+    /* See exchange_calls.c. */
+    struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
+    struct kolo_frame *heard;    /* [node]: it awaits an exchange that has not begun; kind 0: no */
+    uint32_t heard_count;        /* nodes of which that is known */
+    struct kolo_frame forgotten; /* of an exchange too long ago; kind 0: none has come */
+    uint32_t forgotten_node, forgotten_looks;
+    uint64_t seen, announced; /* tickets; UINT64_MAX: none */
 };
 
 extern const struct kolo_exchange_calls kolo_exchange_calls;
@@ -96,6 +107,15 @@ extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange
 
 /* True for f32, which may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
+
+/* Notes which call the exchange that begins is of. */
+void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
+
+/* True, and a mismatch, if an exchange of which data has come from `node` is of another call here. It has begun. */
+bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+
+void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame);
+void kolo_exchange_announce(void *exchange);
 
 /* A part of a chunk, in elements. */
 struct kolo_slice {

@@ -95,16 +95,17 @@ static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_ca
     tell_failure(proxy);
 }
 
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own) {
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
+                         const struct kolo_exchange_call *own) {
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_failure_report report = {
         .status = KOLO_ERR_MISMATCH,
         .rank = kolo_nodes_rank(&internode->nodes, node, 0),
         .reporter = kolo_nodes_rank(&internode->nodes, internode->node, 0),
         .cause = KOLO_CAUSE_MISMATCH,
-        .call = kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
+        .call = own->number ? own->number : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
         .rank_call = theirs,
-        .reporter_call = own,
+        .reporter_call = own->call,
     };
     kolo_failure_relay(comm, &report);
     tell_failure(internode->proxies[lane]);
@@ -143,6 +144,8 @@ static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) 
     } else if (frame->kind == KOLO_FRAME_FAILURE) {
         place(owner, node, frame, &payload);
         hear_failure(proxy, payload);
+    } else if (frame->kind == KOLO_FRAME_AWAITS && !proxy->broken) {
+        proxy->calls->heard(proxy->exchange, node, frame);
     } else if (frame->kind >= KOLO_FRAME_DATA) {
         proxy->calls->arrived(proxy->exchange, node, frame);
     }
@@ -226,6 +229,8 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
     show_late(proxy);
     if (!proxy->broken && kolo_load_acquire(&proxy->comm->segment.header->failure)) /* pairs with failure.c */
         tell_failure(proxy);
+    if (!proxy->broken)
+        proxy->calls->announce(proxy->exchange);
 }
 
 /* Driving. */

@@ -22,6 +22,8 @@
  * leader orders after it has seen that t is done. What the frames of an exchange mean is the layer above's to say
  * (struct kolo_exchange_calls).
  *
+ * Nodes whose ranks make different calls find out by what they exchange, or wait to (algo/exchange_calls.c).
+ *
  * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
  * once what it finds there; what another node tells, it publishes here, unless there is one already, and tells on:
  * whoever is slow to hear of a failure must not take the end of a node that left because of it for the cause. A node
@@ -43,6 +45,7 @@ struct kolo_order {
     uint64_t ticket;           /* over all calls */
     uint64_t stamp;            /* as in comm/progress.h */
     uint64_t call;             /* kolo_call_word */
+    uint64_t number;           /* of the call */
     const kolo_kernel *kernel; /* NULL: a broadcast */
     size_t count;              /* elements; of a broadcast bytes */
     /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
@@ -50,6 +53,11 @@ struct kolo_order {
     const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
     uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
     uint32_t root;          /* node that broadcasts */
+};
+
+/* Which call an exchange was of. */
+struct kolo_exchange_call {
+    uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
 };
 
 /* What the layer above does for the proxy, called by whoever drives it. */
@@ -61,6 +69,10 @@ struct kolo_exchange_calls {
     int (*place)(void *exchange, uint32_t node, const struct kolo_frame *frame, void **where);
     void (*arrived)(void *exchange, uint32_t node, const struct kolo_frame *frame);
     void (*sent)(void *exchange, uint32_t node, const struct kolo_frame *frame);
+    /* KOLO_FRAME_AWAITS has come from `node`. */
+    void (*heard)(void *exchange, uint32_t node, const struct kolo_frame *frame);
+    /* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
+    void (*announce)(void *exchange);
     /* Which tickets of the lane are done: all below the number returned. */
     uint64_t (*done)(void *exchange);
     /* True if an exchange that has begun needs more from `node`. */
@@ -97,9 +109,10 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy);
 /* In a forked child: closes the child's copies of the sockets; the thread is not there. */
 void kolo_proxy_forget(struct kolo_proxy *proxy);
 
-/* For the layer above, in its calls: node `node` is in another call than this one, or an exchange with it
+/* For the layer above, in its calls: node `node` is in another call, `theirs`, than this one, or an exchange with it
  * cannot go on for want of something here. */
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own);
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
+                         const struct kolo_exchange_call *own);
 void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node);
 
 #endif

@@ -19,7 +19,7 @@ enum {
 };
 _Static_assert(CALL_AT + sizeof(uint64_t) == KOLO_FRAME_HEADER_BYTES, "the fields fill the header");
 
-#define MARK UINT32_C(0x016c6f6b)
+#define MARK UINT32_C(0x026c6f6b)
 
 void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header) {
     kolo_wire_put(header + MARK_AT, MARK, 4);
@@ -36,6 +36,7 @@ void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header) {
 static bool bytes_fit(uint16_t kind, uint32_t bytes) {
     switch (kind) {
     case KOLO_FRAME_HEARTBEAT:
+    case KOLO_FRAME_AWAITS:
         return bytes == 0;
     case KOLO_FRAME_FAILURE:
     case KOLO_FRAME_LEAVE:

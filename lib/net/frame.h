@@ -14,6 +14,7 @@ enum {
     KOLO_FRAME_HEARTBEAT = 1, /* the engine's own, never shown to its owner */
     KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
     KOLO_FRAME_LEAVE = 3,     /* this node sends nothing more */
+    KOLO_FRAME_AWAITS = 4,    /* this node waits for data of that ticket; no payload */
     KOLO_FRAME_DATA = 8,      /* from here on what the algorithms name */
     KOLO_FRAME_KINDS = 32
 };

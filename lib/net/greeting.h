@@ -26,7 +26,7 @@
 #include "net/door.h"
 #include "net/secret.h"
 
-#define KOLO_WIRE_LAYOUT        2u /* changes with every change to what processes on different machines send each other */
+#define KOLO_WIRE_LAYOUT        3u /* changes with every change to what processes on different machines send each other */
 #define KOLO_GREETING_BYTES     64
 #define KOLO_INTRODUCTION_BYTES 256
 #define KOLO_VERDICT_BYTES      64

@@ -181,8 +181,9 @@ static bool is_assured(const struct trial *trial) {
                    {"proxy.told", "nodes-abort-2x2"},           {"proxy.ticked", "nodes-beats-3x1"},
                    {"engine.waiting", "nodes-beats-3x1"},       {"engine.waited", "nodes-beats-3x1"},
                    {"engine.beating", "nodes-beats-3x1"},       {"uring.waiting", "nodes-beats-3x1"},
-                   {"engine.ended", "nodes-destroy-2x2"},       {"engine.closed", "nodes-destroy-3x1"},
-                   {"engine.input_ended", "nodes-destroy-3x1"}, {"engine.waking", "nodes-destroy-2x2"}};
+                   {"exchange.announcing", "nodes-beats-3x1"},  {"engine.ended", "nodes-destroy-2x2"},
+                   {"engine.closed", "nodes-destroy-3x1"},      {"engine.input_ended", "nodes-destroy-3x1"},
+                   {"engine.waking", "nodes-destroy-2x2"}};
     const char *name = board_point_name(trial->fault.point);
     const enum twist twist = trial->what->twist;
     const enum phase phase = trial->what->phase;

@@ -25,7 +25,8 @@ struct owner {
 
 static void require_good(const struct kolo_frame *frame) {
     REQUIRE(frame->kind > 0 && frame->kind < KOLO_FRAME_KINDS);
-    REQUIRE(frame->kind <= KOLO_FRAME_LEAVE || frame->kind >= KOLO_FRAME_DATA);
+    REQUIRE(frame->kind <= KOLO_FRAME_AWAITS || frame->kind >= KOLO_FRAME_DATA);
+    REQUIRE(frame->kind != KOLO_FRAME_AWAITS || frame->bytes == 0);
     REQUIRE(frame->bytes <= KOLO_FRAME_BYTES_MAX && frame->offset <= KOLO_MESSAGE_BYTES_MAX - frame->bytes);
     REQUIRE(frame->kind >= KOLO_FRAME_DATA || frame->bytes <= KOLO_CONTROL_BYTES_MAX);
 }

@@ -367,7 +367,7 @@ static void test_reset_after_leave(void **state) {
 
 static void test_header(void **state) {
     static const uint8_t expected[KOLO_FRAME_HEADER_BYTES] = {
-        'k',  'o',  'l',  1,    0x09, 0,    0x02, 0x01, 0x06, 0x05, 0x04, 0x03, 0,    0,    0,    0,
+        'k',  'o',  'l',  2,    0x09, 0,    0x02, 0x01, 0x06, 0x05, 0x04, 0x03, 0,    0,    0,    0,
         0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0,    0,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
         0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31,
     };
@@ -417,6 +417,7 @@ static void garbage(kolo_engine_kind kind) {
         {.kind = 0},
         {.kind = KOLO_FRAME_HEARTBEAT},
         {.kind = KOLO_FRAME_LEAVE},
+        {.kind = KOLO_FRAME_AWAITS},
         {.kind = KOLO_FRAME_DATA - 1},
         {.kind = KOLO_FRAME_KINDS},
         {.kind = UINT16_MAX},
@@ -429,6 +430,8 @@ static void garbage(kolo_engine_kind kind) {
         {.kind = 0},
         {.kind = KOLO_FRAME_DATA},
         {.kind = KOLO_FRAME_HEARTBEAT, .bytes = 1},
+        {.kind = KOLO_FRAME_AWAITS, .bytes = 1},
+        {.kind = KOLO_FRAME_AWAITS + 1},
         {.kind = KOLO_FRAME_FAILURE, .bytes = KOLO_CONTROL_BYTES_MAX + 1},
     };
     for (size_t i = 0; i < sizeof wrong_for_data / sizeof *wrong_for_data; i++)

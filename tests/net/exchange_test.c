@@ -2,7 +2,8 @@
  * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under way,
  * out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are
  * exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused.
- * With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. */
+ * With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. Nodes that
+ * differ in a call must find out, whether they send or wait. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static struct send sends[SENDS_MAX];
 static uint32_t send_count;
 static void *states[NODES_MAX][LANES_MAX];
 static uint64_t sent_bytes[NODES_MAX][NODES_MAX];
-static uint32_t mismatches;
+static uint32_t mismatches, announcements;
+static uint64_t mismatch_number; /* of the call, as the finder counts */
 
 static uint32_t draw(uint32_t end) {
     seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
@@ -65,9 +67,20 @@ void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) 
     CHECK(false, "failed with %d for node %u", status, node);
 }
 
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs, uint64_t own) {
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
+                         const struct kolo_exchange_call *own) {
     (void)comm, (void)lane, (void)node;
-    mismatches += theirs != own;
+    mismatches += theirs != own->call;
+    mismatch_number = own->number;
+}
+
+/* Control frames arrive at once. */
+int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
+    CHECK(node != engine->node && frame->kind == KOLO_FRAME_AWAITS && frame->bytes == 0 && !payload, "kind %u",
+          frame->kind);
+    announcements++;
+    kolo_exchange_calls.heard(states[node][engine->lane], engine->node, frame);
+    return 0;
 }
 
 /* Hands a message over to the network. */
@@ -308,6 +321,8 @@ static void run(const struct world *world) {
             check_lanes(world, node, begun[node]++);
             waiting = 0;
         }
+        if (draw(10) == 0) /* of nodes that agree, to no effect */
+            kolo_exchange_calls.announce(states[node][draw(world->lanes)]);
         struct send *send = send_count ? &sends[draw(send_count)] : NULL;
         if (send && send->payload)
             hand_over(send), waiting = 0;
@@ -365,7 +380,7 @@ static void check_subtree_bytes(const struct world *world) {
     }
 }
 
-static void run_world(const struct world *world) {
+static void create_all(const struct world *world) {
     uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
     static kolo_comm comms[NODES_MAX];
     static struct kolo_internode internodes[NODES_MAX];
@@ -394,15 +409,120 @@ static void run_world(const struct world *world) {
             CHECK(kolo_exchange_calls.create(&states[node][lane], &comms[node], lane, engine) == 0, "create");
         }
     }
+}
+
+static void destroy_all(const struct world *world) {
+    for (uint32_t node = 0; node < world->nodes; node++)
+        for (uint32_t lane = 0; lane < world->lanes; lane++)
+            kolo_exchange_calls.destroy(states[node][lane]);
+}
+
+static void run_world(const struct world *world) {
+    create_all(world);
     run(world);
     check_results(world);
     if (!world->by_ranks)
         check_bytes(world);
     else if (world->subtrees && world->wanted == KOLO_EXCHANGE_MESH)
         check_subtree_bytes(world);
-    for (uint32_t node = 0; node < world->nodes; node++)
-        for (uint32_t lane = 0; lane < world->lanes; lane++)
-            kolo_exchange_calls.destroy(states[node][lane]);
+    destroy_all(world);
+}
+
+/* Begins a broadcast that the nodes do not agree on: its stamp and call are the root's number. */
+static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
+    const struct kolo_order order = {.ticket = ticket,
+                                     .stamp = 1000 + root,
+                                     .call = 1 + root,
+                                     .number = 50 + ticket,
+                                     .count = 8,
+                                     .result = results[node][0],
+                                     .root = root};
+    kolo_exchange_calls.begin(states[node][0], &order);
+}
+
+/* Delivers all that is under way to a node. */
+static void deliver_to(uint32_t node) {
+    for (uint32_t i = 0; i < send_count; i++)
+        if (sends[i].to == node && !sends[i].over)
+            deliver(&sends[i]);
+}
+
+static const struct world differing = {.name = "differing", .nodes = 3, .lanes = 1, .count = 8};
+
+static void begin_differing(void) {
+    send_count = mismatches = announcements = 0;
+    create_all(&differing);
+}
+
+static void end_differing(uint32_t wanted, uint64_t number) {
+    CHECK(mismatches == wanted && (!wanted || mismatch_number == number), "%u mismatches, in call %" PRIu64, mismatches,
+          mismatch_number);
+    for (uint32_t i = 0; i < send_count; i++)
+        if (!sends[i].payload && !sends[i].over)
+            free(sends[i].copy);
+    destroy_all(&differing);
+    mismatches = 0;
+}
+
+/* Two nodes that both send in ticket 0. One of them is so many tickets ahead when it hears from the other. */
+static void differ_as_roots(uint32_t ahead) {
+    begin_differing();
+    for (uint32_t ticket = 0; ticket < ahead; ticket++) {
+        const uint32_t first = send_count;
+        begin_broadcast(0, ticket, 0);
+        for (uint32_t i = first; i < send_count; i++)
+            hand_over(&sends[i]);
+    }
+    begin_broadcast(1, 0, 1);
+    for (uint32_t i = 0; i < send_count; i++)
+        if (sends[i].payload)
+            hand_over(&sends[i]);
+    deliver_to(0);
+    CHECK(mismatches == (ahead <= KOLO_EXCHANGES_KEPT), "%u mismatches at once", mismatches);
+    for (int i = 0; i < 11; i++)
+        kolo_exchange_calls.announce(states[0][0]);
+    end_differing(1, ahead <= KOLO_EXCHANGES_KEPT ? 50 : 0);
+}
+
+/* Three nodes that all wait for the next one; the announcement comes before the other begins, or after. */
+static void differ_by_waiting(bool early) {
+    begin_differing();
+    for (uint32_t node = early ? 2 : 0; node < 3; node++)
+        begin_broadcast(node, 0, (node + 1) % 3);
+    kolo_exchange_calls.announce(states[2][0]);
+    CHECK(announcements == 0, "announced at once");
+    for (int i = 0; i < 3; i++)
+        kolo_exchange_calls.announce(states[2][0]);
+    CHECK(announcements == 1, "announced %u times", announcements);
+    CHECK(mismatches == !early, "%u mismatches", mismatches);
+    if (early)
+        begin_broadcast(0, 0, 1);
+    end_differing(1, 50);
+}
+
+/* Nodes that agree: the one that waits is heard by one that has not begun, and by one that has. */
+static void agree_while_waiting(bool early) {
+    begin_differing();
+    if (!early)
+        begin_broadcast(0, 0, 0);
+    begin_broadcast(1, 0, 0);
+    for (int i = 0; i < 3; i++)
+        kolo_exchange_calls.announce(states[1][0]);
+    CHECK(announcements == 1, "announced %u times", announcements);
+    if (early)
+        begin_broadcast(0, 0, 0);
+    end_differing(0, 0);
+}
+
+static void run_differing(void) {
+    differ_as_roots(1);
+    differ_as_roots(KOLO_SLOTS + 1);
+    differ_as_roots(KOLO_EXCHANGES_KEPT);
+    differ_as_roots(KOLO_EXCHANGES_KEPT + 1);
+    for (int early = 0; early < 2; early++) {
+        differ_by_waiting(early);
+        agree_while_waiting(early);
+    }
 }
 
 static const struct {
@@ -501,6 +621,7 @@ int main(int argc, char **argv) {
                         if (kind == 0)
                             run_world(&world);
                     }
+    run_differing();
     printf("%u worlds from seed %" PRIu64 ", and %u by ranks\n", worlds, first, by_ranks);
     return 0;
 }

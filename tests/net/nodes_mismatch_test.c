@@ -1,0 +1,135 @@
+/* Nodes whose ranks make different calls: every rank of every node gets KOLO_ERR_MISMATCH long before the deadline, and
+ * the message tells both calls. Also where no node sends anything, since each waits for another one, and where none
+ * waits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "node_files.h"
+
+enum { CALLS_BEFORE = 3, SMALL = 100, LARGE = 100000, WITHIN_MS = 1000, LASTING_CALLS = 100000 };
+
+/* Roots that depend on who calls. */
+enum { OWN = -1, NEXT = -2 };
+
+struct call {
+    kolo_collective collective;
+    size_t count;
+    kolo_dtype dtype;
+    int op_or_root;
+};
+
+static const struct difference {
+    const char *what;
+    struct call calls[2]; /* of node 0, and of the other nodes */
+    bool lasting;         /* all make such calls until they are told; else one, and a barrier */
+} differences[] = {
+    {"each waits for another", {{KOLO_BROADCAST, SMALL, KOLO_U8, NEXT}, {KOLO_BROADCAST, SMALL, KOLO_U8, NEXT}}, false},
+    {"each waits, large", {{KOLO_BROADCAST, LARGE, KOLO_U8, NEXT}, {KOLO_BROADCAST, LARGE, KOLO_U8, NEXT}}, false},
+    {"all are roots", {{KOLO_BROADCAST, SMALL, KOLO_U8, OWN}, {KOLO_BROADCAST, SMALL, KOLO_U8, OWN}}, false},
+    {"all are roots, large", {{KOLO_BROADCAST, LARGE, KOLO_U8, OWN}, {KOLO_BROADCAST, LARGE, KOLO_U8, OWN}}, false},
+    {"all stay roots", {{KOLO_BROADCAST, SMALL, KOLO_U8, OWN}, {KOLO_BROADCAST, SMALL, KOLO_U8, OWN}}, true},
+    {"broadcast's count", {{KOLO_BROADCAST, SMALL, KOLO_U8, 0}, {KOLO_BROADCAST, LARGE, KOLO_U8, 0}}, false},
+    {"broadcast's dtype", {{KOLO_BROADCAST, SMALL, KOLO_U8, 0}, {KOLO_BROADCAST, SMALL, KOLO_I8, 0}}, false},
+    {"root or all-reduce", {{KOLO_BROADCAST, SMALL, KOLO_U8, OWN}, {KOLO_ALLREDUCE, SMALL, KOLO_U8, KOLO_SUM}}, false},
+    {"all-reduce or broadcast",
+     {{KOLO_ALLREDUCE, SMALL, KOLO_U8, KOLO_SUM}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}},
+     false},
+    {"large all-reduce or not", {{KOLO_ALLREDUCE, LARGE, KOLO_F32, KOLO_SUM}, {KOLO_BROADCAST, 1, KOLO_F32, 0}}, false},
+    {"barrier or broadcast", {{KOLO_BARRIER, 0, KOLO_U8, 0}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}}, false},
+    {"root or barrier", {{KOLO_BROADCAST, LARGE, KOLO_U8, OWN}, {KOLO_BARRIER, 0, KOLO_U8, 0}}, false},
+    {"all-reduce's count",
+     {{KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, LARGE, KOLO_F32, KOLO_SUM}},
+     false},
+    {"all-reduce's op",
+     {{KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_MAX}},
+     false},
+};
+
+enum { DIFFERENCES = sizeof differences / sizeof *differences };
+
+/* The ranks of each node; 0: no more nodes. */
+static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {1, 1, 1}, {1, 2, 2}, {1, 1, 1, 1, 1}};
+
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+struct setup {
+    int node_of[HARNESS_RANKS_MAX];
+    const struct difference *difference;
+};
+
+static int make_call(const struct rank *rank, const struct call *call, void *data) {
+    const int root = call->op_or_root == OWN    ? rank->rank
+                     : call->op_or_root == NEXT ? (rank->rank + 1) % rank->ranks
+                                                : call->op_or_root;
+    switch (call->collective) {
+    case KOLO_ALLREDUCE:
+        return kolo_allreduce(rank->comm, data, data, call->count, call->dtype, (kolo_op)call->op_or_root);
+    case KOLO_BROADCAST:
+        return kolo_broadcast(rank->comm, data, call->count, call->dtype, root);
+    default:
+        return kolo_barrier(rank->comm);
+    }
+}
+
+static void differ(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const struct difference *difference = setup->difference;
+    const struct call *call = &difference->calls[setup->node_of[rank->rank] > 0];
+    kolo_options options = rank->options;
+    nodes_place(&options, setup->node_of[rank->rank]);
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
+        return;
+    void *data = calloc(LARGE, sizeof(float));
+    int status = 0;
+    for (int i = 0; status == 0 && i < CALLS_BEFORE; i++)
+        status = kolo_barrier(rank->comm);
+    const int64_t begin_ns = now_ns();
+    for (int i = 0; status == 0 && i < (difference->lasting ? LASTING_CALLS : 1); i++)
+        status = make_call(rank, call, data);
+    if (status == 0)
+        status = kolo_barrier(rank->comm);
+    const int64_t took_ns = now_ns() - begin_ns;
+    if (expect(rank, status == KOLO_ERR_MISMATCH, "%s: status %d (%s)", difference->what, status,
+               status ? kolo_error_message() : "no error"))
+        expect_message(rank, difference->what, "disagree", "calls", NULL);
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    kolo_comm_failure(rank->comm, &failure);
+    /* Whoever goes on may find a later one first. */
+    expect(rank,
+           (difference->lasting ? failure.call > CALLS_BEFORE : failure.call == CALLS_BEFORE + 1) &&
+               !strstr(failure.message, "earlier") && !strstr(failure.message, "unknown"),
+           "%s: the failure does not name both calls: %s", difference->what, failure.message);
+    expect_prompt(rank, took_ns, WITHIN_MS, difference->what);
+    free(data);
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+static void run_layout(size_t layout, size_t which) {
+    static const char *const algorithms[] = {"auto", "tree", "mesh", "ring"};
+    struct setup setup = {.difference = &differences[which]};
+    const int ranks = nodes_lay_out(layouts[layout], setup.node_of);
+    char lanes[16];
+    if (!wants_ranks(ranks) || (arguments.quick && (layout + which) % 3))
+        return;
+    snprintf(lanes, sizeof lanes, "%zu", 1 + (layout + which) % 3);
+    setenv("KOLO_NET_THREADS", lanes, 1);
+    setenv("KOLO_NET_ALGO", algorithms[(layout + which) % 4], 1);
+    setenv("KOLO_NET", which % 2 ? "poll" : "auto", 1);
+    nodes_meet_at("127.0.0.1");
+    const struct team team = {
+        .ranks = ranks, .slot_bytes = 16384, .creates_itself = true, .run = differ, .argument = &setup};
+    harness_run(&team);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Nodes that make different calls.");
+    setenv("KOLO_NET_AUTH", "none", 1);
+    nodes_open();
+    for (size_t layout = 0; layout < LAYOUTS; layout++)
+        for (size_t which = 0; which < DIFFERENCES; which++)
+            run_layout(layout, which);
+    return harness_end();
+}
