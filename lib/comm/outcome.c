@@ -127,7 +127,7 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process) {
     return kolo_fail(KOLO_ERR_PEER_DEAD,
                      "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
-                     ") died while the communicator was being created",
+                     ") died while the communicator was being created: its own output may say why",
                      kolo_job_rank(job, job->rank), kolo_job_rank(job, rank), process->pid);
 }
 
@@ -200,7 +200,9 @@ int kolo_job_complete(struct kolo_job *job) {
     if (conclude(job, 0, 0))
         return 0;
     const int rc = published_failure(job);
-    return rc < 0 ? rc : kolo_fail(KOLO_ERR_VERSION, "rank 0: the job file is damaged");
+    return rc < 0 ? rc
+                  : kolo_fail(KOLO_ERR_VERSION,
+                              "rank 0: the job file is damaged: something else has written to it; start the job again");
 }
 
 /* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */

@@ -64,14 +64,16 @@ static int check_header(const struct kolo_job *job, struct kolo_job_header *head
     if (magic == 0)
         return 1;
     if (magic != KOLO_JOB_MAGIC)
-        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 ")",
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 "): %s",
                          kolo_job_rank(job, job->rank), job->path[0] ? job->path : "the inherited descriptor's file",
-                         magic);
+                         magic, job->path[0] ? "choose another KOLO_JOB" : "start the program with kolorun");
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
         return kolo_job_be_stranger(job, header);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32,
+                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32
+                         ": start all ranks of a job with one size (KOLO_SIZE), and each job with a name of its own",
                          kolo_job_rank(job, job->rank), job->ranks, ranks);
     return 0;
 }
@@ -185,9 +187,10 @@ static int create_named(struct kolo_job *job) {
             return kolo_fail_system(-linked, "rank 0: naming the job file %s", job->path);
         rc = remove_stale(job);
     }
-    return rc < 0
-               ? rc
-               : kolo_fail(KOLO_ERR_SYSTEM, "rank 0: %s was recreated %d times by others", job->path, REPLACEMENTS_MAX);
+    return rc < 0 ? rc
+                  : kolo_fail(KOLO_ERR_SYSTEM,
+                              "rank 0: %s was recreated %d times by others: choose a KOLO_JOB that no other job has",
+                              job->path, REPLACEMENTS_MAX);
 }
 
 /* One attempt to open the name: 0 with job->fd < 0 where there is nothing to attach to yet. */
@@ -211,7 +214,8 @@ static int try_attach_named(struct kolo_job *job) {
         return 0;
     }
     if ((size_t)found.st_size < sizeof(struct kolo_job_header))
-        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes)",
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes): choose another KOLO_JOB",
                          kolo_job_rank(job, job->rank), job->path, (long long)found.st_size);
     return 0;
 }
@@ -238,7 +242,9 @@ static int duplicate(struct kolo_job *job) {
                          " kolorun, or let it inherit the descriptor",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": KOLO_SHM_FD=%d is not this user's shared file",
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %" PRIu32
+                         ": KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
     return 0;
 }
@@ -254,7 +260,8 @@ static int fill_inherited(struct kolo_job *job) {
         return fill_file(job);
     if ((size_t)found.st_size < job->bytes)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank 0: the inherited file has %lld bytes and was not made for %" PRIu32 " ranks",
+                         "rank 0: the inherited file has %lld bytes and was not made for %" PRIu32
+                         " ranks: give each job an empty file of its own (kolorun does)",
                          (long long)found.st_size, job->ranks);
     rc = map_file(job);
     if (rc < 0)
@@ -262,7 +269,10 @@ static int fill_inherited(struct kolo_job *job) {
     rc = check_header(job, job->header);
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
-    return rc > 0 ? kolo_fail(KOLO_ERR_MISMATCH, "rank 0: the inherited file is being filled by another process") : rc;
+    return rc > 0
+               ? kolo_fail(KOLO_ERR_MISMATCH,
+                           "rank 0: the inherited file is being filled by another process: is there a second rank 0?")
+               : rc;
 }
 
 /* Either way. */
@@ -291,7 +301,10 @@ static int try_attach(struct kolo_job *job) {
         return rc < 0 ? rc : 1;
     rc = check_header(job, job->header);
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
-        rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": the job file is cut short", kolo_job_rank(job, job->rank));
+        rc = kolo_fail(KOLO_ERR_VERSION,
+                       "rank %" PRIu32
+                       ": the job file is cut short: something else has written to it; start the job again",
+                       kolo_job_rank(job, job->rank));
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
     return rc;
