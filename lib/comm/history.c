@@ -2,10 +2,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "comm/failure.h"
 #include "comm/internode.h"
+#include "comm/ranks.h"
 
 /* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */
 #define RANK_BITS 11
@@ -112,9 +114,17 @@ void kolo_call_describe(uint64_t word, char *text, size_t text_bytes) {
         snprintf(text, text_bytes, "%s", kolo_collective_name(parts.collective));
 }
 
-/* "in call 7, allreduce of 1024 f32, sum, for 12 ms; 31 steps; waiting for rank 2 for 11 ms" */
-static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char *text, size_t text_bytes) {
+/* How a log tells where ranks stand. */
+enum {
+    STAND_BYTES = 400,
+    STANDS_MAX = 16, /* lines; where there are more ranks, those that stand alike share one */
+};
+
+/* "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns 0: without the time. */
+static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char text[STAND_BYTES]) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
+    const bool left = kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED;
+    const char *end = left ? "; has left" : comm->liveness.ended[rank] ? "; its process has ended" : "";
     const uint64_t calls = kolo_load_acquire(&signal->calls), ended = kolo_load_acquire(&signal->ended);
     const uint64_t steps = kolo_load_acquire(&signal->progress);
     struct kolo_past_call call;
@@ -122,16 +132,53 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
     uint32_t peer;
     int64_t since_ns;
     if (calls == 0) {
-        snprintf(text, text_bytes, "has begun no call");
+        snprintf(text, STAND_BYTES, "has begun no call%s", end);
         return;
     }
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
         kolo_call_describe(call.word, what, sizeof what);
-    if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns))
-        snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32 " for %" PRId64 " ms", kolo_rank_global(comm, peer),
-                 (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);
-    snprintf(text, text_bytes, "%s %" PRIu64 ", %s; %" PRIu64 " steps%s",
-             ended < calls ? "in call" : "in no call, after", calls, what, steps, wait);
+    if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
+        const int length = snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32, kolo_rank_global(comm, peer));
+        if (now_ns)
+            snprintf(wait + length, sizeof wait - (size_t)length, " for %" PRId64 " ms",
+                     (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);
+    }
+    snprintf(text, STAND_BYTES, "%s %" PRIu64 ", %s; %" PRIu64 " steps%s%s",
+             ended < calls ? "in call" : "in no call, after", calls, what, steps, wait, end);
+}
+
+/* Moves the ranks that stand as `text` says from `open` to `alike`. */
+static void collect_alike(const kolo_comm *comm, const char *text, uint64_t *open, uint64_t *alike) {
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        char stand[STAND_BYTES];
+        if (!kolo_ranks_have(open, rank))
+            continue;
+        describe_stand(comm, rank, 0, stand);
+        if (strcmp(stand, text) != 0)
+            continue;
+        kolo_ranks_remove(open, rank);
+        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
+    }
+}
+
+static void log_groups(const kolo_comm *comm, kolo_log_level level) {
+    uint64_t open[KOLO_RANK_WORDS] = {0};
+    uint32_t rank;
+    for (rank = 0; rank < comm->size; rank++)
+        kolo_ranks_add(open, rank);
+    for (int lines = 0; lines < STANDS_MAX && (rank = kolo_ranks_lowest(open, comm->size)) < comm->size; lines++) {
+        uint64_t alike[KOLO_RANK_WORDS] = {0};
+        char stand[STAND_BYTES], list[256];
+        describe_stand(comm, rank, 0, stand);
+        kolo_ranks_remove(open, rank); /* also where it has gone on meanwhile */
+        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
+        collect_alike(comm, stand, open, alike);
+        kolo_ranks_list(alike, list, sizeof list);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %s: %s", list, stand);
+    }
+    const uint32_t more = kolo_ranks_count_below(open, comm->size);
+    if (more)
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  and %" PRIu32 " more ranks", more);
 }
 
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
@@ -139,15 +186,14 @@ void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
     if (comm->log_level < level)
         return;
     kolo_log(comm->log_level, level, (int)comm->global_rank, "where the ranks stood:");
+    if (comm->size > STANDS_MAX) {
+        log_groups(comm, level);
+        return;
+    }
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const struct kolo_shared_member *member = &comm->segment.members[rank];
-        const bool left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED;
-        char stand[320];
-        describe_stand(comm, rank, now_ns, stand, sizeof stand);
-        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s%s",
-                 kolo_rank_global(comm, rank), member->process.pid, stand,
-                 left                         ? "; has left"
-                 : comm->liveness.ended[rank] ? "; its process has ended"
-                                              : "");
+        char stand[STAND_BYTES];
+        describe_stand(comm, rank, now_ns, stand);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s",
+                 kolo_rank_global(comm, rank), comm->segment.members[rank].process.pid, stand);
     }
 }

@@ -58,7 +58,7 @@ struct kolo_call_parts kolo_call_parts(uint64_t word);
 /* "allreduce of 1024 f32, sum" */
 void kolo_call_describe(uint64_t word, char *text, size_t text_bytes);
 
-/* Logs where each rank stands, a line a rank. */
+/* Logs where the ranks stand: a line for each or, of more than 16, for all that stand alike. */
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level);
 
 #endif

@@ -180,6 +180,12 @@ static void check_log(const struct rank *rank, int log, int victim) {
            "reporter %d; the log is: %s", failure.reporter, text);
     if (failure.reporter != rank->rank)
         return;
+    if (rank->ranks > 16) { /* those that stand alike share a line */
+        snprintf(line, sizeof line, "  rank 0, 2-%d: in call 11, allreduce of 11 f32, sum; ", rank->ranks - 1);
+        expect(rank, strstr(text, line) && strstr(text, "  rank 1: in no call, after 10, barrier; "), "no '%s' in %s",
+               line, text);
+        return;
+    }
     for (int peer = 0; peer < rank->ranks; peer++) {
         snprintf(line, sizeof line, "  rank %d (pid ", peer);
         expect(rank, count_of(text, line) == 1, "rank %d is not in the table: %s", peer, text);
@@ -304,7 +310,9 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .victim = 2, .run = run_death});
         harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run_abort});
     }
-    if (!arguments.threads)
+    if (!arguments.threads) {
+        harness_run(&(struct team){.ranks = 20, .creates_itself = true, .victim = 2, .run = run_death});
         watch_without_first_thread();
+    }
     return harness_end();
 }
