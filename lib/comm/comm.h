@@ -84,6 +84,7 @@ struct kolo_comm {
     kolo_waiter waiter;
     struct kolo_crowd crowd;
     struct kolo_liveness liveness;
+    bool is_blind; /* cannot see whether some rank lives, see comm/lookout.h */
     struct kolo_stall stall;
     kolo_atomic_u64 user; /* thread that is in a call; 0: none. Of builds with assertions only, see api/checks.h */
     kolo_log_level log_level;

@@ -16,6 +16,7 @@
 #include "comm/failure.h"
 #include "comm/history.h"
 #include "comm/internode.h"
+#include "comm/lookout.h"
 #include "comm/outcome.h"
 #include "comm/ranks.h"
 #include "comm/rendezvous.h"
@@ -385,7 +386,7 @@ void kolo_comm_finish(kolo_comm *comm) {
     comm->history = &comm->segment.histories[comm->rank];
     comm->stats.segment_bytes = comm->segment.bytes;
     set_waiting(comm, comm->origin.wait);
-    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
+    kolo_lookout_begin(comm);
 }
 
 /* From now on guards tell who lives, and the segment needs no descriptor. */

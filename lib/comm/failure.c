@@ -9,6 +9,7 @@
 #include "base/wire.h"
 #include "comm/history.h"
 #include "comm/internode.h"
+#include "comm/lookout.h"
 #include "comm/standing.h"
 #include "sync/point.h"
 
@@ -317,6 +318,10 @@ static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
     return 0;
 }
 
+static bool has_departed(const kolo_comm *comm, uint32_t rank) {
+    return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
+}
+
 /* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
 static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_member *members = comm->segment.members;
@@ -325,16 +330,15 @@ static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) 
     if (different)
         return (struct finding){
             .status = KOLO_ERR_MISMATCH, .rank = peer, .cause = KOLO_CAUSE_MISMATCH, .call = different};
-    kolo_liveness_look(&comm->liveness, members, comm->rank);
+    kolo_lookout_look(comm);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        bool departed = kolo_load_acquire(&members[rank].state) == KOLO_MEMBER_DEPARTED;
         const struct kolo_ending *ending = &comm->liveness.endings[rank];
-        if (departed && rank == peer)
-            return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = KOLO_CAUSE_LEFT};
-        if (comm->liveness.ended[rank] && !departed)
+        if (comm->liveness.ended[rank] && !has_departed(comm, rank))
             return (struct finding){
                 .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending->cause, .detail = ending->code};
     }
+    if (has_departed(comm, peer))
+        return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
     const bool on_others = wait->peer == KOLO_PEER_PROXY;
     if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
         return (struct finding){0};

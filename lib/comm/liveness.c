@@ -9,13 +9,10 @@
 #include "sync/atomic.h"
 #include "sync/point.h"
 
-enum {
-    BATCH = 64,
-    /* Close looks at a time: KOLO_SLICE_NS apart a rank comes round to 64 in less than 100 ms. More ranks have more of
-     * them to look, each beginning with the next rank, so that each looks less often. */
-    CLOSE_MAX = 8,
-    CLOSE_OF_ALL = 512
-};
+enum { BATCH = 64 };
+
+/* Close looks at a rank by this one are so far apart; those who wait and watch it look at different times. */
+#define CLOSELY_NS (40 * KOLO_NS_PER_MS)
 
 /* A process that dies lets go of its guard a moment before it is known to have died, and how. */
 #define DYING_NS_MAX (40 * KOLO_NS_PER_MS)
@@ -112,7 +109,7 @@ static void note_end(struct kolo_liveness *liveness, uint32_t rank, kolo_cause c
 
 /* Polls those of up to BATCH ranks that pids reach, and takes over how they have ended. With the lock. */
 static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                          uint32_t first, uint32_t count) {
+                          uint32_t first, uint32_t count, int64_t now_ns) {
     struct kolo_peer *peers[BATCH] = {NULL};
     for (uint32_t i = 0; i < count; i++) {
         const struct kolo_shared_process *process = &members[first + i].process;
@@ -120,8 +117,10 @@ static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shar
         if (liveness->ended[first + i] || kolo_liveness_is_same(process, &members[self].process) ||
             reach_of(process, liveness->own_namespace, watch->guard.place) != REACH_PID)
             continue;
-        if (!watch->peer && (watch->peer = kolo_peer_hold(process)))
+        if (!watch->peer && (watch->peer = kolo_peer_hold(process))) {
             kolo_peer_examine(watch->peer);
+            watch->closely_ns = now_ns;
+        }
         peers[i] = watch->peer;
     }
     KOLO_POINT("liveness.polling");
@@ -149,13 +148,16 @@ static void look_at_loss(struct kolo_liveness *liveness, uint32_t rank, const st
         note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 
-static void look_closely(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                         uint32_t rank) {
-    const struct kolo_shared_member *member = &members[rank];
+static bool can_see(const struct kolo_liveness *liveness, const struct kolo_shared_process *process,
+                    const struct kolo_watched *watch) {
+    const enum reach reach = reach_of(process, liveness->own_namespace, watch->guard.place);
+    return reach == REACH_PID ||
+           (reach == REACH_GUARD && kolo_guards_have_file(watch->guard.device, watch->guard.inode));
+}
+
+static void look_closely(struct kolo_liveness *liveness, const struct kolo_shared_member *member, uint32_t rank) {
     struct kolo_watched *watch = &liveness->watched[rank];
     const enum reach reach = reach_of(&member->process, liveness->own_namespace, watch->guard.place);
-    if (liveness->ended[rank] || kolo_liveness_is_same(&member->process, &members[self].process))
-        return;
     if (reach == REACH_PID && watch->peer) {
         kolo_peers_lock();
         kolo_peer_examine(watch->peer);
@@ -175,20 +177,39 @@ static void look_closely(struct kolo_liveness *liveness, const struct kolo_share
         note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 
-void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self) {
+/* Not round the ring. */
+static bool look_at_some(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
+                         uint32_t first, uint32_t end) {
+    const int64_t now_ns = kolo_clock_ns();
+    bool sees_all = true;
     kolo_peers_lock();
-    for (uint32_t first = 0; first < liveness->ranks; first += BATCH) {
-        const uint32_t left = liveness->ranks - first;
-        look_at_batch(liveness, members, self, first, left < BATCH ? left : BATCH);
-    }
+    for (uint32_t rank = first; rank < end; rank += BATCH)
+        look_at_batch(liveness, members, self, rank, end - rank < BATCH ? end - rank : BATCH, now_ns);
     kolo_peers_unlock();
-    const uint32_t share = CLOSE_OF_ALL / liveness->ranks, looks = share < 1           ? 1
-                                                                   : share < CLOSE_MAX ? share
-                                                                                       : CLOSE_MAX;
-    for (uint32_t i = 0; i < looks && i < liveness->ranks; i++) {
-        liveness->turn++;
-        look_closely(liveness, members, self, (self + liveness->turn) % liveness->ranks);
+    for (uint32_t rank = first; rank < end; rank++) {
+        struct kolo_watched *watch = &liveness->watched[rank];
+        if (liveness->ended[rank] || kolo_liveness_is_same(&members[rank].process, &members[self].process))
+            continue;
+        if (!can_see(liveness, &members[rank].process, watch))
+            sees_all = false;
+        if (now_ns - watch->closely_ns < CLOSELY_NS)
+            continue;
+        watch->closely_ns = now_ns;
+        look_closely(liveness, &members[rank], rank);
     }
+    return sees_all;
+}
+
+bool kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
+                           uint32_t first, uint32_t count) {
+    first %= liveness->ranks;
+    const uint32_t end = first + count, over = end > liveness->ranks ? end - liveness->ranks : 0;
+    const bool sees_tail = look_at_some(liveness, members, self, first, end - over);
+    return (over == 0 || look_at_some(liveness, members, self, 0, over)) && sees_tail;
+}
+
+void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self) {
+    kolo_liveness_look_at(liveness, members, self, 0, liveness->ranks);
 }
 
 char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,

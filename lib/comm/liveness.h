@@ -29,6 +29,7 @@ struct kolo_watched {
     struct kolo_peer *peer;         /* NULL: not yet */
     struct kolo_shared_guard guard; /* place 0: there is none to go by */
     int64_t lost_ns;                /* when that was seen to be lost; 0: it is not */
+    int64_t closely_ns;             /* when there was a close look at it */
 };
 
 /* Watches the peers of one communicator. */
@@ -37,7 +38,6 @@ struct kolo_liveness {
     bool *ended;                  /* one a rank: known to be gone */
     struct kolo_ending *endings;
     uint32_t ranks;
-    uint32_t turn; /* how many have been looked at closely */
     uint64_t own_namespace;
     bool guarded; /* counts among the communicators that need this process's guards */
 };
@@ -57,10 +57,16 @@ void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_
 void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
                              uint64_t inode, uint64_t epoch);
 
-/* Looks at all peers and marks those that have ended; never blocks. `self` is skipped, as are threads of this process.
- * Costs a poll, and looks closely at some ranks, in turn: at whether a descriptor is still what it was, and at guards.
- * The first look opens the pidfds: how a process ended is only told to whoever opened one before its parent waited for
- * it. */
+/* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
+ * skipped, as are threads of this process. Costs a poll, and a close look at those at which there was none for a while:
+ * at whether a descriptor is still what it was, and at guards. The first look opens the pidfds: how a process ended is
+ * only told to whoever opened one before its parent waited for it. False: of one of them nothing tells whether it
+ * lives.
+ */
+bool kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
+                           uint32_t first, uint32_t count);
+
+/* The same, at all ranks. */
 void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
 
 /* What `rank`, found alive just before, does: see kolo_process_activity. 0 too for threads of this process. */

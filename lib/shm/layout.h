@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         10u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         11u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -144,6 +144,9 @@ struct kolo_shared_header {
     /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
+    /* Ranks that wait, by compare-and-swap: which of them looks whether others live, see comm/lookout.h. */
+    KOLO_ALIGNED kolo_atomic_u64 lookout;
+
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
      * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
@@ -182,6 +185,7 @@ struct kolo_shared_member {
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
+    kolo_atomic_u64 looked_ns;   /* when it last looked whether others live, see comm/lookout.h */
     kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/crowd.h */
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */

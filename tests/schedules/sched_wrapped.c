@@ -133,7 +133,8 @@ int __wrap_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, ui
                             uint32_t peer);
 int __real_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
-void __wrap_kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
+bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
+                                  uint32_t self, uint32_t first, uint32_t count);
 void __wrap_kolo_comm_free(kolo_comm *comm);
 
 static bool skips_wait(const kolo_atomic_u64 *flag) {
@@ -196,13 +197,16 @@ bool sched_seam_claims(uint32_t rank) {
     return seam.claims[rank];
 }
 
-void __wrap_kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
-                               uint32_t self) {
+bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
+                                  uint32_t self, uint32_t first, uint32_t count) {
     (void)members;
     sched_step();
-    for (uint32_t rank = 0; rank < liveness->ranks; rank++)
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t rank = (first + i) % liveness->ranks;
         if (rank != self && sched_has_died(rank) && !sched_breaks(SCHED_DEATH_UNSEEN))
             liveness->ended[rank] = true;
+    }
+    return true;
 }
 
 /* The team keeps what it has made: others may look at it still. */
