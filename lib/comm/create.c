@@ -104,6 +104,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     KOLO_POINT("create.offering");
     kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
     KOLO_POINT("create.offered");
+    kolo_bell_ring_slowly(&header->bell);
     return 0;
 }
 
@@ -123,11 +124,10 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
     }
     /* Where rank 0 has died or given up there is nothing to open, a moment before that is known. */
     const int64_t end_ns = kolo_awake_ns(job->awake) + DYING_NS_MAX;
-    int64_t pause_ns = 0;
     int fd;
     while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
            kolo_awake_ns(job->awake) < end_ns) {
-        const int rc = kolo_job_wait(job, &pause_ns);
+        const int rc = kolo_job_wait(job);
         if (rc < 0)
             return rc;
     }
@@ -151,9 +151,8 @@ static bool shares_rank0s_process(const struct kolo_job *job, uint32_t rank) {
 /* *lent: rank 0's mapping, to be used once the creation is complete; NULL: it cannot be. */
 static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     struct kolo_job_header *header = job->header;
-    int64_t pause_ns = 0;
     while (kolo_load_acquire(&header->offer) < job->epoch) { /* pairs with offer_segment */
-        int rc = kolo_job_wait(job, &pause_ns);
+        int rc = kolo_job_wait(job);
         if (rc < 0)
             return rc;
     }
@@ -288,6 +287,8 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
     kolo_fence_threads();
     kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with complete */
     KOLO_POINT("create.attached");
+    if (comm->rank != 0)
+        kolo_job_arrive(job);
 }
 
 /* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
@@ -308,11 +309,10 @@ static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
 /* Rank 0's: waits until all are ready, and decides what binds all. */
 static int complete(kolo_comm *comm, struct creation *creation) {
     struct kolo_job *job = &creation->job;
-    int64_t pause_ns = 0;
     int32_t borrowers = 0;
     for (uint32_t rank = 1; rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
-            int rc = kolo_job_wait(job, &pause_ns);
+            int rc = kolo_job_wait(job);
             if (rc < 0)
                 return rc;
         }
@@ -345,10 +345,9 @@ static int complete(kolo_comm *comm, struct creation *creation) {
 
 /* The others'. */
 static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
-    int64_t pause_ns = 0;
     KOLO_POINT("create.awaiting");
     while (!kolo_job_is_complete(job)) {
-        int rc = kolo_job_wait(job, &pause_ns);
+        int rc = kolo_job_wait(job);
         if (rc < 0 && !kolo_job_is_complete(job)) /* it was, before this rank could give up */
             return rc;
     }

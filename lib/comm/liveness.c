@@ -54,6 +54,10 @@ bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t 
     }
 }
 
+bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t own_namespace) {
+    return reach_of(process, own_namespace, process->guarded) != REACH_NONE;
+}
+
 int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks) {
     liveness->ranks = ranks;
     liveness->own_namespace = kolo_process_own_namespace();

@@ -16,6 +16,9 @@
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place);
 
+/* Whether it would be known. */
+bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t own_namespace);
+
 /* Says which process this one is; it has no guard yet. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 

@@ -10,15 +10,25 @@
 #include "base/version.h"
 #include "comm/assembly.h"
 #include "comm/liveness.h"
+#include "comm/lookout.h"
 #include "comm/ranks.h"
 #include "comm/rendezvous.h"
 #include "shm/guard.h"
+#include "sync/futex.h"
 #include "sync/point.h"
 
-#define PAUSE_NS_FIRST   20000
-#define PAUSE_NS_MAX     1000000
-#define LOOK_INTERVAL_NS (50 * KOLO_NS_PER_MS)
-#define NAME_NS_MIN      (100 * KOLO_NS_PER_MS) /* how long a name stays at least, if not all come */
+#define PAUSE_NS_FIRST 20000
+#define PAUSE_NS_MAX   1000000
+#define LOOK_NS        (30 * KOLO_NS_PER_MS)
+#define STALE_NS       (45 * KOLO_NS_PER_MS)
+#define SLEEP_NS_MAX   (500 * KOLO_NS_PER_MS)
+#define NAME_NS_MIN    (100 * KOLO_NS_PER_MS) /* how long a name stays at least, if not all come */
+
+enum {
+    SEEKERS = 16, /* that many ranks look for the header every PAUSE_NS_MAX */
+    LOOKERS = 32, /* and that many wake up every LOOK_NS to see whether there is a lookout */
+    BATCH = 64    /* looks between which a lookout says that it is still at it */
+};
 
 /* The outcome: how many creations are complete (38 bits); if there will be no more, the negated status (6), the rank at
  * fault (10) and the reporter (10). */
@@ -41,13 +51,28 @@ static uint32_t reporter_of(uint64_t outcome) {
     return outcome & 0x3ff;
 }
 
+static void ring_all(const struct kolo_job *job) {
+    kolo_bell_ring_slowly(&job->header->arrivals_bell);
+    kolo_bell_ring_slowly(&job->header->bell);
+}
+
 /* Writes what comes of this creation or, for a rank that has not registered, of the one under way; status 0: success.
  * False if it has an outcome already. */
 static bool conclude(struct kolo_job *job, int status, uint32_t culprit) {
     kolo_atomic_u64 *outcome = &job->header->outcome;
     const uint64_t before = job->epoch ? job->epoch - 1 : kolo_job_completed(job);
     const uint64_t failure = (uint64_t)-status << 20 | culprit << 10 | job->rank;
-    return kolo_compare_and_swap(outcome, before << 26, status ? before << 26 | failure : (before + 1) << 26);
+    if (!kolo_compare_and_swap(outcome, before << 26, status ? before << 26 | failure : (before + 1) << 26))
+        return false;
+    KOLO_POINT("job.concluded");
+    ring_all(job);
+    return true;
+}
+
+/* Whether this rank's creation has one. */
+static bool is_concluded(const struct kolo_job *job) {
+    const uint64_t outcome = kolo_load_acquire(&job->header->outcome); /* pairs with conclude */
+    return status_of(outcome) != 0 || completed_of(outcome) >= job->epoch;
 }
 
 static bool publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
@@ -218,16 +243,29 @@ static int check_name(const struct kolo_job *job) {
 }
 
 /* Looks for a registered rank that has ended: *culprit. */
-static int look_at_members(const struct kolo_job *job, uint32_t *culprit) {
+static int look_at_members(struct kolo_job *job, uint32_t *culprit) {
     for (uint32_t rank = 0; rank < job->ranks; rank++) {
         const struct kolo_shared_process *process = rank == job->rank ? NULL : process_of(job, rank);
-        if (!process ||
-            kolo_liveness_is_alive(process, job->own_namespace, job->fd, kolo_guard_place(job->epoch, rank)))
+        if (rank % BATCH == BATCH - 1 && !job->is_blind &&
+            !kolo_lookout_keep(&job->header->lookout, job->rank, kolo_clock_ns()))
+            return 0;
+        if (!process)
+            continue;
+        job->is_blind |= !kolo_liveness_can_see(process, job->own_namespace);
+        if (kolo_liveness_is_alive(process, job->own_namespace, job->fd, kolo_guard_place(job->epoch, rank)))
             continue;
         *culprit = rank;
         return kolo_job_fail_dead(job, rank, process);
     }
     return 0;
+}
+
+/* The same, where it is up to this rank. */
+static int look_as_lookout(struct kolo_job *job, uint32_t *culprit) {
+    /* If this rank has overslept, so has the lookout, perhaps. */
+    const struct kolo_lookout_times times = {.renewed_ns = LOOK_NS, .stale_ns = STALE_NS + 2 * job->overslept_ns};
+    job->is_lookout = job->is_blind || kolo_lookout_take(&job->header->lookout, job->rank, kolo_clock_ns(), &times);
+    return job->is_lookout ? look_at_members(job, culprit) : 0;
 }
 
 /* Other nodes. */
@@ -239,7 +277,44 @@ static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
     return fail_late(job, job->rank, *culprit);
 }
 
-int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
+/* Without a bell. */
+static void pause_briefly(struct kolo_job *job) {
+    const int64_t longest_ns = PAUSE_NS_MAX * (1 + (job->ranks - 1) / SEEKERS);
+    const int64_t next_ns = job->pause_ns == 0 ? PAUSE_NS_FIRST : job->pause_ns * 2;
+    job->pause_ns = next_ns < longest_ns ? next_ns : longest_ns;
+    KOLO_POINT("job.pausing");
+    kolo_clock_sleep(job->pause_ns);
+}
+
+/* How long to sleep at a bell. */
+static int64_t slice_ns(const struct kolo_job *job, int64_t now_ns) {
+    const bool is_asked = job->is_lookout || job->assembly || job->reunion || job->linked;
+    const int64_t all_ns = LOOK_NS * (1 + (job->ranks - 1) / LOOKERS);
+    const int64_t seldom_ns = all_ns < SLEEP_NS_MAX ? all_ns : SLEEP_NS_MAX;
+    const int64_t left_ns = kolo_awake_slice(job->awake, job->deadline_ns - now_ns);
+    /* At first less, so that ranks that begin together do not wake up together. */
+    const int64_t ns = is_asked         ? LOOK_NS
+                       : job->has_slept ? seldom_ns
+                                        : LOOK_NS + (seldom_ns - LOOK_NS) * job->rank / job->ranks;
+    return ns < left_ns ? ns : left_ns;
+}
+
+static void sleep_at_bell(struct kolo_job *job, int64_t ns) {
+    kolo_bell *bell = job->rank == 0 ? &job->header->arrivals_bell : &job->header->bell;
+    const int64_t until_ns = kolo_clock_ns() + ns;
+    KOLO_POINT("job.sleeping");
+    kolo_futex_sleep(&bell->rings, job->rings, ns);
+    KOLO_POINT("job.woken");
+    const uint32_t rings = kolo_bell_rings(bell);
+    const int64_t overslept_ns = rings == job->rings ? kolo_clock_ns() - until_ns : 0;
+    job->overslept_ns = overslept_ns > 0 ? overslept_ns : 0;
+    job->has_slept = true;
+    if (rings == job->rings && is_concluded(job))
+        ring_all(job); /* whoever has concluded it died before it could */
+    job->rings = rings;
+}
+
+int kolo_job_wait(struct kolo_job *job) {
     const int64_t now_ns = kolo_awake_ns(job->awake);
     uint32_t culprit = job->rank;
     int rc = job->header ? published_failure(job) : 0;
@@ -248,14 +323,14 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
     if (job->header)
         rc = stranger_failure(job);
     if (rc == 0 && now_ns >= job->look_ns) {
-        job->look_ns = now_ns + LOOK_INTERVAL_NS;
+        job->look_ns = now_ns + LOOK_NS;
         rc = job->assembly ? look_elsewhere(job, &culprit) : 0;
         if (rc == 0 && job->reunion)
             rc = job->reunion->look(job->reunion);
         if (rc == 0 && job->header)
             rc = check_name(job);
         if (rc == 0 && job->header)
-            rc = look_at_members(job, &culprit);
+            rc = look_as_lookout(job, &culprit);
     }
     if (rc == 0 && now_ns >= job->deadline_ns) {
         culprit = job->header ? first_late(job) : 0;
@@ -265,10 +340,18 @@ int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns) {
         const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
         return published < 0 ? published : rc;
     }
-    *pause_ns = *pause_ns == 0 ? PAUSE_NS_FIRST : *pause_ns * 2 < PAUSE_NS_MAX ? *pause_ns * 2 : PAUSE_NS_MAX;
-    KOLO_POINT("job.pausing");
-    kolo_clock_sleep(*pause_ns);
+    if (job->header)
+        sleep_at_bell(job, slice_ns(job, now_ns));
+    else
+        pause_briefly(job);
     return 0;
+}
+
+void kolo_job_arrive(struct kolo_job *job) {
+    const uint64_t arrivals = kolo_fetch_add(&job->header->arrivals, 1) + 1;
+    KOLO_POINT("job.arrived");
+    if (arrivals == job->epoch * (job->ranks - 1))
+        kolo_bell_ring_slowly(&job->header->arrivals_bell);
 }
 
 /* Rank 0's: keeps the name until all have found it, or those that look for it could have. */

@@ -18,14 +18,40 @@
  * A rank of another version knows only the first lines of the header, which are for ever. It says in `stranger` who it
  * is, and gives up; whoever waits finds that there, and gives up as well.
  *
- * A death at any point leaves: of a rank that has not registered, nothing, and it is waited for to the deadline. Of one
- * that has, a process that each of the others finds dead within LOOK_INTERVAL_NS; unless the outcome was there before,
- * with which the creation ends as if it lived, and the first call finds the death. Of a rank 0 by name, perhaps the
- * name: who comes later cannot tell that from what an earlier job left, and waits for a rank 0 that replaces it; who
- * found no name, and then this one, knows it for its own job's. By descriptor, a file without a header if it died while
- * it wrote that, for which the others wait to the deadline. Where there are several nodes, the rank 0 of this is the
- * leader of one, and who has not registered is connected with the rank 0 of all, which sees its end and tells all
- * (comm/assembly.h). What a leader knows of other nodes it leaves in the header, in words, for its own to say. */
+ * Sleeping. Until rank 0 has made the file's header a rank can only look again and again whether it is there, with
+ * pauses that grow with the number of ranks. From then on it sleeps at a bell in the header: rank 0 at `arrivals_bell`,
+ * which the last rank to attach rings, the others at `bell`, which rank 0 rings when it has offered the segment.
+ * Whoever writes the outcome rings both.
+ *
+ * Looking. One rank at a time, the lookout (comm/lookout.h), wakes up every LOOK_NS and looks whether all live that
+ * have registered. The others wake up on their own to see whether there is a lookout, and to take its place when it has
+ * not looked for STALE_NS: up to LOOKERS ranks every LOOK_NS each, more ranks as much less often (SLEEP_NS_MAX at
+ * most), so that the number of ranks that wake up in LOOK_NS does not grow. It does not matter which ranks die at once:
+ * those that are left wake up at different times. Only where nearly all of many ranks die may it take SLEEP_NS_MAX.
+ *
+ * What a death leaves:
+ *
+ *   of a rank that has not       nothing: it is waited for to the deadline
+ *   registered
+ *   of one that has              a process that the lookout finds dead; unless the outcome was there before: then the
+ *                                creation ends as if it lived, and the first call finds the death
+ *   of the lookout               a lease that gets stale, and whoever takes it finds the death
+ *   between a store and its      the same as of any rank that has registered
+ *   ring
+ *   between the outcome and      ranks that sleep: the first that wakes up on its own and finds an outcome without a
+ *   its ring                     ring rings instead
+ *   of a rank 0 by name          perhaps the name: who comes later cannot tell it from what an earlier job left, and
+ *                                waits for a rank 0 that replaces it; who found no name, and then this one, knows it
+ *                                for its own job's
+ *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: the others wait to the
+ *                                deadline
+ *
+ * Where there are several nodes, the rank 0 of this is the leader of one, and who has not registered is connected with
+ * the rank 0 of all, which sees its end and tells all (comm/assembly.h). What a leader knows of other nodes it leaves
+ * in the header, in words, for its own to say. There each rank wakes up every LOOK_NS, to hear of other nodes.
+ *
+ * Cost for n ranks: each maps, registers and attaches by a number of system calls that does not depend on n, and is
+ * woken up twice; in each LOOK_NS there are n looks and LOOKERS wake-ups in all. */
 #ifndef KOLO_COMM_OUTCOME_H
 #define KOLO_COMM_OUTCOME_H
 
@@ -36,8 +62,12 @@ struct kolo_job;
 struct kolo_job_header;
 struct kolo_shared_process;
 
-/* Waits a moment for another rank: 0, or the reason to give up, its message set. */
-int kolo_job_wait(struct kolo_job *job, int64_t *pause_ns);
+/* Waits for other ranks, until there may be news: 0, or the reason to give up, its message set. To be called again and
+ * again, a look at what is waited for between two calls. */
+int kolo_job_wait(struct kolo_job *job);
+
+/* A rank's but 0, once it has said that it is attached. */
+void kolo_job_arrive(struct kolo_job *job);
 
 /* Ends the creation on all ranks with `status`, which it returns; the message is kept. For a rank that has not said
  * that it is attached: then kolo_job_wait does, unless the creation is complete. */

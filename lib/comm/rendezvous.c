@@ -312,7 +312,6 @@ static int try_attach(struct kolo_job *job) {
 
 /* Attaches to the file that rank 0 makes. */
 static int attach(struct kolo_job *job) {
-    int64_t pause_ns = 0;
     int rc = job->path[0] ? 0 : duplicate(job);
     if (rc < 0)
         return rc;
@@ -321,7 +320,7 @@ static int attach(struct kolo_job *job) {
         /* Until the header is known to be right, the wait must not look into it. */
         struct kolo_job_header *header = job->header;
         job->header = NULL;
-        rc = kolo_job_wait(job, &pause_ns);
+        rc = kolo_job_wait(job);
         job->header = header;
         if (rc < 0)
             break;

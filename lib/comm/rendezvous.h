@@ -40,7 +40,13 @@ struct kolo_job {
     struct kolo_awake *awake;            /* by which the next two are: the assembly's or its own */
     struct kolo_awake own_awake;
     int64_t deadline_ns;
-    int64_t look_ns; /* when to look next whether the others live */
+    int64_t look_ns;  /* when to look next at what is not for the lookout */
+    int64_t pause_ns; /* the last one, while there is no bell to sleep at */
+    uint32_t rings;   /* of this rank's bell, before it last looked at what it waits for */
+    bool has_slept;   /* there */
+    int64_t overslept_ns;
+    bool is_lookout; /* this rank was the last time it looked, see comm/lookout.h */
+    bool is_blind;   /* nothing tells of some rank whether it lives */
 };
 
 /* Opens (rank 0: makes) the job file and registers this rank. Of *job, assembly, gathering and reunion are the caller's

@@ -92,9 +92,13 @@ struct kolo_job_header {
     /* By compare-and-swap: rank 0 that one more creation is complete, any rank that one has failed. See
      * comm/outcome.h. */
     KOLO_ALIGNED kolo_atomic_u64 outcome;
+    kolo_bell bell; /* of that and of the offer, where all but rank 0 sleep */
 
     /* Rank 0 of a creation: end of the last segment. */
     KOLO_ALIGNED kolo_atomic_u64 file_end;
+    kolo_atomic_u64 arrivals; /* all others, by addition: how often one has attached */
+    kolo_bell arrivals_bell;  /* where rank 0 sleeps */
+    kolo_atomic_u64 lookout;  /* ranks that wait, by compare-and-swap: see comm/lookout.h */
 
     /* Rank 0, where there are several nodes, before an outcome of which it is the culprit too: why, in words. */
     KOLO_ALIGNED char reason[KOLO_REASON_BYTES];

@@ -13,7 +13,7 @@
 #include "kolo.h"
 #include "splitmix64.h"
 
-enum { HARNESS_SKIPPED = 77, HARNESS_RANKS_MAX = 64, HARNESS_RESULTS_MAX = 8192 };
+enum { HARNESS_SKIPPED = 77, HARNESS_RANKS_MAX = 256, HARNESS_RESULTS_MAX = 8192 };
 
 /* What the program was asked to do. */
 struct harness_arguments {
