@@ -169,20 +169,41 @@ static bool is_assured(const struct trial *trial) {
                                           "exchange.", "hierarchy.", "failure.rela", NULL};
     static const struct {
         const char *point, *case_name;
-    } chances[] = {{"shrink.waiting", "shrink-late-3"},         {"shrink.aborting", "shrink-second-3"},
-                   {"shrink.aborted", "shrink-second-3"},       {"shrink.committing", "shrink-concludes-2"},
-                   {"shrink.committed", "shrink-concludes-2"},  {"segment.burying", "shrink-death-3"},
-                   {"segment.discounting", "shrink-death-3"},   {"segment.buried", "shrink-death-3"},
-                   {"assembly.failing", "nodes-create-second"}, {"assembly.failed", "nodes-create-second"},
-                   {"knock.pausing", "nodes-create-awaited"},   {"proxy.giving_up", "nodes-second-3x1"},
-                   {"proxy.hearing", "nodes-second-2x2"},       {"proxy.heard", "nodes-second-2x2"},
-                   {"failure.relaying", "nodes-second-2x2"},    {"failure.relayed", "nodes-second-2x2"},
-                   {"proxy.ended", "nodes-second-3x1"},         {"proxy.telling", "nodes-abort-2x2"},
-                   {"proxy.told", "nodes-abort-2x2"},           {"proxy.ticked", "nodes-beats-3x1"},
-                   {"engine.waiting", "nodes-beats-3x1"},       {"engine.waited", "nodes-beats-3x1"},
-                   {"engine.beating", "nodes-beats-3x1"},       {"uring.waiting", "nodes-beats-3x1"},
-                   {"exchange.announcing", "nodes-beats-3x1"},  {"engine.ended", "nodes-destroy-2x2"},
-                   {"engine.closed", "nodes-destroy-3x1"},      {"engine.input_ended", "nodes-destroy-3x1"},
+    } chances[] = {{"job.sleeping", "create-given-up"},
+                   {"job.woken", "create-given-up"},
+                   {"lookout.taking", "create-given-up"},
+                   {"lookout.taken", "create-given-up"},
+                   {"lookout.looked", "lookout-11"},
+                   {"liveness.opening", "create-*"},
+                   {"liveness.opened", "create-*"},
+                   {"shrink.waiting", "shrink-late-3"},
+                   {"shrink.aborting", "shrink-second-3"},
+                   {"shrink.aborted", "shrink-second-3"},
+                   {"shrink.committing", "shrink-concludes-2"},
+                   {"shrink.committed", "shrink-concludes-2"},
+                   {"segment.burying", "shrink-death-3"},
+                   {"segment.discounting", "shrink-death-3"},
+                   {"segment.buried", "shrink-death-3"},
+                   {"assembly.failing", "nodes-create-second"},
+                   {"assembly.failed", "nodes-create-second"},
+                   {"knock.pausing", "nodes-create-awaited"},
+                   {"proxy.giving_up", "nodes-second-3x1"},
+                   {"proxy.hearing", "nodes-second-2x2"},
+                   {"proxy.heard", "nodes-second-2x2"},
+                   {"failure.relaying", "nodes-second-2x2"},
+                   {"failure.relayed", "nodes-second-2x2"},
+                   {"proxy.ended", "nodes-second-3x1"},
+                   {"proxy.telling", "nodes-abort-2x2"},
+                   {"proxy.told", "nodes-abort-2x2"},
+                   {"proxy.ticked", "nodes-beats-3x1"},
+                   {"engine.waiting", "nodes-beats-3x1"},
+                   {"engine.waited", "nodes-beats-3x1"},
+                   {"engine.beating", "nodes-beats-3x1"},
+                   {"uring.waiting", "nodes-beats-3x1"},
+                   {"exchange.announcing", "nodes-beats-3x1"},
+                   {"engine.ended", "nodes-destroy-2x2"},
+                   {"engine.closed", "nodes-destroy-3x1"},
+                   {"engine.input_ended", "nodes-destroy-3x1"},
                    {"engine.waking", "nodes-destroy-2x2"}};
     const char *name = board_point_name(trial->fault.point);
     const enum twist twist = trial->what->twist;
@@ -191,7 +212,7 @@ static bool is_assured(const struct trial *trial) {
                                                  : phase == PHASE_SHRINK ? reunion
                                                                          : network))
         return false;
-    if (strcmp(name, "job.nameless") == 0)
+    if (strcmp(name, "job.nameless") == 0 || strcmp(name, "job.pausing") == 0)
         return twist == TWIST_AWAITED;
     if (strcmp(name, "wait.spinning") == 0)
         return twist == TWIST_LATE;

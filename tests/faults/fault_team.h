@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { TEAM_RANKS_MAX = 8 };
+enum { TEAM_RANKS_MAX = 12 };
 
 struct team {
     int ranks;
