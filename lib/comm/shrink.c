@@ -304,6 +304,7 @@ static int offer(struct shrink *s) {
     KOLO_POINT("shrink.filled");
     s->above->decide(made, &made->origin);
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
+    kolo_store_relaxed(&proposal->pid, file.pid);
     kolo_store_relaxed(&proposal->fd, file.fd);
     kolo_store_relaxed(&proposal->device, file.device);
     kolo_store_relaxed(&proposal->inode, file.inode);
@@ -374,7 +375,7 @@ static int accept_offer(struct shrink *s) {
             return 0;
         }
     }
-    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].process.pid,
+    const struct kolo_memory_file file = {.pid = kolo_load_relaxed(&proposal->pid),
                                           .fd = kolo_load_relaxed(&proposal->fd),
                                           .device = kolo_load_relaxed(&proposal->device),
                                           .inode = kolo_load_relaxed(&proposal->inode)};
@@ -534,6 +535,7 @@ static int convene(struct shrink *s, int *fd) {
         kolo_store_relaxed(&proposal->meeting[word], words[word]);
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         kolo_store_relaxed(&proposal->left[word], met->left[word]);
+    kolo_store_relaxed(&proposal->pid, file.pid);
     kolo_store_relaxed(&proposal->fd, file.fd);
     kolo_store_relaxed(&proposal->device, file.device);
     kolo_store_relaxed(&proposal->inode, file.inode);
@@ -574,7 +576,7 @@ static int follow(struct shrink *s, int *fd) {
         words[word] = kolo_load_relaxed(&proposal->meeting[word]);
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         s->met.left[word] = kolo_load_relaxed(&proposal->left[word]);
-    const struct kolo_memory_file file = {.pid = comm->segment.members[s->leader].process.pid,
+    const struct kolo_memory_file file = {.pid = kolo_load_relaxed(&proposal->pid),
                                           .fd = kolo_load_relaxed(&proposal->fd),
                                           .device = kolo_load_relaxed(&proposal->device),
                                           .inode = kolo_load_relaxed(&proposal->inode)};

@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         11u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         12u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
@@ -165,7 +165,8 @@ struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
 
     KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of the segment below; stored last */
-    kolo_atomic_u64 fd;                   /* its descriptor, and which file that is: see shm/memory_file.h */
+    kolo_atomic_u64 pid;                  /* where it is open, and which file that is: see shm/memory_file.h */
+    kolo_atomic_u64 fd;
     kolo_atomic_u64 device;
     kolo_atomic_u64 inode;
     kolo_atomic_u64 mapping; /* its address, for ranks that are threads of the same process */

@@ -23,7 +23,7 @@ int kolo_memory_file_name(int fd, struct kolo_memory_file *file) {
     struct stat found;
     if (fstat(fd, &found) < 0)
         return -errno;
-    *file = (struct kolo_memory_file){(uint64_t)getpid(), (uint64_t)fd, found.st_dev, found.st_ino};
+    *file = (struct kolo_memory_file){(uint64_t)gettid(), (uint64_t)fd, found.st_dev, found.st_ino};
     return 0;
 }
 

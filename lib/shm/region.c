@@ -83,15 +83,6 @@ int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_fil
     return kolo_fail_system(-rc, "kolo_alloc: looking at a memfd");
 }
 
-int kolo_region_open(const struct kolo_memory_file *file) {
-    const int fd = kolo_memory_file_open(file, O_RDWR);
-    return fd >= 0 ? fd
-                   : kolo_fail_system(-fd,
-                                      "kolo_alloc: opening rank 0's memory as /proc/%" PRIu64 "/fd/%" PRIu64
-                                      ", which takes /proc and one pid namespace for all ranks",
-                                      file->pid, file->fd);
-}
-
 /* The owner is the first to touch its part, so that the pages come from its own node. */
 static int fill(uint8_t *part, size_t part_bytes, int fd, off_t offset) {
     if (madvise(part, part_bytes, MADV_POPULATE_WRITE) == 0)

@@ -21,10 +21,6 @@ size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
  * fills in what others open it by. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
 int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_file *file);
 
-/* Opens rank 0's file, for the caller to close. KOLO_ERR_SYSTEM: it cannot be reached, as from another pid namespace,
- * where the pid is another process's or nobody's. */
-int kolo_region_open(const struct kolo_memory_file *file);
-
 /* Maps all parts and fills part `own` with zeroed pages near the calling thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM,
  * with nothing left mapped. */
 int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint32_t parts, uint32_t own);

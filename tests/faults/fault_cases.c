@@ -1,10 +1,13 @@
 #include "fault_cases.h"
 
+#include <linux/capability.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,6 +85,13 @@ const struct fault_case fault_cases[] = {
      .ranks = 3,
      .algorithm = KOLO_DIRECT,
      .count = CHUNKS},
+    {.name = "buffers-hidden-3",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_BUFFERS,
+     .ranks = 3,
+     .algorithm = KOLO_DIRECT,
+     .count = CHUNKS,
+     .hides = true},
     {.name = "broadcast-2", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = CHUNK},
     {.name = "broadcast-3-many", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = CHUNKS},
     {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
@@ -631,6 +641,17 @@ static void recover(struct player *player) {
     }
 }
 
+/* So that no rank can open another's files through /proc. */
+static void hide(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        perror("capget");
+    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
+    if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+        perror("hiding");
+}
+
 void case_run(const struct run_mode *mode, int rank) {
     struct rank_record *record = &board->ranks[rank];
     struct player player = {.mode = mode, .rank = rank, .record = record};
@@ -641,6 +662,8 @@ void case_run(const struct run_mode *mode, int rank) {
     if (create(&player) == 0) {
         if (mode->spoil && is_to_notice(&player))
             mode->spoil(player.comm);
+        if (mode->what->hides)
+            hide();
         record->is_counting = mode->what->phase == PHASE_CALLS || rank == mode->dying;
         make_calls(&player);
         record->failure.failure_bytes = sizeof record->failure;
@@ -657,6 +680,7 @@ void case_run(const struct run_mode *mode, int rank) {
             record->status_after = KOLO_OK; /* which is an error there */
     }
     record->is_counting = false;
+    prctl(PR_SET_DUMPABLE, 1);
     record->after = leftovers_count();
     record->finished = true;
 }

@@ -66,6 +66,7 @@ struct fault_case {
     int threads;             /* KOLO_NET_THREADS; 0: one */
     size_t slot_bytes;       /* 0: the smallest, whose messages between nodes are small ones */
     bool by_descriptor;
+    bool hides;  /* ranks may not look into each other's processes */
     bool beats;  /* late ones are so late that their nodes send heartbeats meanwhile */
     bool sleeps; /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
 };

@@ -22,12 +22,12 @@
 #define ADDRESS_SPACE_IS_FREE 1
 #endif
 
-enum { MIB = 1 << 20 };
+enum { MIB = 1 << 20, NO_NETWORK = -2 };
 
 /* A limit that one rank, or all of them, is under; what it must say. */
 struct limit {
     const char *what;
-    int resource; /* RLIMIT_*; -1: none but the surroundings' */
+    int resource; /* RLIMIT_*; -1: none but the surroundings'; NO_NETWORK: nor any that others are in */
     rlim_t value; /* of it; of RLIMIT_NOFILE and RLIMIT_AS: beyond what is in use */
     int rank;     /* which has it; -1: all */
     bool late;    /* only once the communicator is there, before kolo_alloc */
@@ -106,6 +106,8 @@ static void run_limited(struct rank *rank) {
         return;
     if (status == 0 && is_limited(rank, limit) && limit->late)
         before = set_limit(rank, limit);
+    if (limit->resource == NO_NETWORK && limit->rank == rank->rank)
+        expect(rank, unshare(CLONE_NEWNET) == 0, "unshare: %s", strerror(errno));
     if (status == 0 && allreduce_once(rank, comm, limit->what) && limit->late) {
         status = kolo_alloc(comm, 8 * MIB, &buffer);
         check(rank, limit, status);
@@ -201,14 +203,17 @@ static void run_mounts(void) {
     umount("/dev");
 }
 
-/* No /proc: everything but kolo_alloc, which says why. */
+/* No /proc: all works. In a network of its own a rank can get no memory of kolo_alloc then, which says why. */
 static void run_without_proc(void) {
-    static const struct limit no_proc = {"no /proc", -1, 0, 1, true, KOLO_ERR_SYSTEM, {"/proc", "rank 0's memory"}};
+    static const struct limit no_proc = {"no /proc", -1, 0, -1, true, 0, {NULL}};
+    static const struct limit alone = {
+        "no /proc and no network", NO_NETWORK, 0, 1, true, KOLO_ERR_SYSTEM, {"/proc", "rank 0's memory", "socket"}};
     expect(NULL, mount("tmpfs", "/proc", "tmpfs", 0, "") == 0, "mount: %s", strerror(errno));
     run_limit(&works, false, 0);
     run_limit(&works, true, 0);
     run_limit(&no_proc, false, 0);
     run_limit(&no_proc, true, 0);
+    run_limit(&alone, true, 0);
     umount("/proc");
 }
 

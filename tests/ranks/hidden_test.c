@@ -1,0 +1,111 @@
+/* Ranks that may not look into each other's processes, or find nothing there: kolo_alloc gives all of them buffers all
+ * the same, and what comes after works. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { NOBODY = 65534, COUNT = 5000 };
+
+enum hiding {
+    NOT_DUMPABLE, /* and without the capability to look all the same */
+    SETUID_ALL,
+    SETUID_FIRST, /* rank 0 alone */
+    SETUID_LAST,  /* the last rank alone */
+    THREAD,       /* the first thread of each process has ended */
+    HIDINGS
+};
+
+static const char *const hiding_names[] = {"not dumpable", "setuid", "setuid of rank 0", "setuid of the last rank",
+                                           "first thread ended"};
+
+static bool drop_ptrace(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return false;
+    data[0].effective &= ~(1U << CAP_SYS_PTRACE);
+    data[0].permitted &= ~(1U << CAP_SYS_PTRACE);
+    return syscall(SYS_capset, &header, data) == 0;
+}
+
+static void hide(const struct rank *rank, enum hiding hiding) {
+    const bool is_last = rank->rank == rank->ranks - 1;
+    const bool changes =
+        hiding == SETUID_ALL || (hiding == SETUID_FIRST && rank->rank == 0) || (hiding == SETUID_LAST && is_last);
+    if (changes)
+        expect(rank, setuid(NOBODY) == 0, "setuid: %s", strerror(errno));
+    if (hiding == NOT_DUMPABLE)
+        expect(rank, drop_ptrace() && prctl(PR_SET_DUMPABLE, 0) == 0, "hiding: %s", strerror(errno));
+}
+
+static bool reduce(const struct rank *rank, kolo_comm *comm, int32_t *buffer) {
+    for (int i = 0; i < COUNT; i++)
+        buffer[i] = rank->rank + i;
+    if (!expect_status(rank, kolo_allreduce(comm, buffer, buffer, COUNT, KOLO_I32, KOLO_SUM), 0, "kolo_allreduce"))
+        return false;
+    const int32_t ranks = rank->ranks, last = COUNT - 1;
+    return expect(rank, buffer[last] == ranks * (ranks - 1) / 2 + ranks * last, "the sum is %d", buffer[last]);
+}
+
+static void *run_hidden(void *argument) {
+    struct rank *rank = argument;
+    const enum hiding hiding = *(const enum hiding *)rank->team->argument;
+    kolo_comm *comm;
+    int32_t *buffers[2];
+    static int32_t own[COUNT];
+    if (!expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create"))
+        return NULL;
+    hide(rank, hiding);
+    const int descriptors = hiding == THREAD ? 0 : open_descriptors();
+    for (int i = 0; i < 2; i++)
+        if (!expect_status(rank, kolo_alloc(comm, COUNT * sizeof **buffers, (void **)&buffers[i]), 0,
+                           hiding_names[hiding]) ||
+            !reduce(rank, comm, buffers[i]))
+            return NULL;
+    expect(rank, hiding == THREAD || open_descriptors() == descriptors, "%s: %d descriptors before, %d after",
+           hiding_names[hiding], descriptors, open_descriptors());
+    kolo_free(comm, buffers[0]);
+    reduce(rank, comm, own);
+    kolo_comm_destroy(comm);
+    return NULL;
+}
+
+static void *run_alone(void *rank) {
+    run_hidden(rank);
+    fflush(NULL);
+    _exit(0);
+}
+
+/* In a process of its own, whose first thread may end. */
+static void run_inside(struct rank *rank) {
+    pthread_t thread;
+    int status = -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (*(const enum hiding *)rank->team->argument == THREAD && pthread_create(&thread, NULL, run_alone, rank) == 0)
+            pthread_exit(NULL);
+        run_alone(rank);
+    }
+    waitpid(pid, &status, 0);
+    expect(rank, status == 0, "the rank ended with %x", status);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Has ranks hide from each other.");
+    for (int hiding = 0; hiding < HIDINGS; hiding++) {
+        const enum hiding argument = (enum hiding)hiding;
+        const bool needs_root = hiding >= SETUID_ALL && hiding <= SETUID_LAST;
+        if (!needs_root || geteuid() == 0)
+            harness_run(&(struct team){.ranks = 3, .creates_itself = true, .run = run_inside, .argument = &argument});
+    }
+    return harness_end();
+}
