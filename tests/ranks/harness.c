@@ -397,9 +397,22 @@ static void run_processes(struct rank *ranks, const struct team *team) {
         reap(&ranks[i]);
 }
 
+/* Whether shared memory can be given back through a mapping: qemu-user says so and does nothing. */
+static bool can_give_back(void) {
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    *page = 1;
+    const bool can = madvise(page, 4096, MADV_REMOVE) == 0 && *page == 0;
+    munmap(page, 4096);
+    return can;
+}
+
 /* Segments lie in an inherited file one after another: those that are gone must not take memory any more. */
 static void expect_empty(int fd) {
     struct stat file;
+    if (!can_give_back())
+        return;
     if (expect(NULL, fstat(fd, &file) == 0, "fstat: %s", strerror(errno)))
         expect(NULL, file.st_blocks <= 64, "%lld blocks of the inherited file are still allocated",
                (long long)file.st_blocks);
