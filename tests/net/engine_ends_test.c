@@ -489,15 +489,15 @@ static void test_silence(void **state) {
 static void sign_of_life(kolo_engine_kind kind) {
     open_side(kind, STREAMS, SECOND);
     const int64_t begin_ns = fixture_now_ns();
-    int64_t put_ns = begin_ns;
+    int64_t before_ns = 0; /* in the engine's awake time, which may fall behind the clock */
     while (fixture_now_ns() - begin_ns < 2 * SECOND) {
-        put_ns = fixture_now_ns();
+        before_ns = kolo_engine_heard_ns(side.engine, 0);
         put_control(KOLO_FRAME_HEARTBEAT);
         side_run_idle(&side);
     }
     assert_int_equal(side.ended[0], 0);
     assert_int_equal(side.arrived, 0); /* heartbeats are the engine's own */
-    assert_true(kolo_engine_heard_ns(side.engine, 0) >= put_ns);
+    assert_true(kolo_engine_heard_ns(side.engine, 0) > before_ns);
 }
 
 static void test_sign_of_life(void **state) {
