@@ -11,7 +11,7 @@
 
 enum { BATCH = 64 };
 
-/* Close looks at a rank by this one are so far apart; those who wait and watch it look at different times. */
+/* A rank is looked at closely so long after the last time, or after it has last shown that it waits, and so lives. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
 
 /* A process that dies lets go of its guard a moment before it is known to have died, and how. */
@@ -181,6 +181,11 @@ static void look_closely(struct kolo_liveness *liveness, const struct kolo_share
         note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 
+/* A time to come, by the clock of another time namespace, is not. */
+static bool is_recent(int64_t ns, int64_t now_ns) {
+    return (uint64_t)now_ns - (uint64_t)ns < CLOSELY_NS;
+}
+
 /* Not round the ring. */
 static bool look_at_some(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
                          uint32_t first, uint32_t end) {
@@ -196,7 +201,8 @@ static bool look_at_some(struct kolo_liveness *liveness, const struct kolo_share
             continue;
         if (!can_see(liveness, &members[rank].process, watch))
             sees_all = false;
-        if (now_ns - watch->closely_ns < CLOSELY_NS)
+        if (is_recent(watch->closely_ns, now_ns) ||
+            is_recent((int64_t)kolo_load_relaxed(&members[rank].looked_ns), now_ns))
             continue;
         watch->closely_ns = now_ns;
         look_closely(liveness, &members[rank], rank);

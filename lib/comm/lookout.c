@@ -95,12 +95,12 @@ void kolo_lookout_look(kolo_comm *comm) {
         return;
     }
     comm->is_blind = !look_at_wards(comm);
-    if (comm->is_blind || comm->size <= KOLO_WARDS + 1)
+    if (comm->is_blind)
         return;
     const int64_t now_ns = kolo_clock_ns();
     kolo_store_relaxed(&comm->segment.members[comm->rank].looked_ns, (uint64_t)now_ns);
     KOLO_POINT("lookout.looked");
-    if (!kolo_lookout_take(&header->lookout, comm->rank, now_ns, &times))
+    if (comm->size <= KOLO_WARDS + 1 || !kolo_lookout_take(&header->lookout, comm->rank, now_ns, &times))
         return;
     comm->is_blind = !look_at_unwatched(comm, now_ns);
     if (comm->is_blind)

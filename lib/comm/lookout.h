@@ -3,23 +3,23 @@
  *
  * Wards. Before each sleep in a wait (at least every KOLO_SLICE_NS) a rank looks at its wards, the KOLO_WARDS ranks
  * after it, round the ring. Up to KOLO_WARDS + 1 ranks those are all the others, and there is nothing else. Each rank
- * watches its wards from the end of the creation on: how a process ended is only told to whoever watched it before.
- * Where there are more ranks it also writes, in its own kolo_shared_member.looked_ns, when it last did so.
+ * watches its wards from the end of the creation on: how a process ended is only told to whoever watched it before. In
+ * its kolo_shared_member.looked_ns it then writes when that was: who has done so lately lives, too.
  *
  * The lookout. Those who watch a rank may all be out of calls. So where there are more ranks one of those that wait,
  * the lookout, also looks at each rank at whose wards nobody has looked for WATCHED_NS. It is whoever holds the lease,
  * one word of the segment that says which rank that is, and when it last looked. It is taken and renewed by
  * compare-and-swap:
  *   the holder renews it, and looks, when it is LOOKOUT_NS old;
- *   another takes it, and looks, when it is STALE_NS old: then its holder waits no more, is stopped or gets no
- * processor, or is dead.
+ *   another takes it, and looks, when it is STALE_NS old: its holder waits no more, is stopped or dead, or gets no
+ *   processor.
  *
- *   death of                                  is found by
- *   a rank, one of whose watchers waits       that one, in its next slice
- *   a rank, none of whose watchers waits      the lookout, LOOKOUT_NS and a slice later at most
- *   a rank and those who watch it, at once    the same, WATCHED_NS later
- *   the lookout, too, and be it just after    whoever of those that wait first finds the lease stale
- *     it has taken the lease
+ *   death of                              is found by
+ *   a rank, one of whose watchers waits   that one, in its next slice
+ *   a rank, none of whose watchers waits  the lookout, LOOKOUT_NS and a slice later at most
+ *   a rank and its watchers, at once      the lookout, WATCHED_NS later
+ *   the lookout, too, be it just after    whoever of those that wait first finds the lease stale
+ *   it has taken the lease
  *
  * Whoever finds a death publishes it (comm/failure.h), and the others find it there.
  *
