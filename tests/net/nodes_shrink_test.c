@@ -313,7 +313,7 @@ static void run_stopped(struct rank *rank) {
 }
 
 static void continue_ranks(const pid_t *pids, uint64_t ranks) {
-    for (int rank = 0; rank < HARNESS_RANKS_MAX; rank++)
+    for (int rank = 0; rank < 64; rank++)
         if (has(ranks, rank))
             kill(pids[rank], SIGCONT);
 }

@@ -381,7 +381,8 @@ static void reap(const struct rank *rank) {
     while (waitpid(pids[rank->rank], &status, 0) < 0 && errno == EINTR)
         ;
     pids[rank->rank] = 0;
-    const bool victim = rank->rank == rank->team->victim - 1 || rank->team->victims >> rank->rank & 1;
+    const bool victim =
+        rank->rank == rank->team->victim - 1 || (rank->rank < 64 && rank->team->victims >> rank->rank & 1);
     expect(rank, status == 0 || victim, "the process ended with %s %d", WIFSIGNALED(status) ? "signal" : "exit code",
            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
