@@ -56,7 +56,7 @@ static void test_read(void **state) {
     assert_int_equal(read.third, -3);
     assert_int_equal(kolo_sized_read(&sized, "test", &read, &coming), 0);
     assert_int_equal(read.third, 10);
-    coming.fourth = INT64_C(1) << 63;
+    coming.fourth = INT64_MIN; /* in the last byte only */
     read = defaults;
     assert_int_equal(kolo_sized_read(&sized, "test", &read, &coming), KOLO_ERR_ARG);
     assert_non_null(strstr(kolo_error_message(), "test: bytes is 32, and byte 31 is set"));
