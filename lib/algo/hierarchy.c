@@ -219,9 +219,11 @@ int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_reduction *reduction) 
     return rc;
 }
 
-/* Broadcast: the root copies each chunk into the ticket's result, from where its node's leader orders it to be sent; on
- * all nodes it is taken from there. In tick w the root shows chunk w, the leaders order it, and chunk w - LAG is taken.
- * Steps are 3w + 1 for the root's chunk, and as above. */
+/* Broadcast: the root copies each chunk into its own slot, so that ranks that each take themselves for the root do not
+ * write into one place before they are told. From there the leader of its node orders it to be sent, and the others of
+ * its node take it; on other nodes it is taken from the ticket's result. In tick w the root shows chunk w, the leaders
+ * order it, and chunk w - LAG is taken. Steps are 3w + 1 for the root's chunk, and as above. Whoever takes a chunk has
+ * seen that the exchange is over, so that nothing is sent from a slot that is claimed again. */
 
 struct broadcast {
     kolo_comm *comm;
@@ -229,6 +231,7 @@ struct broadcast {
     size_t bytes;
     size_t chunks;
     uint32_t root_node;
+    uint32_t root_local; /* the root's place on its node; KOLO_RANKS_MAX: that is another one */
     bool is_root;
 };
 
@@ -237,14 +240,20 @@ static size_t part_at(const struct broadcast *b, size_t chunk) {
     return left < b->comm->segment.slot_bytes ? left : b->comm->segment.slot_bytes;
 }
 
+/* Where this node has the chunk: with the root, or as it comes from the root's node. */
+static uint8_t *place_of(const struct broadcast *b, size_t chunk) {
+    const kolo_comm *comm = b->comm;
+    return b->root_local < comm->size ? kolo_slot(comm, b->root_local, chunk)
+                                      : kolo_internode_result(comm, comm->ticket + chunk);
+}
+
 static int show_part(const struct broadcast *b, size_t chunk) {
     kolo_comm *comm = b->comm;
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
     if (b->is_root)
-        kolo_copy(kolo_internode_result(comm, comm->ticket + chunk), b->buffer + chunk * comm->segment.slot_bytes,
-                  part_at(b, chunk));
+        kolo_copy(place_of(b, chunk), b->buffer + chunk * comm->segment.slot_bytes, part_at(b, chunk));
     KOLO_POINT("hierarchy.broadcast_shown");
     kolo_step_publish(comm, shown_at(chunk));
     return 0;
@@ -262,7 +271,7 @@ static int order_part(const struct broadcast *b, size_t chunk) {
         .call = comm->call,
         .number = comm->calls,
         .count = part_at(b, chunk),
-        .result = kolo_internode_result(comm, comm->ticket + chunk),
+        .result = place_of(b, chunk),
         .root = b->root_node,
     };
     kolo_internode_order(comm, &order, in_background(comm, b->chunks, true));
@@ -275,8 +284,7 @@ static int take_part(const struct broadcast *b, size_t chunk) {
     if (rc < 0)
         return rc;
     if (!b->is_root) {
-        kolo_copy(b->buffer + chunk * comm->segment.slot_bytes, kolo_internode_result(comm, comm->ticket + chunk),
-                  part_at(b, chunk));
+        kolo_copy(b->buffer + chunk * comm->segment.slot_bytes, place_of(b, chunk), part_at(b, chunk));
         comm->stats.received_bytes += part_at(b, chunk);
     } else {
         comm->stats.sent_bytes += part_at(b, chunk);
@@ -290,12 +298,15 @@ static int take_part(const struct broadcast *b, size_t chunk) {
 int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
     const struct kolo_internode *internode = comm->internode;
     const size_t slot_bytes = comm->segment.slot_bytes;
-    const struct broadcast b = {.comm = comm,
-                                .buffer = buffer,
-                                .bytes = bytes,
-                                .chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1,
-                                .root_node = internode->nodes.node_of[root],
-                                .is_root = root == comm->global_rank};
+    const uint32_t root_node = internode->nodes.node_of[root];
+    const struct broadcast b = {
+        .comm = comm,
+        .buffer = buffer,
+        .bytes = bytes,
+        .chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1,
+        .root_node = root_node,
+        .root_local = root_node == internode->node ? kolo_nodes_local_rank(&internode->nodes, root) : KOLO_RANKS_MAX,
+        .is_root = root == comm->global_rank};
     int rc = 0;
     for (size_t tick = 0; rc == 0 && tick < b.chunks + LAG; tick++) {
         if (tick < b.chunks)
