@@ -6,7 +6,13 @@
 
 #include "harness.h"
 
-enum { TIMEOUT_MS = 500, STOPPED_MS = 1300, STOPS = 3, LATE_MS = 60 };
+enum { TIMEOUT_MS = 500, STOPPED_MS = 1300, LATE_MS = 60 };
+
+/* What happens to a team. */
+struct setup {
+    int stops;
+    int late; /* to a creation: the rank that comes last */
+};
 
 static void await_counter(uint64_t value) {
     while (counter_add(0) < value)
@@ -14,9 +20,10 @@ static void await_counter(uint64_t value) {
 }
 
 /* The counter comes to the number of ranks when all are about to wait; the parent raises it after each stop. */
-static void stop_all(const struct team *team, const pid_t *pids, int stops) {
+static void stop_all(const struct team *team, const pid_t *pids) {
+    const struct setup *setup = team->argument;
     await_counter((uint64_t)team->ranks);
-    for (int stop = 0; stop < stops; stop++) {
+    for (int stop = 0; stop < setup->stops; stop++) {
         sleep_ms(LATE_MS);
         for (int i = 0; i < team->ranks; i++)
             kill(pids[i], SIGSTOP);
@@ -27,22 +34,15 @@ static void stop_all(const struct team *team, const pid_t *pids, int stops) {
     }
 }
 
-static void stop_several_times(const struct team *team, const pid_t *pids) {
-    stop_all(team, pids, STOPS);
-}
-
-static void stop_once(const struct team *team, const pid_t *pids) {
-    stop_all(team, pids, 1);
-}
-
 /* Rank 0 keeps the others waiting in each call, and says with it whether there is another one. */
 static void run_calls(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
     int32_t over = 0, sum = 0;
     counter_add(1);
     while (sum == 0) {
         if (rank->rank == 0) {
             sleep_ms(LATE_MS);
-            over = counter_add(0) == (uint64_t)rank->ranks + STOPS;
+            over = counter_add(0) == (uint64_t)(rank->ranks + setup->stops);
         }
         if (!expect_status(rank, kolo_allreduce(rank->comm, &over, &sum, 1, KOLO_I32, KOLO_SUM), 0,
                            "kolo_allreduce of a job that was stopped"))
@@ -51,9 +51,10 @@ static void run_calls(struct rank *rank) {
 }
 
 static void run_creation(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
     rank->options.create_timeout_ms = patience_ms(TIMEOUT_MS);
     counter_add(1);
-    if (rank->rank == *(const int *)rank->team->argument)
+    if (rank->rank == setup->late)
         await_counter((uint64_t)rank->ranks + 1);
     if (expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "creating while stopped"))
         expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
@@ -74,28 +75,49 @@ static void run_shrink(struct rank *rank) {
     kolo_comm_destroy(shrunk);
 }
 
+static void stop_in_calls(int ranks, const char *wait, int stops) {
+    const struct setup setup = {.stops = stops};
+    setenv("KOLO_WAIT", wait, 1);
+    harness_run(&(struct team){.ranks = ranks,
+                               .timeout_ms = patience_ms(TIMEOUT_MS),
+                               .run = run_calls,
+                               .meanwhile = stop_all,
+                               .argument = &setup});
+    unsetenv("KOLO_WAIT");
+}
+
+static void stop_in_shrink(int ranks) {
+    const struct setup setup = {.stops = 1};
+    harness_run(&(struct team){.ranks = ranks,
+                               .timeout_ms = patience_ms(TIMEOUT_MS),
+                               .run = run_shrink,
+                               .meanwhile = stop_all,
+                               .argument = &setup});
+}
+
+static void stop_in_creation(int ranks, int late) {
+    const struct setup setup = {.stops = 1, .late = late};
+    harness_run(&(struct team){.ranks = ranks,
+                               .timeout_ms = patience_ms(TIMEOUT_MS),
+                               .creates_itself = true,
+                               .run = run_creation,
+                               .meanwhile = stop_all,
+                               .argument = &setup});
+}
+
+/* Stops take time, in which nothing else happens: no more of them than show something. */
 int main(int argc, char **argv) {
-    static const char *const waits[] = {"auto", "spin", "yield", "sleep"};
+    static const char *const waits[] = {"spin", "yield", "sleep"};
     harness_begin(argc, argv, "Stops and continues all ranks of a job.");
-    for (int ranks = 2; ranks <= 3; ranks++) {
+    for (int ranks = arguments.quick ? 3 : 2; ranks <= 3; ranks++) {
         if (!wants_ranks(ranks))
             continue;
-        struct team team = {.ranks = ranks, .timeout_ms = patience_ms(TIMEOUT_MS), .run = run_calls};
-        team.meanwhile = stop_several_times;
-        for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-            setenv("KOLO_WAIT", waits[i], 1);
-            harness_run(&team);
-        }
-        unsetenv("KOLO_WAIT");
-        team.meanwhile = stop_once;
-        team.run = run_shrink;
-        harness_run(&team);
-        team.run = run_creation;
-        team.creates_itself = true;
-        for (int late = 0; late < 2; late++) {
-            team.argument = &late;
-            harness_run(&team);
-        }
+        stop_in_calls(ranks, "auto", ranks == 2 ? 3 : 1);
+        for (size_t i = 0; ranks == 2 && i < sizeof waits / sizeof *waits; i++)
+            stop_in_calls(ranks, waits[i], 1);
+        stop_in_shrink(ranks);
+        for (int late = 0; late < (arguments.quick ? 1 : 2); late++)
+            stop_in_creation(ranks, late);
     }
     return harness_end();
 }
