@@ -109,12 +109,20 @@ def joined(header, lines, gap):
     return [gap.join(cell.rjust(width) for cell, width in zip(line, widths)) for line in [*heads, *lines]]
 
 
-def plain(header, lines):
-    """A table, with fewer blanks where it is too wide for a terminal."""
+def select(header, lines, columns):
+    return [header[column] for column in columns], [[line[column] for column in columns] for line in lines]
+
+
+def plain(header, lines, keys=1):
+    """A table: with fewer blanks where it is too wide for a terminal, or in parts that all begin with `keys` columns."""
     for gap, blank in (("  ", " "), (" ", " "), (" ", "")):
         table = joined(header, [[cell.replace(" ", blank) for cell in line] for line in lines], gap)
         if max(map(len, table)) <= COLUMNS:
-            break
+            return table
+    for end in range(len(header) - 1, keys, -1):
+        first = joined(*select(header, lines, range(end)), "  ")
+        if max(map(len, first)) <= COLUMNS:
+            return [*first, "", *plain(*select(header, lines, [*range(keys), *range(end, len(header))]), keys)]
     return table
 
 

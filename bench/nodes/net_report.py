@@ -9,6 +9,7 @@ from nodes import net_architectures, net_libraries, net_transports
 
 TITLES = {"transports": "io_uring and poll", "libraries": "kolo and other libraries",
           "architectures": "Parameter servers, mesh and ring"}
+KEYS = {"architectures": 2}  # columns that tell rows apart
 TRANSPORT_NOTES = ["CPU seconds are of all processes of the job, for each GB that its nodes sent; the kernel's work "
                    "for the cables and the switch is in them only where it is done in the sender's time.",
                    "Costs are those of more calls without those of few, so that start and end are not in them."]
@@ -27,7 +28,8 @@ def terminal(results):
     lines = [*folded(machine.in_a_line(results["machine"])), ""]
     for name, part in results["parts"].items():
         header, rows, notes = part_cells(name, part)
-        lines += [TITLES[name], *plain(header, rows), *(line for note in notes for line in folded(note)), ""]
+        notes = [line for note in notes for line in folded(note)]
+        lines += [TITLES[name], *plain(header, rows, KEYS.get(name, 1)), *notes, ""]
     return "\n".join([*lines, *(line for absent in absent_lines(results) for line in folded(absent))])
 
 
