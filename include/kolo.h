@@ -362,13 +362,14 @@ KOLO_API int kolo_job_name_remove(const char *path);
 
 /* One environment variable that kolo reads. */
 typedef struct kolo_variable {
+    size_t variable_bytes;     /* sizeof(kolo_variable); set by the caller */
     const char *name;          /* "KOLO_RANK" */
     const char *meaning;       /* one line */
     const char *default_value; /* in words where it is not a constant */
     const char *value;         /* as now set, but that of a secret is hidden; NULL: not set */
 } kolo_variable;
 
-/* The variable at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL. */
+/* The variable at `index`, from 0. KOLO_ERR_ARG: past the last one, or NULL, or variable_bytes was not set. */
 KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
 
 /* A variable of the environment that begins with KOLO_ and that nothing reads: a slip, most likely. Rank 0 logs those

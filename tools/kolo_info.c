@@ -231,7 +231,7 @@ static void print_plans_json(const report *seen) {
 /* As in a shell; what is not set stands there without a value. */
 static void print_env(void) {
     enum { INDENT = 4 };
-    kolo_variable variable;
+    kolo_variable variable = {.variable_bytes = sizeof variable};
     char text[512];
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
         printf("%s%s%s\n%*s", variable.name, variable.value ? "=" : "", variable.value ? variable.value : "", INDENT,
@@ -248,7 +248,7 @@ static void print_env(void) {
 }
 
 static void print_env_json(void) {
-    kolo_variable variable;
+    kolo_variable variable = {.variable_bytes = sizeof variable};
     fputs("  \"env\": [", stdout);
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
         printf("%s\n    {\"name\": ", i ? "," : "");

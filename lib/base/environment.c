@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 
 struct descriptor {
@@ -95,15 +96,19 @@ const char *kolo_environment_text(kolo_variable_index variable) {
 }
 
 int kolo_variable_get(size_t index, kolo_variable *variable) {
-    if (!variable)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: variable is NULL");
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_variable, variable_bytes, value);
+    const int rc = kolo_sized_check(&sized, "kolo_variable_get", variable);
+    if (rc < 0)
+        return rc;
     if (index >= KOLO_VARIABLES)
         return kolo_fail(KOLO_ERR_ARG, "kolo_variable_get: index %zu: there are %d variables", index, KOLO_VARIABLES);
     const struct descriptor *found = &table[index];
     const char *value = getenv(found->name);
     if (index == KOLO_VARIABLE_SECRET && value)
         value = "(hidden)";
-    *variable = (kolo_variable){found->name, found->meaning, found->default_value, value};
+    const kolo_variable known = {
+        .name = found->name, .meaning = found->meaning, .default_value = found->default_value, .value = value};
+    kolo_sized_fill(&sized, variable, &known);
     return 0;
 }
 

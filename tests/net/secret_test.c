@@ -240,7 +240,7 @@ static void test_random(void **state) {
 }
 
 static void test_hidden(void **state) {
-    kolo_variable variable;
+    kolo_variable variable = {.variable_bytes = sizeof variable};
     (void)state;
     setenv("KOLO_SECRET", WORDS, 1);
     for (size_t i = 0; kolo_variable_get(i, &variable) == 0; i++)

@@ -150,11 +150,17 @@ static int fill_machine(const struct rank *rank, void *filled) {
     return status;
 }
 
+static int fill_variable(const struct rank *rank, void *filled) {
+    (void)rank;
+    return kolo_variable_get(0, filled);
+}
+
 static void fill_other_sizes(const struct rank *rank) {
     check_size(rank, "kolo_stats", sizeof(kolo_stats), offsetof(kolo_stats, buffer_bytes), fill_stats);
     check_size(rank, "kolo_failure", sizeof(kolo_failure), offsetof(kolo_failure, cause), fill_failure);
     check_size(rank, "kolo_plan", sizeof(kolo_plan), offsetof(kolo_plan, stream), fill_plan);
     check_size(rank, "kolo_machine", sizeof(kolo_machine), sizeof(kolo_machine), fill_machine);
+    check_size(rank, "kolo_variable", sizeof(kolo_variable), sizeof(kolo_variable), fill_variable);
 }
 
 static void run_all(struct rank *rank) {
