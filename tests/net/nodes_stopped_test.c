@@ -1,12 +1,12 @@
 /* A job on several machines, which here are ranks of one machine that inherit different files, is stopped as a whole
  * for longer than its deadlines and KOLO_NET_SILENCE_MS, and goes on when it is continued: in calls and in its
  * creation. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "harness.h"
 #include "node_files.h"
+#include "stops.h"
 
 enum { TIMEOUT_MS = 800, SILENCE_MS = 600, STOPPED_MS = 1800, STOPS = 2, LATE_MS = 60, COUNT = 100000 };
 
@@ -15,24 +15,12 @@ struct setup {
     int late; /* the rank that comes last to the creation; -1: it is stopped later, in calls */
 };
 
-static void await_counter(uint64_t value) {
-    while (counter_add(0) < value)
-        sleep_ms(1);
+static int stops_of(const struct setup *setup) {
+    return setup->late < 0 ? STOPS : 1;
 }
 
-/* The counter comes to the number of ranks when all are about to wait; the parent raises it after each stop. */
-static void stop_all(const struct team *team, const pid_t *pids) {
-    const struct setup *setup = team->argument;
-    await_counter((uint64_t)team->ranks);
-    for (int stop = 0; stop < (setup->late < 0 ? STOPS : 1); stop++) {
-        sleep_ms(3 * LATE_MS);
-        for (int i = 0; i < team->ranks; i++)
-            kill(pids[i], SIGSTOP);
-        sleep_ms(patience_ms(STOPPED_MS));
-        for (int i = 0; i < team->ranks; i++)
-            kill(pids[i], SIGCONT);
-        counter_add(1);
-    }
+static void stop(const struct team *team, const pid_t *pids) {
+    stop_all(team, pids, stops_of(team->argument), 3 * LATE_MS, patience_ms(STOPPED_MS));
 }
 
 static bool create(struct rank *rank) {
@@ -52,7 +40,6 @@ static bool create(struct rank *rank) {
 static void make_calls(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     int32_t *data = calloc(COUNT, sizeof *data);
-    uint64_t stops = setup->late < 0 ? STOPS : 1;
     bool over = false;
     if (setup->late < 0)
         counter_add(1);
@@ -60,7 +47,7 @@ static void make_calls(struct rank *rank) {
         const size_t count = call % 2 ? COUNT : 1;
         if (rank->rank == 0 && call % 2 == 0)
             sleep_ms(LATE_MS);
-        data[0] = rank->rank == 0 && counter_add(0) == (uint64_t)rank->ranks + stops;
+        data[0] = rank->rank == 0 && counter_add(0) == (uint64_t)(rank->ranks + stops_of(setup));
         if (!expect_status(rank, kolo_allreduce(rank->comm, data, data, count, KOLO_I32, KOLO_SUM), 0,
                            "kolo_allreduce of a job that was stopped"))
             break;
@@ -98,7 +85,7 @@ int main(int argc, char **argv) {
                                            .creates_itself = true,
                                            .run = run,
                                            .argument = &setup,
-                                           .meanwhile = stop_all});
+                                           .meanwhile = stop});
         }
     return harness_end();
 }

@@ -1,10 +1,10 @@
 /* A job that is stopped as a whole for longer than its deadlines, and continued, goes on: in calls, whatever the ranks
  * do while they wait, in a creation and in kolo_comm_shrink. (One rank that is stopped while the others wait for it is
  * named at the deadline: see failure_test.c and causes_test.c.) */
-#include <signal.h>
 #include <stdlib.h>
 
 #include "harness.h"
+#include "stops.h"
 
 enum { TIMEOUT_MS = 500, STOPPED_MS = 1300, LATE_MS = 60 };
 
@@ -14,24 +14,9 @@ struct setup {
     int late; /* to a creation: the rank that comes last */
 };
 
-static void await_counter(uint64_t value) {
-    while (counter_add(0) < value)
-        sleep_ms(1);
-}
-
-/* The counter comes to the number of ranks when all are about to wait; the parent raises it after each stop. */
-static void stop_all(const struct team *team, const pid_t *pids) {
+static void stop(const struct team *team, const pid_t *pids) {
     const struct setup *setup = team->argument;
-    await_counter((uint64_t)team->ranks);
-    for (int stop = 0; stop < setup->stops; stop++) {
-        sleep_ms(LATE_MS);
-        for (int i = 0; i < team->ranks; i++)
-            kill(pids[i], SIGSTOP);
-        sleep_ms(patience_ms(STOPPED_MS));
-        for (int i = 0; i < team->ranks; i++)
-            kill(pids[i], SIGCONT);
-        counter_add(1);
-    }
+    stop_all(team, pids, setup->stops, LATE_MS, patience_ms(STOPPED_MS));
 }
 
 /* Rank 0 keeps the others waiting in each call, and says with it whether there is another one. */
@@ -81,7 +66,7 @@ static void stop_in_calls(int ranks, const char *wait, int stops) {
     harness_run(&(struct team){.ranks = ranks,
                                .timeout_ms = patience_ms(TIMEOUT_MS),
                                .run = run_calls,
-                               .meanwhile = stop_all,
+                               .meanwhile = stop,
                                .argument = &setup});
     unsetenv("KOLO_WAIT");
 }
@@ -91,7 +76,7 @@ static void stop_in_shrink(int ranks) {
     harness_run(&(struct team){.ranks = ranks,
                                .timeout_ms = patience_ms(TIMEOUT_MS),
                                .run = run_shrink,
-                               .meanwhile = stop_all,
+                               .meanwhile = stop,
                                .argument = &setup});
 }
 
@@ -101,7 +86,7 @@ static void stop_in_creation(int ranks, int late) {
                                .timeout_ms = patience_ms(TIMEOUT_MS),
                                .creates_itself = true,
                                .run = run_creation,
-                               .meanwhile = stop_all,
+                               .meanwhile = stop,
                                .argument = &setup});
 }
 
