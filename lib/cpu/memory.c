@@ -21,20 +21,16 @@ static int64_t read_key(const char *path, const char *key) {
     return value;
 }
 
-/* What a limit leaves, pages that the group can drop counted as free. At least 1, since 0 means no limit. The numbers
- * are read one after the other: there may seem to be more to drop than is used. */
 static uint64_t left_of(int64_t limit_bytes, int64_t used_bytes, const char *directory,
                         const char *const dropped_keys[2]) {
     char path[4096 + 64];
     snprintf(path, sizeof path, "%s/memory.stat", directory);
-    int64_t kept_bytes = used_bytes;
+    int64_t dropped_bytes = 0;
     for (int i = 0; i < 2; i++) {
-        const int64_t dropped_bytes = read_key(path, dropped_keys[i]);
-        kept_bytes -= dropped_bytes > 0 ? dropped_bytes : 0;
+        const int64_t bytes = read_key(path, dropped_keys[i]);
+        dropped_bytes += bytes > 0 ? bytes : 0;
     }
-    if (kept_bytes < 0)
-        kept_bytes = 0;
-    return limit_bytes - kept_bytes > 1 ? (uint64_t)(limit_bytes - kept_bytes) : 1;
+    return kolo_memory_left(limit_bytes, used_bytes, dropped_bytes);
 }
 
 static uint64_t left_v2(const char *directory) {
