@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "comm/options.h"
+#include "comm/creation/options.h"
 #include "sim_check.h"
 #include "sim_engine.h"
 #include "sim_lines.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "algo/tuning.h"
+#include "plan/tuning.h"
 #include "sim_memory.h"
 #include "sim_reduce.h"
 

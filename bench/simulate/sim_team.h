@@ -1,5 +1,5 @@
-/* The communicators of all ranks, in private memory: what comm/create.c makes of processes that meet, but for the
- * meeting. Flags and lines are real; slots and buffers are addresses of sim_memory.h.
+/* The communicators of all ranks, in private memory: what comm/creation/create.c makes of processes that meet, but for
+ * the meeting. Flags and lines are real; slots and buffers are addresses of sim_memory.h.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -3,7 +3,7 @@
 #ifndef KOLO_ALGO_ALGO_H
 #define KOLO_ALGO_ALGO_H
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "comm/comm.h"
 #include "reduce/copy.h"
 

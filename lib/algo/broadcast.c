@@ -3,7 +3,7 @@
  * while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
 #include "algo/algo.h"
 
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

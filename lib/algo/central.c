@@ -6,7 +6,7 @@
  * pushes of chunk c when it publishes step 2c + 2. */
 #include "algo/algo.h"
 
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

@@ -9,15 +9,15 @@
  * places, and go on with another algorithm behind step 1. A rank's places stay until its next call, and it cannot end
  * this one before all others have read them: no algorithm lets it go before they have published a step beyond 1.
  *
- * A call claims and takes a ticket (comm/progress.h), though it leaves the slots alone: what a rank is late to see of
- * the others' steps it still compares with their stamps, and tickets keep whoever waits for nobody from writing over
+ * A call claims and takes a ticket (comm/step/progress.h), though it leaves the slots alone: what a rank is late to see
+ * of the others' steps it still compares with their stamps, and tickets keep whoever waits for nobody from writing over
  * those.
  *
  * In place works: an owner alone reads and writes its slice, and reads a piece of it in all buffers before it writes
  * that piece in any. */
 #include "algo/algo.h"
 
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

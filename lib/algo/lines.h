@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "comm/comm.h"
-#include "comm/failure.h"
+#include "comm/failure/failure.h"
 #include "sync/point.h"
 
 /* At most one line's payload, in line: a call of memcpy would take longer than the copy. */

@@ -22,7 +22,7 @@
  * out(c), for slices whose input in(c) has copied. */
 #include "algo/algo.h"
 
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

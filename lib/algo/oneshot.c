@@ -14,7 +14,7 @@
 #include "algo/algo.h"
 
 #include "algo/lines.h"
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

@@ -17,7 +17,7 @@
  * slice is finished by one rank, but other bits than those of the other algorithms. */
 #include "algo/algo.h"
 
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

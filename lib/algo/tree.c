@@ -10,7 +10,7 @@
  * Lines, for messages of which every level fits lines of its own in one set. At each level a rank shows its unit's
  * result and reads those of the other units of its block from the ranks in its own place there; then all ranks of the
  * block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block, where
- * gathering to one rank a unit and handing back would take twice as many. The set is free again two rounds later as in
+ * membership to one rank a unit and handing back would take twice as many. The set is free again two rounds later as in
  * oneshot.c: who has finished a round has a result made of what every rank wrote in it, and each rank wrote that after
  * it had finished the round before.
  *
@@ -46,7 +46,7 @@
 #include "algo/algo.h"
 
 #include "algo/lines.h"
-#include "comm/progress.h"
+#include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "comm/failure.h"
+#include "comm/failure/failure.h"
 
 #ifndef NDEBUG
 int kolo_enter(const char *function, kolo_comm *comm) {

@@ -5,9 +5,9 @@
 #include "algo/algo.h"
 #include "api/checks.h"
 #include "base/status.h"
-#include "comm/failure.h"
-#include "comm/history.h"
-#include "comm/progress.h"
+#include "comm/failure/failure.h"
+#include "comm/step/history.h"
+#include "comm/step/progress.h"
 #include "cpu/fpenv.h"
 
 #define COUNT_MAX (SIZE_MAX / 16) /* more elements than memory can hold, of any dtype; no product overflows */

@@ -2,17 +2,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "algo/exchange.h"
-#include "algo/plan.h"
-#include "algo/tuning.h"
+#include "internode/exchange.h"
+#include "plan/plan.h"
+#include "plan/tuning.h"
 #include "api/checks.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/create.h"
-#include "comm/failure.h"
-#include "comm/internode.h"
-#include "comm/shrink.h"
+#include "comm/creation/create.h"
+#include "comm/failure/failure.h"
+#include "internode/internode.h"
+#include "comm/creation/shrink.h"
 #include "sync/point.h"
 
 static const struct kolo_layer_above layer_above = {.decide = kolo_tuning_decide, .exchange = &kolo_exchange_calls};
@@ -80,7 +80,7 @@ int kolo_comm_destroy(kolo_comm *comm) {
     KOLO_POINT("destroy.beginning");
     if (comm->segment.header && comm->token->ours) {
         if (!comm->token->usable)
-            kolo_shrink_bury(comm);
+            kolo_shrink_mark_dead(comm);
         kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
     }
     KOLO_POINT("destroy.departed");

@@ -10,8 +10,8 @@
 
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/process.h"
-#include "comm/rendezvous.h"
+#include "comm/failure/process.h"
+#include "comm/creation/rendezvous.h"
 
 /* Opens what bears the name, if it is this user's own. Never waits, as for a pipe. */
 static int open_own(const char *path, struct stat *found) {

@@ -6,12 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "algo/plan.h"
-#include "algo/tuning.h"
+#include "plan/plan.h"
+#include "plan/tuning.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/options.h"
+#include "comm/creation/options.h"
 #include "cpu/features.h"
 #include "cpu/model.h"
 #include "cpu/quota.h"

@@ -18,10 +18,10 @@
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/failure.h"
-#include "comm/history.h"
-#include "comm/liveness.h"
-#include "comm/sighting.h"
+#include "comm/failure/failure.h"
+#include "comm/step/history.h"
+#include "comm/failure/liveness.h"
+#include "comm/observer.h"
 
 static_assert(KOLO_WATCH_CALLS == KOLO_HISTORY, "kolo_watch.h says how many calls there are");
 static_assert(sizeof((kolo_watched_comm *)0)->job == KOLO_JOB_NAME_BYTES, "a job's name fits");
@@ -39,8 +39,8 @@ struct reading {
 
 struct kolo_watch {
     char target[KOLO_JOB_NAME_BYTES];
-    struct kolo_sightings sightings;
-    struct reading *readings; /* one a sighting */
+    struct kolo_observer observer;
+    struct reading *readings; /* one a observed */
     size_t readings_count;
 };
 
@@ -81,11 +81,11 @@ int kolo_watch_search(kolo_watch *watch) {
         if (!watch->readings[i].over)
             continue;
         drop_reading(watch, i);
-        kolo_sightings_drop(&watch->sightings, i);
+        kolo_observer_drop(&watch->observer, i);
     }
-    int rc = kolo_sightings_search(&watch->sightings, watch->target);
-    while (rc == 0 && watch->readings_count < watch->sightings.count)
-        rc = add_reading(watch, watch->sightings.list[watch->readings_count].ranks);
+    int rc = kolo_observer_search(&watch->observer, watch->target);
+    while (rc == 0 && watch->readings_count < watch->observer.count)
+        rc = add_reading(watch, watch->observer.list[watch->readings_count].ranks);
     return rc;
 }
 
@@ -115,7 +115,7 @@ void kolo_watch_close(kolo_watch *watch) {
     while (watch->readings_count)
         drop_reading(watch, watch->readings_count - 1);
     free(watch->readings);
-    kolo_sightings_close(&watch->sightings);
+    kolo_observer_close(&watch->observer);
     free(watch);
 }
 
@@ -177,7 +177,7 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
     const int rc = kolo_sized_check(&sized, "kolo_watch_read", comm);
     if (rc < 0)
         return rc;
-    const struct kolo_sighting *seen = &watch->sightings.list[index];
+    const struct kolo_observed *seen = &watch->observer.list[index];
     struct reading *reading = &watch->readings[index];
     struct kolo_shared_header header;
     const size_t signals_bytes = seen->ranks * sizeof *reading->signals;
@@ -213,7 +213,7 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
 }
 
 static bool is_rank(const kolo_watch *watch, int index, int rank) {
-    return is_index(watch, index) && rank >= 0 && (uint32_t)rank < watch->sightings.list[index].ranks;
+    return is_index(watch, index) && rank >= 0 && (uint32_t)rank < watch->observer.list[index].ranks;
 }
 
 int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_rank *seen) {
@@ -242,7 +242,7 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     uint32_t peer;
     int64_t since_ns;
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns) &&
-        peer < watch->sightings.list[index].ranks) {
+        peer < watch->observer.list[index].ranks) {
         now.waits_for = (int)peer;
         now.waits_since_ns = since_ns < reading->read_ns ? since_ns : reading->read_ns;
     }
@@ -263,7 +263,7 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
         return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is none of its last %d", (unsigned long long)number, rank,
                          KOLO_HISTORY);
     const struct kolo_call_parts parts = kolo_call_parts(past.word);
-    const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->sightings.list[index].ranks;
+    const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->observer.list[index].ranks;
     const kolo_watched_call seen = {.number = number,
                                     .collective = parts.collective,
                                     .dtype = parts.dtype,

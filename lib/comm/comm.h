@@ -7,10 +7,10 @@
 
 #include "kolo.h"
 #include "base/log.h"
-#include "comm/heap.h"
-#include "comm/liveness.h"
-#include "comm/crowd.h"
-#include "comm/options.h"
+#include "comm/step/heap.h"
+#include "comm/failure/liveness.h"
+#include "comm/step/oversubscription.h"
+#include "comm/creation/options.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
 #include "sync/wait.h"
@@ -28,21 +28,21 @@ struct kolo_token {
  * Pieces of 8 KiB take 6 to 15 % longer. */
 #define KOLO_STREAMED_PIECE_BYTES 32768
 
-/* Warnings about long waits, see comm/standing.h. */
+/* Warnings about long waits, see comm/failure/progress_report.h. */
 struct kolo_stall {
     int64_t warn_ns; /* of one wait, before the first; 0: never */
     int64_t next_ns; /* of the wait last warned about */
     uint64_t wait;   /* which one that was, as waiter.slept counts them */
 };
 
-/* A call of steps that this rank has made, see comm/progress.h. */
+/* A call of steps that this rank has made, see comm/step/progress.h. */
 struct kolo_past_steps {
     uint64_t step; /* steps of all calls before it */
     uint64_t stamp;
     uint64_t line_rounds; /* when it ended */
 };
 
-/* Instead of a rank: the node's proxy, see comm/proxy.h. */
+/* Instead of a rank: the node's proxy, see internode/proxy.h. */
 #define KOLO_PEER_PROXY UINT32_MAX
 
 struct kolo_comm {
@@ -59,7 +59,7 @@ struct kolo_comm {
     uint64_t recorded;            /* the call whose record in the history is open */
     uint64_t recorded_longest_ns; /* its longest wait so far */
 
-    /* See comm/progress.h. */
+    /* See comm/step/progress.h. */
     uint64_t calls;                           /* collectives begun */
     uint64_t call;                            /* what the present one is: kolo_call_word */
     uint64_t stamp;                           /* what all of them were, mixed */
@@ -82,17 +82,17 @@ struct kolo_comm {
     struct kolo_shared_settings settings; /* a private copy of the header's */
     size_t lines_bytes_end;               /* messages below it go straight to lines; 0: none does */
     kolo_waiter waiter;
-    struct kolo_crowd crowd;
+    struct kolo_oversubscription oversubscription;
     struct kolo_liveness liveness;
-    bool is_blind; /* cannot see whether some rank lives, see comm/lookout.h */
+    bool is_blind; /* cannot see whether some rank lives, see comm/failure/watchdog.h */
     struct kolo_stall stall;
     kolo_atomic_u64 user; /* thread that is in a call; 0: none. Of builds with assertions only, see api/checks.h */
     kolo_log_level log_level;
     kolo_stats stats;
     struct kolo_settings origin; /* what it was created with */
 
-    /* See comm/shrink.c and comm/shrink_nodes.h. */
-    struct kolo_door *door;              /* that a leader keeps; NULL: none */
+    /* See comm/creation/shrink.c and internode/assembly/shrink_nodes.h. */
+    struct kolo_listener *listener;      /* that a leader keeps; NULL: none */
     uint64_t shrink_generation;          /* the last one that this rank took part in */
     uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */
     bool shrunk;                         /* a communicator has come of it */

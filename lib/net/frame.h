@@ -24,7 +24,7 @@ struct kolo_frame {
     uint16_t part;   /* which slice or step, as the algorithm counts */
     uint32_t bytes;  /* of the payload */
     uint64_t offset; /* of the payload in its message */
-    uint64_t ticket; /* over all calls, see comm/progress.h */
+    uint64_t ticket; /* over all calls, see comm/step/progress.h */
     uint64_t stamp;  /* what all calls so far were, mixed */
     uint64_t call;   /* what the present one is: kolo_call_word */
 };

@@ -5,8 +5,8 @@
 #define KOLO_REDUCE_HALVES_H
 
 #include "reduce/float16.h"
-#include "reduce/vector_access.h"
-#include "reduce/vector_arithmetic.h"
+#include "reduce/template/vector_access.h"
+#include "reduce/template/vector_arithmetic.h"
 
 static ALWAYS_INLINE pair read_F16(const unsigned char *from, size_t bytes) {
     if (bytes == VECTOR_BYTES)

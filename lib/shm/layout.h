@@ -42,7 +42,7 @@
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
 
-#define KOLO_DOOR_WORDS 3 /* of an address, as machines send it to each other */
+#define KOLO_ADDRESS_WORDS 3 /* of an address, as machines send it to each other */
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
@@ -61,7 +61,7 @@ struct kolo_shared_process {
     uint32_t pid;
     uint32_t guarded;               /* 1: it has locked its byte of this creation, see shm/guard.h */
     uint64_t start;                 /* tells it from a later one with the same pid; 0: not known */
-    uint64_t pid_namespace;         /* in which the pid counts, see comm/process.h; 0: not known */
+    uint64_t pid_namespace;         /* in which the pid counts, see comm/failure/process.h; 0: not known */
     struct kolo_shared_guard guard; /* that it has from earlier communicators */
 };
 
@@ -75,8 +75,8 @@ struct kolo_job_header {
     uint32_t ranks;
     struct kolo_shared_process creator; /* its byte is that of rank 0's first creation */
 
-    /* By compare-and-swap from 0: the first rank of another version that came, see comm/outcome.h. */
-    KOLO_ALIGNED kolo_atomic_u64 stranger;
+    /* By compare-and-swap from 0: the first rank of another version that came, see comm/creation/outcome.h. */
+    KOLO_ALIGNED kolo_atomic_u64 other_version;
 
     /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
     KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
@@ -90,7 +90,7 @@ struct kolo_job_header {
     uint64_t segment_inode;
 
     /* By compare-and-swap: rank 0 that one more creation is complete, any rank that one has failed. See
-     * comm/outcome.h. */
+     * comm/creation/outcome.h. */
     KOLO_ALIGNED kolo_atomic_u64 outcome;
     kolo_bell bell; /* of that and of the offer, where all but rank 0 sleep */
 
@@ -98,7 +98,7 @@ struct kolo_job_header {
     KOLO_ALIGNED kolo_atomic_u64 file_end;
     kolo_atomic_u64 arrivals; /* all others, by addition: how often one has attached */
     kolo_bell arrivals_bell;  /* where rank 0 sleeps */
-    kolo_atomic_u64 lookout;  /* ranks that wait, by compare-and-swap: see comm/lookout.h */
+    kolo_atomic_u64 watchdog; /* ranks that wait, by compare-and-swap: see comm/failure/watchdog.h */
 
     /* Rank 0, where there are several nodes, before an outcome of which it is the culprit too: why, in words. */
     KOLO_ALIGNED char reason[KOLO_REASON_BYTES];
@@ -120,7 +120,7 @@ struct kolo_shared_band {
     uint32_t chunk_bytes; /* of a message, in one slot; slots that are smaller limit it */
 };
 
-/* What binds all ranks of a communicator; rank 0 decides it, see algo/plan.h. */
+/* What binds all ranks of a communicator; rank 0 decides it, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
     uint32_t bands;            /* at least 1 */
@@ -145,22 +145,22 @@ struct kolo_shared_header {
     struct kolo_shared_settings settings;
     uint32_t guards_anew; /* 1: the locks of this creation become guards, see shm/guard.h */
 
-    /* Any rank, by compare-and-swap from 0, once: see comm/failure.h. All look at it when a wait gets long. */
+    /* Any rank, by compare-and-swap from 0, once: see comm/failure/failure.h. All look at it when a wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
-    /* Ranks that wait, by compare-and-swap: which of them looks whether others live, see comm/lookout.h. */
-    KOLO_ALIGNED kolo_atomic_u64 lookout;
+    /* Ranks that wait, by compare-and-swap: which of them looks whether others live, see comm/failure/watchdog.h. */
+    KOLO_ALIGNED kolo_atomic_u64 watchdog;
 
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
      * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
 
-    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/shrink.c. */
+    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/creation/shrink.c. */
     KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* whose view counts */
     kolo_atomic_u64 shrink_outcome;               /* whether a communicator has come of it */
 };
 
-/* What a rank says in one generation of kolo_comm_shrink, see comm/shrink.c. */
+/* What a rank says in one generation of kolo_comm_shrink, see comm/creation/shrink.c. */
 struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
 
@@ -173,14 +173,14 @@ struct kolo_shared_proposal {
 
     /* Where there are several nodes: which ranks of all are left, and where they meet, as kolo_address_pack writes it.
      * `offered` is then of that, and of a file that is still empty. */
-    kolo_atomic_u64 meeting[KOLO_DOOR_WORDS];
+    kolo_atomic_u64 meeting[KOLO_ADDRESS_WORDS];
     KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
 };
 
-enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_BURIED = 3 };
+enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };
 
 /* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
- * kolo_comm_shrink later. Of a rank that is dead, another one sets `state`, see kolo_segment_bury. */
+ * kolo_comm_shrink later. Of a rank that is dead, another one sets `state`, see kolo_segment_mark_dead. */
 struct kolo_shared_member {
     KOLO_ALIGNED struct kolo_shared_process process;
     uint32_t membarrier; /* 1: registered, see sync/fence.h */
@@ -190,8 +190,8 @@ struct kolo_shared_member {
     uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
-    kolo_atomic_u64 looked_ns;   /* when it last looked whether others live, see comm/lookout.h */
-    kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/crowd.h */
+    kolo_atomic_u64 looked_ns;   /* when it last looked whether others live, see comm/failure/watchdog.h */
+    kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
     kolo_atomic_u64 shrink_attached;                 /* the last one whose segment it was ready to use */
@@ -202,7 +202,7 @@ struct kolo_shared_member {
 struct kolo_shared_signal {
     /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what the calls up to c
      * are and is written before the first progress of that call. */
-    KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/progress.h */
+    KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
     kolo_atomic_u64 places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/direct.c; before progress */
 
@@ -210,7 +210,7 @@ struct kolo_shared_signal {
     KOLO_ALIGNED kolo_bell bell;
     kolo_atomic_u64 calls;   /* collectives begun; written after the history's word */
     kolo_atomic_u64 ended;   /* and of those, ended, by an error too */
-    kolo_atomic_u64 waiting; /* for whom beyond spinning, and since when: see comm/history.h; 0: for nobody */
+    kolo_atomic_u64 waiting; /* for whom beyond spinning, and since when: see comm/step/history.h; 0: for nobody */
     kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
 };
 
@@ -222,11 +222,11 @@ struct kolo_shared_record {
     kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for whom, how long; 0: none */
 };
 
-/* The black box: a rank's last calls, see comm/history.h. Its owner writes it; read where a failure is reported, and
- * from outside. */
+/* The black box: a rank's last calls, see comm/step/history.h. Its owner writes it; read where a failure is reported,
+ * and from outside. */
 struct kolo_shared_history {
-    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure.h. Twice as many as are shown: the word of a call is
-     * written before its number, and must not take the place of one that still counts. */
+    /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. Twice as many as are shown: the word of a
+     * call is written before its number, and must not take the place of one that still counts. */
     KOLO_ALIGNED kolo_atomic_u64 words[2 * KOLO_HISTORY];
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
@@ -243,7 +243,7 @@ struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
 };
 
-/* Where the ranks of a node and a proxy of its leader's work together, see comm/proxy.h. That proxy writes it. */
+/* Where the ranks of a node and a proxy of its leader's work together, see internode/proxy.h. That proxy writes it. */
 struct kolo_shared_lane {
     KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: all below it that go by this lane are over */
     kolo_bell bell;
@@ -265,14 +265,15 @@ struct kolo_shared_internode {
     KOLO_ALIGNED kolo_atomic_u64 reporting;
     uint8_t report[KOLO_REPORT_BYTES];
 
-    /* By node: the door that its leader keeps, as kolo_address_pack writes it, see comm/shrink_nodes.h. The leader
-     * writes them before the communicator is complete; constant then. */
-    KOLO_ALIGNED uint8_t doors[KOLO_RANKS_MAX][8 * KOLO_DOOR_WORDS];
+    /* By node: the listener that its leader keeps, as kolo_address_pack writes it, see
+     * internode/assembly/shrink_nodes.h. The leader writes them before the communicator is complete; constant then. */
+    KOLO_ALIGNED uint8_t listeners[KOLO_RANKS_MAX][8 * KOLO_ADDRESS_WORDS];
 };
 
 static_assert(sizeof(struct kolo_job_header) == 5 * KOLO_LINE_BYTES + KOLO_REASON_BYTES, "one line a writer");
 static_assert(offsetof(struct kolo_job_header, creator) == 24, "whether it lives is found by any version");
-static_assert(offsetof(struct kolo_job_header, stranger) == 128, "any version finds where to say that it has come");
+static_assert(offsetof(struct kolo_job_header, other_version) == 128,
+              "any version finds where to say that it has come");
 static_assert(sizeof(struct kolo_job_member) == KOLO_LINE_BYTES, "one line a rank");
 static_assert(sizeof(struct kolo_shared_header) % KOLO_LINE_BYTES == 0, "whole lines");
 static_assert(offsetof(struct kolo_shared_header, failure) % KOLO_LINE_BYTES == 0, "failure has its own line");

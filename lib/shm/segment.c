@@ -214,9 +214,9 @@ void kolo_segment_leave(struct kolo_segment *segment) {
 }
 
 /* The mappings that a dead process used went with it: only its place among the ranks is left. */
-void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank) {
+void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank) {
     KOLO_POINT("segment.burying");
-    if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_BURIED))
+    if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_DEAD))
         return;
     KOLO_POINT("segment.discounting");
     kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);

@@ -56,7 +56,7 @@ void kolo_segment_close(struct kolo_segment *segment, bool needed);
 void kolo_segment_leave(struct kolo_segment *segment);
 
 /* Leaves on behalf of a rank whose process has ended without doing so; of those who try, one does it. */
-void kolo_segment_bury(struct kolo_segment *segment, uint32_t rank);
+void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
 /* Unmaps and closes a segment that has not come into use. */
 void kolo_segment_drop(struct kolo_segment *segment);

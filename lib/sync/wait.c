@@ -70,7 +70,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
  * give way costs two switches then, there and back, if those who share this processor wait for the same. */
 static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
     for (uint32_t i = 0; i < waiter->spins; i++) {
-        if (waiter->crowded && i % SPINS_ASKED == 0 && waiter->crowded(waiter))
+        if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
             return false;
         if (kolo_wait_reached(wait))
             return true;
@@ -95,7 +95,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         KOLO_POINT("wait.yielding");
         sched_yield();
         const bool reached = kolo_wait_reached(wait);
-        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->crowded)
+        if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;

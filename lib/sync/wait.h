@@ -57,7 +57,7 @@ struct kolo_waiter {
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
     /* Whether spinning is in the way of somebody who has something to do on this processor; NULL: not known. */
-    bool (*crowded)(kolo_waiter *waiter);
+    bool (*oversubscribed)(kolo_waiter *waiter);
     void *owner; /* for the three */
 
     uint64_t slept;     /* waits that reached the kernel */

@@ -2,7 +2,8 @@
  *
  * The board lies in memory that all map. A rank writes its own record only, and the victim the time of the fault; the
  * driver reads when the ranks have ended. So nothing here needs an order, and what a rank wrote before it died is
- * there. The leader of a node has a second thread (comm/proxy.h), which passes points too: it adds to the same counts.
+ * there. The leader of a node has a second thread (internode/proxy.h), which passes points too: it adds to the same
+ * counts.
  */
 #ifndef KOLO_TESTS_FAULT_BOARD_H
 #define KOLO_TESTS_FAULT_BOARD_H

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "comm/failure.h"
-#include "comm/internode.h"
+#include "comm/failure/failure.h"
+#include "internode/internode.h"
 #include "fault_run.h"
 
 enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 20000000, TRIES = 5 };
@@ -123,8 +123,7 @@ static const struct place {
     int rank;
     uint64_t passage;
 } in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1},
-  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2},
-  in_reunion = {"nodes-shrink-2x2", "conference.begun", 2, 1};
+  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2}, in_rejoin = {"nodes-shrink-2x2", "agreement.begun", 2, 1};
 
 struct control {
     const struct place *place;
@@ -164,10 +163,10 @@ static const struct control controls[] = {
     {&on_nodes, "the deadline is not waited for", be_impatient, ACTION_STOP, false, "gave up after"},
     {&on_nodes, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
     {&on_nodes, "a block of memory is left", keep_block, ACTION_KILL, false, "memory blocks, "},
-    {&in_reunion, "no defect", nothing, ACTION_KILL, false, NULL},
-    {&in_reunion, "a living rank is left out", drop_last, ACTION_KILL, false, "has no communicator"},
-    {&in_reunion, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink: status -10"},
-    {&in_reunion, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
+    {&in_rejoin, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&in_rejoin, "a living rank is left out", drop_last, ACTION_KILL, false, "has no communicator"},
+    {&in_rejoin, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink: status -10"},
+    {&in_rejoin, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
 };
 
 static const struct fault_case *find_case(const char *name) {

@@ -33,8 +33,8 @@ enum {
     PATIENT_SILENCE_MS = 10000,
     BEATING_SILENCE_MS = 1000,               /* a heartbeat goes four times as often */
     SILENCE_MS_LEAST = NODES_SILENCE_MS / 2, /* a heartbeat may have been due just before, and one just after */
-    GRACE_MS = 250,                          /* see comm/failure.c */
-    ANSWER_MS = 1250                         /* what rank 0 is given to say who is missing, see comm/assembly_peers.c */
+    GRACE_MS = 250,                          /* see comm/failure/failure.c */
+    ANSWER_MS = 1250 /* what rank 0 is given to say who is missing, see internode/assembly/assembly_peers.c */
 };
 
 /* Preparing. */
@@ -121,7 +121,7 @@ static bool is_created(int rank) {
 }
 
 static bool was_let_in(int rank) {
-    return rank == 0 || board_passed(rank, "knock.admitted");
+    return rank == 0 || board_passed(rank, "connect.admitted");
 }
 
 static bool may_time_out(const struct run *run, int rank, int victim) {

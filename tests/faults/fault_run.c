@@ -11,19 +11,19 @@
 #include "fault_leftovers.h"
 #include "fault_nodes.h"
 #include "fault_recovery.h"
-#include "fault_reunion.h"
+#include "fault_rejoin.h"
 #include "fault_verdict.h"
 
 /* Deadlines that nothing reaches but what is stopped; those that it does reach are short. */
 enum { DEADLINE_MS = 3000, DEADLINE_SHORT_MS = 200, CREATION_MS = 500, LISTING_TRIES = 3 };
 
-static bool is_reunion(const struct fault_case *what) {
+static bool is_rejoin(const struct fault_case *what) {
     return what->phase == PHASE_SHRINK && what->nodes;
 }
 
 /* What takes longer hangs. */
 static int64_t limit_ns(const struct run_mode *mode) {
-    if (is_reunion(mode->what))
+    if (is_rejoin(mode->what))
         return REUNION_LIMIT_NS;
     return INT64_C(1000000) * (2 * mode->timeout_ms + 2000);
 }
@@ -107,7 +107,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
         setenv("KOLO_WAIT", "sleep", 1);
     else
         unsetenv("KOLO_WAIT");
-    nodes_prepare(&run->mode, deadline_ms == DEADLINE_MS || (is_reunion(what) && !stops(run)));
+    nodes_prepare(&run->mode, deadline_ms == DEADLINE_MS || (is_rejoin(what) && !stops(run)));
     if (what->twist == TWIST_REPLACES)
         leave_name(&run->mode);
     board_clear();
@@ -191,8 +191,8 @@ static void expect_replaced(struct run *run) {
 static void go_on_late(struct run *run) {
     kill(run->team.pids[run->victim], SIGCONT);
     team_await(&run->team, -1, limit_ns(&run->mode));
-    if (is_reunion(run->trial->what))
-        reunion_find_late(run);
+    if (is_rejoin(run->trial->what))
+        rejoin_find_late(run);
     else
         recovery_find_late(run);
 }
@@ -211,11 +211,11 @@ bool run_trial(const struct trial *trial, struct run *run) {
                         .past_ns = -1,
                         .waited_ns = -1};
     prepare(run, trial->what, run->victim,
-            trial->deadline_ms        ? trial->deadline_ms
-            : is_reunion(trial->what) ? REUNION_DEADLINE_MS
-            : action != ACTION_STOP   ? DEADLINE_MS
-            : trial->what->nodes      ? NODES_DEADLINE_MS
-                                      : DEADLINE_SHORT_MS,
+            trial->deadline_ms       ? trial->deadline_ms
+            : is_rejoin(trial->what) ? REUNION_DEADLINE_MS
+            : action != ACTION_STOP  ? DEADLINE_MS
+            : trial->what->nodes     ? NODES_DEADLINE_MS
+                                     : DEADLINE_SHORT_MS,
             trial->what->phase == PHASE_CREATE ? CREATION_MS : DEADLINE_MS);
     run->mode.spoil = trial->spoil;
     board->faults[BOARD_FAULTS - 1] = trial->fault;

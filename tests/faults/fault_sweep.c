@@ -162,18 +162,18 @@ static bool begins_with(const char *name, const char *const *beginnings) {
 /* Whether the case makes sure that its victims come to that point: waits get long, so that they look who lives, and
  * sleepers are there to be woken, by design in few cases, but by chance in any. */
 static bool is_assured(const struct trial *trial) {
-    static const char *const meeting[] = {"assembly.", "door.", "knock.", "proxy.start", "engine.added", NULL};
-    static const char *const reunion[] = {"conference.",   "reunion.",   "door.reopened",
-                                          "knock.hailing", "guard.drop", NULL};
+    static const char *const meeting[] = {"assembly.", "listener.", "connect.", "proxy.start", "engine.added", NULL};
+    static const char *const rejoin[] = {"agreement.",      "rejoin.",    "listener.reopened",
+                                         "connect.hailing", "guard.drop", NULL};
     static const char *const network[] = {"proxy.",    "engine.",    "poll.",        "uring.",
                                           "exchange.", "hierarchy.", "failure.rela", NULL};
     static const struct {
         const char *point, *case_name;
     } chances[] = {{"job.sleeping", "create-given-up"},
                    {"job.woken", "create-given-up"},
-                   {"lookout.taking", "create-given-up"},
-                   {"lookout.taken", "create-given-up"},
-                   {"lookout.looked", "lookout-11"},
+                   {"watchdog.taking", "create-given-up"},
+                   {"watchdog.taken", "create-given-up"},
+                   {"watchdog.looked", "watchdog-11"},
                    {"liveness.opening", "create-*"},
                    {"liveness.opened", "create-*"},
                    {"shrink.waiting", "shrink-late-3"},
@@ -186,7 +186,7 @@ static bool is_assured(const struct trial *trial) {
                    {"segment.buried", "shrink-death-3"},
                    {"assembly.failing", "nodes-create-second"},
                    {"assembly.failed", "nodes-create-second"},
-                   {"knock.pausing", "nodes-create-awaited"},
+                   {"connect.pausing", "nodes-create-awaited"},
                    {"proxy.giving_up", "nodes-second-3x1"},
                    {"proxy.hearing", "nodes-second-2x2"},
                    {"proxy.heard", "nodes-second-2x2"},
@@ -209,7 +209,7 @@ static bool is_assured(const struct trial *trial) {
     const enum twist twist = trial->what->twist;
     const enum phase phase = trial->what->phase;
     if (trial->what->nodes && !begins_with(name, phase == PHASE_CREATE   ? meeting
-                                                 : phase == PHASE_SHRINK ? reunion
+                                                 : phase == PHASE_SHRINK ? rejoin
                                                                          : network))
         return false;
     if (strcmp(name, "job.nameless") == 0 || strcmp(name, "job.pausing") == 0)

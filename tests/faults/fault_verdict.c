@@ -1,4 +1,4 @@
-/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c and fault_reunion.c. V
+/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c and fault_rejoin.c. V
  * is the victim; a step is a call of the script, then barriers, until one fails.
  *
  * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
@@ -30,7 +30,7 @@
 
 #include "fault_nodes.h"
 #include "fault_recovery.h"
-#include "fault_reunion.h"
+#include "fault_rejoin.h"
 
 enum { MS = 1000000 };
 
@@ -412,7 +412,7 @@ void verdict_find(struct run *run) {
     }
     const int64_t held_ns = run->team.held_ns + dying_held_ns(run);
     if (run->trial->what->nodes && run->trial->what->phase == PHASE_SHRINK) {
-        reunion_find(run, held_ns);
+        rejoin_find(run, held_ns);
         return;
     }
     if (run->trial->what->nodes) {

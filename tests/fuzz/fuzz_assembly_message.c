@@ -1,9 +1,9 @@
-/* Messages between ranks on several machines (comm/assembly_message.h): the input, filled up with zeros. What is let
- * through is within its bounds, and packed again it is the same bytes. */
+/* Messages between ranks on several machines (internode/assembly/assembly_message.h): the input, filled up with zeros.
+ * What is let through is within its bounds, and packed again it is the same bytes. */
 #include <errno.h>
 #include <string.h>
 
-#include "comm/assembly_message.h"
+#include "internode/assembly/assembly_message.h"
 #include "fuzz_target.h"
 #include "shm/layout.h"
 
@@ -28,7 +28,7 @@ static void require_good(const struct kolo_assembly_message *message) {
         REQUIRE(message->first + message->count <= KOLO_RANKS_MAX);
         for (uint32_t i = 0; i < message->count; i++) {
             char text[KOLO_ADDRESS_TEXT_BYTES];
-            REQUIRE(kolo_address_port(&message->door[i]) != 0 && kolo_address_text(&message->door[i], text)[0]);
+            REQUIRE(kolo_address_port(&message->listener[i]) != 0 && kolo_address_text(&message->listener[i], text)[0]);
         }
         break;
     case KOLO_MESSAGE_SURVIVORS:

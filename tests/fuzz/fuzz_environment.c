@@ -1,10 +1,10 @@
-/* The environment (base/environment.h, comm/options.h, comm/launcher.h, cpu/levels.h): NAME=value lines. What is let
- * through is a place in a job and settings within their bounds, and a job's name can be no path. */
+/* The environment (base/environment.h, comm/creation/options.h, comm/creation/launcher.h, cpu/levels.h): NAME=value
+ * lines. What is let through is a place in a job and settings within their bounds, and a job's name can be no path. */
 #include <ctype.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/options.h"
+#include "comm/creation/options.h"
 #include "fuzz_target.h"
 #include "shm/layout.h"
 

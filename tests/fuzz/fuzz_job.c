@@ -1,6 +1,7 @@
-/* What another process could have written into the job file and the segment (comm/rendezvous.c, comm/create.c,
- * algo/plan.h): a communicator is created by rank 0 or rank 1 of two, from a file that is there already. It must end at
- * once with a status, and may be created only with settings that every message can be planned with.
+/* What another process could have written into the job file and the segment (comm/creation/rendezvous.c,
+ * comm/creation/create.c, plan/plan.h): a communicator is created by rank 0 or rank 1 of two, from a file that is there
+ * already. It must end at once with a status, and may be created only with settings that every message can be planned
+ * with.
  *
  * Input: a byte (bit 0: the rank; bit 1: the file ends behind the input; bit 2: behind the job's own page), the job
  * header and members, then what the segment begins with. Inputs are to outlive changes of the layout: version and
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "algo/plan.h"
+#include "plan/plan.h"
 #include "comm/comm.h"
 #include "fuzz_target.h"
 

@@ -1,9 +1,9 @@
-/* The tune profile (algo/profile.h): a complaint is text, and what is let through leaves settings that every message
+/* The tune profile (plan/profile.h): a complaint is text, and what is let through leaves settings that every message
  * can be planned with. */
 #include <string.h>
 
-#include "algo/plan.h"
-#include "algo/profile.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
 #include "fuzz_target.h"
 
 enum { SLOT_BYTES = 65536 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "kolo.h"
-#include "net/address.h"
+#include "net/connect/address.h"
 
 static void assert_message(const char *words) {
     if (!strstr(kolo_error_message(), words))

@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/assembly_peers.h"
-#include "net/greeting.h"
+#include "internode/assembly/assembly_peers.h"
+#include "net/connect/handshake.h"
 #include "harness.h"
 #include "node_files.h"
 
@@ -61,9 +61,9 @@ static bool resolve(const struct rank *rank, struct kolo_settings *settings) {
 }
 
 /* What a rank must have learnt: nodes numbered by their lowest ranks, the same settings on all. */
-static void check_gathering(struct rank *rank, const struct kolo_gathering *gathering) {
+static void check_membership(struct rank *rank, const struct kolo_membership *membership) {
     const struct layout *layout = layout_of(rank);
-    const struct kolo_nodes *nodes = &gathering->nodes;
+    const struct kolo_nodes *nodes = &membership->nodes;
     uint64_t session;
     expect(rank, (int)nodes->nodes == layout->nodes && (int)nodes->size == rank->ranks, "%u nodes of %u ranks",
            nodes->nodes, nodes->size);
@@ -74,16 +74,16 @@ static void check_gathering(struct rank *rank, const struct kolo_gathering *gath
     for (uint32_t node = 1; node < nodes->nodes; node++)
         expect(rank, kolo_nodes_rank(nodes, node - 1, 0) < kolo_nodes_rank(nodes, node, 0), "node %u is out of order",
                node);
-    expect(rank, gathering->node == nodes->node_of[rank->rank], "node %u", gathering->node);
-    const struct kolo_terms *terms = &gathering->terms;
+    expect(rank, membership->node == nodes->node_of[rank->rank], "node %u", membership->node);
+    const struct kolo_terms *terms = &membership->terms;
     expect(rank,
            terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->lanes == 2 && terms->streams == 3 &&
                terms->algorithm == KOLO_MESH && terms->exchange == KOLO_EXCHANGE_RING && terms->servers == 2 &&
                terms->half_on_wire && terms->rank_order && terms->silence_ns == 7777 * KOLO_NS_PER_MS,
            "the terms are not rank 0's");
-    memcpy(&session, gathering->session, sizeof session);
+    memcpy(&session, membership->session, sizeof session);
     record_result(rank, 0, session);
-    memcpy(&session, gathering->job + strlen(gathering->job) - sizeof session, sizeof session);
+    memcpy(&session, membership->job + strlen(membership->job) - sizeof session, sizeof session);
     record_result(rank, 1, session);
 }
 
@@ -118,14 +118,14 @@ static void check_address(const struct rank *rank, int fd) {
            wanted);
 }
 
-static void check_sockets(struct rank *rank, const struct kolo_gathering *gathering, const int *fds) {
-    const uint32_t sockets = kolo_assembly_sockets(&gathering->terms), own = gathering->node;
-    for (uint32_t i = 0; i < gathering->nodes.nodes * sockets; i++) {
+static void check_sockets(struct rank *rank, const struct kolo_membership *membership, const int *fds) {
+    const uint32_t sockets = kolo_assembly_sockets(&membership->terms), own = membership->node;
+    for (uint32_t i = 0; i < membership->nodes.nodes * sockets; i++) {
         const uint64_t word = word_of(rank, own, i / sockets, i % sockets);
         if (expect(rank, (fds[i] < 0) == (i / sockets == own), "socket %u is %d", i, fds[i]) && fds[i] >= 0)
             expect(rank, send(fds[i], &word, sizeof word, MSG_NOSIGNAL) == sizeof word, "sending: %s", strerror(errno));
     }
-    for (uint32_t i = 0; i < gathering->nodes.nodes * sockets; i++) {
+    for (uint32_t i = 0; i < membership->nodes.nodes * sockets; i++) {
         uint64_t word = 0;
         struct pollfd polled = {.fd = fds[i], .events = POLLIN};
         if (fds[i] < 0)
@@ -139,35 +139,35 @@ static void check_sockets(struct rank *rank, const struct kolo_gathering *gather
     }
 }
 
-static bool leads(const struct kolo_gathering *gathering, const struct rank *rank) {
-    return kolo_nodes_local_rank(&gathering->nodes, (uint32_t)rank->rank) == 0;
+static bool leads(const struct kolo_membership *membership, const struct rank *rank) {
+    return kolo_nodes_local_rank(&membership->nodes, (uint32_t)rank->rank) == 0;
 }
 
 /* Gathers and, on leaders, links. `between` runs where the ranks of a node would meet. */
 static int assemble(struct rank *rank, const struct kolo_settings *settings,
                     int (*between)(struct rank *rank, struct kolo_assembly *assembly)) {
     struct kolo_assembly *assembly;
-    struct kolo_gathering gathering;
-    int rc = kolo_assembly_gather(&assembly, settings, NULL, &gathering);
+    struct kolo_membership membership;
+    int rc = kolo_assembly_gather(&assembly, settings, NULL, &membership);
     if (rc < 0) {
         expect(rank, assembly == NULL, "the assembly was set");
         return rc;
     }
     if (layout_of(rank)->status == 0)
-        check_gathering(rank, &gathering);
-    if (leads(&gathering, rank) && gathering.nodes.nodes > 1) {
+        check_membership(rank, &membership);
+    if (leads(&membership, rank) && membership.nodes.nodes > 1) {
         int fds[NODES_MAX * KOLO_LANES_MAX * (1 + KOLO_STREAMS_MAX)];
         rc = between ? between(rank, assembly) : 0;
-        rc = rc < 0 ? kolo_assembly_fail(assembly, rc) : kolo_assembly_link(assembly, &gathering, fds, NULL, NULL);
-        rc = rc < 0 ? rc : kolo_assembly_agree(assembly, &gathering);
+        rc = rc < 0 ? kolo_assembly_fail(assembly, rc) : kolo_assembly_link(assembly, &membership, fds, NULL, NULL);
+        rc = rc < 0 ? rc : kolo_assembly_agree(assembly, &membership);
         if (rc == 0 && layout_of(rank)->status == 0)
-            check_sockets(rank, &gathering, fds);
+            check_sockets(rank, &membership, fds);
     } else {
         kolo_assembly_depart(assembly);
         rc = layout_of(rank)->status; /* it would learn of it through its node's job file */
     }
     kolo_assembly_close(assembly);
-    kolo_gathering_free(&gathering);
+    kolo_membership_free(&membership);
     return rc;
 }
 
@@ -221,7 +221,7 @@ static void all_go_well(void) {
     run_layout(&layout, counts[2], false, assemble_well, 0);
 }
 
-/* Rank 0 comes last; the others have been knocking. */
+/* Rank 0 comes last; the others have been connecting. */
 static void come_late(struct rank *rank, struct kolo_settings *settings) {
     (void)settings;
     sleep_ms(rank->rank == 0 ? 300 : 0);
@@ -295,17 +295,17 @@ static void check_end(struct rank *rank, int rc) {
         expect_prompt(rank, end_ns - event_ns() - layout->create_ms * 1000000, SOON_MS, "ended, past the deadline");
 }
 
-static void fail_gathering(struct rank *rank) {
+static void fail_membership(struct rank *rank) {
     struct kolo_settings settings;
     struct kolo_assembly *assembly;
-    struct kolo_gathering gathering;
+    struct kolo_membership membership;
     if (!resolve(rank, &settings))
         return;
     layout_of(rank)->fault(rank, &settings);
-    const int rc = kolo_assembly_gather(&assembly, &settings, NULL, &gathering);
+    const int rc = kolo_assembly_gather(&assembly, &settings, NULL, &membership);
     check_end(rank, rc);
     if (rc == 0)
-        kolo_gathering_free(&gathering);
+        kolo_membership_free(&membership);
     kolo_assembly_close(rc == 0 ? assembly : NULL);
 }
 
@@ -320,8 +320,7 @@ static int come_in(const struct rank *rank, const struct kolo_settings *settings
     expect_status(rank, kolo_secret_read(&secret), 0, "kolo_secret_read");
     struct kolo_awake awake;
     const int64_t limit_ns = INT64_C(10000000000), deadline_ns = kolo_awake_begin(&awake, limit_ns) + limit_ns;
-    expect_status(rank, kolo_door_knock(&address, NULL, &secret, &self, &awake, deadline_ns, -1, &fd), 0,
-                  "kolo_door_knock");
+    expect_status(rank, kolo_connect(&address, NULL, &secret, &self, &awake, deadline_ns, -1, &fd), 0, "kolo_connect");
     return fd;
 }
 
@@ -372,7 +371,7 @@ static void talk_nonsense(struct rank *rank, struct kolo_settings *settings) {
 static void come_of_another_version(struct rank *rank, struct kolo_settings *settings) {
     const struct kolo_introduction self = {.role = KOLO_ROLE_JOIN, .rank = 2, .size = (uint32_t)rank->ranks};
     struct kolo_dialogue dialogue;
-    struct kolo_greeting hello;
+    struct kolo_handshake hello;
     struct kolo_address address;
     struct kolo_secret secret;
     if (rank->rank != 2)
@@ -383,10 +382,10 @@ static void come_of_another_version(struct rank *rank, struct kolo_settings *set
     const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     expect(rank, connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0, "%s", strerror(errno));
     event_set();
-    kolo_greeting_make(&hello, &secret);
+    kolo_handshake_make(&hello, &secret);
     hello.version = 9 << 16 | 8 << 8 | 7;
     hello.layout = 65;
-    kolo_greeting_pack(&hello, KOLO_HELLO, dialogue.hello);
+    kolo_handshake_pack(&hello, KOLO_HELLO, dialogue.hello);
     expect(rank, kolo_socket_send(fd, dialogue.hello, sizeof dialogue.hello) == 0, "sending a hello");
     expect(rank, recv(fd, dialogue.welcome, sizeof dialogue.welcome, MSG_WAITALL) == sizeof dialogue.welcome,
            "welcome");
@@ -468,14 +467,14 @@ static void gathering_fails(void) {
         {.fault = stay_away_as_rank_0, .status = KOLO_ERR_TIMEOUT, .words = {"rank 0 was not"}, .create_ms = 300},
     };
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
-        expect_failure(&failures[i], counts, fail_gathering, 1 << 2);
+        expect_failure(&failures[i], counts, fail_membership, 1 << 2);
     const struct layout secret = {.fault = have_another_secret,
                                   .status = KOLO_ERR_TIMEOUT,
                                   .words = {"rank 2 never came", "wrong secret"},
                                   .odd = 1 + 2,
                                   .create_ms = 1500};
     if (KOLO_HAVE_SODIUM)
-        expect_failure(&secret, counts, fail_gathering, 0);
+        expect_failure(&secret, counts, fail_membership, 0);
 }
 
 /* Rank 0 alone, which gets no further. */
@@ -490,20 +489,20 @@ static void open_wrongly(struct rank *rank) {
                  {"no-such-host.invalid:4000", KOLO_ERR_SYSTEM, "no-such-host.invalid"}};
     struct kolo_settings settings;
     struct kolo_assembly *assembly;
-    struct kolo_gathering gathering;
+    struct kolo_membership membership;
     if (rank->rank != 0 || !resolve(rank, &settings))
         return;
     settings.create_timeout_ns = 300 * KOLO_NS_PER_MS; /* for as long a name is looked up */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct kolo_settings other = settings;
         strcpy(other.net.rendezvous, wrong[i].rendezvous);
-        expect_status(rank, kolo_assembly_gather(&assembly, &other, NULL, &gathering), wrong[i].status, "gathering");
-        expect_message(rank, "gathering", "rank 0: ", wrong[i].words, NULL);
+        expect_status(rank, kolo_assembly_gather(&assembly, &other, NULL, &membership), wrong[i].status, "membership");
+        expect_message(rank, "membership", "rank 0: ", wrong[i].words, NULL);
     }
     const struct rlimit few = {50, 50};
     setrlimit(RLIMIT_NOFILE, &few);
-    expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &gathering), KOLO_ERR_SYSTEM, "gathering");
-    expect_message(rank, "gathering", "may open 50", "ulimit -n", NULL);
+    expect_status(rank, kolo_assembly_gather(&assembly, &settings, NULL, &membership), KOLO_ERR_SYSTEM, "membership");
+    expect_message(rank, "membership", "may open 50", "ulimit -n", NULL);
 }
 
 /* Leaders, each of which is a node; `misbehave` of rank 1 comes where its node's ranks would meet. */
@@ -572,18 +571,18 @@ static int die_while_others_look(struct rank *rank, struct kolo_assembly *assemb
     return rc;
 }
 
-/* Says where it listens, and dies while others knock there. */
+/* Says where it listens, and dies while others connect there. */
 static int die_linking(struct rank *rank, struct kolo_assembly *assembly) {
     struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
-    struct sockaddr_in *own = (struct sockaddr_in *)&message.door[0].storage;
+    struct sockaddr_in *own = (struct sockaddr_in *)&message.listener[0].storage;
     if (rank->rank != 1)
         return 0;
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     *own = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    message.door[0].bytes = sizeof *own;
+    message.listener[0].bytes = sizeof *own;
     expect(rank,
            bind(listener, (struct sockaddr *)own, sizeof *own) == 0 && listen(listener, 10) == 0 &&
-               getsockname(listener, (struct sockaddr *)own, &message.door[0].bytes) == 0,
+               getsockname(listener, (struct sockaddr *)own, &message.listener[0].bytes) == 0,
            "listening: %s", strerror(errno));
     message.first = message.count = 1;
     expect_status(rank, kolo_assembly_send(assembly, 0, &message), 0, "kolo_assembly_send");
@@ -626,7 +625,7 @@ static void linking_fails(void) {
     }
 }
 
-/* As many ranks as there can be: as threads, eight to a node, all of which knock at the same moment. */
+/* As many ranks as there can be: as threads, eight to a node, all of which connect to the same moment. */
 
 enum { THREADED_NODES = 8 };
 
@@ -640,23 +639,24 @@ struct threaded {
 static void *assemble_thread(void *argument) {
     struct threaded *one = argument;
     struct kolo_assembly *assembly;
-    struct kolo_gathering gathering;
+    struct kolo_membership membership;
     int fds[THREADED_NODES * (1 + KOLO_STREAMS_MAX)];
-    one->rc = kolo_assembly_gather(&assembly, &one->settings, NULL, &gathering);
+    one->rc = kolo_assembly_gather(&assembly, &one->settings, NULL, &membership);
     if (one->rc == 0) {
         const uint32_t rank = (uint32_t)one->settings.place.rank;
-        const bool leads = kolo_nodes_local_rank(&gathering.nodes, rank) == 0;
-        expect(NULL, gathering.nodes.nodes == THREADED_NODES && gathering.node == rank % THREADED_NODES,
-               "rank %u is on node %u of %u", rank, gathering.node, gathering.nodes.nodes);
+        const bool leads = kolo_nodes_local_rank(&membership.nodes, rank) == 0;
+        expect(NULL, membership.nodes.nodes == THREADED_NODES && membership.node == rank % THREADED_NODES,
+               "rank %u is on node %u of %u", rank, membership.node, membership.nodes.nodes);
         if (!leads)
             kolo_assembly_depart(assembly);
-        one->rc = leads ? kolo_assembly_link(assembly, &gathering, fds, NULL, NULL) : 0;
+        one->rc = leads ? kolo_assembly_link(assembly, &membership, fds, NULL, NULL) : 0;
         if (one->rc == 0 && leads)
-            one->rc = kolo_assembly_agree(assembly, &gathering);
-        for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * kolo_assembly_sockets(&gathering.terms); i++)
+            one->rc = kolo_assembly_agree(assembly, &membership);
+        for (uint32_t i = 0; one->rc == 0 && leads && i < THREADED_NODES * kolo_assembly_sockets(&membership.terms);
+             i++)
             if (fds[i] >= 0)
                 close(fds[i]);
-        kolo_gathering_free(&gathering);
+        kolo_membership_free(&membership);
         kolo_assembly_close(assembly);
     }
     snprintf(one->message, sizeof one->message, "%s", one->rc < 0 ? kolo_error_message() : "");

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/exchange.h"
-#include "comm/internode.h"
+#include "internode/exchange.h"
+#include "internode/internode.h"
 #include "cpu/features.h"
 
 enum { NODES_MAX = 10, LANES_MAX = 3, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 65536 };
@@ -183,7 +183,7 @@ static void fill_input(const struct world *world, uint8_t *input) {
     }
 }
 
-/* What the ranks of each node have summed, as in algo/hierarchy.c, and what those of one machine would. */
+/* What the ranks of each node have summed, as in internode/hierarchy.c, and what those of one machine would. */
 static void prepare_ranks(const struct world *world, uint32_t ticket) {
     static uint8_t inputs[RANKS][SLOT_BYTES];
     const struct kolo_nodes *places = &world->places;

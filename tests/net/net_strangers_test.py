@@ -16,17 +16,17 @@ how, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 stream = random.Random(1)
 held = []
 met = False
-def knock():
+def connect():
     while True:
         try:
             return socket.create_connection((host, port), 5)
         except OSError:
             time.sleep(0.01)
 while True:
-    peer = knock()
+    peer = connect()
     if not met:
         met = True
-        print("knocked", flush=True)
+        print("connected", flush=True)
     try:
         if how == "scans":
             peer.close()
@@ -47,9 +47,9 @@ while True:
                 peer.sendall(data)
         elif how == "old version":
             peer.settimeout(0.5)
-            greeting = bytearray(peer.recv(4096) or bytes(64))
-            greeting[4:12] = bytes(8)
-            peer.sendall(greeting * 4)
+            handshake = bytearray(peer.recv(4096) or bytes(64))
+            handshake[4:12] = bytes(8)
+            peer.sendall(handshake * 4)
             while peer.recv(4096):
                 pass
     except OSError:
@@ -81,7 +81,7 @@ class Strangers(net_testing.NetTest):
         self.go.touch()
         lines = self.results(job, 30).splitlines()
         self.assertEqual(4, len([line for line in lines if line.startswith(RIGHT)]), lines)
-        self.assertLess(time.monotonic() - begin, 7, "longer than who is slow may hold a door up")
+        self.assertLess(time.monotonic() - begin, 7, "longer than who is slow may hold a listener up")
 
     def test_ways(self):
         for way in WAYS:
@@ -90,7 +90,7 @@ class Strangers(net_testing.NetTest):
                 stranger = self.lab.nodes[2].start([sys.executable, "-c", STRANGER, way, self.lab.nodes[0].address,
                                                     net_testing.PORT])
                 self.assert_forms(job, lambda stranger=stranger: stranger.texts()[0])
-                self.assertTrue(stranger.is_running(), stranger.texts()[1])
+                self.assertTrue(other_version.is_running(), stranger.texts()[1])
                 stranger.kill()
                 self.assert_nothing_left()
 
@@ -98,11 +98,11 @@ class Strangers(net_testing.NetTest):
         job = self.delayed()
         strangers = [self.lab.nodes[2].start([sys.executable, "-c", STRANGER, way, self.lab.nodes[0].address,
                                               net_testing.PORT]) for way in WAYS]
-        self.assert_forms(job, lambda: all(stranger.texts()[0] for stranger in strangers))
+        self.assert_forms(job, lambda: all(other_version.texts()[0] for stranger in strangers))
         self.lab.nodes[2].kill()
         self.assert_nothing_left()
 
-    def knock(self, secret):
+    def connect(self, secret):
         """A job of the same shape at the same rendezvous, of which only node 1's part is started, on node 2."""
         command = [net_testing.KOLORUN, "--nnodes", "2", "--node-rank", "1", "--rendezvous",
                    f"{self.lab.nodes[0].address}:{net_testing.PORT}", "-n", "2,2", "--on-failure", "continue", "--",
@@ -112,7 +112,7 @@ class Strangers(net_testing.NetTest):
 
     def test_wrong_secret(self):
         job = self.delayed(KOLO_LOG="warn")
-        stranger = self.knock("not what the others know")
+        stranger = self.connect("not what the others know")
         self.assert_forms(job, lambda: "secret" in job.running[0].texts()[1])
         done = stranger.wait(40)
         self.assertNotEqual(0, done.code)
@@ -142,13 +142,13 @@ class Strangers(net_testing.NetTest):
         self.assert_nothing_left()
 
     def test_only_at_its_address(self):
-        """Doors are open at the addresses of the job's network, and at no other."""
+        """Listeners are open at the addresses of the job's network, and at no other."""
         job = self.job(self.local, [NET_RANK, "loop", 8])
         self.assertTrue(lab.until(lambda: len(job.lines("looping")) == 4, 20))
         for node in self.lab.nodes[:2]:
             listed = subprocess.run(node.enter() + ["ss", "-tlnH"], capture_output=True, text=True, check=True).stdout
             places = [line.split()[3].rpartition(":")[0] for line in listed.splitlines()]
-            self.assertEqual([node.address], places)  # the door that its leader keeps
+            self.assertEqual([node.address], places)  # the listener that its leader keeps
         for node in self.lab.nodes[:2]:
             node.kill()
         late = self.job(self.local, [NET_RANK, "bits", 1, 1], KOLO_CREATE_TIMEOUT_MS="30000",

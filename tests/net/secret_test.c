@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "kolo.h"
-#include "net/secret.h"
+#include "net/connect/secret.h"
 
 #define WORDS "correct horse battery staple"
 

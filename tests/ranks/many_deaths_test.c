@@ -1,6 +1,6 @@
 /* Many ranks that die at once, be it the one that looks whether all live or those that watch each other
- * (comm/lookout.h): all that are left learn it at once, in a creation to which one rank does not come, and in a call
- * for which one rank is late. */
+ * (comm/failure/watchdog.h): all that are left learn it at once, in a creation to which one rank does not come, and in
+ * a call for which one rank is late. */
 #include <signal.h>
 
 #include "job_file.h"

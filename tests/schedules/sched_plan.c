@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "comm/failure.h"
+#include "comm/failure/failure.h"
 #include "sched_engine.h"
 #include "splitmix64.h"
 

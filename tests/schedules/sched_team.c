@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/plan.h"
-#include "comm/failure.h"
-#include "comm/history.h"
+#include "plan/plan.h"
+#include "comm/failure/failure.h"
+#include "comm/step/history.h"
 #include "reduce/instances.h"
 #include "sched_control.h"
 #include "sched_engine.h"

@@ -1,5 +1,5 @@
-/* The communicators of all ranks in the arena of sched_memory.h: what comm/create.c makes of processes that meet, but
- * for the meeting. Behind the segment lie two buffers a rank, as two calls of kolo_alloc would give them. */
+/* The communicators of all ranks in the arena of sched_memory.h: what comm/creation/create.c makes of processes that
+ * meet, but for the meeting. Behind the segment lie two buffers a rank, as two calls of kolo_alloc would give them. */
 #ifndef SCHED_TEAM_H
 #define SCHED_TEAM_H
 

@@ -302,7 +302,7 @@ class Remains(launching.LaunchingTest):
         # A process whose parent has ended is kolorun's to reap, also while the ranks run on.
         process = self.start("-n", "1", "sh", "-c", "for i in 1 2 3; do (sleep 0.1 &); done; echo; exec sleep 1000")
         self.read_lines(process, 1)
-        self.wait_until(lambda: len(children(process.pid)) == 1, "the end of the orphans")
+        self.wait_until(lambda: len(children(process.pid)) == 1, "the end of the leaderless")
         self.assertIsNone(process.poll())
 
     def test_inherited_ignored_sigchld(self):

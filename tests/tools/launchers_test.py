@@ -13,7 +13,7 @@ from launching import KOLO_PERF, RANK_PROBE
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-# The ports at which ranks of several machines meet, as comm/launcher.c finds them.
+# The ports at which ranks of several machines meet, as comm/creation/launcher.c finds them.
 def torchrun_port(master_port):
     return 10000 + (master_port + 1) % 10000
 

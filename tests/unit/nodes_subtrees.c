@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "comm/subtrees.h"
+#include "internode/assembly/subtrees.h"
 
 /* Of a tree of these two: as in a sum of floats, a + b is b + a, and (a + b) + c is not a + (b + c). */
 static uint64_t join(uint64_t a, uint64_t b) {

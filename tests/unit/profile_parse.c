@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "algo/plan.h"
-#include "algo/profile.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
 
 #define HEAD                                                                                                           \
     "# a comment\n\nkolo-profile 1\nkolo 0.1.0\n  cpu-model  Some CPU (R) @ 2.0GHz  \ncpus 2\nl2-bytes 1048576\n"      \

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/options.h"
+#include "comm/creation/options.h"
 
 #define TORCHRUN "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "MASTER_ADDR=head", "MASTER_PORT=29500"
 #define OPEN_MPI                                                                                                       \

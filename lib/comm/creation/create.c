@@ -1,0 +1,578 @@
+#include "comm/creation/create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "internode/assembly/assembly.h"
+#include "comm/failure/failure.h"
+#include "comm/step/history.h"
+#include "internode/internode.h"
+#include "comm/failure/watchdog.h"
+#include "comm/creation/outcome.h"
+#include "comm/ranks.h"
+#include "comm/creation/rendezvous.h"
+#include "cpu/quota.h"
+#include "shm/guard.h"
+#include "shm/memory_file.h"
+#include "sync/point.h"
+
+#define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
+
+/* What a creation goes by. */
+struct creation {
+    const struct kolo_layer_above *above;
+    struct kolo_rejoin *rejoin; /* NULL: none */
+    struct kolo_job job;
+    struct kolo_assembly *assembly; /* NULL: all ranks are on this node, as far as they say */
+    struct kolo_membership membership;
+};
+
+/* Rank 0's part: the segment. */
+
+/* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
+static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, size_t bytes) {
+    segment->offset = kolo_fetch_add(&job->header->file_end, bytes);
+    segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
+    if (segment->fd < 0)
+        return kolo_fail_system(errno, "duplicating the job file's descriptor");
+    KOLO_POINT("create.placed");
+    int rc = kolo_segment_allocate(segment->fd, segment->offset, bytes);
+    if (rc != KOLO_ERR_NO_SPACE || !job->path[0])
+        return rc;
+    close(segment->fd);
+    segment->offset = 0;
+    segment->fd = kolo_memory_file_create("kolo", 0);
+    if (segment->fd < 0)
+        return rc; /* the message of the attempt that failed first */
+    kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
+             bytes);
+    return kolo_segment_allocate(segment->fd, 0, bytes);
+}
+
+void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users) {
+    struct kolo_segment *segment = &comm->segment;
+    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->internode);
+    segment->counted = true;
+    struct kolo_shared_header *shared = segment->header;
+    shared->version = KOLO_VERSION_WORD;
+    shared->layout = KOLO_LAYOUT;
+    shared->ranks = comm->size;
+    shared->internode = comm->internode != NULL;
+    shared->slot_bytes = segment->slot_bytes;
+    shared->segment_bytes = segment->bytes;
+    memcpy(shared->job, comm->origin.title, sizeof shared->job);
+    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
+    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, users));
+}
+
+static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
+    const struct kolo_settings *settings = job->settings;
+    struct kolo_segment *segment = &comm->segment;
+    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes, comm->internode).bytes;
+    void *mapping;
+    int rc = allocate_segment(job, segment, bytes);
+    if (rc == 0)
+        rc = kolo_segment_map(segment->fd, segment->offset, bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("create.mapped");
+    kolo_comm_format_segment(comm, mapping, 1);
+
+    struct kolo_memory_file file;
+    rc = kolo_memory_file_name(segment->fd, &file);
+    if (rc < 0)
+        return kolo_fail_system(-rc, "looking at the segment's file");
+    struct kolo_job_header *header = job->header;
+    header->segment_offset = segment->offset;
+    header->segment_bytes = bytes;
+    header->slot_bytes = settings->slot_bytes;
+    header->segment_pid = (uint32_t)file.pid;
+    header->segment_fd = segment->offset ? -1 : segment->fd;
+    header->segment_device = file.device;
+    header->segment_inode = file.inode;
+    header->mapping = (uint64_t)(uintptr_t)mapping;
+    kolo_fence_threads();
+    KOLO_POINT("create.offering");
+    kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
+    KOLO_POINT("create.offered");
+    kolo_bell_ring_slowly(&header->bell);
+    return 0;
+}
+
+/* The others' part. */
+
+/* What rank 0 offers, as it was read once. */
+struct offer {
+    uint64_t offset, bytes, slot_bytes, mapping;
+    bool is_apart; /* it lies in `file`, not in the job's */
+    struct kolo_memory_file file;
+};
+
+static int open_segment(struct kolo_segment *segment, struct kolo_job *job, const struct offer *offer) {
+    if (!offer->is_apart) {
+        segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
+        return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
+    }
+    /* Where rank 0 has died or given up there is nothing to open, a moment before that is known. */
+    const int64_t end_ns = kolo_awake_ns(job->awake) + DYING_NS_MAX;
+    int fd;
+    while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
+           kolo_awake_ns(job->awake) < end_ns) {
+        const int rc = kolo_job_wait(job);
+        if (rc < 0)
+            return rc;
+    }
+    if (fd < 0)
+        return kolo_fail_system(-fd,
+                                "rank %" PRIu32 ": opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
+                                " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid"
+                                " namespace)",
+                                kolo_job_rank(job, job->rank), offer->file.pid, offer->file.fd);
+    segment->fd = fd;
+    return 0;
+}
+
+/* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. It takes
+ * it when the creation is complete, with which rank 0 has counted it there: from then on rank 0 does not unmap it.
+ * Until then it has a mapping of its own. */
+static bool shares_rank0s_process(const struct kolo_job *job, uint32_t rank) {
+    return kolo_liveness_is_same(&job->members[0].process, &job->members[rank].process);
+}
+
+/* *lent: rank 0's mapping, to be used once the creation is complete; NULL: it cannot be. */
+static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
+    struct kolo_job_header *header = job->header;
+    while (kolo_load_acquire(&header->offer) < job->epoch) { /* pairs with offer_segment */
+        int rc = kolo_job_wait(job);
+        if (rc < 0)
+            return rc;
+    }
+    kolo_fence_threads();
+    /* Copies first, then checks of the copies. */
+    const int32_t fd = header->segment_fd;
+    const struct offer copy = {.offset = header->segment_offset,
+                               .bytes = header->segment_bytes,
+                               .slot_bytes = header->slot_bytes,
+                               .mapping = header->mapping,
+                               .is_apart = fd >= 0,
+                               .file = {.pid = header->segment_pid,
+                                        .fd = (uint64_t)fd,
+                                        .device = header->segment_device,
+                                        .inode = header->segment_inode}};
+    const uint64_t offset = copy.offset, bytes = copy.bytes, slot_bytes = copy.slot_bytes;
+    struct kolo_segment *segment = &comm->segment;
+    KOLO_POINT("create.accepting");
+    int rc = open_segment(segment, job, &copy);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("create.opened");
+    struct stat found;
+    if (fstat(segment->fd, &found) < 0 || found.st_uid != geteuid() ||
+        !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
+                                                           .slot_bytes = slot_bytes,
+                                                           .internode = comm->internode != NULL,
+                                                           .segment_bytes = bytes,
+                                                           .offset = offset,
+                                                           .file_bytes = (uint64_t)found.st_size}))
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "rank %" PRIu32 ": the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
+                         ", slots of %" PRIu64 ")",
+                         comm->rank, bytes, offset, slot_bytes);
+    segment->offset = offset;
+    *lent = shares_rank0s_process(job, comm->rank) ? (void *)(uintptr_t)copy.mapping : NULL;
+    void *mapping;
+    rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("create.accepted");
+    kolo_segment_view(segment, mapping, comm->size, slot_bytes, comm->internode);
+    return 0;
+}
+
+/* Everyone's part. */
+
+static void introduce(kolo_comm *comm, const struct kolo_job *job) {
+    struct kolo_shared_member *self = &comm->segment.members[comm->rank];
+    KOLO_POINT("create.introducing");
+    const bool guarded = job->guarded && kolo_guard_take(comm->segment.fd, kolo_guard_place(job->epoch, comm->rank));
+    kolo_liveness_introduce(&self->process, comm->liveness.own_namespace, guarded);
+    kolo_guards_enter(&self->process.guard);
+    comm->liveness.guarded = true;
+    self->membarrier = kolo_fence_register() == 0;
+    kolo_cpu_set_allowed(&self->cpus);
+    kolo_store_relaxed(&self->state, KOLO_MEMBER_PRESENT);
+    KOLO_POINT("create.present");
+    kolo_segment_settle(&comm->segment, comm->rank);
+    KOLO_POINT("create.settled");
+}
+
+/* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
+ * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins may keep the one it
+ * waits for from running: give way almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
+ * processors, and 75 % between sixteen), unless all that share the processor are as far (comm/step/oversubscription.h);
+ * but sleep only after many others have had their turn. */
+static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
+    enum { SPINS_AS_FAR = 100 };
+    static const struct {
+        uint32_t spins, yields;
+    } budgets[] = {
+        [KOLO_WAIT_AUTO] = {20000, 200}, /* with a processor for each rank */
+        [KOLO_WAIT_SPIN] = {200000, 0},
+        [KOLO_WAIT_YIELD] = {KOLO_SPINS_MIN, 200},
+        [KOLO_WAIT_SLEEP] = {50, 0},
+    };
+    kolo_cpu_set all = {{0}};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        kolo_cpu_set_merge(&all, &comm->segment.members[rank].cpus);
+        comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
+    }
+    const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
+    const uint32_t quota_used = 1000 * (comm->size < cpus ? comm->size : cpus);
+    const bool is_oversubscribed = comm->size > cpus, is_limited = quota > 0 && quota < quota_used;
+    const bool is_auto = mode == KOLO_WAIT_AUTO;
+    if (is_auto && (is_oversubscribed || is_limited))
+        mode = KOLO_WAIT_YIELD;
+    comm->waiter.spins = budgets[mode].spins;
+    comm->waiter.yields = budgets[mode].yields;
+    /* Not with a quota, of which spinning takes the others' share, nor where proxies want the processors, too. */
+    if (is_auto && is_oversubscribed && !is_limited && !comm->internode) {
+        comm->waiter.spins = SPINS_AS_FAR;
+        comm->waiter.oversubscribed = kolo_oversubscription_is_behind;
+    }
+    comm->waiter.spins_max = comm->waiter.spins;
+    comm->waiter.check = kolo_failure_check;
+    comm->waiter.note = kolo_history_note_wait;
+    comm->waiter.owner = comm;
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
+             comm->size, cpus, quota ? " with a quota" : "");
+}
+
+/* The leader's part where there are several nodes: connections to the others', and the threads that use them. */
+static int connect_nodes(kolo_comm *comm, struct creation *creation) {
+    struct kolo_internode *internode = comm->internode;
+    const uint32_t count = internode->nodes.nodes * kolo_assembly_sockets(&creation->membership.terms);
+    int *fds = malloc(count * sizeof *fds);
+    if (!fds)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = -1;
+    struct kolo_listener *none = NULL, **listener = creation->rejoin ? &creation->rejoin->listener : &none;
+    int rc = kolo_assembly_link(creation->assembly, &creation->membership, fds, listener,
+                                comm->segment.internode->listeners[0]);
+    if (rc == 0) {
+        comm->listener = *listener;
+        *listener = NULL;
+    }
+    KOLO_POINT("listener.handed_over");
+    set_waiting(comm, comm->origin.wait);
+    for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
+        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, creation->above->exchange, fds);
+    for (uint32_t i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(fds);
+    return rc;
+}
+
+/* Says that this rank is ready. */
+static void attach(const kolo_comm *comm, struct kolo_job *job) {
+    kolo_fence_threads();
+    kolo_store_release(&job->members[comm->rank].attached, job->epoch); /* pairs with complete */
+    KOLO_POINT("create.attached");
+    if (comm->rank != 0)
+        kolo_job_arrive(job);
+}
+
+/* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
+static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    const uint32_t ended = kolo_assembly_ended(assembly);
+    const struct kolo_failure_report report = {
+        .status = KOLO_ERR_PEER_DEAD,
+        .rank = ended,
+        .reporter = comm->global_rank,
+        .cause = KOLO_CAUSE_ENDED,
+        .node = ended < nodes->size ? nodes->node_of[ended] + UINT32_C(1) : 0,
+    };
+    if (report.node)
+        kolo_failure_relay(comm, &report);
+}
+
+/* Rank 0's: waits until all are ready, and decides what binds all. */
+static int complete(kolo_comm *comm, struct creation *creation) {
+    struct kolo_job *job = &creation->job;
+    int32_t borrowers = 0;
+    for (uint32_t rank = 1; rank < comm->size; rank++) {
+        while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
+            int rc = kolo_job_wait(job);
+            if (rc < 0)
+                return rc;
+        }
+        borrowers += shares_rank0s_process(job, rank);
+    }
+    kolo_fence_threads(); /* decide looks at what the others wrote */
+    const int linked = comm->internode ? connect_nodes(comm, creation) : 0;
+    if (linked < 0)
+        return linked;
+    KOLO_POINT("create.deciding");
+    creation->above->decide(comm, job->settings);
+    comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
+    KOLO_POINT("create.decided");
+    kolo_job_unlink(job);
+    kolo_segment_lend(&comm->segment, borrowers);
+    kolo_fence_threads();
+    KOLO_POINT("create.completing");
+    int rc = comm->internode ? kolo_assembly_agree(creation->assembly, &creation->membership) : 0;
+    if (rc == 0)
+        rc = kolo_job_complete(job);
+    if (rc < 0) {
+        if (comm->internode)
+            blame_ended(comm, creation->assembly);
+        kolo_segment_lend(&comm->segment, -borrowers);
+        return rc;
+    }
+    KOLO_POINT("create.completed");
+    return 0;
+}
+
+/* The others'. */
+static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
+    KOLO_POINT("create.awaiting");
+    while (!kolo_job_is_complete(job)) {
+        int rc = kolo_job_wait(job);
+        if (rc < 0 && !kolo_job_is_complete(job)) /* it was, before this rank could give up */
+            return rc;
+    }
+    KOLO_POINT("create.complete");
+    kolo_fence_threads();
+    if (lent) {
+        kolo_segment_borrow(&comm->segment, lent);
+        kolo_segment_settle(&comm->segment, comm->rank);
+    }
+    return 0;
+}
+
+static int allocate_own(kolo_comm *comm) {
+    comm->token = mmap(NULL, KOLO_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (comm->token == MAP_FAILED) {
+        comm->token = NULL;
+        return kolo_fail_system(errno, "mapping a page");
+    }
+    if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
+        return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
+    *comm->token = (struct kolo_token){.usable = true, .ours = true};
+    comm->peer_steps = calloc(comm->size, sizeof *comm->peer_steps);
+    comm->sources = calloc(comm->size, sizeof *comm->sources);
+    comm->targets = calloc(comm->size, sizeof *comm->targets);
+    comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
+    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
+    if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
+    return kolo_liveness_create(&comm->liveness, comm->size);
+}
+
+void kolo_comm_finish(kolo_comm *comm) {
+    comm->settings = comm->segment.header->settings;
+    comm->signal = &comm->segment.signals[comm->rank];
+    comm->history = &comm->segment.histories[comm->rank];
+    comm->stats.segment_bytes = comm->segment.bytes;
+    set_waiting(comm, comm->origin.wait);
+    kolo_watchdog_begin(comm);
+}
+
+/* From now on guards tell who lives, and the segment needs no descriptor. */
+static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
+    struct kolo_segment *segment = &comm->segment;
+    struct kolo_shared_process *self = &segment->members[comm->rank].process;
+    const uint64_t place = kolo_guard_place(job->epoch, comm->rank);
+    bool holds_lock = false;
+    struct stat found;
+    if (!segment->header->guards_anew) {
+        kolo_liveness_use_guards(&comm->liveness, segment->members);
+        if (self->guarded)
+            kolo_guard_drop(segment->fd, place);
+    } else if (fstat(segment->fd, &found) == 0) {
+        kolo_liveness_use_locks(&comm->liveness, segment->members, found.st_dev, found.st_ino, job->epoch);
+        holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &self->guard);
+    }
+    kolo_segment_close(segment, holds_lock);
+}
+
+static int join(kolo_comm *comm, struct creation *creation) {
+    struct kolo_job *job = &creation->job;
+    void *lent = NULL;
+    int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job, &lent);
+    if (rc < 0)
+        return rc;
+    introduce(comm, job);
+    attach(comm, job);
+    rc = comm->rank == 0 ? complete(comm, creation) : await_completion(comm, job, lent);
+    if (rc < 0)
+        return rc;
+    close_segment(comm, job);
+    kolo_comm_finish(comm);
+    return 0;
+}
+
+static void free_internode(struct kolo_internode *internode, bool forked) {
+    for (uint32_t lane = 0; lane < internode->lanes && internode->proxies[lane]; lane++)
+        if (forked)
+            kolo_proxy_forget(internode->proxies[lane]);
+        else
+            kolo_proxy_destroy(internode->proxies[lane]);
+    kolo_nodes_free(&internode->nodes);
+    free(internode->subtrees);
+    free(internode);
+}
+
+void kolo_comm_free(kolo_comm *comm) {
+    const bool forked = comm->token && !comm->token->ours;
+    if (comm->internode)
+        free_internode(comm->internode, forked);
+    kolo_listener_close(comm->listener); /* after the proxy: who finds it closed finds this rank gone */
+    kolo_heap_destroy(&comm->heap, comm->rank, forked);
+    if (comm->segment.header && forked)
+        kolo_segment_forget(&comm->segment);
+    else if (comm->segment.header)
+        kolo_segment_leave(&comm->segment);
+    else if (comm->segment.fd >= 0)
+        close(comm->segment.fd);
+    KOLO_POINT("destroy.left");
+    kolo_liveness_destroy(&comm->liveness, forked);
+    free(comm->peer_steps);
+    free(comm->sources);
+    free(comm->targets);
+    free(comm->unpacked);
+    free(comm->stage);
+    if (comm->token)
+        munmap(comm->token, KOLO_PAGE_BYTES);
+    KOLO_POINT("destroy.freeing");
+    free(comm);
+}
+
+int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
+    kolo_comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    comm->origin = *settings;
+    comm->rank = (uint32_t)settings->place.rank;
+    comm->size = (uint32_t)settings->place.size;
+    comm->global_rank = comm->rank;
+    comm->global_size = comm->size;
+    comm->segment.fd = -1;
+    comm->log_level = settings->log_level;
+    comm->waiter.timeout_ns = settings->timeout_ns;
+    comm->stall.warn_ns = settings->stall_warn_ns;
+    comm->reducer = kolo_reducer_select(settings->features);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        kolo_ranks_add(comm->survivors, rank);
+    const int rc = allocate_own(comm);
+    if (rc < 0)
+        kolo_comm_free(comm);
+    else
+        *result = comm;
+    return rc;
+}
+
+/* Meets the ranks of all nodes; *local is what those of this node go on with: their places among themselves, a name of
+ * their own, and what rank 0 has settled for all. */
+static int gather(struct creation *creation, struct kolo_settings *local) {
+    struct kolo_membership *found = &creation->membership;
+    int rc = kolo_assembly_gather(&creation->assembly, local, creation->rejoin, found);
+    if (rc < 0)
+        return rc;
+    const uint32_t rank = (uint32_t)local->place.rank;
+    local->place.rank = kolo_nodes_local_rank(&found->nodes, rank);
+    local->place.size = kolo_nodes_local_size(&found->nodes, found->node);
+    local->slot_bytes = found->terms.slot_bytes;
+    local->algorithm = found->terms.algorithm;
+    local->net.lanes = found->terms.lanes;
+    local->net.streams = found->terms.streams;
+    local->net.silence_ns = found->terms.silence_ns;
+    if (local->shm_fd < 0)
+        snprintf(local->place.job, sizeof local->place.job, "%s", found->job);
+    return 0;
+}
+
+/* Makes the communicator one of several nodes. */
+static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_settings *settings) {
+    struct kolo_internode *internode = calloc(1, sizeof *internode);
+    if (!internode)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    comm->internode = internode;
+    comm->global_rank = (uint32_t)settings->place.rank;
+    comm->global_size = (uint32_t)settings->place.size;
+    internode->node = creation->membership.node;
+    memcpy(internode->session, creation->membership.session, sizeof internode->session);
+    internode->exchange = creation->membership.terms.exchange;
+    internode->servers = creation->membership.terms.servers;
+    internode->half_on_wire = creation->membership.terms.half_on_wire;
+    internode->rank_order = creation->membership.terms.rank_order;
+    internode->lanes = creation->membership.terms.lanes;
+    internode->nodes = creation->membership.nodes; /* from now on the communicator's to free */
+    return internode->rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
+}
+
+static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {
+    struct kolo_settings local = *settings;
+    int rc = settings->net.rendezvous[0] && settings->place.size > 1 ? gather(creation, &local) : 0;
+    if (rc < 0)
+        return rc;
+    const bool spreads = creation->membership.nodes.nodes > 1, meets = local.place.size > 1 || spreads;
+    if (spreads) {
+        creation->job.assembly = creation->assembly;
+        creation->job.membership = &creation->membership;
+    }
+    creation->job.rejoin = creation->rejoin;
+    if (meets)
+        rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
+    if (rc == 0) {
+        rc = kolo_comm_begin(comm, &local);
+        if (rc == 0 && spreads)
+            rc = spread(*comm, creation, settings);
+        if (rc == 0 && meets)
+            rc = join(*comm, creation);
+        if (rc < 0 && meets)
+            kolo_job_fail(&creation->job, rc);
+    }
+    if (meets)
+        kolo_job_close(&creation->job);
+    return rc;
+}
+
+int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,
+                   struct kolo_rejoin *rejoin) {
+    struct creation creation = {.above = above, .rejoin = rejoin};
+    kolo_comm *comm = NULL;
+    const int rc = make(&comm, &creation, settings);
+    if (rc < 0)
+        kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
+    if (rc < 0 && creation.assembly)
+        kolo_assembly_fail(creation.assembly, rc);
+    kolo_assembly_close(creation.assembly);
+    if (comm && comm->internode)
+        creation.membership.nodes = (struct kolo_nodes){0};
+    kolo_membership_free(&creation.membership);
+    if (rc < 0 && comm && comm->listener && rejoin) { /* it is the broken communicator's again */
+        rejoin->listener = comm->listener;
+        comm->listener = NULL;
+    }
+    if (rc == 0 && rejoin && rejoin->listener) { /* of one node: nobody needs it, but who comes late finds it open */
+        comm->listener = rejoin->listener;
+        rejoin->listener = NULL;
+    }
+    if (rc < 0 && comm)
+        kolo_comm_free(comm);
+    else if (rc == 0)
+        *result = comm;
+    return rc;
+}

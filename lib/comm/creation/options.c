@@ -1,0 +1,304 @@
+#include "comm/creation/options.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/awake.h"
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "cpu/features.h"
+#include "shm/layout.h"
+
+#define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
+#define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
+#define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
+#define TIMEOUT_MS_DEFAULT 300000
+#define CREATE_MS_DEFAULT  60000
+#define STALL_MS_DEFAULT   10000
+#define SILENCE_MS_MIN     100
+#define SILENCE_MS_DEFAULT 10000
+#define STREAMS_DEFAULT    4
+
+size_t kolo_settings_slot_bytes(uint32_t ranks) {
+    size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+    return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
+}
+
+bool kolo_settings_job_is_legal(const char *job) {
+    const size_t length = strnlen(job, KOLO_JOB_NAME_BYTES);
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)job[i]) && !strchr("._-", job[i]))
+            return false;
+    return length > 0 && length < KOLO_JOB_NAME_BYTES;
+}
+
+/* Where ranks of several machines meet: the options' rendezvous, KOLO_RENDEZVOUS unless the options' descriptor says
+ * that all are here, what a launcher tells that has started ranks elsewhere. */
+static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options *options) {
+    const struct kolo_place *place = &settings->place;
+    char *rendezvous = settings->net.rendezvous;
+    const size_t room = sizeof settings->net.rendezvous;
+    const char *text = options->rendezvous;
+    if (place->size == 1)
+        return 0;
+    if (!text && options->shm_fd < 0)
+        text = kolo_environment_text(KOLO_VARIABLE_RENDEZVOUS);
+    if (text) {
+        if ((size_t)snprintf(rendezvous, room, "%s", text) >= room)
+            return kolo_fail(KOLO_ERR_ARG, "%s=%.64s...: is too long for HOST:PORT",
+                             kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS), text);
+        return 0;
+    }
+    const bool elsewhere = place->local_size >= 0 ? place->local_size != place->size : place->machines > 1;
+    if (!elsewhere)
+        return 0;
+    int rc = kolo_launcher_rendezvous(place, rendezvous, room);
+    if (rc == 0 && rendezvous[0] == '\0')
+        rc =
+            kolo_fail(KOLO_ERR_ARG,
+                      "%s tells of %" PRId64 " ranks, not all of them on this machine: set KOLO_RENDEZVOUS=HOST:PORT on"
+                      " all of them, an address of rank 0's machine and a free port there",
+                      place->launcher ? place->launcher : "KOLO_LOCAL_SIZE", place->size);
+    return rc;
+}
+
+/* Where the ranks of this machine meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the
+ * launcher's job. */
+static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
+    struct kolo_place *place = &settings->place;
+    const char *job = options->job;
+    int64_t fd = options->shm_fd;
+    if (!job && fd < 0) {
+        job = kolo_environment_text(KOLO_VARIABLE_JOB);
+        int rc = kolo_environment_integer(KOLO_VARIABLE_SHM_FD, 0, INT_MAX, &fd);
+        if (rc < 0)
+            return rc;
+        if (fd >= 0)
+            job = NULL; /* kolorun's, which has no name */
+    }
+    settings->shm_fd = job ? -1 : (int)fd;
+    if (job) {
+        if (!kolo_settings_job_is_legal(job))
+            return kolo_fail(KOLO_ERR_ARG,
+                             "job name '%.64s': must be 1 to %d letters, digits, '.', '_' and '-', no other characters",
+                             job, KOLO_JOB_NAME_BYTES - 1);
+        strcpy(place->job, job);
+        place->job_is_local = false;
+    }
+    if (place->size > 1 && settings->shm_fd < 0 && !place->job[0] && !settings->net.rendezvous[0])
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%" PRId64 " ranks, but no name under which to meet: set KOLO_JOB (or options.job)"
+                         " to the same new name on all of them, or start them with kolorun",
+                         place->size);
+    return 0;
+}
+
+/* The name by which ranks meet; where they meet by a descriptor, KOLO_JOB goes before what the launcher says. */
+static void resolve_title(struct kolo_settings *settings) {
+    const char *job = settings->shm_fd >= 0 ? kolo_environment_text(KOLO_VARIABLE_JOB) : NULL;
+    strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);
+}
+
+static int resolve_place(struct kolo_settings *settings, const kolo_options *options) {
+    struct kolo_place *place = &settings->place;
+    int rc = kolo_launcher_place(place);
+    if (rc < 0)
+        return rc;
+    if (options->rank >= 0 || options->size >= 0) {
+        /* A group of the caller's own making: what the launcher says about the machine is not about it. */
+        place->rank = options->rank >= 0 ? options->rank : place->rank;
+        place->size = options->size >= 0 ? options->size : place->size;
+        place->local_rank = place->local_size = place->machines = -1;
+    }
+    if (place->size < 0 && place->rank < 0)
+        place->rank = 0, place->size = 1;
+    if (place->size < 1 || place->size > KOLO_RANKS_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "size %" PRId64 ": must be from 1 to %d", place->size, KOLO_RANKS_MAX);
+    if (place->rank < 0 || place->rank >= place->size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRId64 ": must be from 0 to %" PRId64 " (size %" PRId64 ")",
+                         place->rank, place->size - 1, place->size);
+    rc = resolve_rendezvous(settings, options);
+    if (rc == 0)
+        rc = resolve_meeting(settings, options);
+    if (rc == 0)
+        resolve_title(settings);
+    return rc;
+}
+
+static int resolve_algorithm(struct kolo_settings *settings, const kolo_options *options) {
+    const char *names[KOLO_ALGORITHMS + 1] = {NULL};
+    for (int i = 0; i < KOLO_ALGORITHMS; i++)
+        names[i] = kolo_algorithm_name((kolo_algorithm)i);
+    if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
+        return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is none such", (int)options->algorithm);
+    int chosen = options->algorithm;
+    int rc = chosen == KOLO_ALGORITHM_AUTO ? kolo_environment_choice(KOLO_VARIABLE_ALGO, names, &chosen) : 0;
+    settings->algorithm = (kolo_algorithm)chosen;
+    return rc;
+}
+
+static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options *options) {
+    int64_t bytes = 0;
+    int rc = 0;
+    if (options->slot_bytes > KOLO_SLOT_BYTES_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, options->slot_bytes,
+                         KOLO_SLOT_BYTES_MAX);
+    if (options->slot_bytes)
+        bytes = (int64_t)options->slot_bytes;
+    else
+        rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, &bytes);
+    settings->slot_bytes =
+        bytes ? kolo_whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
+    return rc;
+}
+
+static int resolve_tree_levels(struct kolo_settings *settings) {
+    const char *text = kolo_environment_text(KOLO_VARIABLE_TREE_LEVELS);
+    settings->tree_levels_given = text != NULL;
+    return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
+}
+
+/* A root that somebody asks for must be one. */
+static int check_sysfs_root(void) {
+    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
+    if (!root || kolo_topology_root_exists(root))
+        return 0;
+    return kolo_fail(KOLO_ERR_ARG, "%s=%.256s: has no folder devices/system/cpu",
+                     kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
+}
+
+static int resolve_time(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
+                        int64_t *ns) {
+    int64_t ms = option_ms;
+    if (ms < -1 || ms > TIMEOUT_MS_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, ms,
+                         TIMEOUT_MS_MAX);
+    if (ms < 0) {
+        ms = default_ms;
+        int rc = kolo_environment_integer(variable, 0, TIMEOUT_MS_MAX, &ms);
+        if (rc < 0)
+            return rc;
+    }
+    *ns = ms * KOLO_NS_PER_MS;
+    return 0;
+}
+
+/* A longest time to wait, of which 0 means that there is none. */
+static int resolve_limit(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
+                         int64_t *ns) {
+    const int rc = resolve_time(field, option_ms, variable, default_ms, ns);
+    if (rc == 0 && *ns == 0)
+        *ns = KOLO_NEVER_NS;
+    return rc;
+}
+
+static int resolve_wait(struct kolo_settings *settings) {
+    static const char *const names[] = {"auto", "spin", "yield", "sleep", NULL};
+    int mode = KOLO_WAIT_AUTO;
+    int rc = kolo_environment_choice(KOLO_VARIABLE_WAIT, names, &mode);
+    settings->wait = (kolo_wait_mode)mode;
+    return rc;
+}
+
+/* Refuses what cannot keep the order of ranks. */
+static int check_rank_order(kolo_exchange exchange, bool half_on_wire) {
+    const char *order = kolo_environment_name(KOLO_VARIABLE_NET_ORDER);
+    if (exchange == KOLO_EXCHANGE_RING)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%s=rank with %s=ring: a ring adds in an order of its own: choose auto, mesh, tree or central",
+                         order, kolo_environment_name(KOLO_VARIABLE_NET_ALGO));
+    if (half_on_wire)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%s=rank with %s=bf16: each machine's part is rounded then, and the result depends on which"
+                         " ranks it has: choose one of the two",
+                         order, kolo_environment_name(KOLO_VARIABLE_NET_WIRE));
+    return 0;
+}
+
+static int resolve_net(struct kolo_net_settings *net) {
+    static const char *const engines[] = {"auto", "uring", "poll", NULL};
+    static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
+    static const char *const wires[] = {"native", "bf16", NULL};
+    static const char *const orders[] = {"node", "rank", NULL};
+    static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
+    int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0, order = 0;
+    int64_t lanes = 1, streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
+    int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ALGO, exchanges, &exchange);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_WIRE, wires, &wire);
+    if (rc == 0)
+        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ORDER, orders, &order);
+    if (rc == 0 && order == 1)
+        rc = check_rank_order((kolo_exchange)exchange, wire == 1);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, &lanes);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, &streams);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, &servers);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, &zero_copy);
+    if (rc == 0)
+        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN, TIMEOUT_MS_MAX, &silence_ms);
+    if (rc < 0)
+        return rc;
+    net->engine = (kolo_engine_kind)engine;
+    net->exchange = (kolo_exchange)exchange;
+    net->half_on_wire = wire == 1;
+    net->rank_order = order == 1;
+    net->lanes = (uint32_t)lanes;
+    net->streams = (uint32_t)streams;
+    net->servers = (uint32_t)servers;
+    net->zero_copy = zero_copy == 1;
+    net->silence_ns = silence_ms * KOLO_NS_PER_MS;
+    return 0;
+}
+
+int kolo_options_read(kolo_options *options, const kolo_options *theirs) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_options, options_bytes, slot_bytes);
+    *options = (kolo_options)KOLO_OPTIONS_INIT;
+    return theirs ? kolo_sized_read(&sized, "options, which begin with KOLO_OPTIONS_INIT", options, theirs) : 0;
+}
+
+int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *theirs) {
+    kolo_options own;
+    const kolo_options *options = &own;
+    memset(settings, 0, sizeof *settings);
+    int rc = kolo_options_read(&own, theirs);
+    if (rc == 0)
+        rc = resolve_place(settings, options);
+    if (rc == 0)
+        rc = resolve_algorithm(settings, options);
+    if (rc == 0)
+        rc = resolve_slot_bytes(settings, options);
+    if (rc == 0)
+        rc = resolve_tree_levels(settings);
+    if (rc == 0)
+        rc = check_sysfs_root();
+    if (rc == 0)
+        rc = resolve_net(&settings->net);
+    if (rc == 0)
+        rc = resolve_limit("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
+                           &settings->timeout_ns);
+    if (rc == 0)
+        rc = resolve_limit("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
+                           CREATE_MS_DEFAULT, &settings->create_timeout_ns);
+    if (rc == 0)
+        rc = resolve_time("", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT, &settings->stall_warn_ns);
+    if (rc == 0)
+        rc = resolve_wait(settings);
+    if (rc == 0)
+        rc = kolo_log_level_read(&settings->log_level);
+    uint32_t mask = 0;
+    if (rc == 0)
+        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    settings->features = kolo_cpu_features() & mask;
+    return rc;
+}

@@ -1,0 +1,70 @@
+/* What a communicator is created with: options, else environment, else defaults; all checked. */
+#ifndef KOLO_COMM_CREATION_OPTIONS_H
+#define KOLO_COMM_CREATION_OPTIONS_H
+
+#include "kolo.h"
+#include "base/log.h"
+#include "comm/creation/launcher.h"
+#include "cpu/levels.h"
+#include "net/engine.h"
+
+#define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
+#define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
+
+typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
+
+/* How nodes sum what their ranks have summed, see internode/exchange.h. */
+typedef enum kolo_exchange {
+    KOLO_EXCHANGE_AUTO,
+    KOLO_EXCHANGE_MESH,    /* every node owns a slice */
+    KOLO_EXCHANGE_RING,    /* 2(M-1) steps between neighbours */
+    KOLO_EXCHANGE_TREE,    /* binomial, up and down */
+    KOLO_EXCHANGE_CENTRAL, /* the first `servers` nodes own all slices, as parameter servers do */
+    KOLO_EXCHANGES
+} kolo_exchange;
+
+/* Of jobs on several machines. */
+struct kolo_net_settings {
+    char rendezvous[256];    /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
+    kolo_engine_kind engine; /* KOLO_NET: auto, uring, poll */
+    uint32_t lanes;          /* KOLO_NET_THREADS: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
+    uint32_t streams;        /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
+    kolo_exchange exchange;  /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
+    uint32_t servers;        /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
+    bool half_on_wire;       /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
+    bool rank_order;         /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
+    bool zero_copy;          /* KOLO_NET_ZERO_COPY=1 */
+    int64_t silence_ns;      /* KOLO_NET_SILENCE_MS: a node unheard of for so long is given up; default 10000 */
+};
+
+struct kolo_settings {
+    struct kolo_place place;         /* rank and size known; job "" only with shm_fd >= 0, a rendezvous or one rank */
+    int shm_fd;                      /* -1: by name */
+    char title[KOLO_JOB_NAME_BYTES]; /* what tools call the job, also where its ranks meet without a name; "": none */
+    kolo_algorithm algorithm;
+    kolo_wait_mode wait;
+    kolo_log_level log_level;
+    uint32_t features; /* instruction sets that the reducer may use */
+    size_t slot_bytes; /* whole pages */
+    bool tree_levels_given;
+    uint32_t tree_levels[KOLO_LEVELS_MAX]; /* see cpu/levels.h */
+    int64_t timeout_ns;                    /* KOLO_NEVER_NS: none */
+    int64_t create_timeout_ns;
+    int64_t stall_warn_ns; /* 0: never */
+    struct kolo_net_settings net;
+};
+
+/* A caller's options, of whatever version of kolo.h, as this version knows them; NULL: the defaults. KOLO_ERR_ARG. */
+int kolo_options_read(kolo_options *options, const kolo_options *theirs);
+
+/* Fills *settings from a caller's options, as above. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the
+ * value. */
+int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
+
+/* Whether that can be a job's name. Reads no more than KOLO_JOB_NAME_BYTES of it. */
+bool kolo_settings_job_is_legal(const char *job);
+
+/* The slot size for `ranks` ranks where nobody asked for another. */
+size_t kolo_settings_slot_bytes(uint32_t ranks);
+
+#endif

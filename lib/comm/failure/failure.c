@@ -1,0 +1,365 @@
+#include "comm/failure/failure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/wire.h"
+#include "comm/step/history.h"
+#include "internode/internode.h"
+#include "comm/failure/watchdog.h"
+#include "comm/failure/progress_report.h"
+#include "sync/point.h"
+
+/* What was found. */
+struct finding {
+    int status;
+    uint32_t rank; /* at fault, of this node's */
+    kolo_cause cause;
+    int detail;    /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
+    uint64_t call; /* in which it was found; 0: the present one */
+    uint32_t node; /* plus one: another node as a whole; 0: the rank */
+};
+
+/* A wait for other nodes goes on so long beyond the deadline: who shares memory with the rank that is late knows it by
+ * name, and has told all by then. */
+#define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
+
+/* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
+ * reporter (16). */
+#define PUBLISHED (UINT64_C(1) << 63)
+
+/* The finding is of a report, see kolo_shared_internode; else of the reporter, which is of this node. */
+#define REPORTED (UINT64_C(1) << 62)
+
+static uint64_t pack(const struct kolo_failure_report *report) {
+    return PUBLISHED | (uint64_t)(report->detail & 0xff) << 48 | (uint64_t)report->cause << 40 |
+           (uint64_t)-report->status << 32 | (uint64_t)report->rank << 16 | report->reporter;
+}
+
+static int detail_of(uint64_t word) {
+    return (int)(word >> 48 & 0xff);
+}
+
+static kolo_cause cause_of(uint64_t word) {
+    return (kolo_cause)(word >> 40 & 0xff);
+}
+
+static int status_of(uint64_t word) {
+    return -(int)(word >> 32 & 0xff);
+}
+
+static uint32_t rank_of(uint64_t word) {
+    return word >> 16 & 0xffff;
+}
+
+static uint32_t reporter_of(uint64_t word) {
+    return word & 0xffff;
+}
+
+void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
+    kolo_wire_append(&bytes, (uint64_t)-report->status, 1);
+    kolo_wire_append(&bytes, (uint64_t)report->cause, 1);
+    kolo_wire_append(&bytes, (uint64_t)report->detail, 2);
+    kolo_wire_append(&bytes, report->node, 4);
+    kolo_wire_append(&bytes, report->rank, 4);
+    kolo_wire_append(&bytes, report->reporter, 4);
+    kolo_wire_append(&bytes, report->pid, 8);
+    kolo_wire_append(&bytes, (uint64_t)report->code, 8);
+    kolo_wire_append(&bytes, report->call, 8);
+    kolo_wire_append(&bytes, report->peer_calls, 8);
+    kolo_wire_append(&bytes, report->rank_call, 8);
+    kolo_wire_append(&bytes, report->reporter_call, 8);
+}
+
+bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report) {
+    report->status = -(int)kolo_wire_take(&bytes, 1);
+    report->cause = (kolo_cause)kolo_wire_take(&bytes, 1);
+    report->detail = (int)kolo_wire_take(&bytes, 2);
+    report->node = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->rank = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->reporter = (uint32_t)kolo_wire_take(&bytes, 4);
+    report->pid = (uint32_t)kolo_wire_take(&bytes, 8);
+    report->code = (int64_t)kolo_wire_take(&bytes, 8);
+    report->call = kolo_wire_take(&bytes, 8);
+    report->peer_calls = kolo_wire_take(&bytes, 8);
+    report->rank_call = kolo_wire_take(&bytes, 8);
+    report->reporter_call = kolo_wire_take(&bytes, 8);
+    return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_EXECED &&
+           report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
+}
+
+/* What call number `call` of `rank` was, if it is one of its last ones. */
+static uint64_t call_of(const kolo_comm *comm, uint32_t rank, uint64_t call) {
+    return kolo_load_acquire(&comm->segment.histories[rank].words[call % (2 * KOLO_HISTORY)]);
+}
+
+/* "was killed by signal 9 (KILL)" */
+static void describe_end(kolo_cause cause, int detail, char *text, size_t text_bytes) {
+    const char *name = cause == KOLO_CAUSE_KILLED ? sigabbrev_np(detail) : NULL;
+    if (cause == KOLO_CAUSE_KILLED)
+        snprintf(text, text_bytes, "was killed by signal %d%s%s%s", detail, name ? " (SIG" : "", name ? name : "",
+                 name ? ")" : "");
+    else if (cause == KOLO_CAUSE_EXITED)
+        snprintf(text, text_bytes, "exited with status %d without kolo_comm_destroy", detail);
+    else if (cause == KOLO_CAUSE_LEFT)
+        snprintf(text, text_bytes, "has left the communicator");
+    else if (cause == KOLO_CAUSE_EXECED)
+        snprintf(text, text_bytes, "has started another program (exec) without kolo_comm_destroy");
+    else
+        snprintf(text, text_bytes, "has ended (the system does not tell how)");
+}
+
+void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
+    *report = (struct kolo_failure_report){.status = status_of(word),
+                                           .rank = rank_of(word),
+                                           .reporter = reporter_of(word),
+                                           .cause = cause_of(word),
+                                           .detail = detail_of(word)};
+}
+
+/* The place among this node's ranks of a rank of all; comm->size where it is of another node. */
+static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
+    const struct kolo_internode *internode = comm->internode;
+    if (!internode)
+        return rank < comm->size ? rank : 0;
+    if (rank >= comm->global_size || internode->nodes.node_of[rank] != internode->node)
+        return comm->size;
+    return kolo_nodes_local_rank(&internode->nodes, rank);
+}
+
+bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report) {
+    const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
+    if (word & REPORTED && comm->internode)
+        return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
+    kolo_failure_unpack(word, report);
+    const uint32_t rank = local_rank(comm, report->rank), reporter = local_rank(comm, report->reporter);
+    const struct kolo_shared_member *members = comm->segment.members;
+    if (word == 0 || reporter == comm->size)
+        return false;
+    report->code = members[reporter].failure_code;
+    report->call = members[reporter].failure_call;
+    report->peer_calls = members[reporter].failure_peer_calls;
+    report->reporter_call = call_of(comm, reporter, report->call);
+    if (rank < comm->size) {
+        report->pid = members[rank].process.pid;
+        report->rank_call = call_of(comm, rank, report->call);
+    } else if (report->status == KOLO_ERR_TIMEOUT) {
+        report->node = comm->internode->nodes.node_of[report->rank] + 1;
+    }
+    return true;
+}
+
+/* "rank 2 (pid 4711)", "node 1 (ranks 2, 5)" */
+static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_report *report, char *text,
+                             size_t text_bytes) {
+    size_t used = 0;
+    if (report->node == 0 && report->pid)
+        snprintf(text, text_bytes, "rank %" PRIu32 " (pid %" PRIu32 ")", report->rank, report->pid);
+    else if (report->node == 0 || !comm->internode || report->node > comm->internode->nodes.nodes)
+        snprintf(text, text_bytes, "rank %" PRIu32, report->rank);
+    else {
+        const struct kolo_nodes *nodes = &comm->internode->nodes;
+        const uint32_t node = report->node - 1, count = kolo_nodes_local_size(nodes, node);
+        used = (size_t)snprintf(text, text_bytes, "node %" PRIu32 " (rank%s", node, count > 1 ? "s" : "");
+        for (uint32_t i = 0; i < count && used + 16 < text_bytes; i++)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s %" PRIu32, i ? "," : "",
+                                     kolo_nodes_rank(nodes, node, i));
+        snprintf(text + used, text_bytes - used, ")");
+    }
+}
+
+static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
+    char where[64] = "between calls", end[80], culprit[128];
+    *failure = (kolo_failure){.status = report->status,
+                              .rank = (int)report->rank,
+                              .reporter = (int)report->reporter,
+                              .code = (int)report->code,
+                              .call = report->call,
+                              .cause = report->cause};
+    if (failure->call)
+        snprintf(where, sizeof where, "in call %" PRIu64, failure->call);
+    describe_culprit(comm, report, culprit, sizeof culprit);
+    char *text = failure->message;
+    const size_t bytes = sizeof failure->message;
+    switch (failure->status) {
+    case KOLO_ERR_PEER_DEAD:
+        failure->code = report->detail;
+        if (report->node && failure->cause == KOLO_CAUSE_ENDED)
+            snprintf(end, sizeof end, "has closed its connections: its leader, rank %" PRIu32 ", has ended",
+                     report->rank);
+        else
+            describe_end(failure->cause, failure->code, end, sizeof end);
+        snprintf(text, bytes, "%s %s; found by rank %d %s", culprit, end, failure->reporter, where);
+        break;
+    case KOLO_ERR_TIMEOUT:
+        if (failure->cause == KOLO_CAUSE_SILENT)
+            snprintf(text, bytes,
+                     "%s has not been heard of for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable"
+                     " cut? Found by rank %d %s",
+                     culprit, failure->reporter, where);
+        else if (report->node)
+            snprintf(text, bytes, "%s did not come; rank %d waited for it %s until the deadline", culprit,
+                     failure->reporter, where);
+        else
+            snprintf(text, bytes,
+                     "%s did not come: it has begun %" PRIu64
+                     " calls and is %s; rank %d waited for it %s until the deadline",
+                     culprit, report->peer_calls, kolo_progress_report_activity((char)report->detail),
+                     failure->reporter, where);
+        break;
+    case KOLO_ERR_MISMATCH: {
+        char their_call[80], own_call[80];
+        const uint64_t theirs = report->rank_call, own = report->reporter_call;
+        kolo_call_describe(theirs, their_call, sizeof their_call);
+        kolo_call_describe(own, own_call, sizeof own_call);
+        snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
+                 own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
+        break;
+    }
+    case KOLO_ERR_ABORTED:
+        snprintf(text, bytes, "rank %d aborted the communicator with code %d", failure->rank, failure->code);
+        break;
+    default:
+        snprintf(text, bytes, "rank %d failed: %s", failure->rank, kolo_strerror(failure->status));
+    }
+}
+
+void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
+    struct kolo_failure_report report;
+    memset(failure, 0, sizeof *failure);
+    if (!comm->token->ours) /* a forked child has no segment */
+        return;
+    if (kolo_failure_collect(comm, &report))
+        describe_report(comm, &report, failure);
+}
+
+/* A program that calls kolo_comm_abort knows why, and says so, or did it to go on. */
+static kolo_log_level level_of(int status) {
+    return status == KOLO_ERR_ABORTED ? KOLO_LOG_INFO : KOLO_LOG_ERROR;
+}
+
+/* Breaks this rank's communicator with the failure that was published. */
+static int adopt(kolo_comm *comm) {
+    kolo_failure failure;
+    kolo_failure_describe(comm, &failure);
+    KOLO_POINT("failure.adopting");
+    comm->token->usable = false;
+    kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
+    return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->global_rank, failure.message);
+}
+
+/* The first call that both have begun and that differs, 0 if there is none, of this rank's last KOLO_HISTORY: ranks
+ * that disagree do not get further, but a root may be past the call before it has to wait for a peer. What the peer
+ * shows of a call cannot be of a later one, since it is never KOLO_HISTORY ahead. */
+static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
+    const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
+    const uint64_t last = theirs < comm->calls ? theirs : comm->calls;
+    for (uint64_t call = comm->calls < KOLO_HISTORY ? 1 : comm->calls - KOLO_HISTORY + 1; call <= last; call++)
+        if (call_of(comm, peer, call) != call_of(comm, comm->rank, call))
+            return call;
+    return 0;
+}
+
+static int publish(kolo_comm *comm, const struct finding *finding, int64_t code) {
+    struct kolo_shared_member *self = &comm->segment.members[comm->rank];
+    struct kolo_shared_header *header = comm->segment.header;
+    bool first = false;
+    struct kolo_failure_report report = {.status = finding->status, .cause = finding->cause, .detail = finding->detail};
+    /* Before the swap that publishes them; read after the acquire of the header's failure. */
+    if (kolo_load_acquire(&header->failure) == 0) {
+        KOLO_POINT("failure.found");
+        self->failure_code = code;
+        self->failure_call = finding->call ? finding->call : comm->calls;
+        self->failure_peer_calls = finding->node ? 0 : kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
+        KOLO_POINT("failure.noted");
+        report.rank = finding->node ? kolo_nodes_rank(&comm->internode->nodes, finding->node - 1, 0)
+                                    : kolo_rank_global(comm, finding->rank);
+        report.reporter = comm->global_rank;
+        first = kolo_compare_and_swap(&header->failure, 0, pack(&report));
+        KOLO_POINT("failure.published");
+    }
+    const int rc = adopt(comm);
+    if (first) /* one table of all ranks is enough; the others have said their line */
+        kolo_history_log(comm, level_of(finding->status));
+    return rc;
+}
+
+int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
+    const kolo_cause cause = status == KOLO_ERR_ABORTED    ? KOLO_CAUSE_ABORTED
+                             : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
+                                                           : KOLO_CAUSE_FAILED;
+    const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
+    return publish(comm, &(struct finding){.status = status, .rank = rank, .cause = cause, .call = call}, code);
+}
+
+void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
+    struct kolo_shared_header *header = comm->segment.header;
+    struct kolo_shared_internode *shared = comm->segment.internode;
+    if (kolo_load_acquire(&header->failure) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
+        return; /* it is published, or is about to be: the leader's other lanes are threads of the same process */
+    KOLO_POINT("failure.relaying");
+    kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
+    if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
+        for (uint32_t lane = 0; lane < comm->internode->lanes; lane++)
+            kolo_bell_ring_slowly(&shared->lanes[lane].bell);
+    KOLO_POINT("failure.relayed");
+}
+
+/* The node that is late, as the lane shows that is waited for, plus one; 0: none is. */
+static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
+    for (uint32_t i = 0; i < comm->internode->lanes; i++) {
+        const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
+        if (wait->flag == &lane->done)
+            return kolo_load_relaxed(&lane->late);
+    }
+    return 0;
+}
+
+static bool has_departed(const kolo_comm *comm, uint32_t rank) {
+    return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
+}
+
+/* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
+static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
+    const struct kolo_shared_member *members = comm->segment.members;
+    const uint32_t peer = kolo_peer_rank(wait->peer);
+    const uint64_t different = first_difference(comm, peer);
+    if (different)
+        return (struct finding){
+            .status = KOLO_ERR_MISMATCH, .rank = peer, .cause = KOLO_CAUSE_MISMATCH, .call = different};
+    kolo_watchdog_look(comm);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const struct kolo_ending *ending = &comm->liveness.endings[rank];
+        if (comm->liveness.ended[rank] && !has_departed(comm, rank))
+            return (struct finding){
+                .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending->cause, .detail = ending->code};
+    }
+    if (has_departed(comm, peer))
+        return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
+    const bool on_others = wait->peer == KOLO_PEER_PROXY;
+    if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
+        return (struct finding){0};
+    const uint32_t late = kolo_progress_report_last(comm, peer);
+    const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
+    const uint64_t node = on_others ? late_node(comm, wait) : 0;
+    if (node && node <= comm->internode->nodes.nodes && activity != 'T')
+        return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
+    return (struct finding){.status = KOLO_ERR_TIMEOUT,
+                            .rank = late,
+                            .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
+                            .detail = activity};
+}
+
+int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    kolo_comm *comm = waiter->owner;
+    if (kolo_load_acquire(&comm->segment.header->failure)) /* pairs with kolo_failure_publish */
+        return adopt(comm);
+    const struct finding finding = find_cause(comm, wait);
+    if (finding.status && !kolo_wait_reached(wait))
+        return publish(comm, &finding, 0);
+    kolo_progress_report_warn(comm, wait);
+    return 0;
+}

@@ -1,0 +1,287 @@
+#include "comm/observer.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "base/version.h"
+#include "comm/creation/options.h"
+#include "comm/failure/process.h"
+#include "shm/memory_file.h"
+
+enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, OPEN_TRIES_MAX = 3 };
+
+/* Files that a process has open and that may hold segments. */
+struct open_files {
+    struct kolo_memory_file list[FILES_MAX];
+    size_t count;
+};
+
+/* Segments. */
+
+static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
+    return kolo_fail(KOLO_ERR_VERSION,
+                     "process %" PRIu32 " runs kolo " KOLO_VERSION_FORMAT " (layout %" PRIu32
+                     "), this is kolo %s (layout %u): look with the tools of its version",
+                     pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
+}
+
+/* Whether a segment of `job` (NULL: of any) begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills
+ * *seen but fd. */
+static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_t pid, const char *job,
+                           struct kolo_observed *seen) {
+    struct kolo_shared_header header;
+    const size_t known_bytes = offsetof(struct kolo_shared_header, layout) + sizeof header.layout;
+    const ssize_t got = pread(fd, &header, sizeof header, (off_t)offset);
+    if (got < (ssize_t)known_bytes || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC)
+        return 0;
+    if (header.layout != KOLO_LAYOUT || header.version != KOLO_VERSION_WORD)
+        return refuse_version(pid, header.version, header.layout);
+    if (job && strncmp(job, header.job, sizeof header.job) != 0)
+        return 0;
+    const struct kolo_segment_claim claim = {.ranks = header.ranks,
+                                             .internode = header.internode,
+                                             .slot_bytes = header.slot_bytes,
+                                             .segment_bytes = header.segment_bytes,
+                                             .offset = offset,
+                                             .file_bytes = file_bytes};
+    if (got < (ssize_t)sizeof header || !kolo_layout_is_legal(&claim) ||
+        (header.job[0] && !kolo_settings_job_is_legal(header.job)))
+        return kolo_fail(KOLO_ERR_VERSION,
+                         "process %" PRIu32 ": the header of a segment is damaged (%" PRIu64 " ranks, slots of %" PRIu64
+                         " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
+                         pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, offset, file_bytes);
+    seen->offset = offset;
+    seen->ranks = header.ranks;
+    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes, header.internode != 0);
+    memcpy(seen->job, header.job, sizeof seen->job);
+    return 1;
+}
+
+static bool is_known(const struct kolo_observer *observer, uint64_t device, uint64_t inode, uint64_t offset) {
+    for (size_t i = 0; i < observer->count; i++)
+        if (observer->list[i].device == device && observer->list[i].inode == inode &&
+            observer->list[i].offset == offset)
+            return true;
+    return false;
+}
+
+static int add(struct kolo_observer *observer, const struct kolo_observed *seen) {
+    if (observer->count == SIGHTINGS_MAX)
+        return kolo_fail(KOLO_ERR_SYSTEM, "more than %d communicators", SIGHTINGS_MAX);
+    struct kolo_observed *list = realloc(observer->list, (observer->count + 1) * sizeof *list);
+    if (!list)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    observer->list = list;
+    list[observer->count++] = *seen;
+    return 0;
+}
+
+/* One process. */
+
+static void list_files(uint32_t pid, struct open_files *files) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd", pid);
+    DIR *directory = opendir(path);
+    files->count = 0;
+    for (struct dirent *entry; directory && files->count < FILES_MAX && (entry = readdir(directory));) {
+        struct stat found;
+        if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
+            !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_size == 0)
+            continue;
+        files->list[files->count++] =
+            (struct kolo_memory_file){pid, strtoul(entry->d_name, NULL, 10), found.st_dev, found.st_ino};
+    }
+    if (directory)
+        closedir(directory);
+}
+
+/* Opens it for reading, if it is this user's; a negative number otherwise. */
+static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) {
+    struct stat found;
+    const int fd = kolo_memory_file_open(file, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid()) {
+        close(fd);
+        return -1;
+    }
+    *file_bytes = (uint64_t)found.st_size;
+    return fd;
+}
+
+/* Opens the file that a process has mapped by one of its descriptors of it, which it may close and open at any time. */
+static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
+    for (int tries = 0; tries < OPEN_TRIES_MAX; tries++) {
+        for (size_t i = 0; i < files->count; i++) {
+            const struct kolo_memory_file *file = &files->list[i];
+            const int fd = file->device == device && file->inode == inode ? open_file(file, file_bytes) : -1;
+            if (fd >= 0)
+                return fd;
+        }
+        list_files(pid, files);
+    }
+    return -1;
+}
+
+/* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
+static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct open_files *files, uint64_t device,
+                           uint64_t inode, uint64_t offset, const char *job) {
+    uint64_t file_bytes;
+    if (is_known(observer, device, inode, offset))
+        return 0;
+    struct kolo_observed seen = {.device = device, .inode = inode};
+    seen.fd = open_mapped(pid, files, device, inode, &file_bytes);
+    if (seen.fd < 0)
+        return 0;
+    const int found = look_at_segment(seen.fd, file_bytes, offset, pid, job, &seen);
+    const int rc = found == 1 ? add(observer, &seen) : found;
+    if (found != 1 || rc < 0)
+        close(seen.fd);
+    return rc < 0 ? rc : 0;
+}
+
+/* Reads the next line of a maps file, whatever its length; false at the end. */
+static bool next_line(FILE *maps, char *line, size_t line_bytes) {
+    if (!fgets(line, (int)line_bytes, maps))
+        return false;
+    for (const char *end = strchr(line, '\n'); !end;) {
+        int c = fgetc(maps);
+        if (c == '\n' || c == EOF)
+            break;
+    }
+    return true;
+}
+
+/* Adds the segments of one process. An error of one mapping does not hide the others. */
+static int look_at_process(struct kolo_observer *observer, uint32_t pid, const char *job) {
+    struct open_files files;
+    char path[64], line[256];
+    int rc = 0;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", pid);
+    FILE *maps = fopen(path, "re");
+    if (!maps)
+        return kolo_fail_system(errno, "process %" PRIu32 ": opening %s", pid, path);
+    list_files(pid, &files);
+    while (files.count && next_line(maps, line, sizeof line)) {
+        char rights[5];
+        uint64_t offset, inode;
+        unsigned major, minor;
+        if (sscanf(line, "%*x-%*x %4s %" SCNx64 " %x:%x %" SCNu64, rights, &offset, &major, &minor, &inode) != 5 ||
+            strlen(rights) != 4 || rights[3] != 's' || inode == 0)
+            continue;
+        const int status = look_at_mapping(observer, pid, &files, makedev(major, minor), inode, offset, job);
+        rc = rc < 0 ? rc : status;
+    }
+    fclose(maps);
+    return rc;
+}
+
+/* All processes of this user. */
+
+static bool is_below(uint32_t pid, uint32_t ancestor) {
+    struct kolo_process process;
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1 && kolo_process_read(pid, &process) == 0; i++) {
+        if (process.parent == ancestor)
+            return true;
+        pid = process.parent;
+    }
+    return false;
+}
+
+/* Adds the segments of all processes of this user that are below `ancestor` (0: of all). Those that cannot be looked at
+ * are passed over; returns what was wrong with the last one that runs another version. */
+static int look_at_processes(struct kolo_observer *observer, uint32_t ancestor, const char *job) {
+    int rc = 0;
+    DIR *directory = opendir("/proc");
+    if (!directory)
+        return kolo_fail_system(errno, "opening /proc");
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        struct stat found;
+        if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
+            found.st_uid != geteuid())
+            continue;
+        const uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (ancestor && !is_below(pid, ancestor))
+            continue;
+        const int status = look_at_process(observer, pid, job);
+        rc = status == KOLO_ERR_VERSION ? status : rc;
+    }
+    closedir(directory);
+    return rc;
+}
+
+static int search_process(struct kolo_observer *observer, uint32_t pid, const struct stat *found) {
+    if (found->st_uid != geteuid())
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "process %" PRIu32 " is user %u's, and this is user %u: only jobs of the same user can be "
+                         "looked at",
+                         pid, (unsigned)found->st_uid, (unsigned)geteuid());
+    const size_t before = observer->count;
+    int rc = look_at_process(observer, pid, NULL);
+    if (rc == 0 && observer->count == before)
+        rc = look_at_processes(observer, pid, NULL); /* below it */
+    if (rc < 0 || observer->count)
+        return rc;
+    return kolo_fail(KOLO_ERR_ARG,
+                     "process %" PRIu32 " is in no kolo job of two ranks or more, nor is one below it: is it the pid of"
+                     " a rank or of kolorun, and has the communicator been created?",
+                     pid);
+}
+
+static int search_user(struct kolo_observer *observer) {
+    const int rc = look_at_processes(observer, 0, NULL);
+    return observer->count || rc == KOLO_ERR_VERSION ? 0 : rc;
+}
+
+int kolo_observer_search(struct kolo_observer *observer, const char *target) {
+    char path[64];
+    struct stat found;
+    const bool is_number = *target && strspn(target, "0123456789") == strlen(target) && strlen(target) < 10;
+    int rc;
+    if (!*target)
+        return search_user(observer);
+    snprintf(path, sizeof path, "/proc/%.9s", target);
+    const bool is_process = is_number && stat(path, &found) == 0;
+    if (is_process)
+        rc = search_process(observer, (uint32_t)strtoul(target, NULL, 10), &found);
+    else if (!kolo_settings_job_is_legal(target))
+        rc = kolo_fail(KOLO_ERR_ARG, "'%.64s' is neither a process nor the name of a job", target);
+    else
+        rc = look_at_processes(observer, 0, target);
+    if (observer->count)
+        return 0;
+    if (rc < 0 && (is_process || rc != KOLO_ERR_VERSION))
+        return rc;
+    char other[256] = ""; /* a process that could not be looked into may be of that job */
+    if (rc == KOLO_ERR_VERSION)
+        snprintf(other, sizeof other, "; but %.240s", kolo_error_message());
+    return kolo_fail(KOLO_ERR_ARG,
+                     "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name"
+                     "%s",
+                     is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
+}
+
+void kolo_observer_drop(struct kolo_observer *observer, size_t index) {
+    struct kolo_observed *list = observer->list;
+    close(list[index].fd);
+    observer->count--;
+    memmove(&list[index], &list[index + 1], (observer->count - index) * sizeof *list);
+}
+
+void kolo_observer_close(struct kolo_observer *observer) {
+    for (size_t i = 0; i < observer->count; i++)
+        close(observer->list[i].fd);
+    free(observer->list);
+    *observer = (struct kolo_observer){0};
+}

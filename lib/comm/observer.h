@@ -1,0 +1,39 @@
+/* Finding the segments of running jobs from outside, through /proc: for kolo_watch.h.
+ *
+ * A segment has no name. But every rank has it mapped, and keeps a descriptor of its file open: /proc/PID/maps tells
+ * inodes and offsets of what a process has mapped shared, /proc/PID/fd leads to the files, which are opened anew, for
+ * reading only. The kernel lets only the same user do that (and root, which is refused here). A mapping is a segment if
+ * a header with the right magic stands at its beginning; everything in the header is copied, then checked. */
+#ifndef KOLO_COMM_OBSERVER_H
+#define KOLO_COMM_OBSERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/layout.h"
+
+struct kolo_observed {
+    int fd; /* opened for reading */
+    uint64_t device;
+    uint64_t inode;
+    uint64_t offset; /* of the segment in the file */
+    uint32_t ranks;
+    struct kolo_layout layout;
+    char job[KOLO_JOB_NAME_BYTES];
+};
+
+struct kolo_observer {
+    struct kolo_observed *list;
+    size_t count;
+};
+
+/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that are not among the observer
+ * yet. Errors as there. */
+int kolo_observer_search(struct kolo_observer *observer, const char *target);
+
+/* Lets go of the observed at `index`; those behind it move up. */
+void kolo_observer_drop(struct kolo_observer *observer, size_t index);
+
+void kolo_observer_close(struct kolo_observer *observer);
+
+#endif

@@ -1,0 +1,199 @@
+#include "comm/step/history.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/failure/failure.h"
+#include "internode/internode.h"
+#include "comm/ranks.h"
+
+/* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */
+#define RANK_BITS 11
+#define RANK_MASK ((UINT64_C(1) << RANK_BITS) - 1)
+#define TIME_MAX  (UINT64_MAX >> RANK_BITS)
+static_assert(KOLO_RANKS_MAX <= RANK_MASK, "a rank, plus one, fits");
+
+static uint64_t pack(uint32_t rank, uint64_t time) {
+    return (time < TIME_MAX ? time : TIME_MAX) << RANK_BITS | (rank + 1);
+}
+
+/* The present call's record; `began_ns` counts if it has none yet. */
+static struct kolo_shared_record *open_record(kolo_comm *comm, int64_t began_ns) {
+    struct kolo_shared_record *record = &comm->history->records[comm->calls % KOLO_HISTORY];
+    if (comm->recorded != comm->calls) {
+        comm->recorded = comm->calls;
+        comm->recorded_longest_ns = 0;
+        kolo_show_release(&record->ended_ns, 0);
+        kolo_show_release(&record->longest, 0);
+        kolo_show_release(&record->began_ns, (uint64_t)began_ns);
+        kolo_show_release(&record->number, comm->calls); /* pairs with kolo_history_read, as do the others */
+    }
+    return record;
+}
+
+void kolo_history_begin(kolo_comm *comm) {
+    open_record(comm, kolo_clock_ns());
+}
+
+void kolo_history_end(kolo_comm *comm) {
+    const int64_t now_ns = kolo_clock_ns();
+    kolo_show_release(&open_record(comm, now_ns)->ended_ns, (uint64_t)now_ns);
+}
+
+void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, bool over) {
+    kolo_comm *comm = waiter->owner;
+    struct kolo_shared_record *record = open_record(comm, wait->start_ns);
+    if (!over) {
+        kolo_show_release(&comm->signal->waiting, pack(kolo_peer_rank(wait->peer), (uint64_t)wait->start_ns / 1000));
+        return;
+    }
+    const uint64_t waited_ns = (uint64_t)wait->waited_ns;
+    if (waited_ns > comm->recorded_longest_ns) {
+        comm->recorded_longest_ns = waited_ns;
+        kolo_show_release(&record->longest, pack(kolo_peer_rank(wait->peer), waited_ns));
+    }
+    kolo_show_release(&record->ended_ns, (uint64_t)(wait->start_ns + wait->waited_ns));
+    kolo_show_release(&comm->history->waited_ns, waiter->waited_ns);
+    kolo_show_release(&comm->signal->waiting, 0);
+}
+
+bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns) {
+    if (!(waiting & RANK_MASK))
+        return false;
+    *peer = (uint32_t)(waiting & RANK_MASK) - 1;
+    *since_ns = (int64_t)((waiting >> RANK_BITS) % (INT64_MAX / 1000) * 1000);
+    return true;
+}
+
+bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kolo_shared_history *history,
+                       uint64_t number, struct kolo_past_call *call) {
+    const struct kolo_shared_record *record = &history->records[number % KOLO_HISTORY];
+    const uint64_t ended = kolo_load_acquire(&signal->ended);
+    *call = (struct kolo_past_call){.number = number, .waited_for = -1};
+    call->word = kolo_load_acquire(&history->words[number % (2 * KOLO_HISTORY)]);
+    if (kolo_load_acquire(&record->number) == number) {
+        const uint64_t longest = kolo_load_acquire(&record->longest);
+        call->began_ns = (int64_t)kolo_load_acquire(&record->began_ns);
+        if (ended >= number)
+            call->ended_ns = (int64_t)kolo_load_acquire(&record->ended_ns);
+        if (longest & RANK_MASK) {
+            call->waited_for = (int32_t)(longest & RANK_MASK) - 1;
+            call->waited_ns = (int64_t)(longest >> RANK_BITS);
+        }
+    }
+    const uint64_t calls = kolo_load_acquire(&signal->calls);
+    return number > 0 && number <= calls && calls - number < KOLO_HISTORY;
+}
+
+/* In words. */
+
+struct kolo_call_parts kolo_call_parts(uint64_t word) {
+    struct kolo_call_parts parts = {.collective = (kolo_collective)((word >> 59) - 1),
+                                    .dtype = (kolo_dtype)(word >> 54 & 31),
+                                    .op = (kolo_op)(word >> 50 & 15),
+                                    .root = word >> 40 & 1023,
+                                    .count = word & KOLO_CALL_COUNT};
+    if (!kolo_collective_name(parts.collective) || !kolo_dtype_name(parts.dtype) || !kolo_op_name(parts.op))
+        parts = (struct kolo_call_parts){.collective = KOLO_COLLECTIVES};
+    return parts;
+}
+
+void kolo_call_describe(uint64_t word, char *text, size_t text_bytes) {
+    const struct kolo_call_parts parts = kolo_call_parts(word);
+    if (parts.collective == KOLO_COLLECTIVES)
+        snprintf(text, text_bytes, "an unknown call");
+    else if (parts.collective == KOLO_ALLREDUCE)
+        snprintf(text, text_bytes, "allreduce of %" PRIu64 " %s, %s", parts.count, kolo_dtype_name(parts.dtype),
+                 kolo_op_name(parts.op));
+    else if (parts.collective == KOLO_BROADCAST)
+        snprintf(text, text_bytes, "broadcast of %" PRIu64 " %s from rank %" PRIu32, parts.count,
+                 kolo_dtype_name(parts.dtype), parts.root);
+    else
+        snprintf(text, text_bytes, "%s", kolo_collective_name(parts.collective));
+}
+
+/* How a log tells where ranks stand. */
+enum {
+    STAND_BYTES = 400,
+    STANDS_MAX = 16, /* lines; where there are more ranks, those that stand alike share one */
+};
+
+/* "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns 0: without the time. */
+static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char text[STAND_BYTES]) {
+    const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
+    const bool left = kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED;
+    const char *end = left ? "; has left" : comm->liveness.ended[rank] ? "; its process has ended" : "";
+    const uint64_t calls = kolo_load_acquire(&signal->calls), ended = kolo_load_acquire(&signal->ended);
+    const uint64_t steps = kolo_load_acquire(&signal->progress);
+    struct kolo_past_call call;
+    char what[80] = "too many calls ago", wait[64] = "";
+    uint32_t peer;
+    int64_t since_ns;
+    if (calls == 0) {
+        snprintf(text, STAND_BYTES, "has begun no call%s", end);
+        return;
+    }
+    if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
+        kolo_call_describe(call.word, what, sizeof what);
+    if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
+        const int length = snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32, kolo_rank_global(comm, peer));
+        if (now_ns)
+            snprintf(wait + length, sizeof wait - (size_t)length, " for %" PRId64 " ms",
+                     (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);
+    }
+    snprintf(text, STAND_BYTES, "%s %" PRIu64 ", %s; %" PRIu64 " steps%s%s",
+             ended < calls ? "in call" : "in no call, after", calls, what, steps, wait, end);
+}
+
+/* Moves the ranks that stand as `text` says from `open` to `alike`. */
+static void collect_alike(const kolo_comm *comm, const char *text, uint64_t *open, uint64_t *alike) {
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        char stand[STAND_BYTES];
+        if (!kolo_ranks_have(open, rank))
+            continue;
+        describe_stand(comm, rank, 0, stand);
+        if (strcmp(stand, text) != 0)
+            continue;
+        kolo_ranks_remove(open, rank);
+        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
+    }
+}
+
+static void log_groups(const kolo_comm *comm, kolo_log_level level) {
+    uint64_t open[KOLO_RANK_WORDS] = {0};
+    uint32_t rank;
+    for (rank = 0; rank < comm->size; rank++)
+        kolo_ranks_add(open, rank);
+    for (int lines = 0; lines < STANDS_MAX && (rank = kolo_ranks_lowest(open, comm->size)) < comm->size; lines++) {
+        uint64_t alike[KOLO_RANK_WORDS] = {0};
+        char stand[STAND_BYTES], list[256];
+        describe_stand(comm, rank, 0, stand);
+        kolo_ranks_remove(open, rank); /* also where it has gone on meanwhile */
+        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
+        collect_alike(comm, stand, open, alike);
+        kolo_ranks_list(alike, list, sizeof list);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %s: %s", list, stand);
+    }
+    const uint32_t more = kolo_ranks_count_below(open, comm->size);
+    if (more)
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  and %" PRIu32 " more ranks", more);
+}
+
+void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
+    const int64_t now_ns = kolo_clock_ns();
+    if (comm->log_level < level)
+        return;
+    kolo_log(comm->log_level, level, (int)comm->global_rank, "where the ranks stood:");
+    if (comm->size > STANDS_MAX) {
+        log_groups(comm, level);
+        return;
+    }
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        char stand[STAND_BYTES];
+        describe_stand(comm, rank, now_ns, stand);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s",
+                 kolo_rank_global(comm, rank), comm->segment.members[rank].process.pid, stand);
+    }
+}

@@ -1,0 +1,45 @@
+#include "comm/step/oversubscription.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+static void move_to(kolo_comm *comm, uint64_t processor) {
+    struct kolo_oversubscription *crowd = &comm->oversubscription;
+    crowd->processor = processor;
+    crowd->unknown = comm->size;
+    memset(crowd->ranks, 0, sizeof crowd->ranks);
+    kolo_store_relaxed(&comm->segment.members[comm->rank].processor, processor);
+}
+
+static void look_at_next(kolo_comm *comm) {
+    struct kolo_oversubscription *crowd = &comm->oversubscription;
+    const uint32_t rank = crowd->next;
+    const uint64_t processor = kolo_load_relaxed(&comm->segment.members[rank].processor);
+    const uint64_t bit = UINT64_C(1) << (rank % 64);
+    if (rank != comm->rank && processor == crowd->processor)
+        crowd->ranks[rank / 64] |= bit;
+    else
+        crowd->ranks[rank / 64] &= ~bit;
+    if (crowd->unknown > 0)
+        crowd->unknown--;
+    crowd->next = rank + 1 == comm->size ? 0 : rank + 1;
+}
+
+bool kolo_oversubscription_is_behind(kolo_waiter *waiter) {
+    kolo_comm *comm = waiter->owner;
+    const uint64_t processor = (uint64_t)(sched_getcpu() + 1), progress = kolo_load_relaxed(&comm->signal->progress);
+    if (processor == 0)
+        return true;
+    if (processor != comm->oversubscription.processor)
+        move_to(comm, processor);
+    look_at_next(comm);
+    for (uint32_t first = 0; first < comm->size; first += 64)
+        for (uint64_t left = comm->oversubscription.ranks[first / 64]; left; left &= left - 1) {
+            const struct kolo_shared_signal *signal = &comm->segment.signals[first + (uint32_t)__builtin_ctzll(left)];
+            if (kolo_load_relaxed(&signal->calls) < comm->calls || kolo_load_relaxed(&signal->progress) < progress)
+                return true;
+        }
+    return comm->oversubscription.unknown > 0;
+}

@@ -1,0 +1,289 @@
+/* The second part of an assembly: sockets between the leaders of all nodes.
+ *
+ * Nobody waits in a ring: node i connects only at those before it, in their order, and answers the others once it is
+ * done with that; so node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A connect is given up
+ * only where the creation fails, so that no socket is taken for one that its other side does not have. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/status.h"
+#include "internode/assembly/assembly_peers.h"
+#include "sync/point.h"
+
+#define LOOK_NS (50 * KOLO_NS_PER_MS) /* while it answers, a leader looks so often whether the creation has failed */
+
+struct meeting {
+    struct kolo_assembly *assembly;
+    const struct kolo_membership *membership;
+    uint32_t sockets; /* to one node */
+    int *fds;
+    struct kolo_secret key; /* of this session */
+    struct kolo_listener *listener;
+    bool is_kept;            /* it was there before */
+    struct kolo_address own; /* where the listener is */
+};
+
+static uint32_t leader(const struct meeting *meeting, uint32_t node) {
+    return kolo_nodes_rank(&meeting->membership->nodes, node, 0);
+}
+
+static int check_limit(const struct meeting *meeting) {
+    const uint32_t others = meeting->membership->nodes.nodes - 1;
+    const uint64_t needed = (uint64_t)others * meeting->sockets + 1; /* and the listener */
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > needed)
+        return 0;
+    return kolo_assembly_say(meeting->assembly, KOLO_ERR_SYSTEM,
+                             "%" PRIu64 " sockets are needed to %" PRIu32 " other machines, and this process may open"
+                             " %llu files: raise it (ulimit -n %" PRIu64 "), or set KOLO_NET_THREADS or"
+                             " KOLO_NET_STREAMS lower",
+                             needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
+}
+
+/* Listeners. */
+
+static int open_listener(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const int family = assembly->rendezvous.storage.ss_family;
+    const char *text = kolo_environment_text(KOLO_VARIABLE_NET_ADDR);
+    struct kolo_address address = assembly->rendezvous;
+    int rc = 0;
+    if (text)
+        rc = kolo_address_of_interface(kolo_environment_name(KOLO_VARIABLE_NET_ADDR), text, family, &address);
+    else if (assembly->rank != 0)
+        rc = kolo_address_of_socket(assembly->peers[0].fd, &address);
+    if (rc < 0)
+        return rc;
+    kolo_address_set_port(&address, 0);
+    if (meeting->is_kept) {
+        kolo_listener_log(meeting->listener, KOLO_LOG_OFF, 0); /* who has given up waiting there meanwhile is no news */
+        return kolo_listener_reopen(meeting->listener, &meeting->key, &meeting->own);
+    }
+    rc = kolo_listener_open(&meeting->listener, &address, &meeting->key, &meeting->own);
+    if (rc == 0)
+        kolo_listener_log(meeting->listener, assembly->settings.log_level, (int)assembly->rank);
+    return rc;
+}
+
+/* Rank 0 learns all listeners and tells each other leader. */
+static int spread_listeners(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const uint32_t nodes = meeting->membership->nodes.nodes;
+    assembly->listeners[0] = meeting->own;
+    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_DOORS, nodes - 1);
+    for (uint32_t first = 0; first < nodes; first += KOLO_MESSAGE_DOORS_MAX) {
+        struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+        message.first = first;
+        message.count = nodes - first < KOLO_MESSAGE_DOORS_MAX ? nodes - first : KOLO_MESSAGE_DOORS_MAX;
+        for (uint32_t i = 0; i < message.count; i++)
+            message.listener[i] = assembly->listeners[leader(meeting, first + i)];
+        for (uint32_t node = 1; rc == 0 && node < nodes; node++)
+            rc = kolo_assembly_send(assembly, leader(meeting, node), &message);
+    }
+    return rc;
+}
+
+/* The others tell rank 0 of theirs and learn all, into listeners, by node. */
+static int learn_listeners(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const uint32_t nodes = meeting->membership->nodes.nodes;
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+    message.first = meeting->membership->node;
+    message.count = 1;
+    message.listener[0] = meeting->own;
+    int rc = kolo_assembly_send(assembly, 0, &message);
+    for (uint32_t first = 0; rc == 0 && first < nodes; first += message.count) {
+        rc = kolo_assembly_await(assembly, KOLO_MESSAGE_DOORS, &message);
+        if (rc == 0 && (message.first != first || message.count > nodes - first))
+            rc = kolo_assembly_say(assembly, KOLO_ERR_VERSION, "rank 0 sent a list of addresses that is damaged");
+        for (uint32_t i = 0; rc == 0 && i < message.count; i++) {
+            assembly->listeners[first + i] = message.listener[i];
+            rc = kolo_address_localize(&assembly->listeners[first + i], assembly->peers[0].fd);
+            if (rc < 0)
+                rc = kolo_fail_system(-rc, "reading a socket's address");
+        }
+    }
+    return rc;
+}
+
+/* Sockets. */
+
+static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t socket) {
+    return &meeting->fds[node * meeting->sockets + socket];
+}
+
+/* Whoever connects tells which socket it is by its role and, of those of that role, its number. */
+static void introduce(const struct meeting *meeting, uint32_t socket, struct kolo_introduction *who) {
+    const uint32_t streams = meeting->membership->terms.streams, lane = socket / (1 + streams),
+                   within = socket % (1 + streams);
+    who->role = within ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL;
+    who->stream = within ? lane * streams + within - 1 : lane;
+}
+
+/* meeting->sockets: none. */
+static uint32_t socket_of(const struct meeting *meeting, const struct kolo_introduction *who) {
+    const struct kolo_terms *terms = &meeting->membership->terms;
+    if (who->role == KOLO_ROLE_CONTROL && who->stream < terms->lanes)
+        return who->stream * (1 + terms->streams);
+    if (who->role == KOLO_ROLE_DATA && who->stream < terms->lanes * terms->streams)
+        return who->stream / terms->streams * (1 + terms->streams) + 1 + who->stream % terms->streams;
+    return meeting->sockets;
+}
+
+static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const struct kolo_address *from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own;
+    struct kolo_introduction self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node};
+    introduce(meeting, socket, &self);
+    memcpy(self.session, meeting->membership->session, sizeof self.session);
+    const int rc = kolo_connect(&assembly->listeners[node], from, &meeting->key, &self, &assembly->awake,
+                                assembly->deadline_ns, assembly->peers[0].fd, place_of(meeting, node, socket));
+    struct kolo_assembly_message message;
+    if (rc == 1) /* rank 0 has nothing to say now but that the creation has failed */
+        return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
+    if (rc == KOLO_ERR_TIMEOUT && kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
+        return kolo_assembly_timeout(assembly);
+    if (rc < 0)
+        return kolo_assembly_say(assembly, rc, "reaching rank %" PRIu32 ": %s", leader(meeting, node),
+                                 kolo_error_message());
+    return 0;
+}
+
+/* Keeps the socket of whoever has come: 1 if it was still to come; 0 if its other side has come again, as it does where
+ * it has not learnt that it was let in, or is of a node that has not noticed yet that the others go on
+ * (internode/assembly/shrink_nodes.h), or of an attempt before this one. */
+static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
+    const struct kolo_membership *membership = meeting->membership;
+    const uint32_t socket = socket_of(meeting, who);
+    if (!who->foreign && socket < meeting->sockets && who->size == meeting->assembly->size &&
+        memcmp(who->session, membership->session, sizeof who->session) == 0 && who->node > membership->node &&
+        who->node < membership->nodes.nodes && who->rank == leader(meeting, who->node)) {
+        int *place = place_of(meeting, who->node, socket);
+        const bool is_new = *place < 0;
+        if (!is_new)
+            close(*place);
+        *place = fd;
+        KOLO_POINT("assembly.kept");
+        return is_new;
+    }
+    close(fd);
+    if (meeting->is_kept &&
+        (who->role == KOLO_ROLE_SHRINK || memcmp(who->session, membership->session, sizeof who->session) != 0))
+        return 0;
+    return kolo_assembly_say(meeting->assembly, KOLO_ERR_MISMATCH,
+                             "node %" PRIu32 " (rank %" PRIu32 ") came for a connection that is not awaited", who->node,
+                             who->rank);
+}
+
+static int answer(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    const struct kolo_nodes *nodes = &meeting->membership->nodes;
+    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
+    uint32_t missing = (nodes->nodes - 1 - meeting->membership->node) * meeting->sockets;
+    while (missing > 0) {
+        struct kolo_introduction who;
+        int fd;
+        const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
+        int rc = kolo_listener_accept(meeting->listener, until_ns - now_ns, &fd, &who);
+        now_ns = kolo_awake_ns(&assembly->awake);
+        if (rc == 0) {
+            rc = keep(meeting, fd, &who);
+            missing -= rc > 0;
+            rc = rc < 0 ? rc : 0;
+        } else if (rc > 0) {
+            rc = now_ns >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
+        }
+        if (rc == 0 && now_ns >= look_ns) {
+            rc = kolo_assembly_check(assembly);
+            now_ns = kolo_awake_ns(&assembly->awake);
+            look_ns = now_ns + LOOK_NS;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int connect_all(struct meeting *meeting) {
+    struct kolo_assembly *assembly = meeting->assembly;
+    int rc = check_limit(meeting);
+    if (rc == 0)
+        rc = open_listener(meeting);
+    if (rc == 0)
+        rc = assembly->rank == 0 ? spread_listeners(meeting) : learn_listeners(meeting);
+    KOLO_POINT("assembly.led_to_listeners");
+    assembly->awaited = KOLO_MESSAGE_READY;
+    for (uint32_t node = 0; rc == 0 && node < meeting->membership->node; node++)
+        for (uint32_t socket = 0; rc == 0 && socket < meeting->sockets; socket++)
+            rc = connect_to(meeting, node, socket);
+    if (rc == 0)
+        rc = answer(meeting);
+    KOLO_POINT("assembly.linked");
+    return rc;
+}
+
+static int fail(struct kolo_assembly *assembly, int status) {
+    if (!assembly->reason[0])
+        kolo_assembly_say(assembly, status, "%s", kolo_error_message());
+    return kolo_assembly_fail(assembly, status);
+}
+
+/* Where those of all nodes are, by node. */
+static void tell_listeners(const struct meeting *meeting, uint8_t *listeners) {
+    const struct kolo_assembly *assembly = meeting->assembly;
+    for (uint32_t node = 0; node < meeting->membership->nodes.nodes; node++)
+        kolo_address_pack(&assembly->listeners[assembly->rank == 0 ? leader(meeting, node) : node],
+                          listeners + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
+}
+
+int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_membership *membership, int *fds,
+                       struct kolo_listener **listener, uint8_t *listeners) {
+    struct meeting meeting = {.assembly = assembly,
+                              .membership = membership,
+                              .sockets = kolo_assembly_sockets(&membership->terms),
+                              .fds = fds,
+                              .listener = listener ? *listener : NULL,
+                              .is_kept = listener && *listener};
+    const uint32_t count = membership->nodes.nodes * meeting.sockets;
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = -1;
+    kolo_secret_derive(&assembly->secret, membership->session, sizeof membership->session, &meeting.key);
+    const int rc = connect_all(&meeting);
+    if (rc == 0 && listeners)
+        tell_listeners(&meeting, listeners);
+    if (rc == 0 && listener)
+        *listener = meeting.listener;
+    else if (meeting.listener && !meeting.is_kept)
+        kolo_listener_close(meeting.listener);
+    kolo_secret_forget(&meeting.key);
+    if (rc == 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+    return fail(assembly, rc);
+}
+
+int kolo_assembly_agree(struct kolo_assembly *assembly, const struct kolo_membership *membership) {
+    const struct kolo_nodes *nodes = &membership->nodes;
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
+    int rc;
+    if (assembly->rank != 0) {
+        rc = kolo_assembly_send(assembly, 0, &message);
+        rc = rc < 0 ? rc : kolo_assembly_await(assembly, KOLO_MESSAGE_GO, &message);
+        KOLO_POINT("assembly.agreed");
+        return rc < 0 ? fail(assembly, rc) : 0;
+    }
+    rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_READY, nodes->nodes - 1);
+    message.kind = KOLO_MESSAGE_GO;
+    for (uint32_t node = 1; rc == 0 && node < nodes->nodes; node++)
+        rc = kolo_assembly_send(assembly, kolo_nodes_rank(nodes, node, 0), &message);
+    return rc < 0 ? fail(assembly, rc) : 0;
+}

@@ -1,0 +1,85 @@
+/* What rank 0 and the others send each other while a job on several machines is put together
+ * (internode/assembly/assembly.h), and nodes while they shrink it (internode/assembly/shrink_nodes.h), once both have
+ * proved themselves at a listener: messages of one size, little-endian, each with mark, version and kind. A number is
+ * checked where it arrives; bytes that mean nothing are zero, so that a message has only one form. */
+#ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
+#define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
+
+#include "comm/creation/options.h"
+#include "net/connect/address.h"
+#include "net/connect/listener.h"
+#include "shm/layout.h"
+
+#define KOLO_MESSAGE_BYTES        512
+#define KOLO_MESSAGE_ROSTER_RANKS 240
+#define KOLO_MESSAGE_DOORS_MAX    16
+#define KOLO_MESSAGE_TEXT_BYTES   480
+
+enum {
+    KOLO_MESSAGE_IDENTITY = 1, /* a rank to rank 0: where its shared memory is */
+    KOLO_MESSAGE_TERMS,        /* rank 0 to a rank: what binds all; then as many rosters as all ranks take */
+    KOLO_MESSAGE_ROSTER,       /* which node each of some ranks is on */
+    KOLO_MESSAGE_DOORS,        /* a leader to rank 0: its own listener; rank 0 to a leader: all, in pieces */
+    KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all that it needs */
+    KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
+    KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
+    KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see internode/assembly/shrink_nodes.h */
+    KOLO_MESSAGE_WAIT,         /* the same: who gathers the others is still waiting for some */
+    KOLO_MESSAGE_KINDS
+};
+
+/* What ranks that reach each other's shared memory have in common. */
+struct kolo_node_identity {
+    bool known;       /* false: equal to no other */
+    uint8_t boot[16]; /* the kernel's boot id */
+    uint64_t device;  /* of the inherited file, else of /dev/shm */
+    uint64_t inode;   /* of the inherited file, else 0 */
+    uint32_t user;
+};
+
+/* What rank 0 decides for all. */
+struct kolo_terms {
+    size_t slot_bytes;
+    kolo_algorithm algorithm;
+    uint32_t lanes;
+    uint32_t streams;
+    kolo_exchange exchange;
+    uint32_t servers;
+    bool half_on_wire;
+    bool rank_order;
+    int64_t silence_ns;
+};
+
+struct kolo_assembly_message {
+    unsigned kind;
+    union {
+        struct kolo_node_identity identity;
+        struct {
+            uint8_t session[KOLO_SESSION_BYTES];
+            struct kolo_terms terms;
+        };
+        struct { /* DOORS: of nodes; ROSTER: of ranks */
+            uint32_t first, count;
+            union {
+                uint16_t node_of[KOLO_MESSAGE_ROSTER_RANKS];
+                struct kolo_address listener[KOLO_MESSAGE_DOORS_MAX];
+            };
+        };
+        struct { /* SURVIVORS: who is left, of the sender's node or of all, and where they can be met or shall meet */
+            uint64_t ranks[KOLO_RANK_WORDS];
+            struct kolo_address meeting;
+        };
+        struct {
+            int status;
+            char text[KOLO_MESSAGE_TEXT_BYTES];
+        };
+    };
+};
+
+/* Writes KOLO_MESSAGE_BYTES. What is no printable character in a text becomes '?'. */
+void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes);
+
+/* 0; or -EPROTO where the KOLO_MESSAGE_BYTES are no message of this version, or one of its numbers is out of bounds. */
+int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message);
+
+#endif

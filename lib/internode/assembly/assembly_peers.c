@@ -1,0 +1,341 @@
+#include "internode/assembly/assembly_peers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/ranks.h"
+#include "sync/point.h"
+
+#define ANSWER_NS  INT64_C(1000000000)   /* what rank 0 gets to say who is missing */
+#define HEARING_NS INT64_C(250000000)    /* in which a leader takes what it is told, and its node learns it */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a rejoin is asked so often */
+
+/* Failing. */
+
+int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *format, ...) {
+    char text[sizeof assembly->reason]; /* the arguments may quote the present one */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(assembly->reason, text, sizeof text);
+    return kolo_fail(status, "rank %" PRIu32 ": %s", assembly->rank, assembly->reason);
+}
+
+static int fail_ended(struct kolo_assembly *assembly, uint32_t rank, int error) {
+    assembly->over |= assembly->rank != 0; /* nobody is left to be told */
+    assembly->ended = rank;
+    return kolo_assembly_say(assembly, KOLO_ERR_PEER_DEAD,
+                             "rank %" PRIu32 " ended while the communicator was being created (its connection: %s)",
+                             rank, error ? strerror(error) : "closed");
+}
+
+uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly) {
+    return assembly->ended;
+}
+
+static int fail_protocol(struct kolo_assembly *assembly, uint32_t rank) {
+    return kolo_assembly_say(assembly, KOLO_ERR_VERSION,
+                             "rank %" PRIu32 " sent what is no message, or not the next one, of kolo %s: use one"
+                             " version on all ranks",
+                             rank, kolo_version());
+}
+
+static int fail_told(struct kolo_assembly *assembly, const struct kolo_assembly_message *message) {
+    if (assembly->rank == 0 && message->status == KOLO_ERR_TIMEOUT && message->text[0] == '\0') {
+        assembly->asked = true;
+        return kolo_assembly_timeout(assembly); /* it asks who is missing */
+    }
+    assembly->over |= assembly->rank != 0;
+    return kolo_assembly_say(assembly, message->status, "%s", message->text);
+}
+
+static void pack_failure(uint8_t *bytes, int status, const char *text) {
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_FAILED, .status = status};
+    snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, text);
+    kolo_assembly_message_pack(&message, bytes);
+}
+
+/* A failure is told once, to whoever can take it at once. */
+static void send_failure(int fd, const uint8_t *bytes) {
+    (void)send(fd, bytes, KOLO_MESSAGE_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int kolo_assembly_fail(struct kolo_assembly *assembly, int status) {
+    if (!assembly || assembly->over)
+        return status;
+    assembly->over = true;
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    /* Rank 0 speaks for whoever is to blame, the others of themselves. */
+    const bool has_reason = assembly->rank == 0 && assembly->reason[0];
+    pack_failure(bytes, status, has_reason ? assembly->reason : kolo_error_message());
+    KOLO_POINT("assembly.failing");
+    for (uint32_t rank = 0; rank < assembly->size; rank++)
+        if (assembly->peers[rank].fd >= 0)
+            send_failure(assembly->peers[rank].fd, bytes);
+    KOLO_POINT("assembly.failed");
+    return status;
+}
+
+void kolo_assembly_turn_away(const struct kolo_assembly *assembly, int fd, int status) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    pack_failure(bytes, status, assembly->reason);
+    send_failure(fd, bytes);
+    close(fd);
+}
+
+void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank) {
+    if (assembly->peers[rank].fd >= 0)
+        close(assembly->peers[rank].fd);
+    assembly->peers[rank].fd = -1;
+    KOLO_POINT("assembly.parted");
+}
+
+/* The deadline. */
+
+/* While the listener is open those who have not come are late, after that those who have not sent what is awaited. */
+static bool is_late(const struct kolo_assembly *assembly, uint32_t rank) {
+    const struct kolo_assembly_peer *peer = &assembly->peers[rank];
+    if (rank == 0 || assembly->listener)
+        return rank != 0 && peer->fd < 0;
+    return peer->fd >= 0 && peer->heard < assembly->awaited;
+}
+
+static void list_late(const struct kolo_assembly *assembly, char *text, size_t text_bytes) {
+    uint64_t late[KOLO_RANK_WORDS] = {0};
+    for (uint32_t rank = 0; rank < assembly->size; rank++)
+        if (is_late(assembly, rank))
+            kolo_ranks_add(late, rank);
+    kolo_ranks_list(late, text, text_bytes);
+}
+
+static int fail_missing(struct kolo_assembly *assembly, const char *late, int64_t ms) {
+    char refused[160] = "";
+    const char *reason, *loopback = "";
+    const uint64_t count = kolo_listener_refused(assembly->listener, &reason);
+    if (count)
+        snprintf(refused, sizeof refused, " %" PRIu64 " connections were refused, the last one: %s.", count, reason);
+    if (strncmp(assembly->place, "127.", 4) == 0 || strncmp(assembly->place, "[::1]", 5) == 0)
+        loopback = " That address is reached from this machine alone.";
+    return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
+                             "rank %s never came to %s within %" PRId64 " ms: were all %" PRIu32
+                             " ranks started, with the same KOLO_RENDEZVOUS and secret?%s%s (KOLO_CREATE_TIMEOUT_MS"
+                             " sets the time)",
+                             late, assembly->place, ms, assembly->size, refused, loopback);
+}
+
+int kolo_assembly_timeout(struct kolo_assembly *assembly) {
+    char late[320];
+    const int64_t ms = assembly->settings.create_timeout_ns / KOLO_NS_PER_MS;
+    struct kolo_assembly_message answer;
+    if (assembly->rank != 0)
+        return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &answer);
+    list_late(assembly, late, sizeof late);
+    if (assembly->listener && late[0])
+        return fail_missing(assembly, late, ms);
+    return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
+                             "rank %s came, but was not ready within %" PRId64
+                             " ms: is it stopped, or does it get no processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                             late[0] ? late : "0", ms);
+}
+
+bool kolo_assembly_is_asked(struct kolo_assembly *assembly) {
+    if (assembly->asked)
+        assembly->reason[0] = '\0';
+    return assembly->asked;
+}
+
+int64_t kolo_assembly_deadline_ns(const struct kolo_assembly *assembly, bool leads) {
+    return assembly->deadline_ns + (leads ? 0 : ANSWER_NS + HEARING_NS);
+}
+
+struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly) {
+    return &assembly->awake;
+}
+
+/* Messages. */
+
+/* Takes what has come of the next message of a rank: 1 once it is whole, 0 before; or the failure that it tells of. */
+static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_assembly_message *message) {
+    struct kolo_assembly_peer *peer = &assembly->peers[rank];
+    while (peer->got < KOLO_MESSAGE_BYTES) {
+        const ssize_t more = recv(peer->fd, peer->bytes + peer->got, KOLO_MESSAGE_BYTES - peer->got, MSG_DONTWAIT);
+        if (more == 0)
+            return fail_ended(assembly, rank, 0);
+        if (more < 0 && errno == EAGAIN)
+            return 0;
+        if (more < 0 && errno != EINTR)
+            return fail_ended(assembly, rank, errno);
+        if (more > 0)
+            peer->got += (size_t)more;
+    }
+    KOLO_POINT("assembly.received");
+    peer->got = 0;
+    if (kolo_assembly_message_parse(peer->bytes, message) < 0)
+        return fail_protocol(assembly, rank);
+    return message->kind == KOLO_MESSAGE_FAILED ? fail_told(assembly, message) : 1;
+}
+
+/* For poll: a wait is looked at anew after each slice. */
+static int wait_ms(struct kolo_assembly *assembly, int64_t until_ns) {
+    const int64_t left_ns = until_ns - kolo_awake_ns(&assembly->awake);
+    return left_ns <= 0 ? 0 : (int)(kolo_awake_slice(&assembly->awake, left_ns) / KOLO_NS_PER_MS) + 1;
+}
+
+/* The same where a rejoin may have something to say meanwhile. */
+static int wait_ms_or_look(struct kolo_assembly *assembly, int64_t until_ns) {
+    const bool looks = assembly->rejoin && assembly->look_ns < until_ns;
+    return wait_ms(assembly, looks ? assembly->look_ns : until_ns);
+}
+
+int kolo_assembly_look(struct kolo_assembly *assembly) {
+    const int64_t now_ns = kolo_awake_ns(&assembly->awake);
+    if (!assembly->rejoin || now_ns < assembly->look_ns)
+        return 0;
+    assembly->look_ns = now_ns + LOOK_NS;
+    const int rc = assembly->rejoin->look(assembly->rejoin);
+    return rc < 0 ? kolo_assembly_say(assembly, rc, "%s", kolo_error_message()) : 0;
+}
+
+int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    size_t sent = 0;
+    const int fd = assembly->peers[rank].fd;
+    kolo_assembly_message_pack(message, bytes);
+    KOLO_POINT("assembly.sending");
+    while (sent < sizeof bytes) {
+        const ssize_t more = send(fd, bytes + sent, sizeof bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (more >= 0) {
+            sent += (size_t)more;
+        } else if (errno == EAGAIN) {
+            struct pollfd polled = {.fd = fd, .events = POLLOUT};
+            if (kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
+                return kolo_assembly_timeout(assembly);
+            (void)poll(&polled, 1, wait_ms(assembly, assembly->deadline_ns));
+        } else if (errno != EINTR) {
+            struct kolo_assembly_message last; /* what it had to say before it went */
+            const int error = errno, rc = receive(assembly, rank, &last);
+            return rc < 0 ? rc : fail_ended(assembly, rank, error);
+        }
+    }
+    KOLO_POINT("assembly.sent");
+    return 0;
+}
+
+static int keep_listener(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
+    assembly->listeners[rank] = message->listener[0];
+    if (message->count != 1)
+        return fail_protocol(assembly, rank);
+    const int rc = kolo_address_localize(&assembly->listeners[rank], assembly->peers[rank].fd);
+    return rc < 0 ? fail_ended(assembly, rank, -rc) : 0;
+}
+
+static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
+    static const unsigned next[KOLO_MESSAGE_KINDS] = {[0] = KOLO_MESSAGE_IDENTITY,
+                                                      [KOLO_MESSAGE_IDENTITY] = KOLO_MESSAGE_DOORS,
+                                                      [KOLO_MESSAGE_DOORS] = KOLO_MESSAGE_READY};
+    struct kolo_assembly_peer *peer = &assembly->peers[rank];
+    if (peer->departs && message->kind == KOLO_MESSAGE_READY) {
+        kolo_assembly_part(assembly, rank);
+        return 0;
+    }
+    if (message->kind != next[peer->heard])
+        return fail_protocol(assembly, rank);
+    peer->heard = message->kind;
+    assembly->counts[message->kind]++;
+    if (message->kind == KOLO_MESSAGE_IDENTITY)
+        assembly->identities[rank] = message->identity;
+    return message->kind == KOLO_MESSAGE_DOORS ? keep_listener(assembly, rank, message) : 0;
+}
+
+/* Waiting. */
+
+int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
+    struct kolo_assembly_message message;
+    uint32_t open = 0;
+    const int looked = kolo_assembly_look(assembly);
+    if (looked < 0)
+        return looked;
+    for (uint32_t rank = 1; rank < assembly->size; rank++)
+        if (assembly->peers[rank].fd >= 0) {
+            assembly->polled[open] = (struct pollfd){.fd = assembly->peers[rank].fd, .events = POLLIN};
+            assembly->polled_ranks[open++] = rank;
+        }
+    KOLO_POINT("assembly.serving");
+    if (poll(assembly->polled, open, wait_ms_or_look(assembly, kolo_awake_ns(&assembly->awake) + wait_ns)) <= 0)
+        return 0;
+    for (uint32_t i = 0; i < open; i++) {
+        const uint32_t rank = assembly->polled_ranks[i];
+        int more = assembly->polled[i].revents != 0, rc = 0;
+        while (more > 0 && rc == 0 && assembly->peers[rank].fd >= 0) {
+            more = receive(assembly, rank, &message);
+            rc = more > 0 ? heed(assembly, rank, &message) : more;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uint32_t count) {
+    assembly->awaited = kind;
+    while (assembly->counts[kind] < count) {
+        const int64_t left_ns = assembly->deadline_ns - kolo_awake_ns(&assembly->awake);
+        if (left_ns <= 0)
+            return kolo_assembly_timeout(assembly);
+        const int rc = kolo_assembly_serve(assembly, left_ns);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message) {
+    int64_t until_ns = assembly->deadline_ns;
+    bool asked = false;
+    int rc;
+    while ((rc = receive(assembly, 0, message)) == 0 && (rc = kolo_assembly_look(assembly)) == 0) {
+        struct pollfd polled = {.fd = assembly->peers[0].fd, .events = POLLIN};
+        const int64_t now_ns = kolo_awake_ns(&assembly->awake);
+        if (now_ns >= until_ns && asked)
+            return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
+                                     "rank 0 does not answer: is it stopped, or does it get no processor?");
+        if (now_ns >= until_ns) {
+            uint8_t bytes[KOLO_MESSAGE_BYTES];
+            pack_failure(bytes, KOLO_ERR_TIMEOUT, "");
+            send_failure(assembly->peers[0].fd, bytes);
+            until_ns = now_ns + ANSWER_NS;
+            asked = true;
+        }
+        KOLO_POINT("assembly.awaiting");
+        (void)poll(&polled, 1, wait_ms_or_look(assembly, until_ns));
+    }
+    if (rc < 0)
+        return rc;
+    return message->kind == kind ? 0 : fail_protocol(assembly, 0);
+}
+
+/* Where that fails rank 0 has ended, or the creation: the leader, which is there, finds that out too. */
+void kolo_assembly_depart(struct kolo_assembly *assembly) {
+    const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
+    if (assembly->peers[0].fd >= 0)
+        (void)kolo_assembly_send(assembly, 0, &message);
+    kolo_assembly_part(assembly, 0);
+}
+
+int kolo_assembly_check(struct kolo_assembly *assembly) {
+    struct kolo_assembly_message message;
+    if (assembly->rank == 0)
+        return kolo_assembly_serve(assembly, 0);
+    const int looked = kolo_assembly_look(assembly);
+    if (looked < 0 || assembly->peers[0].fd < 0)
+        return looked;
+    const int rc = receive(assembly, 0, &message);
+    return rc > 0 ? fail_protocol(assembly, 0) : rc;
+}

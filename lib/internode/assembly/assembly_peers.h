@@ -1,0 +1,73 @@
+/* The connections of an assembly: rank 0's to every other rank, and everyone else's to rank 0. Messages go out and come
+ * in here, and failures go round: whatever the others do, a wait ends with a message, a connection's end, or the
+ * deadline. Private to comm/assembly*.c, which is one thing in several files. */
+#ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
+#define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
+
+#include <poll.h>
+
+#include "internode/assembly/assembly.h"
+
+struct kolo_assembly_peer {
+    int fd;                              /* -1: none, or none any more */
+    uint8_t session[KOLO_SESSION_BYTES]; /* rank 0: as in its introduction */
+    bool departs;                        /* rank 0: it leads no node, and closes its connection when it is READY */
+    unsigned heard;                      /* rank 0: the kind of the last message from it; 0: none yet */
+    size_t got;                          /* of the next message */
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+};
+
+struct kolo_assembly {
+    struct kolo_settings settings;
+    uint32_t rank, size;
+    struct kolo_awake awake; /* for all times here */
+    int64_t deadline_ns;
+    struct kolo_address rendezvous;
+    struct kolo_secret secret;
+    struct kolo_rejoin *rejoin;       /* NULL: none */
+    int64_t look_ns;                  /* when to ask it next */
+    bool over;                        /* the creation has failed, and the others know */
+    bool asked;                       /* rank 0: another one, whose time is up, asks for whom to wait */
+    char reason[1024];                /* why, as the others are told */
+    uint32_t ended;                   /* whose end that was; UINT32_MAX: nobody's */
+    struct kolo_assembly_peer *peers; /* [size]; of a rank that is not 0 only that of rank 0 */
+    /* Rank 0's. */
+    struct kolo_listener *listener;        /* NULL: not open */
+    char place[KOLO_ADDRESS_TEXT_BYTES];   /* where it is, or was */
+    struct kolo_node_identity *identities; /* [size], by rank */
+    struct kolo_address *listeners;        /* [size], by rank: of the leaders */
+    unsigned awaited;                      /* the kind of message without which a rank is late */
+    uint32_t counts[KOLO_MESSAGE_KINDS];   /* how many ranks have sent one */
+    struct pollfd *polled;                 /* [size] */
+    uint32_t *polled_ranks;                /* [size] */
+};
+
+/* Sends a message, and waits until it is sent. */
+int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message);
+
+/* Asks the rejoin, if there is one: 0, or why this rank need not wait any more. */
+int kolo_assembly_look(struct kolo_assembly *assembly);
+
+/* Rank 0: waits for at most wait_ns until something comes, and takes all that has come. */
+int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns);
+
+/* Rank 0: waits until `count` ranks have sent a message of that kind. */
+int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uint32_t count);
+
+/* The others: waits for rank 0's next message, which must be of that kind. */
+int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message);
+
+/* Fails with "rank R: text", and keeps the text for the others. */
+int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* The deadline has passed: fails with the ranks that were missing. */
+int kolo_assembly_timeout(struct kolo_assembly *assembly);
+
+/* Tells one that is no peer why it is turned away, and closes its connection. */
+void kolo_assembly_turn_away(const struct kolo_assembly *assembly, int fd, int status);
+
+/* Closes the connection to a rank; one that is closed is fine. */
+void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank);
+
+#endif

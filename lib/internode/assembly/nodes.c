@@ -1,0 +1,53 @@
+#include "internode/assembly/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* Numbers the nodes by their lowest rank; returns how many. */
+static uint32_t number(uint32_t *node_of, const uint32_t *groups, uint32_t size) {
+    uint32_t nodes = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        uint32_t earlier = 0;
+        while (groups[earlier] != groups[rank])
+            earlier++;
+        node_of[rank] = earlier < rank ? node_of[earlier] : nodes++;
+    }
+    return nodes;
+}
+
+int kolo_nodes_make(struct kolo_nodes *nodes, const uint32_t *groups, uint32_t size) {
+    *nodes = (struct kolo_nodes){.size = size,
+                                 .node_of = calloc(size, sizeof *nodes->node_of),
+                                 .ranks = calloc(size, sizeof *nodes->ranks),
+                                 .first_of = calloc(size + 2, sizeof *nodes->first_of)};
+    if (!nodes->node_of || !nodes->ranks || !nodes->first_of) {
+        kolo_nodes_free(nodes);
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", size);
+    }
+    nodes->nodes = number(nodes->node_of, groups, size);
+    /* Counted two places further on, summed up one, each then ends where the next one begins. */
+    for (uint32_t rank = 0; rank < size; rank++)
+        nodes->first_of[nodes->node_of[rank] + 2]++;
+    for (uint32_t node = 0; node < nodes->nodes; node++)
+        nodes->first_of[node + 2] += nodes->first_of[node + 1];
+    for (uint32_t rank = 0; rank < size; rank++)
+        nodes->ranks[nodes->first_of[nodes->node_of[rank] + 1]++] = rank;
+    return 0;
+}
+
+void kolo_nodes_free(struct kolo_nodes *nodes) {
+    free(nodes->node_of);
+    free(nodes->ranks);
+    free(nodes->first_of);
+    *nodes = (struct kolo_nodes){0};
+}
+
+uint32_t kolo_nodes_local_rank(const struct kolo_nodes *nodes, uint32_t rank) {
+    const uint32_t node = nodes->node_of[rank];
+    uint32_t local = 0;
+    while (kolo_nodes_rank(nodes, node, local) != rank)
+        local++;
+    return local;
+}

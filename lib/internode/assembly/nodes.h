@@ -1,0 +1,32 @@
+/* Which ranks run on which node. A node is a group of ranks that can reach each other's shared memory; nodes are
+ * numbered by their lowest rank, and the ranks of a node, its local ranks, in the order of their ranks. */
+#ifndef KOLO_INTERNODE_ASSEMBLY_NODES_H
+#define KOLO_INTERNODE_ASSEMBLY_NODES_H
+
+#include <stdint.h>
+
+struct kolo_nodes {
+    uint32_t size;      /* ranks of all nodes */
+    uint32_t nodes;     /* at least 1 */
+    uint32_t *node_of;  /* [size]: the node of each rank */
+    uint32_t *ranks;    /* [size]: all ranks, node by node */
+    uint32_t *first_of; /* [nodes + 1]: where those of each node begin in `ranks` */
+};
+
+/* Makes it of node_of[rank], any numbers that are equal for ranks of one node. KOLO_ERR_SYSTEM: out of memory. */
+int kolo_nodes_make(struct kolo_nodes *nodes, const uint32_t *groups, uint32_t size);
+void kolo_nodes_free(struct kolo_nodes *nodes);
+
+static inline uint32_t kolo_nodes_local_size(const struct kolo_nodes *nodes, uint32_t node) {
+    return nodes->first_of[node + 1] - nodes->first_of[node];
+}
+
+/* The rank that is local rank `local` of `node`. */
+static inline uint32_t kolo_nodes_rank(const struct kolo_nodes *nodes, uint32_t node, uint32_t local) {
+    return nodes->ranks[nodes->first_of[node] + local];
+}
+
+/* The place of `rank` among those of its node. */
+uint32_t kolo_nodes_local_rank(const struct kolo_nodes *nodes, uint32_t rank);
+
+#endif

@@ -1,0 +1,705 @@
+/* A agreement: one rank of each node, the lowest that is left there, says which of its node's ranks are left, and
+ * learns which of all go on, and where they meet.
+ *
+ * Listeners. Each leader has kept the socket at which it listened when the communicator was made, and all ranks know
+ * all those addresses. Only a host answers there; but the kernel always does: where it refuses, the leader's process
+ * has ended or has left; where it connects, the process lives, whatever it does. Each rank that confers has such a
+ * connection to every other leader, a probe, which also breaks when that one ends. It has said hello there, which a
+ * host answers. A leader that is found neither way for as long as KOLO_NET_SILENCE_MS is silent: of that one nothing is
+ * known.
+ *
+ * The host answers at its listener, and waits until all other nodes have come, or are silent, or their leaders have
+ * ended; for the other ranks of those, the leaderless, which find another host just as all do, for LEADERLESS_NS more;
+ * or until the deadline. All that while it shows its guests that it is there (WAIT). Who is not the host looks for one
+ * that answers, the lowest, connects there with a key of the secret and the broken communicator's session, says who is
+ * left (SURVIVORS), and waits for the answer. If the host ends, or shows nothing for KOLO_NET_SILENCE_MS, it looks
+ * again. Orphans are never hosts: nobody would know where to find them.
+ *
+ * A leader becomes the host where nobody answers and all leaders before it have ended, are silent, or are mute: they
+ * live and do not answer, although they have had the time to. That is KOLO_NET_SILENCE_MS where the broken
+ * communicator's streams, too, have been silent for so long, as those of a process that is stopped, and else the
+ * deadline. A leader whose streams have been closed is not mute: it may have gone on. So several may be hosts, for a
+ * while: one that wakes up is there besides the one that has taken its place. A host that sees a lower one answer lets
+ * its guests go, and all come to that one. Hosts do not wait for a node of one rank that is mute, unless there are too
+ * few without it; the other ranks of a mute leader's node leave it out, and come then.
+ *
+ * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
+ * not come, but its leader if that one has ended; who is mute may wake up, and counts. Where all nodes that have not
+ * come have lost their leaders, U is empty, as there is no other host with whom leaderless could go on. The host says
+ * "go on" only if S has more ranks than U, or as many and the lowest of both; else those in S fail. However many hosts
+ * there are, two parts never both go on: nobody is in two new communicators, and what one host has in S and another one
+ * has not is in the U of that one. For that U must not lack anybody who lives. It lacks ended leaders, which is
+ * certain, and ranks of nodes that came whom these do not name, which cannot go on as their node goes on without them
+ * (shrink.c). A leader that has gone on does not look as if it had ended: its new communicator listens at the same
+ * socket. So a node that comes late finds others that live and do not answer it, until its deadline. (Only if that
+ * leader has ended since then, while leaderless of another node go on with what it had made with them, they are not
+ * seen: for that a node has to be cut off or stopped, and to come back before it has shrunk by itself, and the others
+ * to lose the leader of each node meanwhile.)
+ *
+ * "Go on" is no more than a proposal. Who goes on is who is in the new communicator, which is made as any other
+ * (comm/creation/create.h), by those in S: the lowest one's node has opened a listener for that, and has said where. If
+ * one of them ends before that, or is stopped, or has left for another host, the creation fails on all, and all begin
+ * again; connections stay until then as lifelines, so that where one has ended it does so at once.
+ *
+ * A death leaves: of the host, before its answer, a broken connection, and another host; after it, what others that had
+ * it begin fails, since the host's own ranks do not come. Of another one, before it was heard, a node that is silent or
+ * whose leader has ended, or leaderless that come; after it, a creation that fails. A stop leaves the same, later. Who
+ * is continued: an answer that it gives reaches nobody who has left it, what it has proposed lacks these, and as a host
+ * it finds others that do not come, all of whom are in its U. But of a leader that has told rank 0 that it is ready,
+ * and dies or is stopped before its node knows that all are, there is left a node that has no part in what the others
+ * have made: its other ranks find that they live and do not answer. And a network that comes apart in that moment, of
+ * which little is left (kolo_assembly_agree), may let some have a communicator that others, who were to be in it, have
+ * given up. Only then can two parts go on, and only if a node that had been left out comes back and goes on with those
+ * others. */
+#include "internode/assembly/shrink_nodes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/awake.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "internode/assembly/assembly_message.h"
+#include "internode/internode.h"
+#include "internode/proxy.h"
+#include "net/connect/listener.h"
+#include "net/connect/handshake.h"
+#include "sync/point.h"
+
+#ifndef KOLO_LEADERLESS_MS /* tests/faults wait less */
+#define KOLO_LEADERLESS_MS 2000
+#endif
+
+#define LEADERLESS_NS (KOLO_LEADERLESS_MS * KOLO_NS_PER_MS)
+#define MARGIN_NS     (1000 * KOLO_NS_PER_MS)
+#define LOOK_NS       (20 * KOLO_NS_PER_MS)
+#define PAUSE_NS      (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
+#define ANSWERS_MAX   1024                  /* connects that are answered at once, before all else is looked at */
+
+enum { BEATS_PER_SILENCE = 4 };
+
+/* How long the host waits for all; a guest for a host, where some begin later than others; and then for its answer. */
+#define COMING_NS(timeout_ns) (2 * (timeout_ns) + MARGIN_NS)
+#define HOST_NS(timeout_ns)   (COMING_NS(timeout_ns) + (timeout_ns))
+#define ANSWER_NS(timeout_ns) (COMING_NS(timeout_ns) + LEADERLESS_NS + MARGIN_NS)
+
+enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
+
+typedef enum standing { TRYING, LIVES, ENDED, SILENT } standing;
+
+/* What is known of another node. */
+struct other {
+    struct kolo_address listener;
+    standing standing; /* of its leader */
+    int probe;         /* -1: none */
+    bool answers;      /* at its listener, as a host does */
+    int64_t since_ns;  /* when it began to be tried */
+    int64_t heard_ns;  /* when it last answered; before that, when the agreement began */
+    int64_t again_ns;
+    int guest; /* the host's: connection to whoever has come from there; -1: none */
+    size_t received;
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    bool came;
+    uint64_t left[KOLO_RANK_WORDS];
+    struct kolo_address meeting;
+};
+
+struct agreement {
+    kolo_comm *comm;
+    const struct kolo_nodes *nodes;
+    uint32_t node;
+    struct kolo_secret secret, key;
+    struct kolo_nodes_agreement *met;
+    struct kolo_address meeting; /* this node's */
+    uint64_t left[KOLO_RANK_WORDS];
+    struct kolo_awake *awake; /* for all times here */
+    int64_t begun_ns;
+    int64_t deadline_ns;  /* to come to a host */
+    int64_t beat_ns;      /* the host's: when to beat next */
+    struct other *others; /* [nodes] */
+    struct pollfd *polled;
+};
+
+/* Probes. */
+
+static void drop(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* An attempt to connect has come to that errno, 0: to a connection. */
+static void settle_probe(const struct agreement *c, struct other *other, int error) {
+    if (error == 0 && kolo_socket_is_to_itself(other->probe))
+        error = ECONNREFUSED;
+    KOLO_POINT("agreement.probed");
+    if (error == 0 && kolo_socket_prepare(other->probe) == 0 && kolo_connect_hello(other->probe, &c->key) == 0) {
+        other->standing = LIVES;
+        return;
+    }
+    drop(&other->probe);
+    other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
+    if (error == ECONNREFUSED)
+        other->standing = ENDED;
+}
+
+static void begin_probe(const struct agreement *c, struct other *other) {
+    KOLO_POINT("agreement.probing");
+    other->probe = socket(other->listener.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (other->probe < 0)
+        other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
+    else if (connect(other->probe, (const struct sockaddr *)&other->listener.storage, other->listener.bytes) == 0)
+        settle_probe(c, other, 0);
+    else if (errno != EINPROGRESS)
+        settle_probe(c, other, errno);
+}
+
+/* It is not as it was: it is found out anew. */
+static void doubt(const struct agreement *c, struct other *other) {
+    drop(&other->probe);
+    other->standing = TRYING;
+    other->answers = false;
+    other->since_ns = other->again_ns = kolo_awake_ns(c->awake);
+}
+
+/* What comes through a probe: an answer, or its end. */
+static void hear_probe(const struct agreement *c, struct other *other) {
+    uint8_t bytes[KOLO_HANDSHAKE_BYTES];
+    const ssize_t more = recv(other->probe, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (more > 0) {
+        other->answers = true;
+        other->heard_ns = kolo_awake_ns(c->awake);
+    } else if (more == 0 || (errno != EAGAIN && errno != EINTR)) {
+        doubt(c, other);
+    }
+}
+
+static void heed_probe(const struct agreement *c, struct other *other) {
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    if (other->standing == LIVES) {
+        hear_probe(c, other);
+        return;
+    }
+    if (getsockopt(other->probe, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+        error = errno;
+    settle_probe(c, other, error);
+}
+
+/* Looks at all probes, and waits for at most that long until there is something to be seen. */
+static void look_around(struct agreement *c, int64_t wait_ns) {
+    const int64_t now_ns = kolo_awake_ns(c->awake), silence_ns = c->comm->origin.net.silence_ns;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        if (node != c->node && other->standing == TRYING && other->probe < 0 && now_ns >= other->again_ns)
+            begin_probe(c, other);
+        if (other->standing == TRYING && now_ns - other->since_ns >= silence_ns) {
+            drop(&other->probe);
+            other->standing = SILENT;
+        }
+        c->polled[node] = (struct pollfd){.fd = other->probe, .events = other->standing == TRYING ? POLLOUT : POLLIN};
+    }
+    KOLO_POINT("agreement.looking");
+    if (poll(c->polled, c->nodes->nodes, (int)(wait_ns / KOLO_NS_PER_MS)) <= 0)
+        return;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (c->polled[node].revents && c->others[node].probe >= 0)
+            heed_probe(c, &c->others[node]);
+}
+
+/* Whether this rank is its node's leader, and has kept its listener. */
+static bool is_leader(const struct agreement *c) {
+    return c->comm->listener != NULL;
+}
+
+/* Whether this leader does not wait for that other one any more, which lives, unless it answers. Who has closed the
+ * broken communicator's streams may be going on without this node: then there is nothing to be a host for. */
+static bool is_mute(const struct agreement *c, uint32_t node) {
+    const struct other *other = &c->others[node];
+    if (!is_leader(c) || other->standing != LIVES || other->answers)
+        return false;
+    const int64_t quiet_ns = kolo_awake_ns(c->awake) - other->heard_ns;
+    const kolo_pulse pulse = kolo_proxy_pulse(c->comm->internode->proxies[0], node);
+    return (pulse == KOLO_PULSE_LOST && quiet_ns >= c->comm->origin.net.silence_ns) ||
+           (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(c->comm->waiter.timeout_ns));
+}
+
+/* The first one that is a host; or this rank, if no leader before it is still to become one. */
+static uint32_t find_host(const struct agreement *c) {
+    bool hosts = is_leader(c), any = false;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        const bool lives = node != c->node && (other->standing == LIVES || other->standing == TRYING);
+        if (lives && other->answers)
+            return node;
+        hosts = hosts && (node >= c->node || !lives || is_mute(c, node));
+        any |= lives;
+    }
+    return hosts ? c->node : any ? NOT_KNOWN : NOBODY;
+}
+
+/* Messages. */
+
+static int send_message(int fd, const struct kolo_assembly_message *message) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    kolo_assembly_message_pack(message, bytes);
+    return kolo_socket_send(fd, bytes, sizeof bytes);
+}
+
+/* Whether `set` has ranks of `node` only (UINT32_MAX: of any node), and some. */
+static bool are_of(const struct agreement *c, const uint64_t *set, uint32_t node) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < KOLO_RANKS_MAX; rank++) {
+        if (!kolo_ranks_have(set, rank))
+            continue;
+        if (rank >= c->nodes->size || (node != UINT32_MAX && c->nodes->node_of[rank] != node))
+            return false;
+        count++;
+    }
+    return count > 0;
+}
+
+/* The host's part. */
+
+static void forget_guest(struct other *other) {
+    drop(&other->guest);
+    other->received = 0;
+    other->came = false;
+}
+
+static void admit(struct agreement *c, int fd, const struct kolo_introduction *who) {
+    const struct kolo_internode *internode = c->comm->internode;
+    if (who->foreign || who->role != KOLO_ROLE_SHRINK || who->size != c->nodes->size || who->node >= c->nodes->nodes ||
+        who->node == c->node || c->nodes->node_of[who->rank] != who->node ||
+        memcmp(who->session, internode->session, sizeof who->session) != 0) {
+        close(fd); /* of another communicator of the same listener */
+        return;
+    }
+    forget_guest(&c->others[who->node]); /* who came before it has ended */
+    c->others[who->node].guest = fd;
+    KOLO_POINT("agreement.admitted");
+}
+
+/* Takes what has come from a node: it has come once that is whole. */
+static void hear(struct agreement *c, uint32_t node) {
+    struct other *other = &c->others[node];
+    struct kolo_assembly_message message;
+    char extra;
+    if (other->came) { /* it says no more: has it gone? */
+        const ssize_t more = recv(other->guest, &extra, 1, MSG_DONTWAIT);
+        if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR))
+            forget_guest(other);
+        return;
+    }
+    const int rc = kolo_socket_receive(other->guest, other->bytes, sizeof other->bytes, &other->received);
+    if (rc == 0)
+        return;
+    if (rc < 0 || kolo_assembly_message_parse(other->bytes, &message) < 0 || message.kind != KOLO_MESSAGE_SURVIVORS ||
+        !are_of(c, message.ranks, node)) {
+        forget_guest(other);
+        return;
+    }
+    memcpy(other->left, message.ranks, sizeof other->left);
+    other->meeting = message.meeting;
+    (void)kolo_address_localize(&other->meeting, other->guest); /* where that fails it has gone */
+    other->came = true;
+    KOLO_POINT("agreement.heard");
+}
+
+/* Answers those who connect, for a moment. */
+static int receive_guests(struct agreement *c) {
+    struct kolo_introduction who;
+    int fd, rc = 0;
+    int64_t wait_ns = LOOK_NS;
+    for (int i = 0; i < ANSWERS_MAX && (rc = kolo_listener_accept(c->comm->listener, wait_ns, &fd, &who)) == 0; i++) {
+        admit(c, fd, &who);
+        wait_ns = 0;
+    }
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (c->others[node].guest >= 0)
+            hear(c, node);
+    return rc < 0 ? rc : 0;
+}
+
+/* S and U above. */
+static void count(const struct agreement *c, uint64_t *here, uint64_t *unknown) {
+    bool others_live = false;
+    memcpy(here, c->left, sizeof c->left);
+    memset(unknown, 0, sizeof c->left);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        for (uint32_t word = 0; other->came && word < KOLO_RANK_WORDS; word++)
+            here[word] |= other->left[word];
+        others_live |= node != c->node && !other->came && other->standing != ENDED;
+    }
+    for (uint32_t node = 0; others_live && node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        const uint32_t size = node == c->node || other->came ? 0 : kolo_nodes_local_size(c->nodes, node);
+        for (uint32_t local = other->standing == ENDED; local < size; local++)
+            kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
+    }
+}
+
+static bool are_enough(const struct agreement *c, const uint64_t *here, const uint64_t *unknown) {
+    const uint32_t size = c->nodes->size;
+    const uint32_t left = kolo_ranks_count_below(here, size), lost = kolo_ranks_count_below(unknown, size);
+    return left > lost || (left == lost && kolo_ranks_lowest(here, size) < kolo_ranks_lowest(unknown, size));
+}
+
+typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
+
+/* Who is still to be waited for. Of a node whose leader is mute, its other ranks may come, once they have left it out;
+ * and itself, where that would help. */
+static awaited find_awaited(const struct agreement *c) {
+    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
+    bool leaderless = false, mute = false;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const struct other *other = &c->others[node];
+        if (node == c->node || other->came || other->standing == SILENT)
+            continue;
+        if (other->standing == ENDED)
+            leaderless |= kolo_nodes_local_size(c->nodes, node) > 1;
+        else if (is_mute(c, node) && kolo_nodes_local_size(c->nodes, node) == 1)
+            mute = true;
+        else
+            return LEADERS;
+    }
+    count(c, here, unknown);
+    return mute && !are_enough(c, here, unknown) ? LEADERS : leaderless ? LEADERLESS : NONE;
+}
+
+/* Shows all guests, now and then, that this host is not mute. */
+static void beat(struct agreement *c, int64_t now_ns) {
+    static const struct kolo_assembly_message wait = {.kind = KOLO_MESSAGE_WAIT};
+    if (now_ns < c->beat_ns)
+        return;
+    c->beat_ns = now_ns + c->comm->origin.net.silence_ns / BEATS_PER_SILENCE;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        KOLO_POINT("agreement.beating");
+        if (c->others[node].guest >= 0 && send_message(c->others[node].guest, &wait) < 0)
+            forget_guest(&c->others[node]);
+    }
+}
+
+/* AGAIN where this rank need not be the host, as one before it is. */
+static int await_guests(struct agreement *c) {
+    int64_t now_ns = kolo_awake_ns(c->awake), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
+            leaderless_end_ns = 0;
+    if (until_ns < now_ns + MARGIN_NS)
+        until_ns = now_ns + MARGIN_NS;
+    for (;;) { /* ends at until_ns */
+        const int rc = receive_guests(c);
+        look_around(c, 0);
+        now_ns = kolo_awake_ns(c->awake);
+        beat(c, now_ns);
+        if (rc < 0)
+            return rc;
+        if (find_host(c) < c->node)
+            return AGAIN;
+        const awaited awaited = find_awaited(c);
+        if (now_ns >= until_ns || awaited == NONE)
+            return 0;
+        if (awaited == LEADERS)
+            leaderless_end_ns = 0;
+        else if (leaderless_end_ns == 0)
+            leaderless_end_ns = now_ns + LEADERLESS_NS;
+        else if (now_ns >= leaderless_end_ns)
+            return 0;
+    }
+}
+
+/* "1 (its leader has ended), 2 (not reached)" */
+static void list_unknown(const struct agreement *c, const uint64_t *unknown, char *list, size_t list_bytes) {
+    size_t used = 0;
+    list[0] = '\0';
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        const standing standing = c->others[node].standing;
+        const uint32_t last = kolo_nodes_rank(c->nodes, node, kolo_nodes_local_size(c->nodes, node) - 1);
+        if (kolo_ranks_have(unknown, last) && used + 48 < list_bytes)
+            used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
+                                     standing == ENDED    ? "its leader has ended"
+                                     : standing == SILENT ? "not reached"
+                                     : is_mute(c, node)   ? "does not answer"
+                                                          : "did not come in time");
+    }
+}
+
+/* What comes of it: the answer to all. */
+static void conclude(const struct agreement *c, struct kolo_assembly_message *answer) {
+    const uint32_t size = c->nodes->size;
+    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
+    char list[256];
+    count(c, here, unknown);
+    if (are_enough(c, here, unknown)) {
+        const uint32_t node = c->nodes->node_of[kolo_ranks_lowest(here, size)];
+        *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
+        memcpy(answer->ranks, here, sizeof here);
+        answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
+        return;
+    }
+    list_unknown(c, unknown, list, sizeof list);
+    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
+    snprintf(answer->text, sizeof answer->text,
+             "%" PRIu32 " ranks are left here, and %" PRIu32
+             " others may be going on without them, as nothing is known of them: those of node %s",
+             kolo_ranks_count_below(here, size), kolo_ranks_count_below(unknown, size), list);
+}
+
+static int fail_told(const struct agreement *c, const struct kolo_assembly_message *answer) {
+    return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
+}
+
+/* Takes the answer, which came through `fd`, unless this rank is the host, where that is -1. */
+static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
+    struct kolo_nodes_agreement *met = c->met;
+    if (answer->kind == KOLO_MESSAGE_FAILED)
+        return fail_told(c, answer);
+    if (fd >= 0)
+        (void)kolo_address_localize(&answer->meeting, fd);
+    memcpy(met->left, answer->ranks, sizeof met->left);
+    met->meeting = answer->meeting;
+    const uint32_t lowest = kolo_ranks_lowest(met->left, c->nodes->size);
+    if (c->nodes->node_of[lowest] == c->node) {
+        met->meeting = c->meeting;
+        return 0;
+    }
+    kolo_listener_close(met->rendezvous);
+    met->rendezvous = NULL;
+    return 0;
+}
+
+static int host(struct agreement *c) {
+    struct kolo_address bound;
+    struct kolo_assembly_message answer;
+    KOLO_POINT("agreement.hosting");
+    kolo_listener_log(c->comm->listener, KOLO_LOG_OFF, 0); /* probes that are given up are no news */
+    int rc = kolo_listener_reopen(c->comm->listener, &c->key, &bound);
+    if (rc == 0)
+        rc = await_guests(c);
+    KOLO_POINT("agreement.gathered");
+    for (uint32_t node = 0; rc != 0 && node < c->nodes->nodes; node++)
+        forget_guest(&c->others[node]);
+    if (rc != 0)
+        return rc;
+    KOLO_POINT("agreement.concluding");
+    conclude(c, &answer);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        KOLO_POINT("agreement.answering");
+        if (!other->came)
+            continue;
+        (void)send_message(other->guest, &answer); /* where that fails, so does the lifeline */
+        c->met->lifelines[node] = other->guest;
+        other->guest = -1;
+    }
+    KOLO_POINT("agreement.answered");
+    return take(c, &answer, -1);
+}
+
+/* The others' part. */
+
+static int fail_late(const struct agreement *c, const char *why) {
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this node, or have not come within"
+                     " %" PRId64 " ms (three times KOLO_TIMEOUT_MS): %s",
+                     c->comm->global_rank, 3 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
+}
+
+/* What the host has sent: 0, AGAIN where there is more to come, or a failure. */
+static int heed_host(struct agreement *c, const uint8_t *bytes, int fd) {
+    struct kolo_assembly_message answer;
+    KOLO_POINT("agreement.told");
+    if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
+        (answer.kind != KOLO_MESSAGE_FAILED && answer.kind != KOLO_MESSAGE_WAIT &&
+         (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
+        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: the answer is damaged",
+                         c->comm->global_rank);
+    if (answer.kind == KOLO_MESSAGE_WAIT)
+        return AGAIN;
+    for (uint32_t word = 0; answer.kind == KOLO_MESSAGE_SURVIVORS && word < KOLO_RANK_WORDS; word++)
+        if (c->left[word] & ~answer.ranks[word])
+            return fail_late(c, "their answer leaves it out");
+    return take(c, &answer, fd);
+}
+
+/* 0, AGAIN where there is nobody any more who would answer, or a failure. */
+static int await_answer(struct agreement *c, struct other *host, int fd) {
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
+    size_t received = 0;
+    const int64_t silence_ns = c->comm->origin.net.silence_ns;
+    /* The host may have begun just now. */
+    const int64_t until_ns = kolo_awake_ns(c->awake) + ANSWER_NS(c->comm->waiter.timeout_ns);
+    host->heard_ns = kolo_awake_ns(c->awake);
+    for (;;) { /* ends at until_ns */
+        int rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received);
+        const int64_t now_ns = kolo_awake_ns(c->awake), silent_ns = host->heard_ns + silence_ns;
+        if (rc > 0) {
+            rc = heed_host(c, bytes, fd);
+            if (rc != AGAIN)
+                return rc;
+            host->heard_ns = now_ns;
+            received = 0;
+            continue;
+        }
+        if (rc < 0 || now_ns >= silent_ns)
+            return AGAIN;
+        if (now_ns >= until_ns)
+            return fail_late(c, "the one that gathers them does not answer");
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        KOLO_POINT("agreement.awaiting");
+        const int64_t left_ns = (silent_ns < until_ns ? silent_ns : until_ns) - now_ns;
+        (void)poll(&polled, 1, kolo_socket_wait_ms(0, kolo_awake_slice(c->awake, left_ns)));
+    }
+}
+
+static int attend(struct agreement *c, uint32_t host) {
+    struct other *other = &c->others[host];
+    struct kolo_introduction self = {
+        .role = KOLO_ROLE_SHRINK, .rank = c->comm->global_rank, .size = c->nodes->size, .node = c->node};
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_SURVIVORS};
+    int fd = -1;
+    memcpy(self.session, c->comm->internode->session, sizeof self.session);
+    memcpy(message.ranks, c->left, sizeof message.ranks);
+    message.meeting = c->meeting;
+    KOLO_POINT("agreement.connecting");
+    int rc = kolo_connect_again(&other->listener, NULL, &c->key, &self, c->awake,
+                                kolo_awake_ns(c->awake) + c->comm->origin.net.silence_ns, other->probe, &fd);
+    if (rc != 0) { /* it has ended, is mute, or is making a communicator with others and may come back */
+        kolo_clock_sleep(PAUSE_NS);
+        doubt(c, other);
+        return AGAIN;
+    }
+    KOLO_POINT("agreement.stating");
+    rc = send_message(fd, &message) < 0 ? AGAIN : 0;
+    KOLO_POINT("agreement.stated");
+    if (rc == 0)
+        rc = await_answer(c, other, fd);
+    if (rc == 0)
+        c->met->lifelines[host] = fd;
+    else
+        close(fd);
+    if (rc == AGAIN)
+        doubt(c, other);
+    return rc;
+}
+
+static int confer(struct agreement *c) {
+    for (;;) { /* ends by the deadline */
+        const uint32_t chosen = find_host(c);
+        if (chosen == NOBODY)
+            return kolo_fail(KOLO_ERR_PEER_DEAD,
+                             "rank %" PRIu32 ": kolo_comm_shrink: the leader of this node has ended, and no other"
+                             " node's can be reached to go on with",
+                             c->comm->global_rank);
+        const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? host(c) : attend(c, chosen);
+        if (rc != AGAIN)
+            return rc;
+        if (kolo_awake_ns(c->awake) >= c->deadline_ns)
+            return fail_late(c, "no leader answers");
+        look_around(c, LOOK_NS);
+    }
+}
+
+/* Life. */
+
+static int read_listeners(struct agreement *c) {
+    const struct kolo_shared_internode *shared = c->comm->segment.internode;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+        struct other *other = &c->others[node];
+        other->probe = other->guest = -1;
+        other->since_ns = other->heard_ns = c->begun_ns;
+        if (!kolo_address_unpack(shared->listeners[node], &other->listener))
+            return kolo_fail(KOLO_ERR_VERSION,
+                             "rank %" PRIu32 ": kolo_comm_shrink: the address of node %" PRIu32 " is damaged",
+                             c->comm->global_rank, node);
+    }
+    return 0;
+}
+
+static int begin(struct agreement *c, const uint64_t *survivors) {
+    kolo_comm *comm = c->comm;
+    const struct kolo_internode *internode = comm->internode;
+    c->others = calloc(c->nodes->nodes, sizeof *c->others);
+    c->polled = calloc(c->nodes->nodes, sizeof *c->polled);
+    c->met->lifelines = calloc(c->nodes->nodes, sizeof *c->met->lifelines);
+    if (!c->others || !c->polled || !c->met->lifelines)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    c->met->nodes = c->nodes->nodes;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        c->met->lifelines[node] = -1;
+    for (uint32_t local = 0; local < comm->size; local++)
+        if (kolo_ranks_have(survivors, local))
+            kolo_ranks_add(c->left, kolo_rank_global(comm, local));
+    const int64_t silence_ns = comm->origin.net.silence_ns, timeout_ns = comm->waiter.timeout_ns;
+    c->begun_ns = kolo_awake_begin(c->awake, silence_ns < timeout_ns ? silence_ns : timeout_ns);
+    c->deadline_ns = c->begun_ns + HOST_NS(comm->waiter.timeout_ns);
+    int rc = read_listeners(c);
+    if (rc == 0)
+        rc = kolo_secret_read(&c->secret);
+    if (rc < 0)
+        return rc;
+    kolo_secret_derive(&c->secret, internode->session, sizeof internode->session, &c->key);
+    struct kolo_address own = c->others[c->node].listener;
+    kolo_address_set_port(&own, 0);
+    rc = kolo_listener_open(&c->met->rendezvous, &own, &c->secret, &c->meeting);
+    if (rc == 0)
+        kolo_listener_log(c->met->rendezvous, comm->log_level, (int)comm->global_rank);
+    KOLO_POINT("agreement.begun");
+    return rc;
+}
+
+int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *met, kolo_comm *comm, const uint64_t *survivors) {
+    struct kolo_awake awake;
+    struct agreement c = {
+        .comm = comm, .nodes = &comm->internode->nodes, .node = comm->internode->node, .met = met, .awake = &awake};
+    *met = (struct kolo_nodes_agreement){.rendezvous = NULL};
+    int rc = begin(&c, survivors);
+    const bool begun = rc == 0;
+    if (rc == 0)
+        rc = confer(&c);
+    for (uint32_t node = 0; begun && node < c.nodes->nodes; node++) {
+        drop(&c.others[node].probe);
+        drop(&c.others[node].guest);
+    }
+    kolo_secret_forget(&c.secret);
+    kolo_secret_forget(&c.key);
+    free(c.others);
+    free(c.polled);
+    return rc;
+}
+
+int64_t kolo_nodes_agreement_ns_max(int64_t timeout_ns) {
+    return HOST_NS(timeout_ns) + ANSWER_NS(timeout_ns);
+}
+
+bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *met) {
+    for (uint32_t node = 0; node < met->nodes; node++) {
+        char word;
+        const ssize_t more = met->lifelines[node] < 0 ? -1 : recv(met->lifelines[node], &word, 1, MSG_DONTWAIT);
+        if (met->lifelines[node] < 0 || (more < 0 && (errno == EAGAIN || errno == EINTR)))
+            continue;
+        drop(&met->lifelines[node]); /* more > 0: it is done */
+        if (more <= 0)
+            return false;
+    }
+    return true;
+}
+
+void kolo_nodes_agreement_close(struct kolo_nodes_agreement *met, bool done) {
+    KOLO_POINT("agreement.parting");
+    for (uint32_t node = 0; node < met->nodes; node++) {
+        if (done && met->lifelines[node] >= 0)
+            (void)send(met->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        drop(&met->lifelines[node]);
+    }
+    KOLO_POINT("agreement.parted");
+    free(met->lifelines);
+    kolo_listener_close(met->rendezvous);
+    *met = (struct kolo_nodes_agreement){.rendezvous = NULL};
+}

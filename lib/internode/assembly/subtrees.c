@@ -1,0 +1,67 @@
+#include "internode/assembly/subtrees.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* Of 2^k ranks, there are a left half of each of k sizes, and the last rank. */
+_Static_assert(1 << (KOLO_SUBTREES_STACK_MAX - 1) == KOLO_RANKS_MAX, "the stack is high enough");
+
+static bool is_on_one_node(const struct kolo_nodes *nodes, uint32_t first, uint32_t ranks) {
+    for (uint32_t rank = first + 1; rank < first + ranks; rank++)
+        if (nodes->node_of[rank] != nodes->node_of[first])
+            return false;
+    return true;
+}
+
+/* Adds the largest subtrees among those of `ranks` ranks from `first` on, which are a subtree. */
+static void add(struct kolo_subtrees *subtrees, const struct kolo_nodes *nodes, uint32_t *places, uint32_t first,
+                uint32_t ranks) {
+    uint32_t left = 1;
+    if (is_on_one_node(nodes, first, ranks)) {
+        const uint32_t node = nodes->node_of[first], place = places[node]++;
+        subtrees->each[subtrees->count++] = (struct kolo_subtree){
+            .node = node, .place = place, .local = kolo_nodes_local_rank(nodes, first), .ranks = ranks};
+        if (subtrees->count_max < place + 1)
+            subtrees->count_max = place + 1;
+        return;
+    }
+    while (left < ranks - left)
+        left *= 2;
+    add(subtrees, nodes, places, first, left);
+    add(subtrees, nodes, places, first + left, ranks - left);
+    subtrees->each[subtrees->count - 1].joins++;
+}
+
+/* Nodes are numbered by their lowest rank: where each has one subtree, these are in the order of the nodes. */
+static bool is_tree_of_nodes(const struct kolo_subtrees *subtrees) {
+    if (subtrees->count_max > 1)
+        return false;
+    for (uint32_t i = 0; i < subtrees->count; i++) {
+        /* A whole subtree of 2^k leaves ends with every 2^k-th one; after the last one all are joined that are left. */
+        const uint32_t leaves = i + 1, wholes = (uint32_t)__builtin_popcount(leaves);
+        const uint32_t joins = (uint32_t)__builtin_ctz(leaves) + (leaves == subtrees->count ? wholes - 1 : 0);
+        if (subtrees->each[i].joins != joins)
+            return false;
+    }
+    return true;
+}
+
+int kolo_subtrees_make(struct kolo_subtrees **result, const struct kolo_nodes *nodes) {
+    struct kolo_subtrees *subtrees = calloc(1, sizeof *subtrees + nodes->size * sizeof *subtrees->each);
+    uint32_t *places = calloc(nodes->nodes, sizeof *places);
+    *result = NULL;
+    if (!subtrees || !places) {
+        free(subtrees);
+        free(places);
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", nodes->size);
+    }
+    add(subtrees, nodes, places, 0, nodes->size);
+    free(places);
+    if (is_tree_of_nodes(subtrees))
+        free(subtrees);
+    else
+        *result = subtrees;
+    return 0;
+}

@@ -1,0 +1,162 @@
+/* How nodes sum what their ranks have summed: the part of an all-reduce or a broadcast that crosses machines, in the
+ * leader's proxy (internode/proxy.h).
+ *
+ * One exchange is one chunk, and goes by messages that all nodes know of from the order alone: which nodes send which
+ * part in which direction. KOLO_MESSAGE_UP carries partial results, of the accumulation type, KOLO_MESSAGE_DOWN
+ * results. A message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes
+ * on. Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node
+ * the bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or
+ * more. With KOLO_NET_ORDER=rank a node may have several partial results, one for each subtree of the canonical tree
+ * over all ranks that is wholly its own, and exchange_ranks.c takes the algorithm's place.
+ *
+ * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
+ * or for all of a node's partial results of it.
+ * Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins when t is done. Frames of tickets that have
+ * not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node that sends in ticket t + KOLO_SLOTS has
+ * finished t, and so has handed over all that others need for theirs; on each stream that comes first.
+ *
+ * In place. `partial` and `result` may be the same memory, where a node has one rank, which passed send == recv. A part
+ * of the result is written only when nobody needs what it replaces: another's result of a part is made of what this
+ * node sent of it, all of which had arrived; an own one is written after all sends of that part were handed over. */
+#ifndef KOLO_INTERNODE_EXCHANGE_H
+#define KOLO_INTERNODE_EXCHANGE_H
+
+#include "plan/plan.h"
+#include "internode/proxy.h"
+
+enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_MESSAGE_KINDS = 2 };
+
+struct kolo_exchange_state;
+
+/* One exchange under way. */
+struct kolo_flight {
+    struct kolo_order order;
+    const struct kolo_exchange_algorithm *algorithm;
+    uint32_t owners;   /* nodes that own a slice */
+    uint32_t parts;    /* those of messages are numbered below it */
+    uint32_t sends;    /* messages not yet handed to the kernel */
+    uint32_t awaited;  /* messages that have not arrived */
+    uint32_t step;     /* the algorithm's own */
+    uint32_t *missing; /* [node]: of those awaited, how many from it */
+    uint32_t *ups;     /* [node]: and of these, how many up */
+    uint64_t *arrived; /* [kind][part]: bytes */
+    bool over;
+};
+
+/* A message as both sides know it. */
+struct kolo_exchange_message {
+    uint32_t node; /* the other side */
+    uint16_t kind; /* KOLO_MESSAGE_* */
+    uint16_t part;
+};
+
+struct kolo_exchange_algorithm {
+    const char *name;
+    /* Sends what can be sent, and awaits all that will come (kolo_exchange_await). */
+    void (*begin)(struct kolo_exchange_state *state, struct kolo_flight *flight);
+    /* Where the bytes of an awaited message go, and how many there are: false if none such is awaited. */
+    bool (*locate)(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
+                   uint8_t **where, size_t *bytes);
+    /* All of a message is there. */
+    void (*complete)(struct kolo_exchange_state *state, struct kolo_flight *flight,
+                     struct kolo_exchange_message message);
+    /* One message has been handed over; may be NULL. */
+    void (*sent)(struct kolo_exchange_state *state, struct kolo_flight *flight);
+};
+
+/* How many of its last exchanges a lane knows the calls of. */
+#define KOLO_EXCHANGES_KEPT 256
+
+struct kolo_exchange_state {
+    kolo_comm *comm;
+    kolo_engine *engine;
+    uint32_t lane;
+    uint32_t node, nodes;
+    uint32_t ranks;     /* of all nodes */
+    uint32_t parts_max; /* of any flight */
+    kolo_exchange wanted;
+    uint32_t servers;
+    bool half_on_wire;
+    uint64_t begun; /* tickets: the next one of this lane to begin */
+    uint64_t done;  /* and the first one of it that is not over */
+    uint8_t *boxes; /* [KOLO_SLOTS][nodes] of box_bytes */
+    size_t box_bytes, boxes_bytes;
+    const void **sources; /* [nodes] */
+    float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
+    uint8_t *joined;      /* [KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES], see exchange_ranks.c */
+    struct kolo_flight flights[KOLO_SLOTS];
+
+    /* See exchange_calls.c. */
+    struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
+    struct kolo_frame *heard;    /* [node]: it awaits an exchange that has not begun; kind 0: no */
+    uint32_t heard_count;        /* nodes of which that is known */
+    struct kolo_frame forgotten; /* of an exchange too long ago; kind 0: none has come */
+    uint32_t forgotten_node, forgotten_looks;
+    uint64_t seen, announced; /* tickets; UINT64_MAX: none */
+};
+
+extern const struct kolo_exchange_calls kolo_exchange_calls;
+extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
+    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_ranks, kolo_exchange_ranks_oneshot;
+
+/* What is widened at once of what travels as bf16. */
+#define KOLO_HALF_PIECE_COUNT 1024
+
+/* Of a result, what is joined at once of the subtrees' partial results. */
+#define KOLO_JOINED_PIECE_BYTES 4096
+
+/* True for f32, which may. */
+bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
+
+/* Notes which call the exchange that begins is of. */
+void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
+
+/* True, and a mismatch, if an exchange of which data has come from `node` is of another call here. It has begun. */
+bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+
+void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame);
+void kolo_exchange_announce(void *exchange);
+
+/* A part of a chunk, in elements. */
+struct kolo_slice {
+    size_t first, count;
+};
+
+/* Slice `part` of the flight's `owners`. */
+struct kolo_slice kolo_exchange_slice(const struct kolo_flight *flight, uint32_t part);
+
+/* True if there is anything to exchange of it: an exchange of nothing has one empty slice, for nodes to meet by. */
+bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
+
+void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *flight,
+                        struct kolo_exchange_message message, const void *payload, size_t bytes);
+void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
+
+/* What exchanges by owners share, see exchange_mesh.c; all of a node's partial results, or its own slice's result, as
+ * it is sent, `element_bytes` an element. */
+void kolo_exchange_send_to_owners(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *partial,
+                                  size_t element_bytes);
+void kolo_exchange_send_to_all(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *result,
+                               size_t element_bytes);
+
+/* The slice of which an awaited message is; false if none such is awaited. */
+bool kolo_exchange_owned(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
+                         struct kolo_exchange_message message, struct kolo_slice *slice);
+
+/* Box of `node` for the flight's ticket. */
+uint8_t *kolo_exchange_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node);
+
+/* Bytes of `count` elements as partial results, and as results. */
+static inline size_t kolo_exchange_acc(const struct kolo_flight *flight, size_t count) {
+    return count * flight->order.kernel->acc_bytes;
+}
+
+static inline size_t kolo_exchange_elements(const struct kolo_flight *flight, size_t count) {
+    return flight->order.kernel ? count * flight->order.kernel->element_bytes : count;
+}
+
+/* Which of its algorithms an exchange takes, and how many nodes own slices: the same on all nodes. */
+const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted, uint32_t servers, uint32_t nodes,
+                                                           const struct kolo_order *order, uint32_t *owners);
+
+#endif

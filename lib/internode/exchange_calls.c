@@ -1,0 +1,103 @@
+/* Which calls exchanges are of: nodes whose ranks make different calls get a mismatch, with both calls.
+ *
+ * A frame of data carries the stamp and the call of its exchange. Who receives it compares the stamp with its own for
+ * that ticket before anything else that the frame says: also where it has done that ticket, having waited for nobody
+ * (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges. A root may have begun more of them
+ * before it hears of a node that is late. That node finds out by what the root has sent; only if nobody does soon, the
+ * root says so itself, without knowing its own call any more. Which call is named is the one that was found to differ:
+ * with several lanes, or far ahead, an earlier one may differ too.
+ *
+ * Nodes that wait for each other send nothing (each names another one as root). So a node that still waits in the same
+ * exchange after a while announces it, by KOLO_FRAME_AWAITS, to the nodes from which it awaits something. Such a node
+ * compares at once where it has begun that exchange; else it remembers the frame, one of each node, and compares when
+ * it begins it.
+ *
+ * That is enough. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it. Whoever
+ * they wait for has begun it too, or will. If two such nodes have the same stamp for it, what one awaits the other
+ * sends as soon as it has what it awaits itself, and no exchange has nodes wait in a circle: where nothing is sent any
+ * more, one of them waits for a node that has another stamp. Only one announcement of a node needs to be remembered: it
+ * has got on in the exchange that it announced before. */
+#include "internode/exchange.h"
+
+#include "internode/internode.h"
+#include "sync/point.h"
+
+enum { LOOKS_FOR_OTHERS = 10 }; /* for other nodes to tell of a mismatch, 20 ms each */
+
+/* What the lane has begun with that ticket; NULL: nothing, or it is too long ago. */
+static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, uint64_t ticket) {
+    const uint64_t lanes = state->comm->internode->lanes;
+    if (ticket >= state->begun || ticket % lanes != state->lane || state->begun - ticket > KOLO_EXCHANGES_KEPT * lanes)
+        return NULL;
+    return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
+}
+
+static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
+                    const struct kolo_exchange_call *own) {
+    if (frame->stamp == own->stamp)
+        return false;
+    kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, own);
+    return true;
+}
+
+void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order) {
+    struct kolo_exchange_call *own = find_kept(state, order->ticket);
+    *own = (struct kolo_exchange_call){.stamp = order->stamp, .call = order->call, .number = order->number};
+    for (uint32_t node = 0; node < state->nodes && state->heard_count > 0; node++) {
+        struct kolo_frame *frame = &state->heard[node];
+        if (frame->kind == 0 || frame->ticket != order->ticket)
+            continue;
+        compare(state, node, frame, own);
+        frame->kind = 0;
+        state->heard_count--;
+    }
+}
+
+bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
+    if (frame->ticket % state->comm->internode->lanes != state->lane)
+        return false;
+    const struct kolo_exchange_call *own = find_kept(state, frame->ticket);
+    if (own)
+        return compare(state, node, frame, own);
+    /* Nobody sends anything of an exchange that is over here, unless it takes it for another. */
+    if (state->forgotten.kind == 0) {
+        state->forgotten = *frame;
+        state->forgotten_node = node;
+        state->forgotten_looks = 0;
+    }
+    return true;
+}
+
+void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame) {
+    struct kolo_exchange_state *state = exchange;
+    const struct kolo_exchange_call *own = find_kept(state, frame->ticket);
+    if (own) {
+        compare(state, node, frame, own);
+    } else if (frame->ticket >= state->begun) {
+        state->heard_count += state->heard[node].kind == 0;
+        state->heard[node] = *frame;
+    }
+}
+
+void kolo_exchange_announce(void *exchange) {
+    static const struct kolo_exchange_call unknown;
+    struct kolo_exchange_state *state = exchange;
+    if (state->forgotten.kind && ++state->forgotten_looks > LOOKS_FOR_OTHERS)
+        kolo_proxy_mismatch(state->comm, state->lane, state->forgotten_node, state->forgotten.call, &unknown);
+    const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
+    const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;
+    const bool is_new = waiting != state->seen;
+    state->seen = waiting;
+    if (waiting == UINT64_MAX || is_new || waiting == state->announced)
+        return;
+    state->announced = waiting;
+    const struct kolo_frame frame = {
+        .kind = KOLO_FRAME_AWAITS, .ticket = waiting, .stamp = flight->order.stamp, .call = flight->order.call};
+    for (uint32_t node = 0; node < state->nodes; node++) {
+        if (flight->missing[node] == 0)
+            continue;
+        KOLO_POINT("exchange.announcing");
+        if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
+            kolo_proxy_fail(state->comm, state->lane, KOLO_ERR_SYSTEM, node);
+    }
+}

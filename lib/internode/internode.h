@@ -1,0 +1,70 @@
+/* A communicator's part in a job of several nodes: who is where, and the memory in which the ranks of a node and its
+ * proxies (internode/proxy.h) work together. Ranks are numbered over all nodes in what users see, and in failures;
+ * those of this node have their index among them, comm->rank, in all else. */
+#ifndef KOLO_INTERNODE_INTERNODE_H
+#define KOLO_INTERNODE_INTERNODE_H
+
+#include "comm/comm.h"
+#include "internode/assembly/nodes.h"
+#include "internode/proxy.h"
+#include "internode/assembly/subtrees.h"
+#include "net/connect/listener.h"
+
+struct kolo_internode {
+    struct kolo_nodes nodes;
+    uint32_t node; /* this one */
+    uint8_t session[KOLO_SESSION_BYTES];
+    kolo_exchange exchange;                     /* what rank 0 wants */
+    uint32_t servers;                           /* likewise */
+    bool half_on_wire;                          /* likewise */
+    bool rank_order;                            /* likewise */
+    struct kolo_subtrees *subtrees;             /* NULL: each node's ranks are folded as one */
+    uint32_t lanes;                             /* likewise */
+    struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
+};
+
+static inline bool kolo_internode_leads(const struct kolo_internode *internode) {
+    return internode->proxies[0];
+}
+
+/* The lane by which `ticket` goes. */
+static inline uint32_t kolo_internode_lane(const struct kolo_internode *internode, uint64_t ticket) {
+    return internode->lanes == 1 ? 0 : (uint32_t)(ticket % internode->lanes);
+}
+
+/* The rank, among those of all nodes, of rank `rank` of this one. */
+static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {
+    const struct kolo_internode *internode = comm->internode;
+    return internode ? kolo_nodes_rank(&internode->nodes, internode->node, rank) : rank;
+}
+
+/* Of this node's ranks, whom a wait for `peer` is for: the proxy is in the leader. */
+static inline uint32_t kolo_peer_rank(uint32_t peer) {
+    return peer == KOLO_PEER_PROXY ? 0 : peer;
+}
+
+/* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */
+static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ticket) {
+    return comm->segment.internode_slots + ticket % KOLO_SLOTS * 2 * comm->segment.slot_bytes;
+}
+
+static inline uint8_t *kolo_internode_result(const kolo_comm *comm, uint64_t ticket) {
+    return kolo_internode_partial(comm, ticket) + comm->segment.slot_bytes;
+}
+
+/* Orders an exchange; the leader's. */
+static inline void kolo_internode_order(kolo_comm *comm, const struct kolo_order *order, bool background) {
+    const struct kolo_internode *internode = comm->internode;
+    kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
+}
+
+/* Waits until the exchange of `ticket` is done. */
+static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
+    const uint32_t index = kolo_internode_lane(comm->internode, ticket);
+    if (comm->internode->proxies[index])
+        return kolo_proxy_await(comm->internode->proxies[index], ticket);
+    struct kolo_shared_lane *lane = &comm->segment.internode->lanes[index];
+    return kolo_wait_at_least(&comm->waiter, &lane->done, ticket + 1, &lane->bell, KOLO_PEER_PROXY);
+}
+
+#endif

@@ -1,0 +1,460 @@
+#include "internode/proxy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/awake.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "internode/internode.h"
+#include "cpu/fpenv.h"
+#include "net/uring.h"
+#include "sync/futex.h"
+#include "sync/point.h"
+
+#define PROXY_TICK_NS INT64_C(20000000)  /* longest time between two looks at the failure word */
+#define LINGER_NS     INT64_C(200000000) /* for what is queued when the leader leaves, all lanes together */
+#define SPIN_NS       INT64_C(100000)    /* a wait looks for frames so long, where every rank has a processor, */
+#define YIELDS_MAX    20                 /* and then so many times, giving way to others, before it sleeps */
+
+struct kolo_proxy {
+    kolo_comm *comm;
+    uint32_t lane;
+    struct kolo_shared_lane *shared;
+    kolo_engine *engine;
+    const struct kolo_exchange_calls *calls;
+    void *exchange;
+    pthread_t thread;
+    struct kolo_order orders[KOLO_SLOTS];
+    kolo_atomic_u64 ordered;    /* the last ticket, plus one; the leader's */
+    kolo_atomic_u64 background; /* the last one, plus one, that the thread is to drive; the leader's */
+    kolo_atomic_u64 stopping;   /* 1: the leader leaves */
+    kolo_bell bell;             /* the thread sleeps by it */
+    kolo_atomic_u64 driven;     /* 1: somebody drives; all that follows is the driver's */
+    uint64_t begun;             /* the next ticket to begin */
+    kolo_waiter bell_ringer;    /* for kolo_publish */
+    int64_t look_ns;            /* when to look next at the failure word */
+    int64_t spin_ns;
+    bool broken; /* the communicator is, and the others know */
+    struct neighbour {
+        kolo_pulse pulse; /* BEATS until nothing more comes from it */
+        bool left;        /* and it has said so */
+    } * neighbours;
+};
+
+static bool has_ended(const struct kolo_proxy *proxy, uint32_t node) {
+    return proxy->neighbours[node].pulse != KOLO_PULSE_BEATS;
+}
+
+/* Failures. */
+
+/* Tells the others of a failure that is published here. */
+static void tell_failure(struct kolo_proxy *proxy) {
+    struct kolo_failure_report report;
+    uint8_t payload[KOLO_REPORT_BYTES];
+    if (proxy->broken || !kolo_failure_collect(proxy->comm, &report))
+        return;
+    KOLO_POINT("proxy.telling");
+    proxy->broken = true;
+    kolo_failure_pack(&report, payload);
+    const struct kolo_internode *internode = proxy->comm->internode;
+    const struct kolo_frame frame = {.kind = KOLO_FRAME_FAILURE, .bytes = sizeof payload};
+    for (uint32_t node = 0; node < internode->nodes.nodes; node++)
+        if (node != internode->node && !has_ended(proxy, node))
+            kolo_engine_tell(proxy->engine, node, &frame, payload);
+    KOLO_POINT("proxy.told");
+}
+
+static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
+    struct kolo_failure_report report;
+    KOLO_POINT("proxy.hearing");
+    if (kolo_failure_parse(payload, proxy->comm->internode->nodes.size, &report))
+        kolo_failure_relay(proxy->comm, &report);
+    tell_failure(proxy); /* others may see this node's streams end before they hear who found it */
+    KOLO_POINT("proxy.heard");
+}
+
+static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    KOLO_POINT("proxy.giving_up");
+    const struct kolo_failure_report report = {
+        .status = status,
+        .rank = kolo_nodes_rank(&internode->nodes, node, 0),
+        .reporter = kolo_nodes_rank(&internode->nodes, internode->node, 0),
+        .cause = cause,
+        .node = node + 1,
+        .call = kolo_load_relaxed(&proxy->comm->segment.signals[proxy->comm->rank].calls),
+    };
+    kolo_failure_relay(proxy->comm, &report);
+    tell_failure(proxy);
+}
+
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
+                         const struct kolo_exchange_call *own) {
+    const struct kolo_internode *internode = comm->internode;
+    const struct kolo_failure_report report = {
+        .status = KOLO_ERR_MISMATCH,
+        .rank = kolo_nodes_rank(&internode->nodes, node, 0),
+        .reporter = kolo_nodes_rank(&internode->nodes, internode->node, 0),
+        .cause = KOLO_CAUSE_MISMATCH,
+        .call = own->number ? own->number : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
+        .rank_call = theirs,
+        .reporter_call = own->call,
+    };
+    kolo_failure_relay(comm, &report);
+    tell_failure(internode->proxies[lane]);
+}
+
+void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) {
+    give_up(comm->internode->proxies[lane], node, status, KOLO_CAUSE_FAILED);
+}
+
+/* A node that has ended is at fault once something is needed from it that has not come. */
+static void check_ended(struct kolo_proxy *proxy) {
+    const uint32_t nodes = proxy->comm->internode->nodes.nodes;
+    for (uint32_t node = 0; node < nodes && !proxy->broken; node++)
+        if (has_ended(proxy, node) && proxy->calls->awaits(proxy->exchange, node))
+            give_up(proxy, node, KOLO_ERR_PEER_DEAD, proxy->neighbours[node].left ? KOLO_CAUSE_LEFT : KOLO_CAUSE_ENDED);
+}
+
+/* What the engine tells. */
+
+static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {
+    struct kolo_proxy *proxy = owner;
+    static _Thread_local uint8_t control[KOLO_CONTROL_BYTES_MAX];
+    *where = control;
+    if (frame->kind < KOLO_FRAME_DATA)
+        return frame->kind != KOLO_FRAME_FAILURE || frame->bytes == KOLO_REPORT_BYTES ? 0 : KOLO_ERR_VERSION;
+    if (proxy->broken)
+        return KOLO_PLACE_LATER;
+    return proxy->calls->place(proxy->exchange, node, frame, where);
+}
+
+static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) {
+    struct kolo_proxy *proxy = owner;
+    void *payload;
+    if (frame->kind == KOLO_FRAME_LEAVE) {
+        proxy->neighbours[node].left = true;
+    } else if (frame->kind == KOLO_FRAME_FAILURE) {
+        place(owner, node, frame, &payload);
+        hear_failure(proxy, payload);
+    } else if (frame->kind == KOLO_FRAME_AWAITS && !proxy->broken) {
+        proxy->calls->heard(proxy->exchange, node, frame);
+    } else if (frame->kind >= KOLO_FRAME_DATA) {
+        proxy->calls->arrived(proxy->exchange, node, frame);
+    }
+}
+
+static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
+    struct kolo_proxy *proxy = owner;
+    proxy->calls->sent(proxy->exchange, node, frame);
+}
+
+static void ended(void *owner, uint32_t node, int error) {
+    struct kolo_proxy *proxy = owner;
+    KOLO_POINT("proxy.ended");
+    proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
+    kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
+             (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
+             error ? strerror(error) : "");
+    if (error == ETIMEDOUT && !proxy->broken)
+        give_up(proxy, node, KOLO_ERR_TIMEOUT, KOLO_CAUSE_SILENT);
+    else if (error == EPROTO && !proxy->broken)
+        give_up(proxy, node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);
+    else
+        check_ended(proxy);
+}
+
+/* Exchanges. */
+
+static bool begin_ordered(struct kolo_proxy *proxy) {
+    const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
+    const bool any = proxy->begun < ordered;
+    for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes)
+        proxy->calls->begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
+    if (any) {
+        KOLO_POINT("proxy.begun");
+        kolo_engine_resume(proxy->engine);
+        check_ended(proxy);
+    }
+    return any;
+}
+
+/* For the message of whoever waits until the deadline. */
+static void show_late(struct kolo_proxy *proxy) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    const uint32_t late = proxy->calls->late(proxy->exchange);
+    kolo_store_relaxed(&proxy->shared->late, late < internode->nodes.nodes ? late + UINT64_C(1) : 0);
+}
+
+static void show_counts(struct kolo_proxy *proxy) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    struct kolo_shared_lane *shared = proxy->shared;
+    struct kolo_engine_counts all = {0}, one;
+    for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
+        if (node == internode->node)
+            continue;
+        kolo_engine_counts(proxy->engine, node, &one);
+        all.sent_bytes += one.sent_bytes;
+        all.received_bytes += one.received_bytes;
+        all.system_calls = one.system_calls; /* of the engine */
+    }
+    kolo_store_relaxed(&shared->sent_bytes, all.sent_bytes);
+    kolo_store_relaxed(&shared->received_bytes, all.received_bytes);
+    kolo_store_relaxed(&shared->system_calls, all.system_calls);
+}
+
+static bool publish_done(struct kolo_proxy *proxy) {
+    struct kolo_shared_lane *shared = proxy->shared;
+    const uint64_t done = proxy->calls->done(proxy->exchange);
+    if (done == kolo_load_relaxed(&shared->done) || proxy->broken)
+        return false;
+    show_counts(proxy);
+    KOLO_POINT("proxy.publishing");
+    kolo_publish(&proxy->bell_ringer, &shared->done, done, &shared->bell); /* pairs with kolo_internode_await */
+    KOLO_POINT("proxy.published");
+    return true;
+}
+
+static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
+    if (now_ns < proxy->look_ns)
+        return;
+    proxy->look_ns = now_ns + PROXY_TICK_NS;
+    show_late(proxy);
+    if (!proxy->broken && kolo_load_acquire(&proxy->comm->segment.header->failure)) /* pairs with failure.c */
+        tell_failure(proxy);
+    if (!proxy->broken)
+        proxy->calls->announce(proxy->exchange);
+}
+
+/* Driving. */
+
+static bool take(struct kolo_proxy *proxy) {
+    const bool is_taken = kolo_compare_and_swap(&proxy->driven, 0, 1);
+    KOLO_POINT("proxy.taken");
+    return is_taken;
+}
+
+static void hand_back(struct kolo_proxy *proxy) {
+    KOLO_POINT("proxy.handing_back");
+    kolo_store_release(&proxy->driven, 0); /* pairs with the swap in take */
+}
+
+static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
+    bool any = begin_ordered(proxy);
+    any = publish_done(proxy) || any;
+    KOLO_POINT("proxy.driving");
+    if (kolo_engine_run(proxy->engine, any ? 0 : wait_ns) < 0 && !proxy->broken)
+        give_up(proxy, proxy->comm->internode->node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);
+    KOLO_POINT("proxy.driven");
+    publish_done(proxy);
+    look_at_failure(proxy, kolo_clock_ns());
+}
+
+/* True while an exchange that was ordered in the background is not over. */
+static bool has_background(const struct kolo_proxy *proxy) {
+    return kolo_load_acquire(&proxy->background) > /* pairs with kolo_proxy_order */
+               kolo_load_relaxed(&proxy->shared->done) &&
+           !kolo_load_relaxed(&proxy->comm->segment.header->failure);
+}
+
+static void *run(void *argument) {
+    struct kolo_proxy *proxy = argument;
+    pthread_setname_np(pthread_self(), "kolo-proxy");
+    kolo_fpenv_enter(); /* for good: it folds, and has inherited the modes of whoever made the communicator */
+    while (!kolo_load_acquire(&proxy->stopping)) { /* pairs with kolo_proxy_destroy */
+        const uint32_t rings = kolo_bell_rings(&proxy->bell);
+        const bool busy = has_background(proxy);
+        if (take(proxy)) {
+            drive(proxy, busy ? PROXY_TICK_NS : 0);
+            hand_back(proxy);
+        }
+        if (!busy && !has_background(proxy) && !kolo_load_acquire(&proxy->stopping))
+            kolo_futex_sleep(&proxy->bell.rings, rings, PROXY_TICK_NS);
+        KOLO_POINT("proxy.ticked");
+    }
+    return NULL;
+}
+
+void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background) {
+    proxy->orders[order->ticket % KOLO_SLOTS] = *order;
+    KOLO_POINT("proxy.ordering");
+    kolo_store_release(&proxy->ordered, order->ticket + 1); /* pairs with begin_ordered */
+    if (background) {
+        const bool was_busy = has_background(proxy);
+        kolo_store_release(&proxy->background, order->ticket + 1); /* pairs with has_background */
+        KOLO_POINT("proxy.in_background");
+        if (was_busy)
+            kolo_engine_wake(proxy->engine);
+        else
+            kolo_bell_ring_slowly(&proxy->bell);
+    }
+    KOLO_POINT("proxy.ordered");
+}
+
+/* Drives until `wait` is over. Like any wait (sync/wait.c) it spins first, then gives way, then sleeps: in the engine.
+ */
+static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
+    kolo_waiter *waiter = &proxy->comm->waiter;
+    struct kolo_awake awake;
+    const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
+    uint32_t yields = 0;
+    while (!kolo_wait_reached(wait)) { /* bounded by check, which fails at the deadline */
+        wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
+        const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= YIELDS_MAX;
+        const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
+        if (rc < 0)
+            return rc;
+        if (!spins && !sleeps && yields++ > 0)
+            sched_yield();
+        waiter->slept += sleeps;
+        drive(proxy, sleeps ? KOLO_SLICE_NS : 0);
+    }
+    return 0;
+}
+
+int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket) {
+    struct kolo_shared_lane *shared = proxy->shared;
+    kolo_waiter *waiter = &proxy->comm->waiter;
+    struct kolo_wait wait = {
+        .flag = &shared->done, .target = ticket + 1, .bell = &shared->bell, .peer = KOLO_PEER_PROXY};
+    if (kolo_load_relaxed(&proxy->background) > ticket || kolo_wait_reached(&wait))
+        return kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
+    wait.start_ns = kolo_clock_ns();
+    while (!take(proxy)) /* the thread has it for a moment */
+        sched_yield();
+    const int rc = drive_until(proxy, &wait);
+    hand_back(proxy);
+    waiter->waited_ns += (uint64_t)(kolo_clock_ns() - wait.start_ns);
+    return rc;
+}
+
+kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node) {
+    while (!take(proxy)) /* as in kolo_proxy_await */
+        sched_yield();
+    const kolo_pulse pulse = proxy->neighbours[node].pulse;
+    hand_back(proxy);
+    return pulse;
+}
+
+/* Life. */
+
+static int add_streams(struct kolo_proxy *proxy, int *fds) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    const uint32_t each = 1 + proxy->comm->origin.net.streams;
+    int rc = 0;
+    for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
+        int *own = fds + (node * internode->lanes + proxy->lane) * each;
+        for (uint32_t i = 0; rc == 0 && node != internode->node && i < each; i++) {
+            rc = kolo_engine_add(proxy->engine, node, own[i]);
+            own[i] = -1; /* closed where that failed */
+        }
+    }
+    return rc;
+}
+
+static int start_thread(struct kolo_proxy *proxy) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
+    const int error = pthread_create(&proxy->thread, NULL, run, proxy);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error ? kolo_fail_system(error, "rank %" PRIu32 ": starting the network thread", proxy->comm->global_rank)
+                 : 0;
+}
+
+static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
+    if (proxy->engine)
+        kolo_engine_destroy(proxy->engine, linger_ns);
+    if (proxy->exchange)
+        proxy->calls->destroy(proxy->exchange);
+    free(proxy->neighbours);
+    free(proxy);
+}
+
+static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
+    const int refused = comm->origin.net.engine == KOLO_ENGINE_AUTO ? kolo_uring_probe() : 0;
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank,
+             "%" PRIu32 " nodes, linked by %s, network threads: %" PRIu32 "%s%s", comm->internode->nodes.nodes,
+             kolo_engine_name(engine), comm->internode->lanes, refused ? ", as io_uring is refused: " : "",
+             refused ? strerror(-refused) : "");
+}
+
+int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane,
+                      const struct kolo_exchange_calls *calls, int *fds) {
+    static const struct kolo_engine_events events = {.place = place, .arrived = arrived, .sent = sent, .ended = ended};
+    const struct kolo_net_settings *net = &comm->origin.net;
+    const struct kolo_internode *internode = comm->internode;
+    const struct kolo_engine_options options = {
+        .kind = net->engine,
+        .nodes = internode->nodes.nodes,
+        .streams_max = net->streams,
+        .silence_ns = net->silence_ns,
+        .handed_round = true,
+        .zero_copy = net->zero_copy,
+        .memory = comm->segment.internode_slots,
+        .memory_bytes = 2 * KOLO_SLOTS * comm->segment.slot_bytes,
+    };
+    struct kolo_proxy *proxy = calloc(1, sizeof *proxy);
+    if (!proxy)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    proxy->comm = comm;
+    proxy->lane = lane;
+    proxy->begun = lane;
+    proxy->shared = &comm->segment.internode->lanes[lane];
+    proxy->calls = calls;
+    proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
+    proxy->spin_ns = comm->waiter.spins_max > KOLO_SPINS_MIN ? SPIN_NS : 0;
+    proxy->neighbours = calloc(internode->nodes.nodes, sizeof *proxy->neighbours);
+    int rc = proxy->neighbours ? 0 : kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    if (rc == 0)
+        rc = kolo_engine_create(&proxy->engine, &options, &events, proxy);
+    if (rc == 0)
+        rc = calls->create(&proxy->exchange, comm, lane, proxy->engine);
+    if (rc == 0)
+        rc = add_streams(proxy, fds);
+    KOLO_POINT("proxy.starting");
+    if (rc == 0)
+        rc = start_thread(proxy);
+    KOLO_POINT("proxy.started");
+    if (rc < 0) {
+        free_proxy(proxy, 0);
+        return rc;
+    }
+    if (lane == 0)
+        say_how(comm, proxy->engine);
+    *result = proxy;
+    return 0;
+}
+
+void kolo_proxy_forget(struct kolo_proxy *proxy) {
+    kolo_engine_forget(proxy->engine);
+    proxy->engine = NULL;
+    free_proxy(proxy, 0);
+}
+
+void kolo_proxy_destroy(struct kolo_proxy *proxy) {
+    const struct kolo_internode *internode = proxy->comm->internode;
+    const struct kolo_frame leave = {.kind = KOLO_FRAME_LEAVE};
+    KOLO_POINT("proxy.stopping");
+    kolo_store_release(&proxy->stopping, 1); /* pairs with run */
+    kolo_bell_ring_slowly(&proxy->bell);
+    kolo_engine_wake(proxy->engine);
+    pthread_join(proxy->thread, NULL);
+    KOLO_POINT("proxy.stopped");
+    tell_failure(proxy); /* the leader's own, of just now */
+    if (proxy->broken)
+        kolo_engine_abandon(proxy->engine);
+    for (uint32_t node = 0; node < internode->nodes.nodes && !proxy->broken; node++)
+        if (node != internode->node && !has_ended(proxy, node))
+            kolo_engine_tell(proxy->engine, node, &leave, NULL);
+    KOLO_POINT("proxy.leaving");
+    free_proxy(proxy, LINGER_NS / internode->lanes);
+    KOLO_POINT("proxy.left");
+}

@@ -1,0 +1,118 @@
+/* The proxy: the part of a node's leader that exchanges what the node's ranks have summed with the other nodes.
+ *
+ * The leader orders one exchange after another, a ticket each (kolo_proxy_order), at most KOLO_SLOTS of them at once.
+ * The proxy begins them in that order, moves frames by its engine (net/engine.h), and says in
+ * kolo_shared_lane.done, which all ranks of the node wait for as for any flag, how far it has got: the result of
+ * each lies where its order says.
+ *
+ * A node has one proxy or, where one thread does not keep up with the network, several (KOLO_NET_THREADS, the same
+ * number on all nodes): of n, number t % n does ticket t. What it has of its own, thread, engine and sockets, control
+ * stream included, is a lane to the other nodes: lanes share nothing but the segment. So each is as if it were alone.
+ * It has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE by a stream that its data does
+ * not overtake, and finds by itself who has ended. With one control stream for all, what came by it would race with the
+ * end of other lanes' sockets. The price is that a failure is told once a lane; who knows of one heeds no other.
+ *
+ * Who drives it is one of two, one at a time. The leader does while it waits for an exchange: to hand a small one to a
+ * thread, and back, would take longer than the network does. The proxy's own thread does at other times: for a moment
+ * every 20 ms, since other nodes want to hear that this one lives and has not failed; and all the while where the
+ * leader has ordered an exchange in the background, having work of its own to do.
+ *
+ * Who writes: the leader orders[t % KOLO_SLOTS] and then `ordered`, whoever drives
+ * all else here and the lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the
+ * leader orders after it has seen that t is done. What the frames of an exchange mean is the layer above's to say
+ * (struct kolo_exchange_calls).
+ *
+ * Nodes whose ranks make different calls find out by what they exchange, or wait to (internode/exchange_calls.c).
+ *
+ * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
+ * once what it finds there; what another node tells, it publishes here, unless there is one already, and tells on:
+ * whoever is slow to hear of a failure must not take the end of a node that left because of it for the cause. A node
+ * whose streams have all ended is at fault if something is awaited from it, now or by a later order: it may as well
+ * have finished and left, with all that it had sent still on the way. A node that is silent for too long is given up at
+ * once. After a failure the proxy exchanges nothing more; it goes on telling others that it lives until the leader
+ * leaves, since the ranks that shrink the communicator still need to know. */
+#ifndef KOLO_INTERNODE_PROXY_H
+#define KOLO_INTERNODE_PROXY_H
+
+#include <pthread.h>
+
+#include "comm/comm.h"
+#include "internode/assembly/subtrees.h"
+#include "net/engine.h"
+
+/* What the leader orders: to exchange one chunk. */
+struct kolo_order {
+    uint64_t ticket;           /* over all calls */
+    uint64_t stamp;            /* as in comm/step/progress.h */
+    uint64_t call;             /* kolo_call_word */
+    uint64_t number;           /* of the call */
+    const kolo_kernel *kernel; /* NULL: a broadcast */
+    size_t count;              /* elements; of a broadcast bytes */
+    /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
+    const struct kolo_subtrees *subtrees;
+    const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
+    uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
+    uint32_t root;          /* node that broadcasts */
+};
+
+/* Which call an exchange was of. */
+struct kolo_exchange_call {
+    uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
+};
+
+/* What the layer above does for the proxy, called by whoever drives it. */
+struct kolo_exchange_calls {
+    /* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
+    int (*create)(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
+    void (*destroy)(void *exchange);
+    void (*begin)(void *exchange, const struct kolo_order *order);
+    int (*place)(void *exchange, uint32_t node, const struct kolo_frame *frame, void **where);
+    void (*arrived)(void *exchange, uint32_t node, const struct kolo_frame *frame);
+    void (*sent)(void *exchange, uint32_t node, const struct kolo_frame *frame);
+    /* KOLO_FRAME_AWAITS has come from `node`. */
+    void (*heard)(void *exchange, uint32_t node, const struct kolo_frame *frame);
+    /* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
+    void (*announce)(void *exchange);
+    /* Which tickets of the lane are done: all below the number returned. */
+    uint64_t (*done)(void *exchange);
+    /* True if an exchange that has begun needs more from `node`. */
+    bool (*awaits)(void *exchange, uint32_t node);
+    /* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none.
+     */
+    uint32_t (*late)(void *exchange);
+};
+
+struct kolo_proxy;
+
+/* Starts the thread of a lane, in the leader. fds as from kolo_assembly_link; the proxy closes those of its lane, also
+ * where this fails. */
+int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane,
+                      const struct kolo_exchange_calls *calls, int *fds);
+
+/* Orders an exchange, of a ticket of this proxy's lane; see above when it may. background: the proxy's thread drives
+ * it. */
+void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background);
+
+/* The leader's: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the background. */
+int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
+
+/* Whether another node's leader is heard of. LOST: it was silent for too long, and was given up. CLOSED: its streams
+ * have ended otherwise. */
+typedef enum kolo_pulse { KOLO_PULSE_BEATS, KOLO_PULSE_LOST, KOLO_PULSE_CLOSED } kolo_pulse;
+
+/* The leader's: what this lane knows of that. */
+kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node);
+
+/* Tells the other nodes that this one leaves, and ends the thread; waits for it, but for no other node. */
+void kolo_proxy_destroy(struct kolo_proxy *proxy);
+
+/* In a forked child: closes the child's copies of the sockets; the thread is not there. */
+void kolo_proxy_forget(struct kolo_proxy *proxy);
+
+/* For the layer above, in its calls: node `node` is in another call, `theirs`, than this one, or an exchange with it
+ * cannot go on for want of something here. */
+void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
+                         const struct kolo_exchange_call *own);
+void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node);
+
+#endif

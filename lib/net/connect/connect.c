@@ -1,0 +1,309 @@
+/* Connecting to a listener: the other half of net/connect/listener.c.
+ *
+ * An attempt ends in one of three ways. Admitted. Turned down for good: the other side has said so, or what it has said
+ * is not what a listener of this job says. Anything else may pass, and is tried again until the deadline: nobody
+ * listens yet, the network is not there yet, the connection has ended without a word, as it does where a listener is
+ * beset by strangers. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/awake.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "net/connect/listener.h"
+#include "net/connect/handshake.h"
+#include "sync/point.h"
+
+#define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */
+#define PAUSE_NS_FIRST (5 * KOLO_NS_PER_MS)
+#define PAUSE_NS_MAX   (200 * KOLO_NS_PER_MS)
+
+enum { AGAIN = 1, REASON_BYTES = 160 };
+
+struct connector {
+    const struct kolo_address *to, *from;
+    const struct kolo_secret *secret;
+    const struct kolo_introduction *self;
+    struct kolo_awake *awake; /* for all times here */
+    int64_t deadline_ns;
+    bool is_open; /* somebody has listened there: who does not listen any more has gone */
+    int alert_fd;
+    bool alerted; /* it is readable */
+    int fd;       /* -1: no attempt is being made */
+    char place[KOLO_ADDRESS_TEXT_BYTES];
+    char reason[REASON_BYTES]; /* why the last attempt came to nothing */
+};
+
+static int again(struct connector *connector, const char *why, int errno_value) {
+    char text[96];
+    if (errno_value)
+        snprintf(connector->reason, sizeof connector->reason, "%s: %s", why,
+                 strerror_r(errno_value, text, sizeof text));
+    else
+        snprintf(connector->reason, sizeof connector->reason, "%s", why);
+    return AGAIN;
+}
+
+/* Waits for events of the socket: false once until_ns has passed, or the attempt is to be given up. */
+static bool wait_until(struct connector *connector, short events, int64_t until_ns) {
+    for (;;) {
+        struct pollfd polled[] = {{.fd = connector->fd, .events = events},
+                                  {.fd = connector->alert_fd, .events = POLLIN}};
+        const int64_t now_ns = kolo_awake_ns(connector->awake);
+        const int ready =
+            poll(polled, 2, kolo_socket_wait_ms(0, kolo_awake_slice(connector->awake, until_ns - now_ns)));
+        if (ready > 0 && polled[0].revents)
+            return true;
+        connector->alerted = ready > 0 && polled[1].revents;
+        if (connector->alerted || now_ns >= until_ns)
+            return false;
+    }
+}
+
+/* Connecting. */
+
+/* Errors of the network, or of who may listen there later. */
+static bool may_pass(int errno_value) {
+    return errno_value == ECONNREFUSED || errno_value == ECONNRESET || errno_value == ECONNABORTED ||
+           errno_value == ETIMEDOUT || errno_value == ENETUNREACH || errno_value == EHOSTUNREACH ||
+           errno_value == ENETDOWN || errno_value == EHOSTDOWN || errno_value == EADDRNOTAVAIL ||
+           errno_value == EAGAIN || errno_value == ENOBUFS || errno_value == EPIPE;
+}
+
+static int connect_failed(struct connector *connector, int errno_value) {
+    if (connector->is_open && errno_value == ECONNREFUSED)
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "nobody listens at %s any more", connector->place);
+    if (may_pass(errno_value))
+        return again(connector, "connecting", errno_value);
+    return kolo_fail_system(errno_value, "connecting to %s", connector->place);
+}
+
+static int bind_from(const struct connector *connector) {
+    struct kolo_address from = *connector->from;
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    const int on = 1;
+    kolo_address_set_port(&from, 0);
+    /* The port is chosen when it is known whom it is to reach: there are more ports that way. Merely better. */
+    setsockopt(connector->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(connector->fd, (const struct sockaddr *)&from.storage, from.bytes) < 0)
+        return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine (KOLO_NET_ADDR)",
+                                kolo_address_text(&from, text));
+    return 0;
+}
+
+static int connect_socket(struct connector *connector) {
+    const struct kolo_address *to = connector->to;
+    int rc = connector->from ? bind_from(connector) : 0;
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("connector.connecting");
+    if (connect(connector->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
+        if (errno != EINPROGRESS && errno != EINTR)
+            return connect_failed(connector, errno);
+        const int64_t longest_ns = kolo_awake_ns(connector->awake) + CONNECT_NS_MAX;
+        if (!wait_until(connector, POLLOUT, longest_ns < connector->deadline_ns ? longest_ns : connector->deadline_ns))
+            return again(connector, "connecting", ETIMEDOUT);
+        int error = 0;
+        socklen_t bytes = sizeof error;
+        if (getsockopt(connector->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+            error = errno;
+        if (error)
+            return connect_failed(connector, error);
+    }
+    return kolo_socket_is_to_itself(connector->fd) ? connect_failed(connector, ECONNREFUSED) : 0;
+}
+
+/* The dialogue. */
+
+static int receive(struct connector *connector, uint8_t *message, size_t bytes) {
+    size_t received = 0;
+    for (;;) {
+        const int rc = kolo_socket_receive(connector->fd, message, bytes, &received);
+        if (rc == 1)
+            return 0;
+        if (rc == -ENODATA)
+            return again(connector, "connected, but the other side hung up", 0);
+        if (rc < 0)
+            return again(connector, "connected, but the other side was lost", -rc);
+        if (!wait_until(connector, POLLIN, connector->deadline_ns))
+            return again(connector, "connected, but the other side does not answer", 0);
+    }
+}
+
+static int check_welcome(const struct connector *connector, const uint8_t *bytes) {
+    struct kolo_handshake welcome;
+    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    const int rc = kolo_handshake_parse(bytes, KOLO_WELCOME, &welcome);
+    if (rc == -EPROTONOSUPPORT)
+        return kolo_fail(KOLO_ERR_VERSION, "%s has %s, and this process %s: all machines need the same",
+                         connector->place, kolo_handshake_release(welcome.version, welcome.layout, theirs),
+                         kolo_handshake_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
+    if (rc < 0)
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "what listens at %s is no process of kolo's: choose another port (KOLO_RENDEZVOUS)",
+                         connector->place);
+    if (welcome.secret != connector->secret->used)
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s %s secret, and this process %s: set KOLO_SECRET_FILE, or KOLO_NET_AUTH=none, "
+                         "for all ranks",
+                         connector->place, welcome.secret ? "wants a" : "has no",
+                         connector->secret->used ? "wants one" : "has none");
+    return 0;
+}
+
+static int check_verdict(const struct connector *connector, const struct kolo_dialogue *dialogue) {
+    uint32_t verdict;
+    if (kolo_verdict_parse(dialogue->verdict, &verdict) < 0)
+        return kolo_fail(KOLO_ERR_SYSTEM, "what listens at %s does not speak as kolo does", connector->place);
+    if (verdict == KOLO_VERDICT_MALFORMED)
+        return kolo_fail(KOLO_ERR_SYSTEM, "%s could not make sense of what this process said of itself",
+                         connector->place);
+    if (verdict == KOLO_VERDICT_WRONG_SECRET)
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s has another secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for all ranks",
+                         connector->place);
+    if (!kolo_dialogue_check_verdict(dialogue, connector->secret))
+        return kolo_fail(KOLO_ERR_SYSTEM,
+                         "%s has not proved to know the secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for "
+                         "all ranks",
+                         connector->place);
+    return 0;
+}
+
+static int converse(struct connector *connector) {
+    struct kolo_dialogue dialogue;
+    struct kolo_handshake hello;
+    int rc = kolo_handshake_make(&hello, connector->secret);
+    if (rc < 0)
+        return rc;
+    kolo_handshake_pack(&hello, KOLO_HELLO, dialogue.hello);
+    KOLO_POINT("connector.handshake");
+    int sent = kolo_socket_send(connector->fd, dialogue.hello, sizeof dialogue.hello);
+    if (sent < 0)
+        return again(connector, "connected, but the other side was lost", -sent);
+    KOLO_POINT("connector.greeted");
+    rc = receive(connector, dialogue.welcome, sizeof dialogue.welcome);
+    if (rc == 0)
+        rc = check_welcome(connector, dialogue.welcome);
+    if (rc != 0 && rc != KOLO_ERR_VERSION)
+        return rc;
+    kolo_introduction_pack(connector->self, dialogue.introduction);
+    kolo_dialogue_prove_introduction(&dialogue, connector->secret);
+    KOLO_POINT("connector.introducing");
+    sent = kolo_socket_send(connector->fd, dialogue.introduction, sizeof dialogue.introduction);
+    if (rc < 0) /* it was to be told so, and has nothing to answer */
+        return rc;
+    if (sent < 0)
+        return again(connector, "connected, but the other side was lost", -sent);
+    KOLO_POINT("connector.introduced");
+    rc = receive(connector, dialogue.verdict, sizeof dialogue.verdict);
+    return rc == 0 ? check_verdict(connector, &dialogue) : rc;
+}
+
+/* 0, AGAIN or a failure. */
+static int attempt(struct connector *connector) {
+    connector->fd = socket(connector->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (connector->fd < 0)
+        return kolo_fail_system(errno, "a socket to connect to %s", connector->place);
+    int rc = kolo_socket_prepare(connector->fd);
+    if (rc < 0)
+        rc = kolo_fail_system(-rc, "setting up a socket");
+    if (rc == 0)
+        rc = connect_socket(connector);
+    if (rc == 0)
+        rc = converse(connector);
+    KOLO_POINT("connector.attempted");
+    if (rc == 0)
+        return 0;
+    close(connector->fd);
+    connector->fd = -1;
+    return rc;
+}
+
+/* Whether a listener would take it for an introduction at all. */
+static bool is_sensible(const struct kolo_introduction *self) {
+    uint8_t bytes[KOLO_INTRODUCTION_BYTES];
+    struct kolo_introduction read;
+    kolo_introduction_pack(self, bytes);
+    return memchr(self->job, '\0', sizeof self->job) && kolo_introduction_parse(bytes, &read) == 0;
+}
+
+static int connect_on(struct connector *connector, int *fd) {
+    const struct kolo_introduction *self = connector->self;
+    const struct kolo_address *from = connector->from;
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    kolo_address_text(connector->to, connector->place);
+    if (!is_sensible(self))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u of %u, job '%.128s': no rank can say this of itself",
+                         (unsigned)self->rank, (unsigned)self->size, self->job);
+    if (from && from->storage.ss_family != connector->to->storage.ss_family)
+        return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
+                         connector->place, kolo_address_text(from, text));
+    for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
+        const int rc = attempt(connector);
+        if (rc == 0) {
+            KOLO_POINT("connector.admitted");
+            *fd = connector->fd;
+        }
+        if (rc != AGAIN)
+            return rc;
+        /* An attempt that had no time would say nothing but that. */
+        const int64_t now_ns = kolo_awake_ns(connector->awake);
+        const bool is_last = connector->deadline_ns - now_ns < 2 * pause_ns;
+        KOLO_POINT("connector.pausing");
+        if (!connector->alerted)
+            wait_until(connector, 0, is_last ? connector->deadline_ns : now_ns + pause_ns);
+        if (connector->alerted)
+            return 1;
+        if (is_last)
+            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", connector->place,
+                             connector->reason);
+        pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+    }
+}
+
+int kolo_connect(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
+                 const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
+                 int *fd) {
+    struct connector connector = {.to = to,
+                                  .from = from,
+                                  .secret = secret,
+                                  .self = self,
+                                  .awake = awake,
+                                  .deadline_ns = deadline_ns,
+                                  .alert_fd = alert_fd,
+                                  .fd = -1};
+    return connect_on(&connector, fd);
+}
+
+int kolo_connect_again(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
+                       const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns,
+                       int alert_fd, int *fd) {
+    struct connector connector = {.to = to,
+                                  .from = from,
+                                  .secret = secret,
+                                  .self = self,
+                                  .awake = awake,
+                                  .deadline_ns = deadline_ns,
+                                  .is_open = true,
+                                  .alert_fd = alert_fd,
+                                  .fd = -1};
+    return connect_on(&connector, fd);
+}
+
+int kolo_connect_hello(int fd, const struct kolo_secret *secret) {
+    struct kolo_handshake hello;
+    uint8_t bytes[KOLO_HANDSHAKE_BYTES];
+    if (kolo_handshake_make(&hello, secret) < 0)
+        return -EIO;
+    kolo_handshake_pack(&hello, KOLO_HELLO, bytes);
+    KOLO_POINT("connector.hailing");
+    return kolo_socket_send(fd, bytes, sizeof bytes);
+}

@@ -1,0 +1,105 @@
+/* What who connects to a listener and who answers it say to each other (net/connect/listener.h): four messages of fixed
+ * size, little-endian.
+ *
+ *     hello          who connects    version, layout, whether a secret is wanted, a nonce
+ *     welcome        who answers   the same of its own
+ *     introduction   who connects    struct kolo_introduction, and a proof
+ *     verdict        who answers   admitted or not, and a proof
+ *
+ * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, what has been said in
+ * between, and the marks with which messages begin, which say whose they are. So a proof is worth nothing in another
+ * dialogue, as the other side's nonce is another there; nor sent back to who made it, who expects one over more bytes
+ * or fewer; nor with anything changed in what was said. Who connects proves first: whoever merely connects to a
+ * listener is sent nothing that was computed with the secret.
+ *
+ * The sizes of the first three messages, their marks, where version, layout, role, rank and size stand in them, and the
+ * proof are for ever, so that all versions can tell each other what they are, and prove it. Who connects to the
+ * listener of another version introduces itself all the same, and hangs up: then those behind the listener know, too.
+ */
+#ifndef KOLO_NET_CONNECT_HANDSHAKE_H
+#define KOLO_NET_CONNECT_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/connect/listener.h"
+#include "net/connect/secret.h"
+
+#define KOLO_WIRE_LAYOUT        3u /* changes with every change to what processes on different machines send each other */
+#define KOLO_HANDSHAKE_BYTES    64
+#define KOLO_INTRODUCTION_BYTES 256
+#define KOLO_VERDICT_BYTES      64
+
+/* The bytes of all four, as they are sent. */
+struct kolo_dialogue {
+    uint8_t hello[KOLO_HANDSHAKE_BYTES];
+    uint8_t welcome[KOLO_HANDSHAKE_BYTES];
+    uint8_t introduction[KOLO_INTRODUCTION_BYTES];
+    uint8_t verdict[KOLO_VERDICT_BYTES];
+};
+
+typedef enum kolo_handshake_kind { KOLO_HELLO = 1, KOLO_WELCOME = 2 } kolo_handshake_kind;
+
+struct kolo_handshake {
+    uint32_t version, layout;
+    bool secret; /* false: KOLO_NET_AUTH=none */
+    uint8_t nonce[KOLO_KEY_BYTES];
+};
+
+enum { KOLO_VERDICT_ADMITTED = 1, KOLO_VERDICT_WRONG_SECRET = 2, KOLO_VERDICT_MALFORMED = 3 };
+
+/* A handshake of this version, with a new nonce. KOLO_ERR_SYSTEM. */
+int kolo_handshake_make(struct kolo_handshake *handshake, const struct kolo_secret *secret);
+
+void kolo_handshake_pack(const struct kolo_handshake *handshake, kolo_handshake_kind kind, uint8_t *bytes);
+
+/* 0; -EPROTO where it is no handshake of that kind; -EPROTONOSUPPORT where it is of another version, whose version and
+ * layout alone are set. */
+int kolo_handshake_parse(const uint8_t *bytes, kolo_handshake_kind kind, struct kolo_handshake *handshake);
+
+/* Without the proof. */
+void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes);
+
+/* 0; -EPROTO where it is none: a role that there is not, numbers beyond their bounds, text that is not printable.
+ * `stream` is any number. */
+int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who);
+
+/* Without the proof. */
+void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes);
+int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict); /* 0 or -EPROTO */
+
+/* Writes the proof of who connects into the introduction, or checks it, once all before it is there. */
+void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+
+/* The same of who answers, and the verdict. */
+void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+
+/* "kolo 0.1.0 (wire layout 2)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
+#define KOLO_RELEASE_TEXT_BYTES 64
+const char *kolo_handshake_release(uint32_t version, uint32_t layout, char *text);
+
+/* The sockets of both sides. */
+
+/* Sends small messages at once, and notices within KOLO_SOCKET_SILENCE_MS when the other machine no longer answers.
+ * Returns 0 or a negative errno. */
+#define KOLO_SOCKET_SILENCE_MS 10000
+int kolo_socket_prepare(int fd);
+
+/* Where nobody listens at a port of this machine from which the kernel takes ports for connections, one may by chance
+ * get that very port, and is then connected to itself. */
+bool kolo_socket_is_to_itself(int fd);
+
+/* Sends all of it to a socket that has just been connected, which has room for it: 0 or a negative errno. */
+int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
+
+/* Receives what there is of a message, of which there are *received bytes already: 1 when it is whole, 0 before that;
+ * -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
+int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
+
+/* What poll is to wait until then: not less, and nothing where it has passed. */
+int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns);
+
+#endif

@@ -1,0 +1,361 @@
+/* Nobody who has not proved to know the secret can make a listener wait, allocate, or leave its loop: each has one
+ * place of fixed size, from which it goes when it has proved itself, has said something wrong, or has been there too
+ * long, whatever it sends in between. All sockets are non-blocking, so that only poll waits, and it does until
+ * something is to be done with one of them, or is late.
+ *
+ * Where all places are taken, the oldest is given up for a newcomer, but not within GRACE_NS of its coming: who is
+ * honest needs two exchanges with the listener, and many may come at once. Until then newcomers wait in the kernel's
+ * queue.
+ */
+#include "net/connect/listener.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "net/connect/handshake.h"
+#include "sync/point.h"
+
+enum { BACKLOG = 4096, REASON_BYTES = 192, LOGGED_MAX = 16 };
+
+#define GRACE_NS (50 * KOLO_NS_PER_MS)
+
+/* Who has not yet proved itself. */
+struct pending {
+    int fd;
+    int64_t since_ns;
+    struct kolo_address from;
+    bool greeted; /* its hello has been answered, and its introduction is due */
+    bool foreign; /* it is of another version: this one */
+    uint32_t version, layout;
+    size_t received; /* of the message that is due */
+    struct kolo_dialogue dialogue;
+};
+
+struct kolo_listener {
+    int fd;
+    int log_rank;
+    kolo_log_level log_level;
+    struct kolo_secret secret;
+    uint64_t refused;
+    char reason[REASON_BYTES];
+    uint32_t count;
+    struct pending pending[KOLO_LISTENER_PENDING]; /* `count` of them, the oldest first */
+};
+
+typedef enum progress { WAITS, REFUSED, ADMITTED } progress;
+
+/* Opening and closing. */
+
+static const char *remedy(int errno_value) {
+    return errno_value == EADDRINUSE ? ", where something else listens: choose another port (KOLO_RENDEZVOUS)"
+           : errno_value == EADDRNOTAVAIL
+               ? ", which is no address of this machine: KOLO_RENDEZVOUS must name the one on"
+                 " which rank 0 runs, and KOLO_NET_ADDR an interface or address of its own"
+           : errno_value == EACCES ? ", where this user may not: choose a port above 1023 (KOLO_RENDEZVOUS)"
+                                   : "";
+}
+
+static int listen_at(int fd, const struct kolo_address *address) {
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
+        return -errno;
+    /* An address of IPv6 is just that: [::] takes no connections of IPv4, to addresses that nobody named. */
+    if (address->storage.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
+        return -errno;
+    if (bind(fd, (const struct sockaddr *)&address->storage, address->bytes) < 0 || listen(fd, BACKLOG) < 0)
+        return -errno;
+    return 0;
+}
+
+int kolo_listener_open(struct kolo_listener **listener, const struct kolo_address *address,
+                       const struct kolo_secret *secret, struct kolo_address *bound) {
+    char text[KOLO_ADDRESS_TEXT_BYTES];
+    const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return kolo_fail_system(errno, "a socket to listen at %s", kolo_address_text(address, text));
+    int rc = listen_at(fd, address);
+    if (rc < 0) {
+        rc = kolo_fail_system(-rc, "cannot listen at %s%s", kolo_address_text(address, text), remedy(-rc));
+        goto close_socket;
+    }
+    struct kolo_address where = {.bytes = sizeof where.storage};
+    if (getsockname(fd, (struct sockaddr *)&where.storage, &where.bytes) < 0) {
+        rc = kolo_fail_system(errno, "reading the address of a socket that listens");
+        goto close_socket;
+    }
+    struct kolo_listener *made = calloc(1, sizeof *made);
+    if (!made) {
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+        goto close_socket;
+    }
+    made->fd = fd;
+    made->secret = *secret;
+    *bound = where;
+    *listener = made;
+    KOLO_POINT("listener.opened");
+    return 0;
+close_socket:
+    close(fd);
+    return rc;
+}
+
+int kolo_listener_reopen(struct kolo_listener *listener, const struct kolo_secret *secret, struct kolo_address *bound) {
+    struct kolo_address where = {.bytes = sizeof where.storage};
+    if (getsockname(listener->fd, (struct sockaddr *)&where.storage, &where.bytes) < 0)
+        return kolo_fail_system(errno, "reading the address of a socket that listens");
+    for (uint32_t i = 0; i < listener->count; i++)
+        close(listener->pending[i].fd);
+    listener->count = 0;
+    listener->secret = *secret;
+    *bound = where;
+    KOLO_POINT("listener.reopened");
+    return 0;
+}
+
+void kolo_listener_log(struct kolo_listener *listener, kolo_log_level level, int rank) {
+    listener->log_level = level;
+    listener->log_rank = rank;
+}
+
+uint64_t kolo_listener_refused(const struct kolo_listener *listener, const char **reason) {
+    *reason = listener->reason;
+    return listener->refused;
+}
+
+void kolo_listener_close(struct kolo_listener *listener) {
+    if (!listener)
+        return;
+    for (uint32_t i = 0; i < listener->count; i++)
+        close(listener->pending[i].fd);
+    close(listener->fd);
+    KOLO_POINT("listener.closed");
+    kolo_secret_forget(&listener->secret);
+    free(listener);
+}
+
+/* Those who are pending. */
+
+static void remove_pending(struct kolo_listener *listener, uint32_t index) {
+    listener->count--;
+    memmove(&listener->pending[index], &listener->pending[index + 1],
+            (listener->count - index) * sizeof listener->pending[0]);
+}
+
+__attribute__((format(printf, 3, 4))) static progress refuse(struct kolo_listener *listener, const struct pending *one,
+                                                             const char *format, ...) {
+    char text[KOLO_ADDRESS_TEXT_BYTES], words[REASON_BYTES - KOLO_ADDRESS_TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    snprintf(listener->reason, sizeof listener->reason, "%s: %s", kolo_address_text(&one->from, text), words);
+    listener->refused++;
+    /* Who comes often fills no log. */
+    if (listener->refused <= LOGGED_MAX || (listener->refused & (listener->refused - 1)) == 0)
+        kolo_log(listener->log_level, KOLO_LOG_WARN, listener->log_rank, "turned away (%" PRIu64 " so far): %s",
+                 listener->refused, listener->reason);
+    return REFUSED;
+}
+
+/* Of another version this is to be known, whatever has made it go. */
+static progress refuse_for(struct kolo_listener *listener, const struct pending *one, const char *why) {
+    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    if (!one->foreign)
+        return refuse(listener, one, "%s", why);
+    return refuse(listener, one, "%s, and here is %s", kolo_handshake_release(one->version, one->layout, theirs),
+                  kolo_handshake_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
+}
+
+static void show_out(struct kolo_listener *listener, uint32_t index, const char *why) {
+    refuse_for(listener, &listener->pending[index], why);
+    close(listener->pending[index].fd);
+    remove_pending(listener, index);
+}
+
+static void show_out_late(struct kolo_listener *listener, int64_t now_ns) {
+    while (listener->count > 0 && now_ns - listener->pending[0].since_ns >= KOLO_LISTENER_PENDING_NS)
+        show_out(listener, 0, "has not said who it is in time");
+}
+
+/* A hello is there. */
+static progress greet(struct kolo_listener *listener, struct pending *one) {
+    struct kolo_handshake hello, welcome;
+    const int rc = kolo_handshake_parse(one->dialogue.hello, KOLO_HELLO, &hello);
+    if (rc == -EPROTO)
+        return refuse(listener, one, "speaks no language of kolo's");
+    if (kolo_handshake_make(&welcome, &listener->secret) < 0)
+        return refuse(listener, one, "%s", kolo_error_message());
+    one->foreign = rc < 0;
+    one->version = hello.version;
+    one->layout = hello.layout;
+    kolo_handshake_pack(&welcome, KOLO_WELCOME, one->dialogue.welcome);
+    KOLO_POINT("listener.welcoming");
+    const int sent = kolo_socket_send(one->fd, one->dialogue.welcome, sizeof one->dialogue.welcome);
+    if (!one->foreign && hello.secret != welcome.secret)
+        return refuse(listener, one, hello.secret ? "wants a secret, and here is none" : "has no secret");
+    if (sent < 0)
+        return refuse(listener, one, "takes no answer");
+    one->greeted = true;
+    one->received = 0;
+    KOLO_POINT("listener.welcomed");
+    return WAITS;
+}
+
+/* The introduction of one of another version, which awaits no answer, is there. */
+static progress recognise(struct kolo_listener *listener, const struct pending *one, struct kolo_introduction *who) {
+    struct kolo_introduction said;
+    if (!kolo_dialogue_check_introduction(&one->dialogue, &listener->secret) ||
+        kolo_introduction_parse(one->dialogue.introduction, &said) < 0)
+        return refuse_for(listener, one, "");
+    *who = said;
+    who->foreign = true;
+    who->version = one->version;
+    who->layout = one->layout;
+    return ADMITTED;
+}
+
+/* An introduction is there. */
+static progress judge(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
+    struct kolo_dialogue *dialogue = &one->dialogue;
+    const bool proved = kolo_dialogue_check_introduction(dialogue, &listener->secret);
+    struct kolo_introduction said;
+    const bool good = proved && kolo_introduction_parse(dialogue->introduction, &said) == 0;
+    kolo_verdict_pack(good     ? KOLO_VERDICT_ADMITTED
+                      : proved ? KOLO_VERDICT_MALFORMED
+                               : KOLO_VERDICT_WRONG_SECRET,
+                      dialogue->verdict);
+    if (proved)
+        kolo_dialogue_prove_verdict(dialogue, &listener->secret);
+    KOLO_POINT("listener.judging");
+    const int sent = kolo_socket_send(one->fd, dialogue->verdict, sizeof dialogue->verdict);
+    if (!good)
+        return refuse(listener, one, proved ? "has said nothing sensible" : "wrong secret");
+    if (sent < 0)
+        return refuse(listener, one, "takes no answer");
+    *who = said;
+    KOLO_POINT("listener.judged");
+    return ADMITTED;
+}
+
+/* Goes on with one from which something has come. */
+static progress advance(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
+    for (;;) {
+        uint8_t *message = one->greeted ? one->dialogue.introduction : one->dialogue.hello;
+        const size_t bytes = one->greeted ? sizeof one->dialogue.introduction : sizeof one->dialogue.hello;
+        const int rc = kolo_socket_receive(one->fd, message, bytes, &one->received);
+        if (rc < 0)
+            return refuse_for(listener, one, "has gone before it said who it is");
+        if (rc == 0)
+            return WAITS;
+        if (one->greeted)
+            return one->foreign ? recognise(listener, one, who) : judge(listener, one, who);
+        if (greet(listener, one) == REFUSED)
+            return REFUSED;
+    }
+}
+
+/* Newcomers. */
+
+static bool has_room(const struct kolo_listener *listener, int64_t now_ns) {
+    return listener->count < KOLO_LISTENER_PENDING || now_ns - listener->pending[0].since_ns >= GRACE_NS;
+}
+
+/* accept reports what became of a connection in the queue as an error of its own. */
+static bool is_of_peer(int errno_value) {
+    return errno_value == ECONNABORTED || errno_value == EINTR || errno_value == EPROTO || errno_value == EPERM ||
+           errno_value == ENETDOWN || errno_value == ENOPROTOOPT || errno_value == EHOSTDOWN || errno_value == ENONET ||
+           errno_value == EHOSTUNREACH || errno_value == EOPNOTSUPP || errno_value == ENETUNREACH;
+}
+
+/* 0; KOLO_ERR_SYSTEM where there is nothing to accept with, and nobody to give up for it. */
+static int let_in(struct kolo_listener *listener, int64_t now_ns) {
+    for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
+        struct kolo_address from = {.bytes = sizeof from.storage};
+        const int fd =
+            accept4(listener->fd, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EAGAIN || errno == EWOULDBLOCK)
+                return 0;
+            if (is_of_peer(errno))
+                continue;
+            if (listener->count == 0)
+                return kolo_fail_system(errno, "accepting a connection");
+            show_out(listener, 0, "was given up, as there are too few resources");
+            continue;
+        }
+        if (listener->count == KOLO_LISTENER_PENDING)
+            show_out(listener, 0, "was given up for another, as too many have not said who they are");
+        struct pending *one = &listener->pending[listener->count++];
+        one->fd = fd;
+        one->since_ns = now_ns;
+        one->from = from;
+        one->greeted = false;
+        one->foreign = false;
+        one->received = 0;
+        KOLO_POINT("listener.accepted");
+    }
+    return 0;
+}
+
+/* Waiting. */
+
+/* Waits until something has come, or somebody is late. */
+static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t until_ns, struct pollfd *polled) {
+    const bool room = has_room(listener, now_ns);
+    if (listener->count > 0) {
+        const int64_t late_ns = listener->pending[0].since_ns + (room ? KOLO_LISTENER_PENDING_NS : GRACE_NS);
+        until_ns = late_ns < until_ns ? late_ns : until_ns;
+    }
+    polled[0] = (struct pollfd){.fd = room ? listener->fd : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < listener->count; i++)
+        polled[1 + i] = (struct pollfd){.fd = listener->pending[i].fd, .events = POLLIN};
+    KOLO_POINT("listener.watching");
+    if (poll(polled, 1 + listener->count, kolo_socket_wait_ms(now_ns, until_ns)) >= 0)
+        return 0;
+    for (uint32_t i = 0; i <= listener->count; i++)
+        polled[i].revents = 0;
+    return errno == EINTR ? 0 : kolo_fail_system(errno, "waiting for connections");
+}
+
+int kolo_listener_accept(struct kolo_listener *listener, int64_t wait_ns, int *fd, struct kolo_introduction *who) {
+    const int64_t until_ns = kolo_clock_ns() + wait_ns;
+    struct pollfd polled[1 + KOLO_LISTENER_PENDING];
+    do {
+        int64_t now_ns = kolo_clock_ns();
+        show_out_late(listener, now_ns);
+        int rc = watch(listener, now_ns, until_ns, polled);
+        if (rc < 0)
+            return rc;
+        const uint32_t count = listener->count;
+        for (uint32_t i = 0, index = 0; i < count; i++) {
+            struct pending *one = &listener->pending[index];
+            const progress made = polled[1 + i].revents ? advance(listener, one, who) : WAITS;
+            if (made == WAITS) {
+                index++;
+                continue;
+            }
+            const int settled = one->fd;
+            remove_pending(listener, index);
+            if (made == ADMITTED && kolo_socket_prepare(settled) == 0) {
+                *fd = settled;
+                return 0;
+            }
+            close(settled);
+        }
+        rc = polled[0].revents ? let_in(listener, kolo_clock_ns()) : 0;
+        if (rc < 0)
+            return rc;
+    } while (kolo_clock_ns() < until_ns);
+    return 1;
+}

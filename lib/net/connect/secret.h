@@ -1,0 +1,41 @@
+/* The secret that the processes of a job share, and what is computed with it. libsodium does the computing; a build
+ * without it (KOLO_HAVE_SODIUM 0) has no secrets, and connects only where KOLO_NET_AUTH=none says that none is wanted.
+ */
+#ifndef KOLO_NET_CONNECT_SECRET_H
+#define KOLO_NET_CONNECT_SECRET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KOLO_KEY_BYTES 32 /* of a key, a nonce and a proof */
+
+struct kolo_secret {
+    bool used; /* false: KOLO_NET_AUTH=none; proofs are zeros and are not compared */
+    uint8_t key[KOLO_KEY_BYTES];
+};
+
+/* Reads KOLO_SECRET_FILE (a regular file of this user's, mode 0600 or stricter, not a link, 16 to 4096 bytes), else
+ * KOLO_SECRET (16 characters at least), and makes a key of it; KOLO_NET_AUTH=none: none. KOLO_ERR_ARG where neither is
+ * set (with the recipe: head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE), the file is open to others, too short
+ * ...; KOLO_ERR_UNSUPPORTED in a build without libsodium. */
+int kolo_secret_read(struct kolo_secret *secret);
+
+/* A key for one purpose, from a key and what it is for. */
+void kolo_secret_derive(const struct kolo_secret *secret, const void *purpose, size_t bytes,
+                        struct kolo_secret *derived);
+
+/* proof = HMAC-SHA-256(key, text). */
+void kolo_secret_prove(const struct kolo_secret *secret, const void *text, size_t bytes, uint8_t proof[KOLO_KEY_BYTES]);
+
+/* Compares in constant time. */
+bool kolo_secret_check(const struct kolo_secret *secret, const void *text, size_t bytes,
+                       const uint8_t proof[KOLO_KEY_BYTES]);
+
+/* Random bytes of the kernel's. KOLO_ERR_SYSTEM. */
+int kolo_random_bytes(void *bytes, size_t count);
+
+/* Overwrites it. */
+void kolo_secret_forget(struct kolo_secret *secret);
+
+#endif

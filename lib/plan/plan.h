@@ -1,0 +1,41 @@
+/* Which algorithm a call uses and in what pieces: a pure function of what is asked and of what rank 0 decided when the
+ * communicator was made, so that every rank gets the same answer. */
+#ifndef KOLO_PLAN_PLAN_H
+#define KOLO_PLAN_PLAN_H
+
+#include "kolo.h"
+#include "shm/layout.h"
+
+/* What is asked. */
+struct kolo_question {
+    size_t count;
+    uint32_t element_bytes;
+    uint32_t acc_bytes; /* of one element of the accumulation type */
+};
+
+struct kolo_answer {
+    kolo_algorithm algorithm; /* never AUTO */
+    bool lines;               /* ONESHOT or TREE in cache lines that carry their own sequence number */
+    size_t chunk_count;       /* elements of the message that one ticket covers; at least 1 */
+    size_t chunks;            /* at least 1 unless lines */
+    bool stream;              /* `recv` is stored past the caches */
+};
+
+/* Message bytes that fit one set of lines, and the first line alone, behind its stamp. */
+#define KOLO_LINES_BYTES_MAX ((size_t)KOLO_LINES * KOLO_LINE_PAYLOAD - sizeof(uint64_t))
+#define KOLO_LINE_BYTES_MAX  (KOLO_LINE_PAYLOAD - sizeof(uint64_t))
+
+struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
+                                  size_t slot_bytes);
+
+/* False if `settings`, which rank 0 wrote into the segment, are none that kolo_plan_make can work with. */
+bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
+
+/* Messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
+size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings);
+
+/* Elements of slice `rank` of `ranks` of a chunk: *first and the number returned. All slices but the last ones are
+ * equal and begin on a KOLO_LINE_BYTES boundary of the chunk. */
+size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first);
+
+#endif

@@ -1,0 +1,356 @@
+#include "plan/profile.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kolo.h"
+#include "cpu/model.h"
+
+enum { LINE_BYTES = 256, QUOTE_CHARS = 40 };
+
+/* The place that parsing has come to. */
+struct reader {
+    const char *text;
+    size_t bytes;
+    size_t at;
+    unsigned line;
+    unsigned seen; /* a bit for each directive */
+    bool has_rest; /* in the present section */
+    struct kolo_profile *profile;
+    char *why;
+};
+
+/* Algorithms that a profile may name: those that give the same bits as all others do. */
+static const kolo_algorithm algorithms[] = {KOLO_ONESHOT, KOLO_MESH, KOLO_TREE};
+
+static bool __attribute__((format(printf, 2, 3))) refuse(struct reader *reader, const char *format, ...) {
+    int used = snprintf(reader->why, KOLO_PROFILE_WHY_BYTES, "line %u: ", reader->line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reader->why + used, KOLO_PROFILE_WHY_BYTES - (size_t)used, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* Copies the next line, without its newline. */
+static bool next_line(struct reader *reader, char line[LINE_BYTES]) {
+    const char *begin = reader->text + reader->at;
+    const char *end = memchr(begin, '\n', reader->bytes - reader->at);
+    reader->line++;
+    if (!end)
+        return refuse(reader, "cut off: the last line does not end in a newline");
+    const size_t length = (size_t)(end - begin);
+    if (length >= LINE_BYTES)
+        return refuse(reader, "%zu bytes long: at most %d are allowed", length, LINE_BYTES - 1);
+    for (size_t i = 0; i < length; i++)
+        if (((unsigned char)begin[i] < ' ' && begin[i] != '\t') || begin[i] == 0x7f)
+            return refuse(reader, "byte 0x%02x at column %zu: only text is allowed", (unsigned char)begin[i], i + 1);
+    memcpy(line, begin, length);
+    line[length] = '\0';
+    reader->at += length + 1;
+    return true;
+}
+
+/* Cuts the next word off *rest; "" at the end of the line. */
+static char *next_word(char **rest) {
+    char *word = *rest + strspn(*rest, " \t");
+    char *end = word + strcspn(word, " \t");
+    *rest = *end ? end + 1 : end;
+    *end = '\0';
+    return word;
+}
+
+static bool end_line(struct reader *reader, char *rest) {
+    const char *word = next_word(&rest);
+    return *word ? refuse(reader, "'%.*s': the line should end before it", QUOTE_CHARS, word) : true;
+}
+
+static bool parse_number(struct reader *reader, const char *what, const char *word, uint64_t low, uint64_t high,
+                         uint64_t *number) {
+    uint64_t value = 0;
+    bool good = *word != '\0';
+    for (const char *digit = word; good && *digit; digit++) {
+        good = *digit >= '0' && *digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&
+               !__builtin_add_overflow(value, (uint64_t)(*digit - '0'), &value);
+    }
+    if (!good || value < low || value > high)
+        return refuse(reader, "%s '%.*s': must be a whole number from %" PRIu64 " to %" PRIu64, what, QUOTE_CHARS, word,
+                      low, high);
+    *number = value;
+    return true;
+}
+
+static struct kolo_profile_section *section_of(const struct reader *reader) {
+    return &reader->profile->section[reader->profile->sections - 1];
+}
+
+/* Directives: each reads what follows its name. */
+
+static bool parse_format(struct reader *reader, char *rest) {
+    uint64_t format = 0;
+    if (!parse_number(reader, "format", next_word(&rest), 0, UINT32_MAX, &format))
+        return false;
+    if (format != KOLO_PROFILE_FORMAT)
+        return refuse(reader, "format %" PRIu64 ": this version reads format %d: run kolo-tune again", format,
+                      KOLO_PROFILE_FORMAT);
+    return end_line(reader, rest);
+}
+
+static bool parse_version(struct reader *reader, char *rest) {
+    const char *word = next_word(&rest);
+    if (!*word || strlen(word) >= sizeof reader->profile->version || strspn(word, "0123456789.") != strlen(word))
+        return refuse(reader, "version '%.*s': must be as in %s", QUOTE_CHARS, word, kolo_version());
+    strcpy(reader->profile->version, word);
+    return end_line(reader, rest);
+}
+
+/* Characters of `text` but for white space at its end. */
+static size_t text_length(const char *text) {
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t", text[length - 1]))
+        length--;
+    return length;
+}
+
+static bool parse_cpu_model(struct reader *reader, char *rest) {
+    char *model = reader->profile->machine.cpu_model;
+    rest += strspn(rest, " \t");
+    const size_t length = text_length(rest);
+    if (length >= sizeof reader->profile->machine.cpu_model)
+        return refuse(reader, "cpu-model '%.*s...': must have at most %zu characters", QUOTE_CHARS, rest,
+                      sizeof reader->profile->machine.cpu_model - 1);
+    memcpy(model, rest, length);
+    model[length] = '\0';
+    return true;
+}
+
+static bool parse_cpus(struct reader *reader, char *rest) {
+    return parse_number(reader, "cpus", next_word(&rest), 1, UINT32_MAX, &reader->profile->machine.cpus_online) &&
+           end_line(reader, rest);
+}
+
+static bool parse_l2_bytes(struct reader *reader, char *rest) {
+    return parse_number(reader, "l2-bytes", next_word(&rest), 0, UINT64_MAX, &reader->profile->machine.l2_bytes) &&
+           end_line(reader, rest);
+}
+
+static bool parse_l3_bytes(struct reader *reader, char *rest) {
+    return parse_number(reader, "l3-bytes", next_word(&rest), 0, UINT64_MAX, &reader->profile->machine.l3_bytes) &&
+           end_line(reader, rest);
+}
+
+static bool section_is_complete(struct reader *reader) {
+    const struct kolo_profile *profile = reader->profile;
+    if (profile->sections > 0 && !reader->has_rest)
+        return refuse(reader, "the section before, of %" PRIu32 " ranks, has no 'rest' band",
+                      section_of(reader)->ranks);
+    return true;
+}
+
+static bool parse_ranks(struct reader *reader, char *rest) {
+    struct kolo_profile *profile = reader->profile;
+    uint64_t ranks = 0;
+    if (!section_is_complete(reader) || !parse_number(reader, "ranks", next_word(&rest), 2, KOLO_RANKS_MAX, &ranks) ||
+        !end_line(reader, rest))
+        return false;
+    if (kolo_profile_find(profile, (uint32_t)ranks))
+        return refuse(reader, "ranks %" PRIu64 ": there is a section for them already", ranks);
+    if (profile->sections == KOLO_PROFILE_SECTIONS_MAX)
+        return refuse(reader, "ranks %" PRIu64 ": more than %d sections", ranks, KOLO_PROFILE_SECTIONS_MAX);
+    profile->section[profile->sections++] =
+        (struct kolo_profile_section){.ranks = (uint32_t)ranks, .stream_bytes_min = UINT64_MAX};
+    reader->has_rest = false;
+    return true;
+}
+
+static bool parse_stream(struct reader *reader, char *rest) {
+    struct kolo_profile_section *section = section_of(reader);
+    const char *word = next_word(&rest);
+    if (section->has_stream || section->bands > 0 || reader->has_rest)
+        return refuse(reader, "stream-from '%.*s': must come once, before the bands", QUOTE_CHARS, word);
+    section->has_stream = true;
+    if (strcmp(word, "never") != 0 &&
+        !parse_number(reader, "stream-from (or never)", word, 0, UINT64_MAX - 1, &section->stream_bytes_min))
+        return false;
+    return end_line(reader, rest);
+}
+
+static bool parse_algorithm(struct reader *reader, const char *word, uint32_t *algorithm) {
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+        if (strcmp(word, kolo_algorithm_name(algorithms[i])) == 0) {
+            *algorithm = (uint32_t)algorithms[i];
+            return true;
+        }
+    return refuse(reader, "algorithm '%.*s': must be one of oneshot, mesh, tree", QUOTE_CHARS, word);
+}
+
+/* ALGORITHM chunk BYTES, after the band's bytes_max. */
+static bool parse_band(struct reader *reader, uint64_t bytes_max, char *rest) {
+    struct kolo_profile_section *section = section_of(reader);
+    struct kolo_shared_band *band = &section->band[section->bands];
+    if (reader->has_rest)
+        return refuse(reader, "a band after the section's 'rest'");
+    if (section->bands == KOLO_BANDS)
+        return refuse(reader, "more than %d bands", KOLO_BANDS);
+    if (section->bands > 0 && bytes_max <= band[-1].bytes_max)
+        return refuse(reader, "up-to %" PRIu64 ": must be more than %" PRIu64 ", the band's before", bytes_max,
+                      band[-1].bytes_max);
+    band->bytes_max = bytes_max;
+    if (!parse_algorithm(reader, next_word(&rest), &band->algorithm))
+        return false;
+    const char *word = next_word(&rest);
+    if (strcmp(word, "chunk") != 0)
+        return refuse(reader, "'%.*s': 'chunk' and its bytes should stand there", QUOTE_CHARS, word);
+    word = next_word(&rest);
+    uint64_t chunk_bytes = 0;
+    if (!parse_number(reader, "chunk", word, KOLO_CHUNK_BYTES_MIN, KOLO_CHUNK_BYTES_MAX, &chunk_bytes))
+        return false;
+    if (chunk_bytes % KOLO_LINE_BYTES != 0)
+        return refuse(reader, "chunk '%.*s': must be a multiple of %d", QUOTE_CHARS, word, KOLO_LINE_BYTES);
+    band->chunk_bytes = (uint32_t)chunk_bytes;
+    section->bands++;
+    reader->has_rest = bytes_max == UINT64_MAX;
+    return end_line(reader, rest);
+}
+
+static bool parse_up_to(struct reader *reader, char *rest) {
+    uint64_t bytes_max = 0;
+    return parse_number(reader, "up-to", next_word(&rest), 1, UINT64_MAX - 1, &bytes_max) &&
+           parse_band(reader, bytes_max, rest);
+}
+
+static bool parse_rest(struct reader *reader, char *rest) {
+    char *after = rest + strspn(rest, " \t");
+    const size_t length = strcspn(after, " \t");
+    if (length != strlen("default") || strncmp(after, "default", length) != 0)
+        return parse_band(reader, UINT64_MAX, rest);
+    if (reader->has_rest)
+        return refuse(reader, "a band after the section's 'rest'");
+    reader->has_rest = true;
+    return end_line(reader, after + length);
+}
+
+/* Where in a profile a directive may stand. */
+enum part { PART_FORMAT, PART_MACHINE, PART_SECTIONS, PART_SECTION };
+
+static const struct directive {
+    const char *name;
+    enum part part;
+    bool (*parse)(struct reader *reader, char *rest);
+} directives[] = {
+    {"kolo-profile", PART_FORMAT, parse_format},  {"kolo", PART_MACHINE, parse_version},
+    {"cpu-model", PART_MACHINE, parse_cpu_model}, {"cpus", PART_MACHINE, parse_cpus},
+    {"l2-bytes", PART_MACHINE, parse_l2_bytes},   {"l3-bytes", PART_MACHINE, parse_l3_bytes},
+    {"ranks", PART_SECTIONS, parse_ranks},        {"stream-from", PART_SECTION, parse_stream},
+    {"up-to", PART_SECTION, parse_up_to},         {"rest", PART_SECTION, parse_rest},
+};
+
+enum { DIRECTIVES = sizeof directives / sizeof *directives };
+
+/* The first directive before the sections that has not been read; NULL if all have. */
+static const char *missing(const struct reader *reader) {
+    for (unsigned i = 0; i < DIRECTIVES; i++)
+        if (directives[i].part <= PART_MACHINE && !(reader->seen >> i & 1))
+            return directives[i].name;
+    return NULL;
+}
+
+/* Whether directive `index` may stand here. */
+static bool check_place(struct reader *reader, unsigned index) {
+    const struct directive *directive = &directives[index];
+    const bool in_sections = reader->profile->sections > 0;
+    if (directive->part <= PART_MACHINE && (in_sections || reader->seen >> index & 1))
+        return refuse(reader, "'%s' must come once, before the first 'ranks'", directive->name);
+    if (directive->part == PART_SECTIONS && missing(reader))
+        return refuse(reader, "'%s' must come before the first 'ranks'", missing(reader));
+    if (directive->part == PART_SECTION && !in_sections)
+        return refuse(reader, "'%s' must come after 'ranks'", directive->name);
+    reader->seen |= 1u << index;
+    return true;
+}
+
+static bool parse_line(struct reader *reader, char *line) {
+    char *rest = line;
+    const char *name = next_word(&rest);
+    if (*name == '\0' || *name == '#')
+        return true;
+    if (!reader->seen && strcmp(name, directives[0].name) != 0)
+        return refuse(reader, "'%.*s': a profile begins with '%s %d'", QUOTE_CHARS, name, directives[0].name,
+                      KOLO_PROFILE_FORMAT);
+    for (unsigned i = 0; i < DIRECTIVES; i++)
+        if (strcmp(name, directives[i].name) == 0)
+            return check_place(reader, i) && directives[i].parse(reader, rest);
+    return refuse(reader, "'%.*s': not a word that a line can begin with", QUOTE_CHARS, name);
+}
+
+bool kolo_profile_parse(const char *text, size_t bytes, struct kolo_profile *profile,
+                        char why[KOLO_PROFILE_WHY_BYTES]) {
+    struct reader reader = {.text = text, .bytes = bytes, .profile = profile, .why = why};
+    *profile = (struct kolo_profile){.sections = 0};
+    if (bytes > KOLO_PROFILE_BYTES_MAX) {
+        snprintf(why, KOLO_PROFILE_WHY_BYTES, "longer than %zu bytes", KOLO_PROFILE_BYTES_MAX);
+        return false;
+    }
+    while (reader.at < bytes) {
+        char line[LINE_BYTES];
+        if (!next_line(&reader, line) || !parse_line(&reader, line))
+            return false;
+    }
+    reader.line++;
+    if (profile->sections == 0)
+        return refuse(&reader, "the end, but '%s' is missing", missing(&reader) ? missing(&reader) : "ranks");
+    return section_is_complete(&reader);
+}
+
+void kolo_profile_machine_read(struct kolo_profile_machine *machine, const kolo_topology *topology) {
+    *machine = (struct kolo_profile_machine){
+        .cpus_online = topology->cpus_online, .l2_bytes = topology->l2_bytes, .l3_bytes = topology->l3_bytes};
+    kolo_cpu_model(machine->cpu_model, sizeof machine->cpu_model);
+}
+
+bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_profile_machine *here,
+                       char why[KOLO_PROFILE_WHY_BYTES]) {
+    const struct kolo_profile_machine *there = &profile->machine;
+    const char *version = kolo_version();
+    const size_t series = (size_t)(strrchr(version, '.') - version) + 1; /* "0.1." of "0.1.0" */
+    if (strncmp(profile->version, version, series) != 0) {
+        snprintf(why, KOLO_PROFILE_WHY_BYTES, "measured with kolo %s, this is %s: run kolo-tune again",
+                 profile->version, version);
+        return false;
+    }
+    if (strcmp(there->cpu_model, here->cpu_model) == 0 && there->cpus_online == here->cpus_online &&
+        there->l2_bytes == here->l2_bytes && there->l3_bytes == here->l3_bytes)
+        return true;
+    snprintf(why, KOLO_PROFILE_WHY_BYTES,
+             "measured on another machine (%s, %" PRIu64 " CPUs, L2 %" PRIu64 ", L3 %" PRIu64 "; here %s, %" PRIu64
+             ", %" PRIu64 ", %" PRIu64 "): run kolo-tune",
+             there->cpu_model, there->cpus_online, there->l2_bytes, there->l3_bytes, here->cpu_model, here->cpus_online,
+             here->l2_bytes, here->l3_bytes);
+    return false;
+}
+
+void kolo_profile_apply(const struct kolo_profile_section *section, struct kolo_shared_settings *settings) {
+    const struct kolo_shared_settings defaults = *settings;
+    uint32_t bands = section->bands;
+    memcpy(settings->band, section->band, sizeof settings->band);
+    for (uint32_t i = 0; i < defaults.bands; i++) {
+        if (bands > 0 && settings->band[bands - 1].bytes_max >= defaults.band[i].bytes_max)
+            continue;
+        if (bands == KOLO_BANDS) /* no room: the last measured one reaches further */
+            settings->band[bands - 1].bytes_max = defaults.band[i].bytes_max;
+        else
+            settings->band[bands++] = defaults.band[i];
+    }
+    settings->bands = bands;
+    if (section->has_stream)
+        settings->stream_bytes_min = section->stream_bytes_min;
+}
+
+const struct kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, uint32_t ranks) {
+    for (uint32_t i = 0; i < profile->sections; i++)
+        if (profile->section[i].ranks == ranks)
+            return &profile->section[i];
+    return NULL;
+}

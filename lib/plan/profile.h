@@ -1,0 +1,71 @@
+/* A profile: what kolo-tune measured on a machine, as text that people can read. For each rank count measured it gives
+ * the bands of struct kolo_shared_settings. A line is a comment that begins with '#', or empty, or words:
+ *
+ *     kolo-profile 1                     the format; the first line that is no comment
+ *     kolo 0.1.0                         the version that measured; major and minor must be this one's
+ *     cpu-model AMD EPYC 9R14            the machine, each line once; all must be as they are here
+ *     cpus 2                             online
+ *     l2-bytes 1048576
+ *     l3-bytes 33554432                  0: unknown, as for l2-bytes
+ *     ranks 2                            a section, up to the next `ranks`, in any order
+ *     stream-from 8388608                bytes of a message, or `never`; before the bands; without it: the default
+ *     up-to 4096 oneshot chunk 262144    a band: bytes of a message, ascending; algorithm; bytes of a chunk
+ *     rest mesh chunk 131072             the last band of each section; or `rest default`, for what was not measured
+ *
+ * The text may come from anywhere: nothing in it can do more than choose among ways to the same bits. */
+#ifndef KOLO_PLAN_PROFILE_H
+#define KOLO_PLAN_PROFILE_H
+
+#include <stdbool.h>
+
+#include "cpu/topology.h"
+#include "shm/layout.h"
+
+#define KOLO_PROFILE_FORMAT       1 /* changes with what the words mean */
+#define KOLO_PROFILE_BYTES_MAX    ((size_t)64 << 10)
+#define KOLO_PROFILE_SECTIONS_MAX 32
+#define KOLO_PROFILE_WHY_BYTES    384 /* of a complaint */
+#define KOLO_CHUNK_BYTES_MIN      1024
+#define KOLO_CHUNK_BYTES_MAX      (UINT64_C(1) << 30)
+
+/* What a profile is for. */
+struct kolo_profile_machine {
+    char cpu_model[64];
+    uint64_t cpus_online;
+    uint64_t l2_bytes;
+    uint64_t l3_bytes;
+};
+
+struct kolo_profile_section {
+    uint32_t ranks;
+    uint32_t bands;
+    bool has_stream;
+    uint64_t stream_bytes_min; /* if has_stream */
+    struct kolo_shared_band band[KOLO_BANDS];
+};
+
+struct kolo_profile {
+    char version[16];
+    struct kolo_profile_machine machine;
+    uint32_t sections;
+    struct kolo_profile_section section[KOLO_PROFILE_SECTIONS_MAX];
+};
+
+/* Reads `bytes` of `text`, which need not end in a NUL. False, with the line and the value at fault in `why`, where it
+ * is no complete profile; *profile is then unspecified. */
+bool kolo_profile_parse(const char *text, size_t bytes, struct kolo_profile *profile, char why[KOLO_PROFILE_WHY_BYTES]);
+
+/* The machine as this process sees it. */
+void kolo_profile_machine_read(struct kolo_profile_machine *machine, const kolo_topology *topology);
+
+/* False, with the difference in `why`, for a profile of another version or machine. */
+bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_profile_machine *here,
+                       char why[KOLO_PROFILE_WHY_BYTES]);
+
+/* Puts what the section says into `settings`, which hold the defaults. */
+void kolo_profile_apply(const struct kolo_profile_section *section, struct kolo_shared_settings *settings);
+
+/* The section for `ranks` ranks; NULL if none was measured. */
+const struct kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, uint32_t ranks);
+
+#endif

@@ -1,8 +1,0 @@
-/* The instance for AVX-512 F, BW, DQ and VL. */
-#define VECTOR_BYTES 64
-#include "reduce/avx512_vectors.h"
-
-#define INSTANCE         kolo_reducer_avx512
-#define INSTANCE_NAME    "avx512"
-#define CANONICAL_IN_F32 1
-#include "reduce/instance_template.h"
