@@ -19,7 +19,7 @@
 #include "comm/failure/process.h"
 #include "shm/memory_file.h"
 
-enum { FILES_MAX = 1024, SIGHTINGS_MAX = 4096, ANCESTORS_MAX = 64, OPEN_TRIES_MAX = 3 };
+enum { FILES_MAX = 1024, OBSERVED_MAX = 4096, ANCESTORS_MAX = 64, OPEN_TRIES_MAX = 3 };
 
 /* Files that a process has open and that may hold segments. */
 struct open_files {
@@ -77,8 +77,8 @@ static bool is_known(const struct kolo_observer *observer, uint64_t device, uint
 }
 
 static int add(struct kolo_observer *observer, const struct kolo_observed *seen) {
-    if (observer->count == SIGHTINGS_MAX)
-        return kolo_fail(KOLO_ERR_SYSTEM, "more than %d communicators", SIGHTINGS_MAX);
+    if (observer->count == OBSERVED_MAX)
+        return kolo_fail(KOLO_ERR_SYSTEM, "more than %d communicators", OBSERVED_MAX);
     struct kolo_observed *list = realloc(observer->list, (observer->count + 1) * sizeof *list);
     if (!list)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");

@@ -215,12 +215,12 @@ void kolo_segment_leave(struct kolo_segment *segment) {
 
 /* The mappings that a dead process used went with it: only its place among the ranks is left. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank) {
-    KOLO_POINT("segment.burying");
+    KOLO_POINT("segment.marking_dead");
     if (!kolo_compare_and_swap(&segment->members[rank].state, KOLO_MEMBER_PRESENT, KOLO_MEMBER_DEAD))
         return;
     KOLO_POINT("segment.discounting");
     kolo_fetch_add(&segment->header->occupancy, -OCCUPANCY_RANK);
-    KOLO_POINT("segment.buried");
+    KOLO_POINT("segment.marked_dead");
 }
 
 void kolo_segment_drop(struct kolo_segment *segment) {

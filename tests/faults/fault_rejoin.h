@@ -1,16 +1,16 @@
 /* What must be true where the ranks that shrink a broken communicator are on several nodes, and another fault strikes
  * meanwhile. */
-#ifndef KOLO_TESTS_FAULT_REUNION_H
-#define KOLO_TESTS_FAULT_REUNION_H
+#ifndef KOLO_TESTS_FAULT_REJOIN_H
+#define KOLO_TESTS_FAULT_REJOIN_H
 
 #include "fault_run.h"
 
 /* The timeout of such a communicator. */
-enum { REUNION_DEADLINE_MS = 1000 };
+enum { REJOIN_DEADLINE_MS = 1000 };
 
-/* What takes longer hangs: longer than two conferences, and the creations after them, which wait for one that is
+/* What takes longer hangs: longer than two agreements, and the creations after them, which wait for one that is
  * stopped. */
-#define REUNION_LIMIT_NS INT64_C(25000000000)
+#define REJOIN_LIMIT_NS INT64_C(25000000000)
 
 /* Judges the survivors. */
 void rejoin_find(struct run *run, int64_t held_ns);

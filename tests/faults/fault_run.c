@@ -24,7 +24,7 @@ static bool is_rejoin(const struct fault_case *what) {
 /* What takes longer hangs. */
 static int64_t limit_ns(const struct run_mode *mode) {
     if (is_rejoin(mode->what))
-        return REUNION_LIMIT_NS;
+        return REJOIN_LIMIT_NS;
     return INT64_C(1000000) * (2 * mode->timeout_ms + 2000);
 }
 
@@ -212,7 +212,7 @@ bool run_trial(const struct trial *trial, struct run *run) {
                         .waited_ns = -1};
     prepare(run, trial->what, run->victim,
             trial->deadline_ms       ? trial->deadline_ms
-            : is_rejoin(trial->what) ? REUNION_DEADLINE_MS
+            : is_rejoin(trial->what) ? REJOIN_DEADLINE_MS
             : action != ACTION_STOP  ? DEADLINE_MS
             : trial->what->nodes     ? NODES_DEADLINE_MS
                                      : DEADLINE_SHORT_MS,

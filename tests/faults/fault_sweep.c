@@ -163,8 +163,8 @@ static bool begins_with(const char *name, const char *const *beginnings) {
  * sleepers are there to be woken, by design in few cases, but by chance in any. */
 static bool is_assured(const struct trial *trial) {
     static const char *const meeting[] = {"assembly.", "listener.", "connect.", "proxy.start", "engine.added", NULL};
-    static const char *const rejoin[] = {"agreement.",      "rejoin.",    "listener.reopened",
-                                         "connect.hailing", "guard.drop", NULL};
+    static const char *const rejoin[] = {"agreement.",    "rejoin.",    "listener.reopened",
+                                         "connect.hello", "guard.drop", NULL};
     static const char *const network[] = {"proxy.",    "engine.",    "poll.",        "uring.",
                                           "exchange.", "hierarchy.", "failure.rela", NULL};
     static const struct {
@@ -181,9 +181,9 @@ static bool is_assured(const struct trial *trial) {
                    {"shrink.aborted", "shrink-second-3"},
                    {"shrink.committing", "shrink-concludes-2"},
                    {"shrink.committed", "shrink-concludes-2"},
-                   {"segment.burying", "shrink-death-3"},
+                   {"segment.marking_dead", "shrink-death-3"},
                    {"segment.discounting", "shrink-death-3"},
-                   {"segment.buried", "shrink-death-3"},
+                   {"segment.marked_dead", "shrink-death-3"},
                    {"assembly.failing", "nodes-create-second"},
                    {"assembly.failed", "nodes-create-second"},
                    {"connect.pausing", "nodes-create-awaited"},

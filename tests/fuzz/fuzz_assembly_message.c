@@ -23,8 +23,8 @@ static void require_good(const struct kolo_assembly_message *message) {
         for (uint32_t i = 0; i < message->count; i++)
             REQUIRE(message->node_of[i] < KOLO_RANKS_MAX);
         break;
-    case KOLO_MESSAGE_DOORS:
-        REQUIRE(message->count >= 1 && message->count <= KOLO_MESSAGE_DOORS_MAX);
+    case KOLO_MESSAGE_LISTENERS:
+        REQUIRE(message->count >= 1 && message->count <= KOLO_MESSAGE_LISTENERS_MAX);
         REQUIRE(message->first + message->count <= KOLO_RANKS_MAX);
         for (uint32_t i = 0; i < message->count; i++) {
             char text[KOLO_ADDRESS_TEXT_BYTES];

@@ -450,7 +450,7 @@ static void expect_failure(const struct layout *failing, const int *counts, void
     run_layout(&layout, counts, false, run, victims);
 }
 
-static void gathering_fails(void) {
+static void membership_fails(void) {
     static const int counts[NODES_MAX] = {2, 2};
     const struct layout failures[] = {
         {.fault = die_waiting, .status = KOLO_ERR_PEER_DEAD, .words = {"rank 2 ended"}},
@@ -573,7 +573,7 @@ static int die_while_others_look(struct rank *rank, struct kolo_assembly *assemb
 
 /* Says where it listens, and dies while others connect there. */
 static int die_linking(struct rank *rank, struct kolo_assembly *assembly) {
-    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_LISTENERS};
     struct sockaddr_in *own = (struct sockaddr_in *)&message.listener[0].storage;
     if (rank->rank != 1)
         return 0;
@@ -586,7 +586,7 @@ static int die_linking(struct rank *rank, struct kolo_assembly *assembly) {
            "listening: %s", strerror(errno));
     message.first = message.count = 1;
     expect_status(rank, kolo_assembly_send(assembly, 0, &message), 0, "kolo_assembly_send");
-    expect_status(rank, kolo_assembly_await(assembly, KOLO_MESSAGE_DOORS, &message), 0, "kolo_assembly_await");
+    expect_status(rank, kolo_assembly_await(assembly, KOLO_MESSAGE_LISTENERS, &message), 0, "kolo_assembly_await");
     sleep_ms(200);
     event_set();
     raise(SIGKILL);
@@ -711,7 +711,7 @@ int main(int argc, char **argv) {
     all_go_well();
     many_go_well();
     oddities_do_no_harm();
-    gathering_fails();
+    membership_fails();
     linking_fails();
     struct layout layout = {0};
     run_layout(&layout, pair, false, open_wrongly, 0);

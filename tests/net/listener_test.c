@@ -439,25 +439,25 @@ static void test_own_port(void **state) {
 
 /* All ranks of a large job at once, twice as many as there are places. */
 static void test_oversubscription(void **state) {
-    enum { KNOCKERS = 2 * KOLO_LISTENER_PENDING };
-    static struct client clients[KNOCKERS];
-    static bool came[KNOCKERS];
+    enum { CLIENTS = 2 * KOLO_LISTENER_PENDING };
+    static struct client clients[CLIENTS];
+    static bool came[CLIENTS];
     const struct kolo_secret secret = usual_secret();
     struct kolo_address bound;
     struct kolo_listener *listener = open_listener(AF_INET, &secret, &bound);
     (void)state;
-    for (uint32_t i = 0; i < KNOCKERS; i++) {
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         clients[i] = make_client(&bound, &secret, i);
-        clients[i].self.size = KNOCKERS;
+        clients[i].self.size = CLIENTS;
         start_client(&clients[i]);
     }
-    for (uint32_t i = 0; i < KNOCKERS; i++) {
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         const int rank = answer_rank(listener, 10 * S);
-        assert_in_range(rank, 0, KNOCKERS - 1);
+        assert_in_range(rank, 0, CLIENTS - 1);
         assert_false(came[rank]);
         came[rank] = true;
     }
-    for (uint32_t i = 0; i < KNOCKERS; i++) {
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         await_client(&clients[i]);
         assert_int_equal(clients[i].rc, 0);
     }

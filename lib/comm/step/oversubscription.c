@@ -6,25 +6,25 @@
 #include "comm/comm.h"
 
 static void move_to(kolo_comm *comm, uint64_t processor) {
-    struct kolo_oversubscription *crowd = &comm->oversubscription;
-    crowd->processor = processor;
-    crowd->unknown = comm->size;
-    memset(crowd->ranks, 0, sizeof crowd->ranks);
+    struct kolo_oversubscription *known = &comm->oversubscription;
+    known->processor = processor;
+    known->unknown = comm->size;
+    memset(known->ranks, 0, sizeof known->ranks);
     kolo_store_relaxed(&comm->segment.members[comm->rank].processor, processor);
 }
 
 static void look_at_next(kolo_comm *comm) {
-    struct kolo_oversubscription *crowd = &comm->oversubscription;
-    const uint32_t rank = crowd->next;
+    struct kolo_oversubscription *known = &comm->oversubscription;
+    const uint32_t rank = known->next;
     const uint64_t processor = kolo_load_relaxed(&comm->segment.members[rank].processor);
     const uint64_t bit = UINT64_C(1) << (rank % 64);
-    if (rank != comm->rank && processor == crowd->processor)
-        crowd->ranks[rank / 64] |= bit;
+    if (rank != comm->rank && processor == known->processor)
+        known->ranks[rank / 64] |= bit;
     else
-        crowd->ranks[rank / 64] &= ~bit;
-    if (crowd->unknown > 0)
-        crowd->unknown--;
-    crowd->next = rank + 1 == comm->size ? 0 : rank + 1;
+        known->ranks[rank / 64] &= ~bit;
+    if (known->unknown > 0)
+        known->unknown--;
+    known->next = rank + 1 == comm->size ? 0 : rank + 1;
 }
 
 bool kolo_oversubscription_is_behind(kolo_waiter *waiter) {

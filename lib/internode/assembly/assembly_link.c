@@ -75,11 +75,11 @@ static int spread_listeners(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const uint32_t nodes = meeting->membership->nodes.nodes;
     assembly->listeners[0] = meeting->own;
-    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_DOORS, nodes - 1);
-    for (uint32_t first = 0; first < nodes; first += KOLO_MESSAGE_DOORS_MAX) {
-        struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+    int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_LISTENERS, nodes - 1);
+    for (uint32_t first = 0; first < nodes; first += KOLO_MESSAGE_LISTENERS_MAX) {
+        struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_LISTENERS};
         message.first = first;
-        message.count = nodes - first < KOLO_MESSAGE_DOORS_MAX ? nodes - first : KOLO_MESSAGE_DOORS_MAX;
+        message.count = nodes - first < KOLO_MESSAGE_LISTENERS_MAX ? nodes - first : KOLO_MESSAGE_LISTENERS_MAX;
         for (uint32_t i = 0; i < message.count; i++)
             message.listener[i] = assembly->listeners[leader(meeting, first + i)];
         for (uint32_t node = 1; rc == 0 && node < nodes; node++)
@@ -92,13 +92,13 @@ static int spread_listeners(struct meeting *meeting) {
 static int learn_listeners(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const uint32_t nodes = meeting->membership->nodes.nodes;
-    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_DOORS};
+    struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_LISTENERS};
     message.first = meeting->membership->node;
     message.count = 1;
     message.listener[0] = meeting->own;
     int rc = kolo_assembly_send(assembly, 0, &message);
     for (uint32_t first = 0; rc == 0 && first < nodes; first += message.count) {
-        rc = kolo_assembly_await(assembly, KOLO_MESSAGE_DOORS, &message);
+        rc = kolo_assembly_await(assembly, KOLO_MESSAGE_LISTENERS, &message);
         if (rc == 0 && (message.first != first || message.count > nodes - first))
             rc = kolo_assembly_say(assembly, KOLO_ERR_VERSION, "rank 0 sent a list of addresses that is damaged");
         for (uint32_t i = 0; rc == 0 && i < message.count; i++) {

@@ -13,7 +13,7 @@
 enum { HEADER_BYTES = 8, RANGE_BYTES = 8 };
 
 static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_ROSTER_RANKS * 2 <= KOLO_MESSAGE_BYTES, "a roster fits");
-static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_DOORS_MAX * KOLO_ADDRESS_WIRE_BYTES <= KOLO_MESSAGE_BYTES,
+static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_LISTENERS_MAX * KOLO_ADDRESS_WIRE_BYTES <= KOLO_MESSAGE_BYTES,
               "listeners fit");
 static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
 
@@ -108,7 +108,7 @@ void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uin
         for (uint32_t i = 0; i < message->count; i++)
             kolo_wire_append(&at, message->node_of[i], 2);
         break;
-    case KOLO_MESSAGE_DOORS:
+    case KOLO_MESSAGE_LISTENERS:
         kolo_wire_append(&at, message->first, 4);
         kolo_wire_append(&at, message->count, 4);
         for (uint32_t i = 0; i < message->count; i++)
@@ -149,8 +149,8 @@ static bool take_content(const uint8_t *at, struct kolo_assembly_message *messag
             good = message->node_of[i] < KOLO_RANKS_MAX;
         }
         return good;
-    case KOLO_MESSAGE_DOORS:
-        good = take_range(&at, message, KOLO_MESSAGE_DOORS_MAX);
+    case KOLO_MESSAGE_LISTENERS:
+        good = take_range(&at, message, KOLO_MESSAGE_LISTENERS_MAX);
         for (uint32_t i = 0; good && i < message->count; i++)
             good = take_address(&at, &message->listener[i]);
         return good;

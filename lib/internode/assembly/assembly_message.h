@@ -10,16 +10,16 @@
 #include "net/connect/listener.h"
 #include "shm/layout.h"
 
-#define KOLO_MESSAGE_BYTES        512
-#define KOLO_MESSAGE_ROSTER_RANKS 240
-#define KOLO_MESSAGE_DOORS_MAX    16
-#define KOLO_MESSAGE_TEXT_BYTES   480
+#define KOLO_MESSAGE_BYTES         512
+#define KOLO_MESSAGE_ROSTER_RANKS  240
+#define KOLO_MESSAGE_LISTENERS_MAX 16
+#define KOLO_MESSAGE_TEXT_BYTES    480
 
 enum {
     KOLO_MESSAGE_IDENTITY = 1, /* a rank to rank 0: where its shared memory is */
     KOLO_MESSAGE_TERMS,        /* rank 0 to a rank: what binds all; then as many rosters as all ranks take */
     KOLO_MESSAGE_ROSTER,       /* which node each of some ranks is on */
-    KOLO_MESSAGE_DOORS,        /* a leader to rank 0: its own listener; rank 0 to a leader: all, in pieces */
+    KOLO_MESSAGE_LISTENERS,    /* a leader to rank 0: its own listener; rank 0 to a leader: all, in pieces */
     KOLO_MESSAGE_READY,        /* a leader to rank 0: it has all that it needs */
     KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
     KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
@@ -58,11 +58,11 @@ struct kolo_assembly_message {
             uint8_t session[KOLO_SESSION_BYTES];
             struct kolo_terms terms;
         };
-        struct { /* DOORS: of nodes; ROSTER: of ranks */
+        struct { /* LISTENERS: of nodes; ROSTER: of ranks */
             uint32_t first, count;
             union {
                 uint16_t node_of[KOLO_MESSAGE_ROSTER_RANKS];
-                struct kolo_address listener[KOLO_MESSAGE_DOORS_MAX];
+                struct kolo_address listener[KOLO_MESSAGE_LISTENERS_MAX];
             };
         };
         struct { /* SURVIVORS: who is left, of the sender's node or of all, and where they can be met or shall meet */

@@ -238,8 +238,8 @@ static int keep_listener(struct kolo_assembly *assembly, uint32_t rank, const st
 
 static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
     static const unsigned next[KOLO_MESSAGE_KINDS] = {[0] = KOLO_MESSAGE_IDENTITY,
-                                                      [KOLO_MESSAGE_IDENTITY] = KOLO_MESSAGE_DOORS,
-                                                      [KOLO_MESSAGE_DOORS] = KOLO_MESSAGE_READY};
+                                                      [KOLO_MESSAGE_IDENTITY] = KOLO_MESSAGE_LISTENERS,
+                                                      [KOLO_MESSAGE_LISTENERS] = KOLO_MESSAGE_READY};
     struct kolo_assembly_peer *peer = &assembly->peers[rank];
     if (peer->departs && message->kind == KOLO_MESSAGE_READY) {
         kolo_assembly_part(assembly, rank);
@@ -251,7 +251,7 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
     assembly->counts[message->kind]++;
     if (message->kind == KOLO_MESSAGE_IDENTITY)
         assembly->identities[rank] = message->identity;
-    return message->kind == KOLO_MESSAGE_DOORS ? keep_listener(assembly, rank, message) : 0;
+    return message->kind == KOLO_MESSAGE_LISTENERS ? keep_listener(assembly, rank, message) : 0;
 }
 
 /* Waiting. */

@@ -13,7 +13,7 @@
  * or until the deadline. All that while it shows its guests that it is there (WAIT). Who is not the host looks for one
  * that answers, the lowest, connects there with a key of the secret and the broken communicator's session, says who is
  * left (SURVIVORS), and waits for the answer. If the host ends, or shows nothing for KOLO_NET_SILENCE_MS, it looks
- * again. Orphans are never hosts: nobody would know where to find them.
+ * again. Leaderless ranks are never hosts: nobody would know where to find them.
  *
  * A leader becomes the host where nobody answers and all leaders before it have ended, are silent, or are mute: they
  * live and do not answer, although they have had the time to. That is KOLO_NET_SILENCE_MS where the broken

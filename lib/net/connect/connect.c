@@ -103,7 +103,7 @@ static int connect_socket(struct connector *connector) {
     int rc = connector->from ? bind_from(connector) : 0;
     if (rc < 0)
         return rc;
-    KOLO_POINT("connector.connecting");
+    KOLO_POINT("connect.connecting");
     if (connect(connector->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
         if (errno != EINPROGRESS && errno != EINTR)
             return connect_failed(connector, errno);
@@ -184,11 +184,11 @@ static int converse(struct connector *connector) {
     if (rc < 0)
         return rc;
     kolo_handshake_pack(&hello, KOLO_HELLO, dialogue.hello);
-    KOLO_POINT("connector.handshake");
+    KOLO_POINT("connect.handshake");
     int sent = kolo_socket_send(connector->fd, dialogue.hello, sizeof dialogue.hello);
     if (sent < 0)
         return again(connector, "connected, but the other side was lost", -sent);
-    KOLO_POINT("connector.greeted");
+    KOLO_POINT("connect.greeted");
     rc = receive(connector, dialogue.welcome, sizeof dialogue.welcome);
     if (rc == 0)
         rc = check_welcome(connector, dialogue.welcome);
@@ -196,13 +196,13 @@ static int converse(struct connector *connector) {
         return rc;
     kolo_introduction_pack(connector->self, dialogue.introduction);
     kolo_dialogue_prove_introduction(&dialogue, connector->secret);
-    KOLO_POINT("connector.introducing");
+    KOLO_POINT("connect.introducing");
     sent = kolo_socket_send(connector->fd, dialogue.introduction, sizeof dialogue.introduction);
     if (rc < 0) /* it was to be told so, and has nothing to answer */
         return rc;
     if (sent < 0)
         return again(connector, "connected, but the other side was lost", -sent);
-    KOLO_POINT("connector.introduced");
+    KOLO_POINT("connect.introduced");
     rc = receive(connector, dialogue.verdict, sizeof dialogue.verdict);
     return rc == 0 ? check_verdict(connector, &dialogue) : rc;
 }
@@ -219,7 +219,7 @@ static int attempt(struct connector *connector) {
         rc = connect_socket(connector);
     if (rc == 0)
         rc = converse(connector);
-    KOLO_POINT("connector.attempted");
+    KOLO_POINT("connect.attempted");
     if (rc == 0)
         return 0;
     close(connector->fd);
@@ -249,7 +249,7 @@ static int connect_on(struct connector *connector, int *fd) {
     for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
         const int rc = attempt(connector);
         if (rc == 0) {
-            KOLO_POINT("connector.admitted");
+            KOLO_POINT("connect.admitted");
             *fd = connector->fd;
         }
         if (rc != AGAIN)
@@ -257,7 +257,7 @@ static int connect_on(struct connector *connector, int *fd) {
         /* An attempt that had no time would say nothing but that. */
         const int64_t now_ns = kolo_awake_ns(connector->awake);
         const bool is_last = connector->deadline_ns - now_ns < 2 * pause_ns;
-        KOLO_POINT("connector.pausing");
+        KOLO_POINT("connect.pausing");
         if (!connector->alerted)
             wait_until(connector, 0, is_last ? connector->deadline_ns : now_ns + pause_ns);
         if (connector->alerted)
@@ -304,6 +304,6 @@ int kolo_connect_hello(int fd, const struct kolo_secret *secret) {
     if (kolo_handshake_make(&hello, secret) < 0)
         return -EIO;
     kolo_handshake_pack(&hello, KOLO_HELLO, bytes);
-    KOLO_POINT("connector.hailing");
+    KOLO_POINT("connect.hello");
     return kolo_socket_send(fd, bytes, sizeof bytes);
 }
