@@ -1,47 +1,287 @@
 #include "command_line.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kolo.h"
-#include "option_mistake.h"
+#include "nearest_name.h"
 
-enum { EXIT_WRONG = 2 };
+enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };
+
+/* An option as it stands on the command line. */
+typedef struct typed_option {
+    const command_option *option;
+    const char *word;
+    int length;        /* of it without the value */
+    const char *value; /* NULL: none */
+} typed_option;
 
 void command_line_refuse(const command_line *line, const char *format, ...) {
+    char message[MESSAGE_BYTES]; /* a longer one is cut: it quotes what was typed */
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s: ", line->program);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "; see %s --help\n", line->program);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    exit(EXIT_WRONG);
+    if (!line->silent)
+        fprintf(stderr, "%s: %s; see %s --help\n", line->program, message, line->program);
+    exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 
-static _Noreturn void end_printing(void) {
-    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
-int command_line_next(const command_line *line, int argc, char **argv) {
-    opterr = 0; /* option_mistake_describe says more */
-    const int option = getopt_long(argc, argv, ":h", line->options, NULL);
-    switch (option) {
-    case 'h':
-        fputs(line->help, stdout);
-        end_printing();
-    case 'v':
+static _Noreturn void print_and_exit(const command_line *line, bool help) {
+    if (line->silent)
+        exit(EXIT_SUCCESS);
+    if (help)
+        command_help_print(line);
+    else
         printf("%s %s\n", line->program, kolo_version());
-        end_printing();
-    case ':':
-    case '?': {
-        char mistake[256];
-        option_mistake_describe(mistake, sizeof mistake, line->options, option, argv);
-        command_line_refuse(line, "%s", mistake);
+    if (fflush(stdout) == 0)
+        exit(EXIT_SUCCESS);
+    fprintf(stderr, "%s: cannot write to standard output: %s\n", line->program, strerror(errno));
+    exit(EXIT_FAILURE);
+}
+
+/* NULL past the last. */
+static const command_option *option_at(const command_line *line, int index) {
+    const int common = index - line->options_count;
+    return common < 0 ? &line->options[index] : common < 2 ? &command_options_common[common] : NULL;
+}
+
+static bool takes_value(const command_option *option) {
+    return option->value || option->may_lack;
+}
+
+/* A long name, which may be cut as long as no other begins like it. */
+static const command_option *find_long(const command_line *line, const typed_option *typed, const char *name) {
+    const size_t length = (size_t)typed->length - (size_t)(name - typed->word);
+    const command_option *found = NULL, *option;
+    for (int i = 0; (option = option_at(line, i)); i++) {
+        const char *const names[] = {option->name, option->alias};
+        for (int j = 0; j < 2; j++) {
+            if (!names[j] || strncmp(names[j], name, length) != 0)
+                continue;
+            if (names[j][length] == '\0')
+                return option;
+            if (found && found != option)
+                command_line_refuse(line, "option '%.*s' is ambiguous", typed->length, typed->word);
+            found = option;
+        }
     }
-    case -1:
-        if (argc - optind > line->arguments_max)
-            command_line_refuse(line, "argument '%s': is not expected", argv[optind + line->arguments_max]);
+    return length > 0 ? found : NULL;
+}
+
+/* A letter, behind which its value may stand, or an alias. */
+static const command_option *find_short(const command_line *line, typed_option *typed) {
+    const command_option *option, *found = NULL;
+    const char *name = typed->word + 1;
+    for (int i = 0; (option = option_at(line, i)); i++) {
+        if (option->alias && strcmp(option->alias, name) == 0)
+            return option;
+        if (option->letter && option->letter == name[0] && (takes_value(option) || !name[1]))
+            found = option;
     }
-    return option;
+    typed->length = found ? 2 : typed->length;
+    typed->value = found && name[1] ? name + 1 : NULL;
+    return found;
+}
+
+static _Noreturn void refuse_unknown(const command_line *line, const typed_option *typed) {
+    const char *name = typed->word + strspn(typed->word, "-"), *nearest = NULL;
+    const int dashes = (int)(name - typed->word), length = typed->length - dashes;
+    const command_option *option;
+    size_t least = SIZE_MAX;
+    for (int i = 0; (option = option_at(line, i)); i++) {
+        const size_t apart = option->name ? nearest_name_distance(name, (size_t)length, option->name) : SIZE_MAX;
+        if (apart < least) {
+            least = apart;
+            nearest = option->name;
+        }
+    }
+    if (nearest && (dashes > 1 || length > 1))
+        command_line_refuse(line, "option '%.*s' is unknown (did you mean --%s?)", typed->length, typed->word, nearest);
+    command_line_refuse(line, "option '%.*s' is unknown", typed->length, typed->word);
+}
+
+static bool read_whole(const command_option *option, const char *text, uint64_t *value) {
+    static const char units[] = "KMGkmg";
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    const char *unit = option->bytes && *end ? strchr(units, *end) : NULL;
+    const int shift = unit ? 10 * ((int)(unit - units) % 3 + 1) : 0;
+    if (text[0] < '0' || text[0] > '9' || errno || end[unit != NULL] || *value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    return *value >= option->low && *value <= option->high;
+}
+
+static bool read_number(const command_option *option, const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    return strspn(text, "0123456789.e-") == strlen(text) && end != text && !*end && *value >= option->least &&
+           *value <= option->most;
+}
+
+static bool read_choice(const command_option *option, const char *text, unsigned *value) {
+    const char *name;
+    for (unsigned i = 0; (name = option->name_of(i)); i++)
+        if (strcmp(name, text) == 0) {
+            *value = i;
+            return true;
+        }
+    return option->read && !option->read(text);
+}
+
+/* One value, or the one of that number in a list. */
+static bool store(const command_option *option, const char *text, int index) {
+    uint64_t whole;
+    if (option->choice)
+        return read_choice(option, text, &option->choice[index]);
+    if (option->number)
+        return read_number(option, text, option->number);
+    if (!read_whole(option, text, &whole))
+        return false;
+    if (option->integer)
+        option->integer[index] = (int)whole;
+    else
+        *(option->bytes ? option->bytes : option->count) = (size_t)whole;
+    return true;
+}
+
+static bool store_list(const command_option *option, const char *text) {
+    char word[WORD_BYTES];
+    int count = 0;
+    for (size_t length;; text += length + 1) {
+        length = strcspn(text, ",");
+        if (length >= sizeof word || count == option->list_max)
+            return false;
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        if (!store(option, word, count))
+            return false;
+        *option->list_count = ++count;
+        if (!text[length])
+            return true;
+    }
+}
+
+static void format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
+    int unit = 0;
+    for (; bytes && bytes % 1024 == 0 && unit < 3; unit++)
+        bytes /= 1024;
+    snprintf(text, text_bytes, "%llu%.1s", (unsigned long long)bytes, unit ? &"KMG"[unit - 1] : "");
+}
+
+/* "auto, core or none" */
+static void format_choices(char *text, size_t text_bytes, const char *(*name_of)(unsigned)) {
+    size_t used = 0;
+    for (unsigned i = 0; name_of(i) && used < text_bytes; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s",
+                                 i == 0            ? ""
+                                 : !name_of(i + 1) ? " or "
+                                                   : ", ",
+                                 name_of(i));
+}
+
+static _Noreturn void refuse_value(const command_line *line, const typed_option *typed, const char *wanted) {
+    command_line_refuse(line, "%.*s '%s': give %s", typed->length, typed->word, typed->value, wanted);
+}
+
+/* Says what the value has to be. */
+static _Noreturn void refuse_stored(const command_line *line, const typed_option *typed) {
+    const command_option *option = typed->option;
+    char wanted[MESSAGE_BYTES / 2], low[32], high[32], most[64] = "";
+    if (option->list_count)
+        snprintf(most, sizeof most, ", or up to %d with commas between", option->list_max);
+    if (option->choice) {
+        format_choices(wanted, sizeof wanted, option->name_of);
+    } else if (option->number) {
+        snprintf(wanted, sizeof wanted, "a number from %.10g to %.10g", option->least, option->most);
+    } else if (option->bytes) {
+        format_bytes(low, sizeof low, option->low);
+        format_bytes(high, sizeof high, option->high);
+        snprintf(wanted, sizeof wanted, "a size from %s to %s, as in 65536, 64K or 16M", low, high);
+    } else {
+        snprintf(wanted, sizeof wanted, "a whole number from %llu to %llu", (unsigned long long)option->low,
+                 (unsigned long long)option->high);
+    }
+    command_line_refuse(line, "%.*s '%s': give %s%s", typed->length, typed->word, typed->value, wanted, most);
+}
+
+static void take(const command_line *line, const typed_option *typed) {
+    const command_option *option = typed->option;
+    const char *wanted = NULL;
+    if (option == &command_options_common[0] || option == &command_options_common[1])
+        print_and_exit(line, option == &command_options_common[0]);
+    if (option->flag) {
+        *option->flag = true;
+    } else if (option->text) {
+        *option->text = typed->value;
+        wanted = *typed->value ? NULL : option->value;
+    } else if (option->read && !option->choice) {
+        wanted = option->read(typed->value);
+    } else if (!(option->list_count ? store_list(option, typed->value) : store(option, typed->value, 0))) {
+        refuse_stored(line, typed);
+    }
+    if (wanted)
+        refuse_value(line, typed, wanted);
+}
+
+/* Reads the option at the beginning of `words`. Returns how many words it has. */
+static int read_option(command_line *line, char *const *words) {
+    typed_option typed = {.word = words[0], .length = (int)strcspn(words[0], "=")};
+    bool has_next_value = false;
+    if (typed.word[1] == '-') {
+        typed.option = find_long(line, &typed, typed.word + 2);
+        typed.value = typed.word[typed.length] ? typed.word + typed.length + 1 : NULL;
+    } else {
+        typed.option = find_short(line, &typed);
+    }
+    if (!typed.option)
+        refuse_unknown(line, &typed);
+    if (typed.value && !takes_value(typed.option))
+        command_line_refuse(line, "option '%.*s' takes no value", typed.length, typed.word);
+    if (!typed.value && typed.option->may_lack)
+        has_next_value = typed.word[1] != '-' && words[1] && words[1][0] >= '0' && words[1][0] <= '9';
+    else if (!typed.value && takes_value(typed.option))
+        has_next_value = true;
+    if (has_next_value && !words[1])
+        command_line_refuse(line, "option '%s' needs a value", typed.word);
+    if (has_next_value)
+        typed.value = words[1];
+    take(line, &typed);
+    if (typed.option >= line->options && typed.option < line->options + line->options_count)
+        line->given |= UINT64_C(1) << (typed.option - line->options);
+    return 1 + has_next_value;
+}
+
+char **command_line_read(command_line *line, int argc, char **argv) {
+    int arguments = 0;
+    bool has_options = true;
+    for (int at = 1; at < argc;) {
+        char *const word = argv[at];
+        if (has_options && word[0] == '-' && word[1]) {
+            has_options = strcmp(word, "--") != 0;
+            at += has_options ? read_option(line, argv + at) : 1;
+            continue;
+        }
+        if (line->runs_program)
+            return argv + at;
+        if (arguments == line->arguments_max)
+            command_line_refuse(line, "argument '%s': is not expected", word);
+        argv[1 + arguments++] = word;
+        at++;
+    }
+    argv[argc > 0 ? 1 + arguments : 0] = NULL;
+    return argc > 0 ? argv + 1 : argv;
+}
+
+bool command_line_has(const command_line *line, const char *name) {
+    for (int i = 0; i < line->options_count; i++)
+        if (line->options[i].name && strcmp(line->options[i].name, name) == 0)
+            return line->given >> i & 1;
+    return false;
 }

@@ -8,8 +8,8 @@
 #include "command_line.h"
 #include "info_stale.h"
 #include "kolo.h"
+#include "wrapped_text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,12 +17,9 @@
 #include <string.h>
 
 enum {
-    COLUMNS = 80,
     ITEMS_MAX = 32,
     PLANS = 15 /* message sizes shown: 8 B to 2 GiB, each four times the one before */
 };
-
-enum { OPTION_RANKS = 256, OPTION_ENV, OPTION_JSON, OPTION_STALE, OPTION_REMOVE, OPTION_ALL };
 
 typedef struct settings {
     int ranks; /* 0: as many as there are CPUs allowed */
@@ -55,27 +52,6 @@ typedef struct item {
     const char *text; /* ITEM_TEXT */
     int64_t number;   /* the others */
 } item;
-
-/* The words of `text` and the end of the line; where a line is full, the next one begins after `indent` spaces.
- * `column` is where the first word goes. */
-static void print_words(const char *text, int indent, int column) {
-    const int begin = column;
-    while (*text) {
-        const int length = (int)strcspn(text, " ");
-        if (column > begin && column + 1 + length > COLUMNS) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (column > begin) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", length, text);
-        column += length;
-        text += length;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
 
 /* "512 B", "1.5 MiB": at most one decimal. */
 static const char *format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
@@ -145,7 +121,7 @@ static void print_item(const item *it, const kolo_machine *machine) {
     printf("  %-20s", it->label);
     switch (it->kind) {
     case ITEM_TEXT:
-        print_words(it->text[0] ? it->text : "unknown", VALUE_COLUMN, VALUE_COLUMN);
+        wrapped_text_print(it->text[0] ? it->text : "unknown", VALUE_COLUMN, VALUE_COLUMN);
         break;
     case ITEM_COUNT:
         printf("%" PRId64 "\n", it->number);
@@ -201,7 +177,7 @@ static void print_plans(const report *seen) {
     char size[32], chunk[32], slot[32], segment[32];
     printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
     fputs("  by: ", stdout);
-    print_words(seen->plans[0].tuning, 6, 6);
+    wrapped_text_print(seen->plans[0].tuning, 6, 6);
     printf("  %10s  %-9s  %10s  %8s  %10s  %10s\n", "message", "algorithm", "chunk", "chunks", "slot", "segment");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
@@ -237,13 +213,13 @@ static void print_env(void) {
         printf("%s%s%s\n%*s", variable.name, variable.value ? "=" : "", variable.value ? variable.value : "", INDENT,
                "");
         snprintf(text, sizeof text, "%s (default: %s)", variable.meaning, variable.default_value);
-        print_words(text, INDENT, INDENT);
+        wrapped_text_print(text, INDENT, INDENT);
     }
     kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
     for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == KOLO_OK; i++) {
         if (i == 0)
             putchar('\n');
-        print_words(unknown.message, INDENT, 0);
+        wrapped_text_print(unknown.message, INDENT, 0);
     }
 }
 
@@ -274,95 +250,58 @@ static void print_env_json(void) {
     puts(count ? "\n  ]" : "]");
 }
 
-static const char help_text[] = "usage: kolo-info [OPTION...]\n"
-                                "       kolo-info --stale [--remove NAME...|--remove --all]\n"
-                                "\n"
-                                "Prints the version, what kolo sees of this machine, and which algorithm an\n"
-                                "all-reduce would use.\n"
-                                "\n"
-                                "  --ranks N   show the plan for N ranks (default: as many as CPUs are allowed)\n"
-                                "  --env       show every environment variable that kolo reads, and nothing else\n"
-                                "  --stale     show the names that jobs have in /dev/shm, and nothing else: a job\n"
-                                "              has one while it is created, and a killed one may leave it behind\n"
-                                "  --remove    with --stale: remove those named, unless their creator lives. NAME\n"
-                                "              is a job's name, or a path as --stale shows it. Without a name it\n"
-                                "              asks whether to remove all that are stale\n"
-                                "  --all       with --stale --remove: remove all that are stale, unasked\n"
-                                "  --json      print one JSON object\n"
-                                "  --version   print the version\n"
-                                "  --help      print this\n"
-                                "\n"
-                                "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a\n"
-                                "name cannot be removed; 2 for a wrong option.\n"
-                                "\n"
-                                "examples:\n"
-                                "  kolo-info --ranks 8 --json | python3 -m json.tool\n"
-                                "  kolo-info --stale --remove digits\n";
+static settings chosen;
 
-static const struct option long_options[] = {{"ranks", required_argument, NULL, OPTION_RANKS},
-                                             {"env", no_argument, NULL, OPTION_ENV},
-                                             {"json", no_argument, NULL, OPTION_JSON},
-                                             {"stale", no_argument, NULL, OPTION_STALE},
-                                             {"remove", no_argument, NULL, OPTION_REMOVE},
-                                             {"all", no_argument, NULL, OPTION_ALL},
-                                             {"version", no_argument, NULL, 'v'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {NULL, 0, NULL, 0}};
+static const command_option options[] = {
+    {.name = "ranks",
+     .value = "N",
+     .integer = &chosen.ranks,
+     .low = 1,
+     .high = KOLO_RANKS_MAX,
+     .help = "show the plan for N ranks (default: as many as CPUs are allowed)"},
+    {.name = "env",
+     .flag = &chosen.env_only,
+     .help = "show every environment variable that kolo reads, and nothing else"},
+    {.name = "stale",
+     .flag = &chosen.stale_only,
+     .help = "show the names that jobs have in /dev/shm, and nothing else: a job has one while it is created, and a "
+             "killed one may leave it behind"},
+    {.name = "remove",
+     .flag = &chosen.stale.remove,
+     .help = "with --stale: remove those named, unless their creator lives. NAME is a job's name, or a path as --stale "
+             "shows it. Without a name it asks whether to remove all that are stale"},
+    {.name = "all", .flag = &chosen.stale.all, .help = "with --stale --remove: remove all that are stale, unasked"},
+    {.name = "json", .flag = &chosen.json, .help = "print one JSON object"},
+};
 
-static const command_line line = {"kolo-info", help_text, long_options, .arguments_max = INFO_STALE_NAMES_MAX};
-
-static int parse_ranks(const char *text) {
-    char *end = NULL;
-    errno = 0;
-    long ranks = strtol(text, &end, 10);
-    if (errno || end == text || *end || ranks < 1 || ranks > KOLO_RANKS_MAX)
-        command_line_refuse(&line, "--ranks '%s': give a number from 1 to %d", text, KOLO_RANKS_MAX);
-    return (int)ranks;
-}
+static command_line line = {
+    .program = "kolo-info",
+    .before = "usage: kolo-info [OPTION...]\n"
+              "       kolo-info --stale [--remove NAME...|--remove --all]\n\n"
+              "Prints the version, what kolo sees of this machine, and which algorithm an all-reduce would use.",
+    .options = options,
+    .options_count = sizeof options / sizeof *options,
+    .arguments_max = INFO_STALE_NAMES_MAX,
+    .after = "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 "
+             "for a wrong option.\n\n"
+             "examples:\n"
+             "  kolo-info --ranks 8 --json | python3 -m json.tool\n"
+             "  kolo-info --stale --remove digits",
+};
 
 /* What goes with what, of --stale, --remove, --all and names. */
-static void check_stale(settings *chosen, int names) {
-    info_stale_request *stale = &chosen->stale;
-    if (stale->remove && !chosen->stale_only)
+static void check_stale(const info_stale_request *stale) {
+    const bool names = *stale->names;
+    if (stale->remove && !chosen.stale_only)
         command_line_refuse(&line, "--remove goes with --stale");
     if (stale->all && !stale->remove)
         command_line_refuse(&line, "--all goes with --stale --remove");
-    if (names > 0 && !stale->remove)
+    if (names && !stale->remove)
         command_line_refuse(&line, "argument '%s': is not expected", stale->names[0]);
-    if (names > 0 && stale->all)
+    if (names && stale->all)
         command_line_refuse(&line, "'%s' and --all: give names or --all", stale->names[0]);
-    if (stale->remove && !stale->all && names == 0 && (stale->json || !info_stale_can_ask()))
+    if (stale->remove && !stale->all && !names && (stale->json || !info_stale_can_ask()))
         command_line_refuse(&line, "--remove: give the names to remove, or --all for all that are stale");
-}
-
-static settings parse_arguments(int argc, char **argv) {
-    settings chosen = {0};
-    for (int option; (option = command_line_next(&line, argc, argv)) != -1;) {
-        switch (option) {
-        case OPTION_RANKS:
-            chosen.ranks = parse_ranks(optarg);
-            break;
-        case OPTION_ENV:
-            chosen.env_only = true;
-            break;
-        case OPTION_STALE:
-            chosen.stale_only = true;
-            break;
-        case OPTION_REMOVE:
-            chosen.stale.remove = true;
-            break;
-        case OPTION_ALL:
-            chosen.stale.all = true;
-            break;
-        case OPTION_JSON:
-            chosen.json = true;
-            break;
-        }
-    }
-    chosen.stale.names = argv + optind;
-    chosen.stale.json = chosen.json;
-    check_stale(&chosen, argc - optind);
-    return chosen;
 }
 
 /* Asks for everything before a line is printed, so that an error leaves no half of a report. */
@@ -406,8 +345,10 @@ static void print_json(const report *seen) {
 }
 
 int main(int argc, char **argv) {
-    settings chosen = parse_arguments(argc, argv);
     report seen;
+    chosen.stale.names = command_line_read(&line, argc, argv);
+    chosen.stale.json = chosen.json;
+    check_stale(&chosen.stale);
     if (chosen.stale_only)
         return info_stale_print(&chosen.stale) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!chosen.env_only && gather(&seen, chosen.ranks) < 0)

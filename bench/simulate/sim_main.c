@@ -35,8 +35,7 @@ static int run(const sim_options *options) {
 }
 
 int main(int argc, char **argv) {
-    sim_options options;
-    int status = sim_options_read(&options, argc, argv) ? run(&options) : 2;
+    int status = run(sim_options_read(argc, argv));
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "kolo-simulate: output was lost: cannot write to standard output: %s\n", strerror(errno));
         status = 2;

@@ -18,7 +18,7 @@ typedef struct sim_options {
     const char *json_path;      /* NULL: none */
     const char *validate_path;  /* NULL: no comparison */
     const char *calibrate_path; /* NULL: no machine file is made */
-    uint32_t ranks[SIM_LIST_MAX];
+    int ranks[SIM_LIST_MAX];
     int ranks_count; /* 0: all cores of the machine */
     kolo_algorithm algorithms[SIM_LIST_MAX];
     int algorithms_count; /* 0: AUTO and every one */
@@ -31,8 +31,7 @@ typedef struct sim_options {
     uint64_t skipped_wait; /* 0: none */
 } sim_options;
 
-/* Reads the command line. False: it is wrong, and stderr says how. Ends the program at --help, at --version and at an
- * option that it does not know. */
-bool sim_options_read(sim_options *options, int argc, char **argv);
+/* Reads the command line. Ends the program at --help, at --version and at a mistake. */
+const sim_options *sim_options_read(int argc, char **argv);
 
 #endif

@@ -160,10 +160,10 @@ int sim_report_predictions(const sim_options *options, const sim_machine *machin
     report report = {.options = options, .machine = machine};
     const uint32_t cores = sim_machine_cores(machine);
     for (int i = 0; i < options->ranks_count; i++) {
-        if (options->ranks[i] <= cores)
+        if ((uint32_t)options->ranks[i] <= cores)
             continue;
         fprintf(stderr,
-                "kolo-simulate: --ranks %" PRIu32 ": %s has %" PRIu32 " cores, and cores that ranks share are"
+                "kolo-simulate: --ranks %d: %s has %" PRIu32 " cores, and cores that ranks share are"
                 " not modelled\n",
                 options->ranks[i], machine->name, cores);
         return 2;
@@ -174,7 +174,7 @@ int sim_report_predictions(const sim_options *options, const sim_machine *machin
     }
     choose_columns(&report);
     for (int i = 0; i < options->ranks_count; i++)
-        predict_ranks(&report, options->ranks[i]);
+        predict_ranks(&report, (uint32_t)options->ranks[i]);
     if (options->ranks_count == 0)
         predict_ranks(&report, cores);
     if (report.extrapolated)

@@ -94,7 +94,7 @@ class Info(unittest.TestCase):
         self.assertRegex(self.output("--version"), r"^kolo-info \d+\.\d+\.\d+\n$")
 
     def test_refuses_wrong_options(self):
-        self.assert_refused(2, "--ranks '0': give a number from 1 to 1024", "--ranks", "0")
+        self.assert_refused(2, "--ranks '0': give a whole number from 1 to 1024", "--ranks", "0")
         self.assert_refused(2, "--ranks '2x'", "--ranks", "2x")
         self.assert_refused(2, "--ranks '1025'", "--ranks", "1025")
         self.assert_refused(2, "'spare': is not expected", "spare")

@@ -144,7 +144,8 @@ class Names(SimulateTest):
         self.assertIn("Graviton3", self.predict_few("graviton3", cwd=self.folder).stdout)
 
     def test_unknown_names_are_answered_with_those_that_are_known(self):
-        for name in ("gracee", "", ".", ".."):
+        self.assert_refused("--machine '': give NAME", "--machine", "")
+        for name in ("gracee", ".", ".."):
             done = simulate("--machine", name)
             self.assertEqual((2, ""), (done.returncode, done.stdout))
             self.assertIn(f"--machine '{name}': neither a file nor a machine that comes with kolo", done.stderr)
@@ -233,7 +234,7 @@ class BadInput(SimulateTest):
             for value in values:
                 with self.subTest(f"{option} {value}"):
                     self.assert_refused(f"--{option} '{value}': ", "--machine", SMALL, f"--{option}", value)
-        self.assert_refused("whole pages", "--machine", SMALL, "--slot-bytes", "5000")
+        self.assert_refused("give whole pages", "--machine", SMALL, "--slot-bytes", "5000")
         self.assert_refused("above --max", "--machine", SMALL, "--min", "1M", "--max", "1K")
         self.assert_refused("give one of them", "--machine", SMALL, "--calibrate", "a", "--validate", "b")
         self.assert_refused("has 8 cores", "--machine", SMALL, "--ranks", "9")

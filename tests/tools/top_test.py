@@ -312,7 +312,7 @@ class Refused(TopTest):
     def test_options(self):
         self.assert_refused(2, "--once and --interval are for one job", "--once")
         self.assert_refused(2, "--once and --interval are for one job", "--interval", "2")
-        self.assert_refused(2, "--interval '0': give seconds", "--interval", "0", "1")
+        self.assert_refused(2, "--interval '0': give a number from 0.01 to 3600", "--interval", "0", "1")
         self.assert_refused(2, "'2' *: is not expected", "1", "2")
         self.assert_refused(2, "--help", "--nonsense")
         self.assertIn("example:", top("--help").stdout)

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "command_line.h"
 #include "tune_choice.h"
-#include "tune_options.h"
 #include "tune_profile.h"
 #include "tune_report.h"
 #include "tune_team.h"
@@ -19,12 +19,101 @@
 /* Buffers of all ranks together take this part of the memory at most. */
 #define MEMORY_PART 4
 
+enum { RANK_COUNTS_MAX = 24 };
+
+static struct {
+    int ranks[RANK_COUNTS_MAX];
+    int rank_counts;    /* 0: by the CPUs */
+    const char *output; /* NULL: where kolo looks for it */
+    const char *check;  /* NULL: measure */
+    size_t max_bytes;
+    double seconds; /* to measure, for each rank count; 0: as usual */
+    bool quick;
+    bool unbound;
+} options = {.max_bytes = (size_t)64 << 20};
+
+static const command_option table[] = {
+    {.name = "ranks",
+     .value = "LIST",
+     .integer = options.ranks,
+     .low = 2,
+     .high = KOLO_RANKS_MAX,
+     .list_count = &options.rank_counts,
+     .list_max = RANK_COUNTS_MAX,
+     .help = "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
+             "number). A profile counts for exactly the rank counts in it; where the file is a profile of this machine "
+             "already, its sections for other rank counts are kept"},
+    {.name = "output",
+     .value = "FILE",
+     .text = &options.output,
+     .help = "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)"},
+    {.name = "max",
+     .value = "SIZE",
+     .bytes = &options.max_bytes,
+     .low = 1 << 10,
+     .high = UINT64_C(4) << 30,
+     .help = "largest message: bytes, or with K, M or G (default 64M). Larger ones are treated like it if it is 16M or "
+             "more; else kolo's defaults stay in force for them"},
+    {.name = "seconds",
+     .value = "S",
+     .number = &options.seconds,
+     .least = 0.001,
+     .most = 3600,
+     .help = "about how long to measure each rank count (default 40)"},
+    {.name = "quick",
+     .flag = &options.quick,
+     .help = "fewer sizes, chunks and repetitions: a few seconds, and a coarser result"},
+    {.name = "unbound",
+     .flag = &options.unbound,
+     .help = "leave it to the kernel where ranks run. Otherwise, as with kolorun, each is bound to a core of its own "
+             "where they fit the CPUs allowed"},
+    {.name = "check",
+     .value = "FILE",
+     .text = &options.check,
+     .help = "only say whether kolo uses that profile on this machine, and if not, why"},
+};
+
+static command_line line = {
+    .program = "kolo-tune",
+    .before =
+        "usage: kolo-tune [OPTION...]\n"
+        "       kolo-tune --check FILE\n"
+        "\n"
+        "Measures which all-reduce algorithm and chunk is fastest on this machine, for messages of each size, and "
+        "writes a profile that kolo follows from then on. Let nothing else run meanwhile.",
+    .options = table,
+    .options_count = sizeof table / sizeof *table,
+    .after =
+        "The table that it prints compares, for each size, kolo's defaults with what was chosen: f32 sums, the mean "
+        "of in place and out of place, medians of the slowest rank's time over rounds in which all candidates take "
+        "turns. A change of algorithm or chunk from one size to the next must gain 3 %. KOLO_ variables do not "
+        "count, except KOLO_LOG.\n"
+        "\n"
+        "kolo finds the default file by itself, others through KOLO_TUNE_FILE; rank 0's profile binds all ranks. "
+        "One that is damaged, or of another machine or version, is ignored, and KOLO_LOG=warn says so. "
+        "KOLO_TUNE_FILE=none switches profiles off. A profile never changes a result, not by a bit.\n"
+        "\n"
+        "Exit status: 0; 1 where measuring or writing failed or the profile is not used; 2 for a wrong option; 128 "
+        "+ S when ended by signal S.\n"
+        "\n"
+        "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4",
+};
+
+static void read_options(int argc, char **argv) {
+    command_line_read(&line, argc, argv);
+    for (int i = 0; i < options.rank_counts; i++)
+        for (int j = 0; j < i; j++)
+            if (options.ranks[i] == options.ranks[j])
+                command_line_refuse(&line, "--ranks: %d stands there twice", options.ranks[i]);
+    if (options.seconds == 0)
+        options.seconds = options.quick ? 4 : 40;
+}
+
 typedef struct tuning {
-    tune_options options;
     kolo_machine machine;
     char path[TUNE_PATH_BYTES];
-    tune_space spaces[TUNE_RANK_COUNTS_MAX];
-    tune_choice choices[TUNE_RANK_COUNTS_MAX];
+    tune_space spaces[RANK_COUNTS_MAX];
+    tune_choice choices[RANK_COUNTS_MAX];
     tune_times *times; /* shared with the ranks */
 } tuning;
 
@@ -37,42 +126,41 @@ static void clear_variables(void) {
     setenv("KOLO_TUNE_FILE", "none", 1);
 }
 
-static void choose_rank_counts(tune_options *options, int cpus) {
-    if (options->rank_counts > 0)
+static void choose_rank_counts(int cpus) {
+    if (options.rank_counts > 0)
         return;
     for (int ranks = 2; ranks <= 2 * cpus && ranks <= KOLO_RANKS_MAX; ranks *= 2)
-        options->ranks[options->rank_counts++] = ranks;
+        options.ranks[options.rank_counts++] = ranks;
 }
 
 static size_t fitting_bytes(const tuning *tuning, int ranks) {
-    size_t bytes = tuning->options.max_bytes;
+    size_t bytes = options.max_bytes;
     while (bytes > 1024 && 2 * bytes * (size_t)ranks > tuning->machine.memory_bytes / MEMORY_PART)
         bytes /= 2;
-    if (bytes < tuning->options.max_bytes)
+    if (bytes < options.max_bytes)
         fprintf(stderr, "kolo-tune: %d ranks: messages of up to %zu bytes only, for want of memory\n", ranks, bytes);
     return bytes;
 }
 
 static int prepare(tuning *tuning) {
-    tune_options *options = &tuning->options;
     clear_variables();
     tuning->machine.machine_bytes = sizeof tuning->machine;
     if (kolo_machine_query(&tuning->machine) < 0) {
         fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
         return -1;
     }
-    choose_rank_counts(options, (int)tuning->machine.cpus_allowed);
-    for (int i = 0; i < options->rank_counts; i++)
-        if (tune_space_make(&tuning->spaces[i], options->ranks[i], fitting_bytes(tuning, options->ranks[i]),
-                            options->quick) < 0) {
+    choose_rank_counts((int)tuning->machine.cpus_allowed);
+    for (int i = 0; i < options.rank_counts; i++)
+        if (tune_space_make(&tuning->spaces[i], options.ranks[i], fitting_bytes(tuning, options.ranks[i]),
+                            options.quick) < 0) {
             fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
             return -1;
         }
-    if (!options->output && tune_profile_default_path(tuning->path) < 0)
+    if (!options.output && tune_profile_default_path(tuning->path) < 0)
         return -1;
-    if (options->output)
-        snprintf(tuning->path, sizeof tuning->path, "%s", options->output);
-    if (tune_profile_prepare(tuning->path, !options->output) < 0)
+    if (options.output)
+        snprintf(tuning->path, sizeof tuning->path, "%s", options.output);
+    if (tune_profile_prepare(tuning->path, !options.output) < 0)
         return -1;
     tuning->times = mmap(NULL, sizeof *tuning->times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (tuning->times != MAP_FAILED)
@@ -87,8 +175,8 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
                     .space = &tuning->spaces[index],
                     .times = tuning->times,
                     .shm_fd = memfd_create("kolo-tune", MFD_CLOEXEC),
-                    .seconds = tuning->options.seconds,
-                    .quick = tuning->options.quick,
+                    .seconds = options.seconds,
+                    .quick = options.quick,
                     .steps_before = steps_before,
                     .steps_total = steps_total,
                     .begin_s = begin_s};
@@ -96,32 +184,29 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
         perror("kolo-tune: cannot create the ranks' shared file");
         return -1;
     }
-    const int result = tune_team_run(&job, tuning->options.unbound);
+    const int result = tune_team_run(&job, options.unbound);
     close(job.shm_fd);
     return result;
 }
 
 static int measure_all(tuning *tuning) {
-    const tune_options *options = &tuning->options;
     const double begin_s = tune_now_s();
     int steps_before = 0, steps_total = 0, result = 0;
-    for (int i = 0; i < options->rank_counts; i++)
+    for (int i = 0; i < options.rank_counts; i++)
         steps_total += tuning->spaces[i].sizes;
-    for (int i = 0; i < options->rank_counts && result == 0; i++) {
+    for (int i = 0; i < options.rank_counts && result == 0; i++) {
         const tune_space *space = &tuning->spaces[i];
         result = measure(tuning, i, steps_before, steps_total, begin_s);
         if (result != 0)
             break;
         tune_choose(space, tuning->times, &tuning->choices[i]);
-        result =
-            tune_report(space, tuning->times, &tuning->choices[i], tune_team_binds(space->ranks, options->unbound));
+        result = tune_report(space, tuning->times, &tuning->choices[i], tune_team_binds(space->ranks, options.unbound));
         steps_before += space->sizes;
     }
     return result;
 }
 
 static int save(const tuning *tuning) {
-    const tune_options *options = &tuning->options;
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
@@ -131,9 +216,9 @@ static int save(const tuning *tuning) {
     }
     fputs("# What kolo-tune measured to be fastest; kolo-tune --help says how kolo uses it.\n", file);
     tune_profile_write_head(file, &tuning->machine);
-    for (int i = 0; i < options->rank_counts; i++)
+    for (int i = 0; i < options.rank_counts; i++)
         tune_profile_write_section(file, &tuning->spaces[i], &tuning->choices[i]);
-    tune_profile_keep_sections(file, tuning->path, options->ranks, options->rank_counts);
+    tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts);
     int result = fclose(file) == 0 ? 0 : -1;
     if (result < 0)
         perror("kolo-tune: cannot write the profile");
@@ -147,17 +232,17 @@ static int save(const tuning *tuning) {
 static int conclude(const tuning *tuning) {
     printf("\n");
     const int status = tune_profile_check(tuning->path);
-    if (status == 0 && tuning->options.output)
+    if (status == 0 && options.output)
         printf("to go by it: export KOLO_TUNE_FILE=%s%s\n", tuning->path[0] == '/' ? "" : "$PWD/", tuning->path);
     return fflush(stdout) == 0 ? status : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
     static tuning tuning; /* too large for a stack */
-    tuning.options = tune_options_parse(argc, argv);
-    if (tuning.options.check) {
+    read_options(argc, argv);
+    if (options.check) {
         clear_variables();
-        return tune_profile_check(tuning.options.check);
+        return tune_profile_check(options.check);
     }
     if (prepare(&tuning) < 0)
         return EXIT_FAILURE;
