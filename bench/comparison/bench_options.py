@@ -78,7 +78,7 @@ def add_output(made, results_name):
     out.add_argument("--json", type=pathlib.Path, metavar="FILE",
                      help=f"all of it (default {results_name} in the cache)")
     out.add_argument("--results", type=pathlib.Path, metavar="FILE", help="a report in Markdown")
-    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG and SVG")
+    out.add_argument("--plots", type=pathlib.Path, metavar="DIR", help="plots, PNG")
     out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
 
 

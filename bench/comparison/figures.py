@@ -22,7 +22,7 @@ MARKERS = "svD^Pp*X"
 OUR_LOOK = OUR_COLOUR, "o"
 SIZE_INCHES = (12.8, 7.2)
 STYLE = {"font.size": 15, "axes.labelsize": 16, "font.family": "DejaVu Sans", "axes.spines.top": False,
-         "axes.spines.right": False, "svg.hashsalt": "kolo"}
+         "axes.spines.right": False}
 
 
 def look(peer):
@@ -128,9 +128,8 @@ def draw_bound(axes, title, points):
 
 
 def save(figure, path):
-    """As PNG and SVG. Returns the PNG's path."""
-    for suffix in ("png", "svg"):
-        figure.savefig(f"{path}.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else {})
+    """Returns the file's path."""
+    figure.savefig(f"{path}.png", dpi=150)
     pyplot.close(figure)
     return f"{path}.png"
 

@@ -3,7 +3,7 @@
 usage: plots.py RESULTS.json FOLDER
 
 Draws for each case and state of the machine the time against the size, and the other libraries' time divided by
-kolo's, as PNG and SVG; prints a JSON list of {"case": number, "state": name, "title": text, "file": path} of the
+kolo's, as PNG; prints a JSON list of {"case": number, "state": name, "title": text, "file": path} of the
 PNGs."""
 
 import pathlib

@@ -4,7 +4,7 @@ own.
 usage: net_plots.py RESULTS.json FOLDER
 
 Draws the libraries' times against the size, and the architectures' against the number of workers with what the formulas
-say, as PNG and SVG; prints a JSON list of {"part": name, "title": text, "file": path} of the PNGs."""
+say, as PNG; prints a JSON list of {"part": name, "title": text, "file": path} of the PNGs."""
 
 import pathlib
 import sys

@@ -161,9 +161,8 @@ class Measured(Folder):
             return
         self.assertEqual(0, drawn.returncode, drawn.stderr)
         names = {path.name for path in plots.iterdir()}
-        for suffix in ("png", "svg"):
-            self.assertTrue(any(name.startswith("time-2-ranks-f32-warm-out-of-place") and name.endswith(suffix)
-                                for name in names), names)
+        self.assertTrue(any(name.startswith("time-2-ranks-f32-warm-out-of-place") and name.endswith(".png")
+                            for name in names), names)
 
 
 class Troubled(Folder):
@@ -343,8 +342,8 @@ class TwoStates(Folder):
         if "matplotlib is not installed" in drawn.stderr:
             self.skipTest("matplotlib is not installed")
         self.assertEqual(0, drawn.returncode, drawn.stderr)
-        self.assertEqual({f"{kind}-2-ranks-f32-warm-out-of-place-{state}.{suffix}" for kind in ("time", "ratio")
-                          for state in ("near", "far") for suffix in ("png", "svg")},
+        self.assertEqual({f"{kind}-2-ranks-f32-warm-out-of-place-{state}.png" for kind in ("time", "ratio")
+                          for state in ("near", "far")},
                          {path.name for path in plots.iterdir()})
 
 
