@@ -23,6 +23,7 @@ int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, kolo_comm *comm) {
     buffer->allocation = allocation;
     buffer->comm = comm;
     buffer->data = (char *)buffer->allocation + alignment;
+    memset(buffer->data, 0, bytes); /* no timed call shall pay for page faults */
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The buffers that a rank calls kolo with: ordinary memory as a program gets it from posix_memalign, or that of
+/* The buffers that a rank makes its calls with: ordinary memory as a program gets it from posix_memalign, or that of
  * kolo_alloc, with room for guard bytes on both sides.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -17,8 +17,8 @@ typedef struct perf_buffer {
     kolo_comm *comm; /* whose kolo_alloc it is from; NULL: posix_memalign's */
 } perf_buffer;
 
-/* Returns 0, or -1 where memory is short. With comm not NULL it is collective, and the memory is of kolo_alloc. Free
- * with perf_buffer_free, which may also be given a zeroed buffer. */
+/* Zeroed. Returns 0, or -1 where memory is short. With comm not NULL it is collective, and the memory is of kolo_alloc.
+ * Free with perf_buffer_free, which may also be given a zeroed buffer. */
 int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, kolo_comm *comm);
 void perf_buffer_free(perf_buffer *buffer);
 

@@ -74,11 +74,12 @@ static int confirm_limits(bound_source *source, kolo_comm *comm) {
 
 /* The results of one message size: one, or those out of place and in place. */
 static int run_places(perf_run *run, size_t bytes, perf_row rows[2], int *count) {
-    const bool both = run->options->both_places;
+    const perf_options *options = run->sampler.options;
+    const bool both = options->both_places;
     int status = KOLO_OK;
     *count = 0;
     while (*count < (both ? 2 : 1) && status == KOLO_OK) {
-        run->in_place = both ? *count == 1 : run->options->in_place;
+        run->sampler.in_place = both ? *count == 1 : options->in_place;
         status = perf_run_row(run, bytes, &rows[(*count)++]);
     }
     return status;
@@ -86,24 +87,24 @@ static int run_places(perf_run *run, size_t bytes, perf_row rows[2], int *count)
 
 /* Rank 0 alone knows whether anybody still reads the rows. Collective. */
 static int agree_on_end(perf_run *run, const perf_report *report, bool *ends) {
-    int32_t wanted = run->rank == 0 && perf_report_is_wanted(report);
+    int32_t wanted = run->sampler.rank == 0 && perf_report_is_wanted(report);
     int status = kolo_broadcast(run->comm, &wanted, 1, KOLO_I32, 0);
     *ends = wanted == 0;
     return status;
 }
 
-/* All rows. Returns 0, 1 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
+/* All rows. Returns 0 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
 static int run_rows(perf_run *run, perf_report *report, int64_t *wrong) {
     perf_sizes sizes = {0};
     int status = KOLO_OK;
     bool ends = false;
-    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, run->options)) {
+    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, run->sampler.options)) {
         perf_row rows[2];
         int count;
         status = run_places(run, sizes.bytes, rows, &count);
         if (status != KOLO_OK)
             break;
-        if (run->rank == 0)
+        if (run->sampler.rank == 0)
             perf_report_rows(report, rows, count);
         for (int i = 0; i < count; i++)
             *wrong += rows[i].wrong > 0 ? rows[i].wrong : 0;
@@ -174,7 +175,7 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
         say_error(rank);
     if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
         kolo_comm_abort(comm, EXIT_FAILED);
-    perf_run_free(&run);
+    perf_sampler_free(&run.sampler);
     if (status == KOLO_OK && rank == 0)
         end_report(&report, source, wrong);
     if (rank == 0 && report.options != NULL && perf_report_close(&report) != 0)

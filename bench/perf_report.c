@@ -21,7 +21,7 @@ static FILE *open_records(const char *option, const char *path) {
 
 int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits) {
     *report = (perf_report){.options = options,
-                            .ranks = run->ranks,
+                            .ranks = run->sampler.ranks,
                             .nodes = run->nodes,
                             .origin = perf_origin_now(),
                             .table = stdout,

@@ -205,33 +205,13 @@ static uint16_t half_bits(kolo_dtype dtype, double real) {
 }
 
 static void store(void *table, size_t index, kolo_dtype dtype, wide value) {
-    size_t element_bytes = kolo_dtype_bytes(dtype);
-    char *to = (char *)table + index * element_bytes;
-    uint8_t u8 = (uint8_t)value.integer;
-    uint16_t u16 = (uint16_t)value.integer;
-    uint32_t u32 = (uint32_t)value.integer;
-    float f32;
-    switch (dtype) {
-    case KOLO_F16:
-    case KOLO_BF16:
-        u16 = half_bits(dtype, value.real);
-        memcpy(to, &u16, sizeof(u16));
-        break;
-    case KOLO_F32:
-        f32 = (float)value.real;
-        memcpy(to, &f32, sizeof(f32));
-        break;
-    case KOLO_F64:
-        memcpy(to, &value.real, sizeof(value.real));
-        break;
-    default:
-        memcpy(to,
-               element_bytes == 1   ? (const void *)&u8
-               : element_bytes == 2 ? (const void *)&u16
-               : element_bytes == 4 ? (const void *)&u32
-                                    : (const void *)&value.integer,
-               element_bytes);
-    }
+    const size_t element_bytes = (size_t)traits[dtype].bits / 8;
+    const float f32 = (float)value.real;
+    if (dtype == KOLO_F16 || dtype == KOLO_BF16)
+        value.integer = half_bits(dtype, value.real);
+    else if (dtype == KOLO_F32)
+        memcpy(&value, &f32, sizeof(f32));
+    memcpy((char *)table + index * element_bytes, &value, element_bytes); /* all supported machines are little-endian */
 }
 
 void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
@@ -251,4 +231,27 @@ void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {
     wide one = traits[dtype].is_float ? (wide){.real = 1} : (wide){.integer = 1};
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
         store(table, i, dtype, op == KOLO_PROD ? one : zero);
+}
+
+void perf_table_fill(void *buffer, size_t count, size_t element_bytes, const void *table) {
+    size_t bytes = count * element_bytes;
+    size_t period_bytes = PERF_TABLE_PERIOD * element_bytes;
+    for (size_t at = 0; at < bytes; at += period_bytes)
+        memcpy((char *)buffer + at, table, bytes - at < period_bytes ? bytes - at : period_bytes);
+}
+
+size_t perf_table_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first) {
+    size_t wrong = 0;
+    for (size_t at = 0; at < count; at += PERF_TABLE_PERIOD) {
+        const char *block = (const char *)buffer + at * element_bytes;
+        size_t block_count = count - at < PERF_TABLE_PERIOD ? count - at : PERF_TABLE_PERIOD;
+        if (memcmp(block, table, block_count * element_bytes) == 0)
+            continue;
+        for (size_t i = 0; i < block_count; i++) {
+            const char *want = (const char *)table + i * element_bytes;
+            if (memcmp(block + i * element_bytes, want, element_bytes) != 0 && wrong++ == 0 && first != NULL)
+                *first = at + i;
+        }
+    }
+    return wrong;
 }

@@ -1,7 +1,9 @@
 /* Inputs whose result is exactly predictable, for every dtype, op and number of ranks.
  *
- * Element i of a rank's input is that of its table as perf_table.h repeats it, and element i of the result is that of
- * the expected table. Values depend on the rank, on the position and on a seed.
+ * Values depend on the rank, on the position and on a seed. They stand in tables, which are repeated over a buffer of
+ * any length: element i of a rank's input is that at i % PERF_TABLE_PERIOD in its table, and element i of the result is
+ * that of the expected table. The period is a prime, so that data which lands some chunks, pages or lines away from
+ * where it belongs meets other values there.
  *
  * Floating-point inputs are chosen such that every partial result, in whatever order, is exactly representable in the
  * dtype itself: any correct all-reduce gives the same bits, whatever it associates or keeps in between.
@@ -15,11 +17,10 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "perf_table.h"
 
-enum { PERF_VALUES_BYTES_MAX = PERF_TABLE_PERIOD * 8 };
+enum { PERF_TABLE_PERIOD = 8191, PERF_VALUES_BYTES_MAX = PERF_TABLE_PERIOD * 8 };
 
-/* `table` has room for PERF_VALUES_BYTES_MAX bytes, in all four. */
+/* `table` has room for PERF_VALUES_BYTES_MAX bytes, in all three. */
 
 /* What rank `rank` of `ranks` contributes. */
 void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed);
@@ -29,5 +30,12 @@ void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, 
 
 /* Values that an in-place all-reduce maps to themselves, however often it is repeated: no overflow, no denormals. */
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op);
+
+/* Fills `count` elements from a table. */
+void perf_table_fill(void *buffer, size_t count, size_t element_bytes, const void *table);
+
+/* How many of `count` elements differ from the table; *first, unless NULL, is set to the index of the first,
+ * if there is one. */
+size_t perf_table_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first);
 
 #endif

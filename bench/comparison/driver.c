@@ -14,66 +14,34 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver_buffers.h"
 #include "driver_exchange.h"
 #include "driver_gate.h"
-#include "driver_values.h"
 #include "perf_flush.h"
-#include "perf_statistics.h"
+#include "perf_sampler.h"
 
-/* As in kolo-perf: a small warm call can be shorter than reading the clock. */
-enum { BATCH_CALLS = 50, BATCH_BYTES_MAX = 4096 };
-
-enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, WARMUPS_MAX = 10 };
-
-/* What a result holds before a verified call. */
-enum { POISON = 0xa7 };
-
-/* A batch of calls that take longer than this, as where ranks share CPUs, is shorter. */
-enum { SLOW_BATCH_CALL_US = 1000, SLOW_BATCH_CALLS = 5 };
+enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3 };
 
 static const double slow_call_us = 1e6; /* a call above this is sampled once, and nothing larger is called */
 static const double long_size_us = 1e6; /* a size that takes more than this in all is not measured twice */
 
-typedef enum buffer_state { BUFFERS_WARM, BUFFERS_DIRTY, BUFFERS_COLD } buffer_state;
-
 typedef struct driver_options {
+    perf_options measured;
     const char *gate_path;
     const char *out_path;
     size_t size_bytes[SIZES_MAX];
     int sizes;
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
-    driver_dtype dtype;
-    buffer_state buffers;
-    bool in_place;
     bool twice;
     double budget_us; /* of the timed samples of a size */
 } driver_options;
 
-/* What taking a size's samples gave, beside them. The exchanges are known to rank 0. */
-typedef struct sampling {
-    int samples;
-    int calls; /* per sample */
-    double exchange_before_ns;
-    double exchange_after_ns;
-} sampling;
-
-/* What a size's time says of what to do next; the same on every rank. */
-typedef enum pace { PACE_QUICK, PACE_LONG, PACE_TOO_SLOW } pace;
-
 typedef struct driver {
+    perf_sampler sampler;
     const driver_options *options;
     const driver_shim *shim;
     driver_gate gate;
-    int rank;
-    int ranks;
-    size_t element_bytes;
-    void *send;
-    void *recv; /* not allocated in place */
-    driver_values *values;
-    char *zeros; /* a table like those of the values */
-    FILE *out;   /* of rank 0 */
+    FILE *out; /* of rank 0 */
 } driver;
 
 static const char usage_text[] =
@@ -138,9 +106,8 @@ static bool parse_name(const char *text, const char *const names[], int *index) 
 }
 
 static bool set_option(driver_options *options, int id, const char *text) {
-    static const char *const dtypes[] = {[DRIVER_F32] = "f32", [DRIVER_BF16] = "bf16", NULL};
-    static const char *const states[] = {
-        [BUFFERS_WARM] = "warm", [BUFFERS_DIRTY] = "dirty", [BUFFERS_COLD] = "cold", NULL};
+    static const char *const dtypes[] = {"f32", "bf16", NULL};
+    static const char *const states[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
     int index;
     char *end;
     switch (id) {
@@ -155,7 +122,7 @@ static bool set_option(driver_options *options, int id, const char *text) {
     case 'c':
         return parse_cpus(text, options);
     case 'i':
-        options->in_place = true;
+        options->measured.in_place = true;
         return true;
     case 't':
         options->twice = true;
@@ -166,12 +133,12 @@ static bool set_option(driver_options *options, int id, const char *text) {
     case 'd':
         if (!parse_name(text, dtypes, &index))
             return false;
-        options->dtype = (driver_dtype)index;
+        options->measured.dtype = index == 0 ? KOLO_F32 : KOLO_BF16;
         return true;
     default:
         if (!parse_name(text, states, &index))
             return false;
-        options->buffers = (buffer_state)index;
+        options->measured.buffers = (perf_buffers)index;
         return true;
     }
 }
@@ -189,7 +156,9 @@ static int parse(driver_options *options, int argc, char **argv) {
                                                  {"twice", no_argument, NULL, 't'},
                                                  {"help", no_argument, NULL, 'h'},
                                                  {0}};
-    *options = (driver_options){.budget_us = 1e5};
+    *options = (driver_options){
+        .measured = {.collective = PERF_ALLREDUCE, .dtype = KOLO_F32, .op = KOLO_SUM, .warmup = -1, .check = true},
+        .budget_us = 1e5};
     int id;
     while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         if (id == 'h')
@@ -205,7 +174,7 @@ static int parse(driver_options *options, int argc, char **argv) {
         fprintf(stderr, "driver: --gate, --out and --sizes are needed, and nothing but options; see --help\n");
         return DRIVER_USAGE;
     }
-    if (options->buffers == BUFFERS_COLD && !perf_can_flush()) {
+    if (options->measured.buffers == PERF_COLD && !perf_can_flush()) {
         fprintf(stderr, "driver: programs cannot flush the caches of this machine; use --buffers warm or dirty\n");
         return DRIVER_USAGE;
     }
@@ -242,136 +211,24 @@ static size_t size_bytes_max(const driver_options *options) {
     return max;
 }
 
-static int allocate(driver *driver) {
-    const driver_options *options = driver->options;
-    size_t bytes = size_bytes_max(options);
-    driver->values = malloc(sizeof(*driver->values));
-    driver->zeros = calloc(1, DRIVER_VALUES_BYTES_MAX);
-    driver->send = driver_buffer_allocate(bytes);
-    if (!options->in_place)
-        driver->recv = driver_buffer_allocate(bytes);
-    if (driver->values == NULL || driver->zeros == NULL || driver->send == NULL ||
-        (!options->in_place && driver->recv == NULL)) {
-        fprintf(stderr, "driver: rank %d: no memory for buffers of %zu bytes; use smaller sizes\n", driver->rank,
-                bytes);
-        return DRIVER_FAILED;
-    }
-    driver_values_make(driver->values, options->dtype, driver->rank, driver->ranks);
-    return 0;
+static driver *driver_of(perf_sampler *sampler) {
+    return (driver *)sampler; /* its first member */
 }
 
-static void *result_of(const driver *driver) {
-    return driver->options->in_place ? driver->send : driver->recv;
+static int call(perf_sampler *sampler, size_t count) {
+    return driver_of(sampler)->shim->allreduce(sampler->send.data, perf_sampler_result(sampler)->data, count);
 }
 
-/* Each call then works on the result of the last one: zeros, so that nothing grows. */
-static bool feeds_on_results(const driver_options *options) {
-    return options->in_place && options->buffers == BUFFERS_WARM;
+static int meet(perf_sampler *sampler) {
+    return driver_gate_pass(&driver_of(sampler)->gate);
 }
 
-static void fill_timed(driver *driver, size_t count) {
-    const char *table = feeds_on_results(driver->options) ? driver->zeros : driver->values->input[DRIVER_SEED_TIMED];
-    perf_table_fill(driver->send, count, driver->element_bytes, table);
+static int join(perf_sampler *sampler, double *values, size_t count, bool sums) {
+    return driver_gate_join(&driver_of(sampler)->gate, values, count, sums);
 }
 
-static void prepare_sample(driver *driver, size_t count) {
-    const driver_options *options = driver->options;
-    size_t bytes = count * driver->element_bytes;
-    if (options->buffers == BUFFERS_WARM)
-        return;
-    if (options->buffers == BUFFERS_DIRTY || options->in_place)
-        fill_timed(driver, count);
-    if (options->buffers == BUFFERS_COLD) {
-        perf_flush(driver->send, bytes);
-        if (!options->in_place)
-            perf_flush(driver->recv, bytes);
-    }
-}
-
-/* The time of one of *calls calls on this rank. How many is for rank 0 to say; with 0 nothing is called. */
-static int take_sample(driver *driver, size_t count, int *calls, double *sample_us) {
-    prepare_sample(driver, count);
-    if (driver_gate_pass(&driver->gate, calls) != 0)
-        return DRIVER_FAILED;
-    if (*calls == 0)
-        return 0;
-    void *result = result_of(driver);
-    int status = 0;
-    double begin_us = perf_now_us();
-    for (int i = 0; i < *calls && status == 0; i++)
-        status = driver->shim->allreduce(driver->send, result, count);
-    *sample_us = (perf_now_us() - begin_us) / *calls;
-    return status == 0 ? 0 : DRIVER_FAILED;
-}
-
-/* One call on fresh inputs, every element compared. */
-static int verify_call(driver *driver, size_t count, int seed, double *call_us, uint64_t *wrong) {
-    int ignored = 0;
-    perf_table_fill(driver->send, count, driver->element_bytes, driver->values->input[seed]);
-    if (!driver->options->in_place)
-        memset(driver->recv, POISON, count * driver->element_bytes);
-    if (driver_gate_pass(&driver->gate, &ignored) != 0)
-        return DRIVER_FAILED;
-    double begin_us = perf_now_us();
-    if (driver->shim->allreduce(driver->send, result_of(driver), count) != 0)
-        return DRIVER_FAILED;
-    *call_us = perf_now_us() - begin_us;
-    *wrong += perf_table_wrong(result_of(driver), count, driver->element_bytes, driver->values->sum[seed], NULL);
-    return 0;
-}
-
-/* Calls in a sample, by the time that one has taken. */
-static int calls_of_sample(const driver *driver, size_t count, double call_us) {
-    if (driver->options->buffers != BUFFERS_WARM || count * driver->element_bytes > BATCH_BYTES_MAX)
-        return 1;
-    return call_us < SLOW_BATCH_CALL_US ? BATCH_CALLS : SLOW_BATCH_CALLS;
-}
-
-/* *call_us is the time of one call, before and after. */
-static int warm_up(driver *driver, size_t count, double *call_us) {
-    double budget_us = driver->options->budget_us / 4;
-    double begin_us = perf_now_us();
-    int calls = 1;
-    int status = 0;
-    for (int i = 0; i < WARMUPS_MAX && calls > 0 && status == 0; i++) {
-        bool is_warm = *call_us > slow_call_us || perf_now_us() - begin_us > budget_us;
-        calls = is_warm ? 0 : calls_of_sample(driver, count, *call_us);
-        status = take_sample(driver, count, &calls, call_us);
-    }
-    return status;
-}
-
-/* Until rank 0 finds that there were enough samples; by its clock, so that all ranks take the same number. */
-static int take_timed_samples(driver *driver, size_t count, sampling *sampling) {
-    double *samples_us = driver_gate_samples(&driver->gate, driver->rank);
-    double spent_us = 0;
-    int taken = 0;
-    int status = 0;
-    while (taken < DRIVER_SAMPLES_MAX && status == 0) {
-        bool is_slow = taken > 0 && samples_us[taken - 1] > slow_call_us;
-        bool go_on = !is_slow && (taken < SAMPLES_MIN || spent_us < driver->options->budget_us);
-        int calls = go_on ? sampling->calls : 0;
-        status = take_sample(driver, count, &calls, &samples_us[taken]);
-        if (calls == 0)
-            break;
-        spent_us += samples_us[taken] * calls;
-        taken++;
-    }
-    sampling->samples = taken;
-    return status;
-}
-
-/* call_us is the time that one call has taken. */
-static int take_samples(driver *driver, size_t count, double call_us, sampling *sampling) {
-    int status = warm_up(driver, count, &call_us);
-    sampling->calls = calls_of_sample(driver, count, call_us);
-    if (status == 0)
-        status = driver_exchange_measure(&driver->gate, &sampling->exchange_before_ns);
-    if (status == 0)
-        status = take_timed_samples(driver, count, sampling);
-    if (status == 0)
-        status = driver_exchange_measure(&driver->gate, &sampling->exchange_after_ns);
-    return status == 0 ? 0 : DRIVER_FAILED;
+static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
+    return driver_exchange_measure(&driver_of(sampler)->gate, &row->exchange_ns[ended]);
 }
 
 static void write_exchange(FILE *out, const char *name, double ns) {
@@ -379,94 +236,58 @@ static void write_exchange(FILE *out, const char *name, double ns) {
         fprintf(out, ", \"%s\": %.1f", name, ns);
 }
 
-/* Rank 0 joins what the ranks have left in the gate: the slowest rank's time of each sample counts. */
-static int report(driver *driver, size_t bytes, const sampling *sampling) {
-    double *slowest_us = driver_gate_samples(&driver->gate, 0);
-    uint64_t wrong = *driver_gate_wrong(&driver->gate, 0);
-    for (int rank = 1; rank < driver->ranks; rank++) {
-        const double *samples_us = driver_gate_samples(&driver->gate, rank);
-        for (int i = 0; i < sampling->samples; i++)
-            if (samples_us[i] > slowest_us[i])
-                slowest_us[i] = samples_us[i];
-        wrong += *driver_gate_wrong(&driver->gate, rank);
-    }
-    perf_statistics time_us = perf_statistics_of(slowest_us, (size_t)sampling->samples);
-    fprintf(driver->out,
-            "{\"bytes\": %zu, \"median_us\": %.4f, \"min_us\": %.4f, \"max_us\": %.4f, \"samples\": %d, "
-            "\"calls_per_sample\": %d, \"wrong\": %llu",
-            bytes, time_us.median, time_us.min, time_us.max, sampling->samples, sampling->calls,
-            (unsigned long long)wrong);
-    write_exchange(driver->out, "exchange_ns", sampling->exchange_before_ns);
-    write_exchange(driver->out, "exchange_after_ns", sampling->exchange_after_ns);
-    fprintf(driver->out, "}\n");
-    if (fflush(driver->out) == 0)
-        return 0;
+static int lose_output(const driver *driver) {
     fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
     return DRIVER_FAILED;
 }
 
-/* One call before the samples is verified, and what the last of them left; in place that is gone, and another call must
- * do. */
-static int sample_and_verify(driver *driver, size_t count, sampling *sampling, uint64_t *wrong) {
-    double call_us = 0;
-    *wrong = 0;
-    int status = verify_call(driver, count, DRIVER_SEED_VERIFIED, &call_us, wrong);
-    if (status != 0)
-        return status;
-    fill_timed(driver, count);
-    status = take_samples(driver, count, call_us, sampling);
-    if (status != 0)
-        return status;
-    if (driver->options->in_place)
-        return verify_call(driver, count, DRIVER_SEED_TIMED, &call_us, wrong);
-    const driver_values *values = driver->values;
-    *wrong += perf_table_wrong(driver->recv, count, driver->element_bytes, values->sum[DRIVER_SEED_TIMED], NULL);
-    *wrong += perf_table_wrong(driver->send, count, driver->element_bytes, values->input[DRIVER_SEED_TIMED], NULL);
-    return 0;
+static int report(const driver *driver, const perf_row *row) {
+    FILE *out = driver->out;
+    if (out == NULL)
+        return 0;
+    fprintf(out,
+            "{\"bytes\": %zu, \"median_us\": %.4f, \"min_us\": %.4f, \"max_us\": %.4f, \"samples\": %d, "
+            "\"calls_per_sample\": %d, \"wrong\": %lld",
+            row->bytes, row->time_us.median, row->time_us.min, row->time_us.max, row->samples, row->calls_per_sample,
+            (long long)row->wrong);
+    write_exchange(out, "exchange_ns", row->exchange_ns[0]);
+    write_exchange(out, "exchange_after_ns", row->exchange_ns[1]);
+    fprintf(out, "}\n");
+    return fflush(out) == 0 ? 0 : lose_output(driver);
 }
 
-static int measure_size(driver *driver, size_t bytes, pace *pace) {
+static int measure_size(driver *driver, size_t bytes, perf_row *row, double *size_us) {
     double begin_us = perf_now_us();
-    sampling sampling = {0};
-    int status = sample_and_verify(driver, bytes / driver->element_bytes, &sampling,
-                                   driver_gate_wrong(&driver->gate, driver->rank));
-    if (status != 0)
-        return status;
-    int rank_pace = perf_now_us() - begin_us > long_size_us ? PACE_LONG : PACE_QUICK;
-    if (driver_gate_samples(&driver->gate, driver->rank)[0] > slow_call_us)
-        rank_pace = PACE_TOO_SLOW;
-    if (driver_gate_pass(&driver->gate, &rank_pace) != 0)
-        return DRIVER_FAILED;
-    *pace = (enum pace)rank_pace;
-    return driver->rank == 0 ? report(driver, bytes, &sampling) : 0;
+    int status = perf_sampler_row(&driver->sampler, bytes, row);
+    *size_us = perf_now_us() - begin_us;
+    if (status == 0)
+        status = join(&driver->sampler, size_us, 1, false);
+    return status == 0 ? report(driver, row) : status;
 }
 
 static int measure_sizes(driver *driver) {
     const driver_options *options = driver->options;
-    pace paces[SIZES_MAX];
+    double size_us[SIZES_MAX], ignored_us;
+    perf_row row;
     int measured = 0;
     int status = 0;
     /* Beyond a size that is too slow, larger ones would take the time of all other measurements. */
     for (bool go_on = true; measured < options->sizes && go_on && status == 0; measured++) {
-        status = measure_size(driver, options->size_bytes[measured], &paces[measured]);
-        go_on = status == 0 && paces[measured] != PACE_TOO_SLOW;
+        status = measure_size(driver, options->size_bytes[measured], &row, &size_us[measured]);
+        go_on = row.time_us.median <= slow_call_us;
     }
-    for (int i = measured - 1; options->twice && i >= 0 && status == 0; i--) {
-        pace ignored;
-        if (paces[i] == PACE_QUICK)
-            status = measure_size(driver, options->size_bytes[i], &ignored);
-    }
+    for (int i = measured - 1; options->twice && i >= 0 && status == 0; i--)
+        if (size_us[i] <= long_size_us)
+            status = measure_size(driver, options->size_bytes[i], &row, &ignored_us);
     return status;
 }
 
 static int open_out(driver *driver, const char *library) {
-    if (driver->rank != 0)
+    if (driver->sampler.rank != 0)
         return 0;
     driver->out = fopen(driver->options->out_path, "we");
-    if (driver->out == NULL) {
-        fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
-        return DRIVER_FAILED;
-    }
+    if (driver->out == NULL)
+        return lose_output(driver);
     fprintf(driver->out, "{\"library\": \"");
     /* The first part of what can be many lines; nothing that JSON would want escaped. */
     for (const char *c = library; *c != '\0' && *c != ',' && *c != '\n'; c++)
@@ -474,47 +295,56 @@ static int open_out(driver *driver, const char *library) {
             fputc(*c, driver->out);
         else if (c[1] > ' ')
             fputc(' ', driver->out);
-    fprintf(driver->out, "\", \"ranks\": %d}\n", driver->ranks);
+    fprintf(driver->out, "\", \"ranks\": %d}\n", driver->sampler.ranks);
     return 0;
 }
 
 static int measure(driver *driver, const char *library) {
-    const int cpus = driver->options->cpus > 0 ? driver->options->cpus : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int status = driver_gate_open(&driver->gate, driver->options->gate_path, driver->rank, driver->ranks, cpus);
+    const driver_options *options = driver->options;
+    const perf_sampler *sampler = &driver->sampler;
+    const int cpus = options->cpus > 0 ? options->cpus : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int status = driver_gate_open(&driver->gate, options->gate_path, sampler->rank, sampler->ranks, cpus);
     if (status == 0)
         status = open_out(driver, library);
     if (status == 0)
-        status = allocate(driver);
+        status = perf_sampler_prepare(&driver->sampler, size_bytes_max(options));
     if (status == 0)
         status = measure_sizes(driver);
-    if (driver->out != NULL && fclose(driver->out) != 0 && status == 0) {
-        fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
-        status = DRIVER_FAILED;
-    }
+    if (driver->out != NULL && fclose(driver->out) != 0 && status == 0)
+        status = lose_output(driver);
     driver_gate_close(&driver->gate);
-    free(driver->send);
-    free(driver->recv);
-    free(driver->values);
-    free(driver->zeros);
+    perf_sampler_free(&driver->sampler);
     return status == 0 ? 0 : DRIVER_FAILED;
 }
 
 int driver_run(int argc, char **argv, const driver_shim *shim) {
+    static const perf_calls calls = {call, meet, join, watch};
     driver_options options;
     int status = parse(&options, argc, argv);
     if (status >= 0)
         return status;
-    driver driver = {.options = &options, .shim = shim, .element_bytes = driver_dtype_bytes(options.dtype)};
+    driver driver = {.sampler = {.program = "driver",
+                                 .collective = "allreduce",
+                                 .smaller = "--sizes",
+                                 .options = &options.measured,
+                                 .calls = &calls,
+                                 .in_place = options.measured.in_place,
+                                 .budget_us = options.budget_us,
+                                 .samples_min = SAMPLES_MIN,
+                                 .slow_call_us = slow_call_us},
+                     .options = &options,
+                     .shim = shim};
+    int *rank = &driver.sampler.rank, *ranks = &driver.sampler.ranks;
     const char *library = "";
     bind_to_cpu(&options, rank_from_launcher());
-    status = shim->begin(options.dtype, &driver.rank, &driver.ranks, &library);
+    status = shim->begin(options.measured.dtype, rank, ranks, &library);
     if (status != 0)
         return status == DRIVER_UNSUPPORTED ? DRIVER_UNSUPPORTED : DRIVER_FAILED;
-    if (driver.ranks < 1 || driver.ranks > DRIVER_RANKS_MAX) {
-        fprintf(stderr, "driver: %d ranks; 1 to %d can be measured\n", driver.ranks, DRIVER_RANKS_MAX);
+    if (*ranks < 1 || *ranks > DRIVER_RANKS_MAX) {
+        fprintf(stderr, "driver: %d ranks; 1 to %d can be measured\n", *ranks, DRIVER_RANKS_MAX);
         return DRIVER_FAILED;
     }
-    bind_to_cpu(&options, driver.rank);
+    bind_to_cpu(&options, *rank);
     status = measure(&driver, library);
     if (status == 0 && shim->end() != 0)
         status = DRIVER_FAILED;

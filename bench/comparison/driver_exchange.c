@@ -100,29 +100,26 @@ static double fastest_ns(pair *pair) {
     return fastest;
 }
 
-/* *again: the two were on different CPUs, but one was interrupted before a batch was done; the same on every rank. */
-static int measure_once(driver_gate *gate, double *ns, int *again) {
-    int ignored = 0;
-    *ns = 0;
-    *driver_gate_cpu(gate, gate->rank) = sched_getcpu();
-    if (driver_gate_pass(gate, &ignored) != 0)
-        return -1;
-    int other = partner(gate);
-    if (other != 0 && (gate->rank == 0 || gate->rank == other)) {
-        pair pair = {.own = driver_gate_exchange_line(gate, gate->rank),
-                     .other = driver_gate_exchange_line(gate, other - gate->rank),
-                     .here = 1 + gate->exchanges * NUMBERS};
-        *ns = fastest_ns(&pair);
-    }
-    gate->exchanges++;
-    *again = other != 0 && *ns == 0;
-    return driver_gate_pass(gate, again); /* the CPUs are read until here, and nobody disturbs the two */
-}
-
+/* The partner's time counts for nothing: one of the two may have been interrupted after the other's last batch. */
 int driver_exchange_measure(driver_gate *gate, double *ns) {
-    int again = 1;
-    int status = 0;
-    for (int i = 0; i < TRIES && again && status == 0; i++)
-        status = measure_once(gate, ns, &again);
-    return status;
+    for (int i = 0; i < TRIES; i++) {
+        *ns = 0;
+        *driver_gate_cpu(gate, gate->rank) = sched_getcpu();
+        if (driver_gate_pass(gate) != 0)
+            return -1;
+        const int other = partner(gate);
+        if (other != 0 && (gate->rank == 0 || gate->rank == other)) {
+            pair pair = {.own = driver_gate_exchange_line(gate, gate->rank),
+                         .other = driver_gate_exchange_line(gate, other - gate->rank),
+                         .here = 1 + gate->exchanges * NUMBERS};
+            *ns = fastest_ns(&pair);
+        }
+        gate->exchanges++;
+        *ns = gate->rank == 0 ? *ns : 0;
+        if (driver_gate_join(gate, ns, 1, false) != 0) /* the CPUs are read until here, and nobody disturbs the two */
+            return -1;
+        if (other == 0 || *ns > 0)
+            return 0;
+    }
+    return 0;
 }

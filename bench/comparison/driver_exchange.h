@@ -11,9 +11,9 @@
 
 #include "driver_gate.h"
 
-/* All ranks call it. *ns is set on rank 0: the time of an exchange, or 0 where all ranks are on one CPU or the two did
- * not get through a batch undisturbed in a few tries, each of which takes half a millisecond at most once both have
- * come. Returns 0, or -1 after a line on stderr. */
+/* All ranks call it. *ns is set, the same on all: the time of an exchange, or 0 where all ranks are on one CPU or the
+ * two did not get through a batch undisturbed in a few tries, each of which takes half a millisecond at most once both
+ * have come. Returns 0, or -1 after a line on stderr. */
 int driver_exchange_measure(driver_gate *gate, double *ns);
 
 #endif

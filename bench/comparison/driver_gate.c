@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "perf_sampler.h"
 
 enum {
     /* Where each rank has a CPU: tens of microseconds, so that no rank is within the kernel, and late for the sample,
@@ -24,15 +27,13 @@ enum {
 
 typedef struct gate_line {
     _Alignas(LINE_BYTES) _Atomic uint64_t passes;
-    int word[2]; /* rank 0's, by turns: a slow rank may read one while rank 0 already writes the next */
-    uint64_t wrong;
     int cpu;
     _Alignas(LINE_BYTES) _Atomic uint64_t exchanged;
 } gate_line;
 
 struct driver_gate_shared {
     gate_line line[DRIVER_RANKS_MAX];
-    double samples_us[DRIVER_RANKS_MAX][DRIVER_SAMPLES_MAX];
+    double joined[2][DRIVER_RANKS_MAX][PERF_SAMPLES_MAX]; /* by turns: a slow rank may still read the one before */
 };
 
 int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks, int cpus) {
@@ -84,25 +85,29 @@ static int wait_for(driver_gate *gate, int peer) {
     return -1;
 }
 
-int driver_gate_pass(driver_gate *gate, int *word) {
-    gate_line *own = &gate->shared->line[gate->rank];
-    int turn = (int)(gate->passes % 2);
+int driver_gate_pass(driver_gate *gate) {
     gate->passes++;
-    own->word[turn] = *word;
-    atomic_store_explicit(&own->passes, gate->passes, memory_order_release); /* pairs with wait_for */
+    atomic_store_explicit(&gate->shared->line[gate->rank].passes, gate->passes, memory_order_release); /* pairs with
+                                                                                                          wait_for */
     for (int peer = 0; peer < gate->ranks; peer++)
         if (peer != gate->rank && wait_for(gate, peer) != 0)
             return -1;
-    *word = gate->shared->line[0].word[turn];
     return 0;
 }
 
-double *driver_gate_samples(driver_gate *gate, int rank) {
-    return gate->shared->samples_us[rank];
-}
-
-uint64_t *driver_gate_wrong(driver_gate *gate, int rank) {
-    return &gate->shared->line[rank].wrong;
+/* Rank 0 joins what all ranks have left in their rows, and leaves the result in its own. */
+int driver_gate_join(driver_gate *gate, double *values, size_t count, bool sums) {
+    double(*rows)[PERF_SAMPLES_MAX] = gate->shared->joined[gate->joins++ % 2];
+    memcpy(rows[gate->rank], values, count * sizeof(*values));
+    if (driver_gate_pass(gate) != 0)
+        return -1;
+    for (int peer = 1; gate->rank == 0 && peer < gate->ranks; peer++)
+        for (size_t i = 0; i < count; i++)
+            rows[0][i] = sums ? rows[0][i] + rows[peer][i] : fmax(rows[0][i], rows[peer][i]);
+    if (driver_gate_pass(gate) != 0)
+        return -1;
+    memcpy(values, rows[0], count * sizeof(*values));
+    return 0;
 }
 
 int *driver_gate_cpu(driver_gate *gate, int rank) {

@@ -9,9 +9,11 @@
 #ifndef DRIVER_GATE_H
 #define DRIVER_GATE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-enum { DRIVER_RANKS_MAX = 1024, DRIVER_SAMPLES_MAX = 1000 };
+enum { DRIVER_RANKS_MAX = 1024 };
 
 typedef struct driver_gate {
     struct driver_gate_shared *shared;
@@ -19,6 +21,7 @@ typedef struct driver_gate {
     int ranks;
     int spins; /* polls before the CPU is offered to others, among them the rank that is waited for */
     uint64_t passes;
+    int joins;
     uint64_t exchanges; /* how often they were measured (driver_exchange.h) */
 } driver_gate;
 
@@ -26,18 +29,15 @@ typedef struct driver_gate {
 int driver_gate_open(driver_gate *gate, const char *path, int rank, int ranks, int cpus);
 void driver_gate_close(driver_gate *gate);
 
-/* Waits for all ranks; *word becomes what rank 0 gave. Returns 0, or -1 after a line on stderr where a rank did not
- * come in time. */
-int driver_gate_pass(driver_gate *gate, int *word);
+/* Waits for all ranks. Returns 0, or -1 after a line on stderr where a rank did not come in time. */
+int driver_gate_pass(driver_gate *gate);
 
-/* A rank's own row of DRIVER_SAMPLES_MAX times. Between two passes only the rank itself may write it, and after the
- * second one rank 0 may read it until the third. */
-double *driver_gate_samples(driver_gate *gate, int rank);
+/* Each of up to PERF_SAMPLES_MAX values becomes the largest of all ranks' values, or their sum. Returns as
+ * driver_gate_pass. */
+int driver_gate_join(driver_gate *gate, double *values, size_t count, bool sums);
 
-/* A rank's own number, under the same rule. */
-uint64_t *driver_gate_wrong(driver_gate *gate, int rank);
-
-/* The CPU that a rank was last seen on, under the same rule, but for all to read. */
+/* The CPU that a rank was last seen on. Between two passes only the rank itself may write it, and after the second one
+ * all may read it until the third. */
 int *driver_gate_cpu(driver_gate *gate, int rank);
 
 /* A cache line that only that rank writes and any may read at any time; 0 at first. */

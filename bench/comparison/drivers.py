@@ -8,9 +8,10 @@ from comparison import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_buffers", "_exchange", "_gate", "_values")),
-          *(HERE.parent / f"perf_{part}.c" for part in ("flush", "statistics", "table"))]
-FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}"]
+COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_exchange", "_gate")),
+          *(HERE.parent / f"perf_{part}.c" for part in ("buffers", "check", "flush", "sampler", "statistics", "values"))]
+FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}",
+         f"-I{SOURCE / 'include'}"]
 PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")
 
 
@@ -61,9 +62,7 @@ class Drivers:
         return self.kolo_build / "bin" / name
 
     def kolo_driver(self):
-        libraries = self.kolo_build / "lib"
-        return self.compile("driver-kolo", [os.environ.get("CC", "cc")], HERE / "shim_kolo.c",
-                            [f"-I{SOURCE / 'include'}"], [f"-L{libraries}", "-lkolo", f"-Wl,-rpath,{libraries}"])
+        return self.compile("driver-kolo", [os.environ.get("CC", "cc")], HERE / "shim_kolo.c")
 
     def mpi_driver(self, key, mpicc, environment):
         return self.compile(f"driver-{key}", [mpicc], HERE / "shim_mpi.c", environment=environment)
@@ -72,8 +71,10 @@ class Drivers:
         """The driver without a shim, for one in another language."""
         return self.compile("libdriver.so", [os.environ.get("CC", "cc")], None, ["-shared", "-fPIC"])
 
-    def compile(self, name, compiler, shim, flags=(), libraries=(), environment=None):
-        target = self.folder / name
+    def compile(self, name, compiler, shim, flags=(), environment=None):
+        """All have kolo's library: the sampler asks it for the names and the sizes of types."""
+        target, libraries = self.folder / name, self.kolo_build / "lib"
         sources = [*COMMON, *([shim] if shim else [])]
-        run([*compiler, *FLAGS, *flags, *sources, "-o", target, *libraries], self.log, environment)
+        run([*compiler, *FLAGS, *flags, *sources, "-o", target, f"-L{libraries}", "-lkolo", f"-Wl,-rpath,{libraries}",
+             "-lm"], self.log, environment)
         return target

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "driver.h"
-#include "kolo.h"
 
 static kolo_comm *comm;
 static kolo_dtype dtype_in_use;
@@ -17,9 +16,9 @@ static int check(int status) {
     return DRIVER_FAILED;
 }
 
-static int begin(driver_dtype dtype, int *rank, int *ranks, const char **library) {
+static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) {
     static char name[64];
-    dtype_in_use = dtype == DRIVER_BF16 ? KOLO_BF16 : KOLO_F32;
+    dtype_in_use = dtype;
     if (check(kolo_comm_create(&comm, NULL)) != 0)
         return DRIVER_FAILED;
     *rank = kolo_comm_rank(comm);

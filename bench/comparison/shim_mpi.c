@@ -11,9 +11,9 @@
 static MPI_Datatype datatype;
 
 /* 0 where the MPI has no such type: bfloat16 is no part of the standard that most implement. */
-static int choose_datatype(driver_dtype dtype) {
+static int choose_datatype(kolo_dtype dtype) {
     datatype = MPI_FLOAT;
-    if (dtype != DRIVER_BF16)
+    if (dtype != KOLO_BF16)
         return 0;
 #if defined(MPIX_BFLOAT16)
     datatype = MPIX_BFLOAT16;
@@ -23,7 +23,7 @@ static int choose_datatype(driver_dtype dtype) {
 #endif
 }
 
-static int begin(driver_dtype dtype, int *rank, int *ranks, const char **library) {
+static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) {
     static char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS)

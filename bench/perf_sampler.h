@@ -1,0 +1,104 @@
+/* Timing a collective, one message size after the other, and verifying what it gives: the same for kolo-perf and for
+ * the drivers of comparison/, which differ in how a call is made and in how the ranks wait for each other.
+ *
+ * A row is one message size. It is verified, warmed up, timed and verified again. The time of a sample is that of the
+ * slowest rank; all ranks wait for each other before every sample. How many samples there are follows from times that
+ * all ranks have agreed on.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PERF_SAMPLER_H
+#define PERF_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kolo.h"
+#include "perf_buffers.h"
+#include "perf_options.h"
+#include "perf_statistics.h"
+#include "perf_values.h"
+
+/* Calls back to back that make one sample of a small message: one call can be shorter than reading the clock. */
+enum { PERF_BATCH_CALLS = 50, PERF_BATCH_BYTES_MAX = 4096 };
+
+/* Where such calls take longer than this, as where ranks share CPUs, there are fewer. */
+enum { PERF_SLOW_BATCH_CALL_US = 1000, PERF_SLOW_BATCH_CALLS = 5 };
+
+/* Without options->iters no row has more. */
+enum { PERF_SAMPLES_MAX = 1000 };
+
+typedef struct perf_row {
+    size_t bytes;
+    size_t count;
+    bool in_place;
+    int samples;
+    int calls_per_sample;
+    perf_statistics time_us; /* of one call: in every sample the slowest rank's */
+    int64_t wrong;           /* elements and guard bytes of all ranks; -1: not checked */
+    /* What the program fills in. */
+    const char *algorithm; /* that ran; NULL for other collectives than all-reduce */
+    double algbw_gbps;
+    double busbw_gbps;
+    double link_bytes;     /* of one call, that the busiest node sent or received; 0 with one node */
+    double link_gbps;      /* in the median time */
+    double exchange_ns[2]; /* of a cache line between two ranks, before and after the samples; 0: not known */
+} perf_row;
+
+typedef struct perf_sampler perf_sampler;
+
+/* What a program does in its own way. All are collective, and return 0 or what perf_sampler_row shall return. */
+typedef struct perf_calls {
+    int (*call)(perf_sampler *sampler, size_t count);
+    int (*meet)(perf_sampler *sampler); /* all ranks have come when it returns */
+    /* Each value becomes the largest of all ranks', or their sum. */
+    int (*join)(perf_sampler *sampler, double *values, size_t count, bool sums);
+    /* Right before and right after the timed samples. */
+    int (*watch)(perf_sampler *sampler, perf_row *row, bool ended);
+} perf_calls;
+
+/* Values of one rank (perf_values.h). Verified calls and timed ones use different seeds, so that a result which a call
+ * did not write is not taken for one that it did. */
+enum { PERF_SEED_VERIFIED, PERF_SEED_TIMED, PERF_SEEDS };
+
+typedef struct perf_tables {
+    char input[PERF_SEEDS][PERF_VALUES_BYTES_MAX];
+    char expected[PERF_SEEDS][PERF_VALUES_BYTES_MAX];
+    char neutral[PERF_VALUES_BYTES_MAX];
+} perf_tables;
+
+struct perf_sampler {
+    /* Set by the program. */
+    const char *program;         /* as its messages begin */
+    const char *collective;      /* likewise */
+    const char *smaller;         /* its option for smaller messages */
+    const perf_options *options; /* collective, dtype, op, iters, warmup, check, buffers */
+    const perf_calls *calls;
+    int rank;
+    int ranks;
+    bool in_place;       /* the calls are; may be set before each row where there is a recv */
+    kolo_comm *comm;     /* whose kolo_alloc the buffers are from; NULL: posix_memalign's */
+    double budget_us;    /* about what the timed samples of a row take, without options->iters */
+    int samples_min;     /* likewise */
+    double slow_call_us; /* a call that takes longer is not warmed up for, and sampled once */
+    /* Its own. */
+    perf_buffer send;
+    perf_buffer recv; /* not allocated where all calls are in place */
+    perf_tables *tables;
+    double *samples_us;
+};
+
+/* Allocates what rows of up to `bytes` bytes need. Returns 0, or 1 after saying on stderr what this rank lacks;
+ * perf_sampler_free either way. */
+int perf_sampler_prepare(perf_sampler *sampler, size_t bytes);
+
+/* Measures messages of `bytes` bytes. Returns 0 with *row filled, the same on every rank. */
+int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row);
+
+void perf_sampler_free(perf_sampler *sampler);
+
+/* Where a call leaves its result. */
+const perf_buffer *perf_sampler_result(const perf_sampler *sampler);
+
+#endif
