@@ -16,7 +16,7 @@
 #include "perf_report.h"
 #include "perf_run.h"
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_FAILED = 1 };
 
 /* The bound's measurements, and why there are none. */
 typedef struct bound_source {
@@ -186,31 +186,23 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     perf_place place = perf_place_guess();
-    perf_options options;
-    switch (perf_options_parse(&options, argc, argv, place.rank == 0)) {
-    case PERF_PARSE_USAGE:
-        return EXIT_USAGE;
-    case PERF_PARSE_DONE:
-        return EXIT_SUCCESS;
-    case PERF_PARSE_RUN:
-        break;
-    }
-    if (options.collective == PERF_LIMITS)
-        return place.rank == 0 ? perf_limits_report(&options, place.size) : EXIT_SUCCESS;
+    const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
+    if (options->collective == PERF_LIMITS)
+        return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static bound_source source;
     snprintf(source.reason, sizeof(source.reason), "rank 0 learnt its rank too late to measure");
-    if (options.limits && place.rank == 0)
-        measure_limits(&source, &options, place.size);
+    if (options->limits && place.rank == 0)
+        measure_limits(&source, options, place.size);
 
     kolo_options creation = KOLO_OPTIONS_INIT;
-    creation.algorithm = options.algorithm;
+    creation.algorithm = options->algorithm;
     kolo_comm *comm = NULL;
     if (kolo_comm_create(&comm, &creation) != KOLO_OK) {
         say_error(place.rank);
         return EXIT_FAILED;
     }
-    int exit_status = run_collective(&options, comm, &source);
+    int exit_status = run_collective(options, comm, &source);
     kolo_comm_destroy(comm);
     return exit_status;
 }

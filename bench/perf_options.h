@@ -28,7 +28,7 @@ typedef struct perf_options {
     bool in_place;    /* send is recv */
     bool both_places; /* out of place and in place; in_place is false then */
     kolo_algorithm algorithm;
-    bool check;
+    int check; /* not 0: verify the results */
     perf_buffers buffers;
     bool alloc;            /* buffers of kolo_alloc */
     const char *json_path; /* NULL: no JSON; "-": standard output */
@@ -37,15 +37,9 @@ typedef struct perf_options {
     int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;
 
-typedef enum perf_parse {
-    PERF_PARSE_RUN,   /* go on */
-    PERF_PARSE_DONE,  /* --help or --version: printed, end with 0 */
-    PERF_PARSE_USAGE, /* bad command line: said so, end with 2 */
-} perf_parse;
-
-/* Fills *options from the command line. Only the rank that `speaks` prints, so that a job of many ranks gives
- * its help or its complaint once. */
-perf_parse perf_options_parse(perf_options *options, int argc, char **argv, bool speaks);
+/* Reads the command line. Ends the program at --help, at --version and at a mistake. Only the rank that `speaks`
+ * prints, so that a job of many ranks gives its help or its complaint once. */
+const perf_options *perf_options_read(int argc, char **argv, bool speaks);
 
 const char *perf_collective_name(perf_collective collective);
 const char *perf_buffers_name(perf_buffers buffers);

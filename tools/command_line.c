@@ -252,6 +252,8 @@ static int read_option(command_line *line, char *const *words) {
         command_line_refuse(line, "option '%s' needs a value", typed.word);
     if (has_next_value)
         typed.value = words[1];
+    if (!typed.value && typed.option->may_lack)
+        typed.value = "1";
     take(line, &typed);
     if (typed.option >= line->options && typed.option < line->options + line->options_count)
         line->given |= UINT64_C(1) << (typed.option - line->options);

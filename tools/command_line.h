@@ -13,7 +13,7 @@ typedef struct command_option {
     const char *name;  /* NULL: `help` is a heading over the options that follow */
     const char *alias; /* another name, which may also have a single dash: mpirun's -np; NULL: none */
     char letter;       /* of the short form; 0: none */
-    bool may_lack;     /* its value may be missing; one that stands apart from the letter then has to be a number */
+    bool may_lack;     /* its value may be missing, and is 1 then; only a number may stand apart from the letter */
     const char *value; /* what --help calls its value; NULL: it has none, or one that may be missing */
     const char *help;  /* as in wrapped_text.h */
 
@@ -25,7 +25,7 @@ typedef struct command_option {
     double *number;    /* from least to most */
     const char **text; /* anything but nothing */
     unsigned *choice;  /* of an enum with names; a list: see list_count */
-    /* The rest: takes what is typed, NULL where that may be missing, and returns NULL; or else what should be typed.
+    /* The rest: takes what is typed, or NULL where there is no value, and returns NULL, or else what should be typed.
      * Beside `choice`, it is asked for words that are none of the names. */
     const char *(*read)(const char *typed);
 

@@ -91,7 +91,7 @@ class NcclOptions(PerfTest):
                 done = perf(*arguments, "allreduce", "-e", "8", *FAST, "--json", "-")
                 self.assertEqual(0, done.returncode, done.stderr)
                 self.assertEqual(wrong, json.loads(done.stdout)["wrong"])
-        self.assert_refused("--check 'x' is not allowed", "allreduce", "-cx")
+        self.assert_refused("-c 'x': give a whole number from 0 to", "allreduce", "-cx")
 
     def test_names_of_dtypes(self):
         for name, dtype in (("int8", "i8"), ("uint8", "u8"), ("int32", "i32"), ("uint32", "u32"), ("int64", "i64"),
@@ -103,8 +103,8 @@ class NcclOptions(PerfTest):
     def test_mistakes(self):
         self.assert_refused(r"option '-g' is unknown", "allreduce", "-g", "1")
         self.assert_refused(r"option '-b' needs a value", "allreduce", "-b")
-        self.assert_refused(r"--min 'x' is not allowed", "allreduce", "-b", "x")
-        self.assert_refused(r"--place 'x' is not allowed; give out in or both", "allreduce", "--place", "x")
+        self.assert_refused(r"-b 'x': give a size from 0 to 1024G", "allreduce", "-b", "x")
+        self.assert_refused(r"--place 'x': give out, in or both", "allreduce", "--place", "x")
         self.assert_refused(r"--op has no meaning for barrier", "barrier", "-o", "sum")
 
 
