@@ -1,16 +1,26 @@
-"""What bench/compare and bench/net do alike: their result files, the plots of these, and how they end."""
+"""What bench/compare and bench/net do alike, from the command line to the last file."""
 
 import datetime
 import json
 import os
+import pathlib
 import shlex
 import signal
 import subprocess
 import sys
 
-from comparison import drivers, installing, machine, processes
+from comparison import drivers, installing, machine, peers, processes, summary
 
 FAILED, INTERRUPTED = 1, 130
+FIGURES = pathlib.Path(__file__).with_name("figures.py")
+
+
+class Cut(Exception):
+    """Measuring ends before its end, with this exit status; what was measured before counts."""
+
+    def __init__(self, text, status=FAILED):
+        super().__init__(text)
+        self.status = status
 
 
 def tell(text):
@@ -31,55 +41,125 @@ def interrupt(_number, _frame):
     raise KeyboardInterrupt
 
 
-class Command:
-    """One of the two. `results_format` is the number that its result files begin with."""
+def prepare(chosen, built):
+    """(kolo and those of the chosen peers that can be started, what the results say of all)."""
+    ours = peers.Kolo("kolo", "kolo")
+    ours.prepare(built)
+    present, absent = peers.prepare(chosen, built)
+    for peer in present:
+        missing = getattr(peer, "missing_components", list)()
+        if missing:
+            tell(f"{peer.title} comes without {', '.join(f'coll/{name}' for name in missing)}")
+    return [ours, *present], {
+        "libraries": {peer.key: {"title": peer.title, "version": ""} for peer in (ours, *present)},
+        "absent": [{"key": peer.key, "title": peer.title, "reason": absent[peer.key],
+                    "install": installing.how_to(peer, built.cache)} for peer in chosen if peer.key in absent]}
 
-    def __init__(self, name, results_format):
-        self.name = name
-        self.results_format = results_format
+
+class Command:
+    """One of the two, which says what is measured, and how it is shown."""
+
+    name = None
+    results_format = None  # the number that its result files begin with
+    plots = None  # the module that draws
+    what = None  # the key of the results under which all is that was measured
+
+    def parse(self, arguments):
+        raise NotImplementedError
+
+    def begin(self, options, built):
+        """The results, as far as they are known beforehand."""
+        raise NotImplementedError
+
+    def measure_into(self, results, options, built):
+        """Adds what is measured to the results, and saves them as it comes. Raises Cut."""
+        raise NotImplementedError
+
+    def terminal(self, results):
+        raise NotImplementedError
+
+    def report(self, results, path, images):
+        """In Markdown. `images`: {what place_of(plot) gave: [(title, file)]}."""
+        raise NotImplementedError
+
+    def place_of(self, plot):
+        raise NotImplementedError
+
+    def cases(self, results):
+        """The cases of the results in which libraries were compared."""
+        raise NotImplementedError
 
     def complain(self, text):
         tell(f"{self.name}: {text}")
 
-    def begin_results(self, arguments, kolo_perf):
-        return {"format": self.results_format, "date": datetime.date.today().isoformat(),
-                "kolo_version": kolo_version(kolo_perf), "arguments": shlex.join(arguments),
-                "machine": machine.describe()}
-
-    def replot(self, path, show):
-        """Calls show(results) with an earlier run's. Returns the exit status."""
-        try:
-            results = json.loads(path.read_text(encoding="utf-8"))
-            if results["format"] != self.results_format:
-                raise ValueError(f"its format is {results['format']}, not {self.results_format}")
-            return show(results)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.complain(f"{path} cannot be shown: {error if not isinstance(error, KeyError) else f'no {error}'}")
-            return FAILED
-
-    def draw(self, script, results_path, options, to_install, place_of):
-        """The plots that the script draws, as {place_of(plot): [(title, file)]}, and whether all went well.
-        to_install: how to get matplotlib."""
+    def draw(self, results_path, options):
+        """({place_of(plot): [(title, file)]}, whether all went well)."""
         python = installing.plots_python(options.cache)
         if python is None:
-            self.complain(f"no plots: matplotlib is not installed; {to_install}")
+            how = installing.pip_commands(*installing.PLOTS, options.cache)
+            self.complain(f"no plots: matplotlib is not installed; bench/compare --install does it, or: {how}")
             return {}, False
-        done = subprocess.run([python, "-B", script, results_path, options.plots], capture_output=True, text=True,
-                              timeout=600, check=False)
+        done = subprocess.run([python, "-B", FIGURES, self.plots, results_path, options.plots], capture_output=True,
+                              text=True, timeout=600, check=False)
         if done.returncode != 0:
             self.complain(f"no plots: {processes.quoted(done.stderr)}")
             return {}, False
         images = {}
         for plot in json.loads(done.stdout):
-            images.setdefault(place_of(plot), []).append((plot["title"], plot["file"]))
+            images.setdefault(self.place_of(plot), []).append((plot["title"], plot["file"]))
         return images, True
 
-    def run(self, work):
-        """Calls work(), which returns the exit status, and returns what it comes to."""
+    def show(self, results, results_path, options):
+        """Tables, report and plots. Returns the exit status."""
+        print(self.terminal(results), flush=True)
+        images, drawn = self.draw(results_path, options) if options.plots else ({}, True)
+        if options.results:
+            options.results.write_text(self.report(results, options.results, images), encoding="utf-8")
+        failures = summary.failures_of_ours(self.cases(results))
+        for text in failures:
+            self.complain(text)
+        return FAILED if failures or not drawn or not results[self.what] else 0
+
+    def measure(self, options, arguments):
+        built = drivers.Drivers(options.cache, options.kolo_build)
+        tell("building kolo and the drivers ...")
+        built.build_kolo()
+        results = {"format": self.results_format, "date": datetime.date.today().isoformat(),
+                   "kolo_version": kolo_version(built.kolo_program("kolo-perf")), "arguments": shlex.join(arguments),
+                   "machine": machine.describe(), **self.begin(options, built)}
+        status = 0
+        try:
+            self.measure_into(results, options, built)
+        except Cut as cut:
+            self.complain(cut)
+            status = cut.status
+        except KeyboardInterrupt:
+            self.complain(f"interrupted; what follows are the {self.what} that were done")
+            status = INTERRUPTED
+        save(results, options.json)
+        shown = self.show(results, options.json, options)
+        return status or shown
+
+    def replot(self, options):
+        """Shows an earlier run's results."""
+        path = options.replot
+        try:
+            results = json.loads(path.read_text(encoding="utf-8"))
+            if results["format"] != self.results_format:
+                raise ValueError(f"its format is {results['format']}, not {self.results_format}")
+            if options.json:
+                save(results, options.json)
+            return self.show(results, path, options)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.complain(f"{path} cannot be shown: {error if not isinstance(error, KeyError) else f'no {error}'}")
+            return FAILED
+
+    def main(self, arguments):
+        options = self.parse(arguments)
         signal.signal(signal.SIGTERM, interrupt)
         processes.adopt_orphans()
         try:
-            return work()
+            return self.replot(options) if options.replot else self.measure(options, arguments)
         except drivers.BuildError as error:
             self.complain(error)
             return FAILED

@@ -1,6 +1,7 @@
 """What the command lines of bench/compare and bench/net have in common."""
 
 import argparse
+import os
 import pathlib
 import re
 
@@ -66,6 +67,18 @@ def parser(program, examples, description):
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
+def add_how(made, quick, rounds, budget_ms, timeout):
+    """The group of options on how it is measured; their helps."""
+    how = made.add_argument_group("how")
+    how.add_argument("--quick", action="store_true", help=quick)
+    how.add_argument("--rounds", type=number(1, 1000), metavar="N", help=rounds)
+    how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N",
+                     help=f"timed samples of a size take about this ({budget_ms})")
+    how.add_argument("--timeout", type=number(1, 86400), metavar="S", help="longest time of one start of a library "
+                     f"({timeout})")
+    return how
+
+
 def add_builds(group, whose=""):
     """Where what is measured comes from."""
     group.add_argument("--cache", type=folder, default=folder(SOURCE / "build" / "compare"), metavar="DIR",
@@ -82,6 +95,29 @@ def add_output(made, results_name):
     out.add_argument("--replot", type=pathlib.Path, metavar="FILE", help="measure nothing: show an earlier run's JSON")
 
 
-def results_path(options, results_name):
-    """Where all that is measured is saved; None where nothing is measured, and nobody asked for it."""
-    return options.json or (None if options.replot else options.cache / results_name)
+def check_writable(made, options):
+    """A long run shall not end with a file that cannot be written."""
+    for name in ("json", "results"):
+        path = getattr(options, name)
+        if path and not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            made.error(f"argument --{name}: {path} cannot be written")
+    if options.plots and options.plots.exists() and not options.plots.is_dir():
+        made.error(f"argument --plots: {options.plots} is no folder")
+
+
+def parse(made, arguments, results_name, usual, quick):
+    """The options, checked. `usual` and `quick` are {option: value} where it was not given, with --quick the latter. All
+    that is measured is saved as `json`; that is None where nothing is measured, and nobody asked for it."""
+    options = made.parse_args(arguments)
+    for name, value in {**usual, **(quick if options.quick else {})}.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    if not options.json and not options.replot:
+        options.json = options.cache / results_name
+    if options.json and options.json.resolve().parent == options.cache:
+        try:
+            options.cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            made.error(f"argument --cache: {options.cache} cannot be made: {error.strerror}")
+    check_writable(made, options)
+    return options

@@ -1,8 +1,15 @@
-"""What the plots of bench/compare and bench/net have in common, by matplotlib: a figure's frame, its axes of sizes and
-times, lines and their names, and the program that draws all."""
+"""Plots of a result file, by matplotlib: run as a program, since that may live in an environment of its own.
 
+usage: figures.py MODULE RESULTS.json FOLDER
+
+MODULE's draw_all(results, folder) draws, as PNG, and returns a list of objects with "title", "file" and what tells
+where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in common: a figure's
+frame, its axes of sizes and times, lines and their names."""
+
+import importlib
 import json
 import pathlib
+import sys
 
 import matplotlib
 
@@ -11,7 +18,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402 (the backend has to be chosen first)
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
-from comparison import machine  # noqa: E402
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH), str(BENCH.parent / "tests" / "net")]
+
+from comparison import machine  # noqa: E402 (the path has to be set first)
 from comparison.summary import size_text  # noqa: E402
 
 # Okabe and Ito's colours, which the colour-blind tell apart; kolo has the strongest, and the widest line.
@@ -116,9 +126,11 @@ def set_times(axes):
 
 
 def draw_line(axes, title, colour, marker, points):
+    """Returns what name_lines wants of it."""
     ours = title == "kolo"
     axes.plot(*zip(*points), color=colour, marker=marker, linewidth=4 if ours else 2, markersize=8 if ours else 6,
               zorder=10 if ours else 3)
+    return title, colour, points
 
 
 def draw_bound(axes, title, points):
@@ -134,11 +146,13 @@ def save(figure, path):
     return f"{path}.png"
 
 
-def main(arguments, draw_all):
-    """What a program of plots does; draw_all(results, folder) returns the list that it prints."""
-    results = json.loads(pathlib.Path(arguments[1]).read_text(encoding="utf-8"))
-    folder = pathlib.Path(arguments[2])
+def main(module, results_path, folder):
+    results = json.loads(pathlib.Path(results_path).read_text(encoding="utf-8"))
+    folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     pyplot.rcParams.update(STYLE)
-    print(json.dumps(draw_all(results, folder)))
-    return 0
+    print(json.dumps(importlib.import_module(module).draw_all(results, folder)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,7 +1,6 @@
 """The command line of bench/compare, checked."""
 
 import argparse
-import os
 
 from comparison import bench_options, peers
 from comparison.bench_options import number, sizes, words
@@ -59,17 +58,12 @@ def parser(torch_default, peer_keys):
     what.add_argument("--no-peers", action="store_true", help="kolo alone, and what --peer-file adds")
     what.add_argument("--peer-file", type=peer_file, action="append", default=[], metavar="FILE",
                       help="a further library, described in JSON (comparison/README.md)")
-    how = made.add_argument_group("how")
-    how.add_argument("--quick", action="store_true", help="few sizes, cases and rounds: about 3 minutes")
-    how.add_argument("--rounds", type=number(1, 1000), metavar="N", help="rounds (default 5; quick: 3)")
+    how = bench_options.add_how(made, "few sizes, cases and rounds: about 3 minutes", "rounds (default 5; quick: 3)",
+                                "default 100; quick: 50", "default: 60 and 5 for each size")
     how.add_argument("--extra-rounds", type=number(0, 1000), metavar="N", help="up to so many more, for what a state "
                      "of the machine has too little of (default: as many as --rounds; 0: the bound is not measured "
                      "again either)")
-    how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N",
-                     help="timed samples of a size take about this (default 100; quick: 50)")
     how.add_argument("--unpinned", action="store_true", help="leave placement to the kernel")
-    how.add_argument("--timeout", type=number(1, 86400), metavar="S", help="longest time of one start of a library "
-                     "(default: 60 and 5 for each size)")
     places = made.add_argument_group("what is needed")
     places.add_argument("--install", action="store_true", help="first install the peers, and matplotlib")
     places.add_argument("--torch", default=torch_default, metavar="SPEC", help="what pip installs as PyTorch, with "
@@ -103,34 +97,16 @@ def cases(options, cpus):
     return found
 
 
-def check_writable(made, options):
-    """A long run shall not end with a file that cannot be written."""
-    for name in ("json", "results"):
-        path = getattr(options, name)
-        if path and not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-            made.error(f"argument --{name}: {path} cannot be written")
-    if options.plots and options.plots.exists() and not options.plots.is_dir():
-        made.error(f"argument --plots: {options.plots} is no folder")
-
-
 def parse(arguments, torch_default, known):
     made = parser(torch_default, [peer.key for peer in known])
-    options = made.parse_args(arguments)
-    options.json = bench_options.results_path(options, "results.json")
-    if options.json and options.json.resolve().parent == options.cache:
-        try:
-            options.cache.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            made.error(f"argument --cache: {options.cache} cannot be made: {error.strerror}")
-    options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
-    options.rounds = options.rounds or (3 if options.quick else 5)
+    options = bench_options.parse(made, arguments, "results.json",
+                                  {"sizes": DEFAULT_SIZES, "rounds": 5, "budget_ms": 100},
+                                  {"sizes": QUICK_SIZES, "rounds": 3, "budget_ms": 50})
     options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds
-    options.budget_ms = options.budget_ms or (50 if options.quick else 100)
     if options.peers and options.no_peers:
         made.error("--peers and --no-peers exclude one another")
     keys = [peer.key for peer in options.peer_file]
     for key in keys:
         if keys.count(key) > 1 or key in ("kolo", *(peer.key for peer in known)):
             made.error(f"argument --peer-file: there are two peers with the key {key}")
-    check_writable(made, options)
     return options

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 
+from comparison import processes
 from comparison.drivers import BuildError, relative
 
 
@@ -16,7 +17,7 @@ class Absent(Exception):
 
 
 class Launch:
-    """One way to start a library's ranks; the driver's options are appended to the command."""
+    """One way to start a library's ranks."""
 
     def __init__(self, configuration, command, environment=None, pinned=True, installation=None):
         self.configuration = configuration
@@ -30,6 +31,11 @@ class Launch:
         settings = [f"{name}={value}" for name, value in self.environment.items()]
         words = [pathlib.Path(word).name if word.startswith("/") else word for word in self.command[:-1]]
         return " ".join(settings + words)
+
+    def run(self, options, timeout_s):
+        """Runs the driver with these options: (exit code, what went wrong in words or None)."""
+        return processes.run([*self.command, *options],
+                             processes.environment({**self.installation, **self.environment}), timeout_s)
 
 
 class Peer:
@@ -161,12 +167,11 @@ class Gloo(Peer):
                                capture_output=True, text=True, timeout=120, check=False)
         if probe.returncode != 0:
             raise Absent(f"PyTorch in {relative(drivers.cache / self.key)} has no Gloo: {last_line(probe.stderr)}")
-        self.library = drivers.driver_library()
+        self.rank = [self.python, "-B", pathlib.Path(__file__).with_name("gloo_rank.py"), drivers.driver_library()]
         self.kolorun = drivers.kolo_program("kolorun")
 
     def launches(self, ranks, cpus):
-        rank = pathlib.Path(__file__).with_name("gloo_rank.py")
-        command = [self.kolorun, "-n", ranks, "--bind", "none", "--", self.python, "-B", rank, self.library]
+        command = [self.kolorun, "-n", ranks, "--bind", "none", "--", *self.rank]
         environment = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
         launches = [Launch("pinned", command, environment)]
         # Its own threads, which do the copying, may then run beside the rank.

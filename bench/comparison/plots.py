@@ -1,24 +1,14 @@
-"""Plots of a result file, by matplotlib: run as a program, since that may live in an environment of its own.
+"""The plots of bench/compare: for each case and state of the machine the time against the size, and the other
+libraries' time divided by kolo's."""
 
-usage: plots.py RESULTS.json FOLDER
+from matplotlib.ticker import FuncFormatter, LogLocator
 
-Draws for each case and state of the machine the time against the size, and the other libraries' time divided by
-kolo's, as PNG; prints a JSON list of {"case": number, "state": name, "title": text, "file": path} of the
-PNGs."""
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-from matplotlib.ticker import FuncFormatter, LogLocator  # noqa: E402 (the path has to be set first)
-
-from comparison import figures  # noqa: E402
-from comparison.summary import OURS, case_text, state_text, summarize  # noqa: E402
+from comparison import figures
+from comparison.summary import OURS, case_text, state_text, summarize
 
 
 def curves(case, state, results):
-    """(title, colour, marker, sizes, times) of kolo and of each peer."""
+    """(title, colour, marker, [(size, time)]) of kolo and of each peer."""
     rows = summarize(case, state)["rows"]
     ours = [(row["bytes"], row["kolo"].us) for row in rows if row["kolo"]]
     found = [("kolo", *figures.OUR_LOOK, ours)] if ours else []
@@ -40,11 +30,8 @@ def begin(results, case, state, title):
 
 def draw_times(results, case, state):
     figure, axes = begin(results, case, state, "Time of one call")
-    lines = curves(case, state, results)
-    for title, colour, marker, points in lines:
-        figures.draw_line(axes, title, colour, marker, points)
+    named = [figures.draw_line(axes, *line) for line in curves(case, state, results)]
     bound = [(row["bytes"], row["bound_us"]) for row in summarize(case, state)["rows"] if row["bound_us"]]
-    named = [(title, colour, points) for title, colour, _, points in lines]
     if bound:
         named.append(figures.draw_bound(axes, "hardware's bound", bound))
     figures.set_times(axes)
@@ -60,8 +47,7 @@ def draw_ratios(results, case, state):
     for title, colour, marker, points in lines:
         ratios = [(size, us / ours[size]) for size, us in points if size in ours]
         if title != "kolo" and ratios:
-            figures.draw_line(axes, title, colour, marker, ratios)
-            named.append((title, colour, ratios))
+            named.append(figures.draw_line(axes, title, colour, marker, ratios))
     axes.axhline(1, color=figures.OUR_COLOUR, linewidth=4)
     named.append(("kolo", figures.OUR_COLOUR, [(case["sizes"][-1], 1)]))
     low, high = axes.get_ylim()
@@ -93,6 +79,3 @@ def draw_all(results, folder):
     return [image for number, case in enumerate(results["cases"]) for state in case["states"]
             if curves(case, state, results) for image in draw_case(results, number, case, state, folder)]
 
-
-if __name__ == "__main__":
-    sys.exit(figures.main(sys.argv, draw_all))

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from comparison import processes, states
+from comparison import states, summary
 
 UNSUPPORTED = 3  # the driver's exit status where the library cannot sum the dtype
 FAILURES_MAX = 2  # of a configuration in a case, before it is not started again
@@ -22,22 +22,14 @@ FOLDER_PREFIX = "kolo-compare-"
 Case = collections.namedtuple("Case", "ranks dtype buffers in_place")
 
 
+# How everything is measured; the same for all. extra_rounds: at most so many, for what a state of the machine lacks.
+# folder: where the gate lies; None: shared_folder().
+Plan = collections.namedtuple("Plan", "sizes rounds budget_ms timeout_s cpus pinned extra_rounds folder",
+                              defaults=((), False, 0, None))
+
+
 def label(case):
-    place = "in place" if case.in_place else "out of place"
-    return f"{case.ranks} ranks, {case.dtype}, {case.buffers} buffers, {place}"
-
-
-class Plan:
-    """How everything is measured; the same for all."""
-
-    def __init__(self, sizes, rounds, extra_rounds, budget_ms, cpus, pinned, timeout_s=None):
-        self.sizes = sizes
-        self.rounds = rounds
-        self.extra_rounds = extra_rounds  # at most, for what a state of the machine lacks
-        self.budget_ms = budget_ms
-        self.cpus = cpus
-        self.pinned = pinned
-        self.timeout_s = timeout_s or 60 + 5 * len(sizes)
+    return summary.case_text(case._asdict())
 
 
 class Progress:
@@ -111,6 +103,13 @@ def rows_of(all_series):
     return [row for series in all_series for row in series.rows()]
 
 
+def name_libraries(results, all_series):
+    """Enters what the libraries call themselves."""
+    for series in all_series:
+        entry = results["libraries"][series.peer.key]
+        entry["version"] = entry["version"] or series.library
+
+
 def driver_options(plan, case, launch, sizes, budget_ms):
     options = ["--sizes", ",".join(map(str, sizes)), "--dtype", case.dtype, "--buffers", case.buffers, "--budget-ms",
                str(budget_ms)]
@@ -158,12 +157,11 @@ def remove_stale_folders():
 
 def start(plan, launch, options):
     """One start of a library: its name, its rows, its exit status, and what went wrong or None."""
-    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=shared_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-",
+                                     dir=plan.folder or shared_folder()) as folder:
         gate, out = pathlib.Path(folder) / "gate", pathlib.Path(folder) / "out"
         gate.touch(mode=0o600)
-        command = [*launch.command, "--gate", str(gate), "--out", str(out), *options]
-        code, error = processes.run(command, processes.environment({**launch.installation, **launch.environment}),
-                                    plan.timeout_s)
+        code, error = launch.run(["--gate", str(gate), "--out", str(out), *options], plan.timeout_s)
         return *read_rows(out), code, error
 
 

@@ -75,19 +75,24 @@ def row_of(best_of, state, bound, size):
             "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
 
 
-def wrong_at(rows):
-    """The sizes with wrong results, in words; empty where none were wrong."""
-    return ", ".join(map(size_text, sorted({row["bytes"] for row in rows if row.get("wrong")})))
-
-
 def wrong_results(case, titles):
     """Lines that name each configuration with wrong results."""
     lines = []
     for series in case["series"]:
-        where = wrong_at(row for rows in series["rounds"] for row in rows)
-        if where:
-            lines.append(f"{titles[series['peer']]}, {series['configuration']}: wrong results at {where}")
+        sizes = sorted({row["bytes"] for rows in series["rounds"] for row in rows if row.get("wrong")})
+        if sizes:
+            lines.append(f"{titles[series['peer']]}, {series['configuration']}: wrong results at "
+                         f"{', '.join(map(size_text, sizes))}")
     return lines
+
+
+def failures_of_ours(cases):
+    """Lines on kolo's own failures."""
+    ours = [series for case in cases for series in case["series"] if series["peer"] == OURS]
+    failed = [failure for series in ours for failure in series["failures"]]
+    wrong = any(row.get("wrong") for series in ours for rows in series["rounds"] for row in rows)
+    return [*(f"kolo failed: {text}" for text in failed[:1]),
+            *(["kolo's results were wrong; the tables name the sizes"] if wrong else [])]
 
 
 def ended_early(case, series):

@@ -209,10 +209,15 @@ def how_started(results):
             for (ranks, title, configuration), how in seen.items()]
 
 
+def image_lines(images, report_path):
+    """`images`: [(title, file)]."""
+    base = pathlib.Path(report_path).resolve().parent
+    return [line for title, path in images for line in (f"![{title}]({os.path.relpath(path, base)})", "")]
+
+
 def state_section(case, state, results, images):
-    lines = [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.", ""]
-    lines += [f"![{title}]({path})" for title, path in images] + ([""] if images else [])
-    return lines + markdown_table(*cells(case, state, results)) + [""]
+    return [f"### {case_text(case)}{state_text(state)}", "", f"Times in microseconds; {verdict(case, state, results)}.",
+            "", *images, *markdown_table(*cells(case, state, results)), ""]
 
 
 def case_section(case, results, images_of):
@@ -235,8 +240,7 @@ def report_begin(title, results, command):
 
 
 def report(results, report_path, images):
-    """`images` gives, for the number of a case and the name of its state, (title, file) pairs."""
-    base = pathlib.Path(report_path).resolve().parent
+    """`images`: {(number of a case, name of a state): [(title, file)]}."""
     lines = [*report_begin("How kolo compares", results, "bench/compare"),
              f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Summary", "",
              "The fastest other library's time divided by kolo's, over all sizes:", ""]
@@ -244,7 +248,7 @@ def report(results, report_path, images):
     lines += ["", "Libraries:", "", *library_lines(results), "", "## Tables", ""]
     for number, case in enumerate(results["cases"]):
         def images_of(state, number=number):
-            return [(title, os.path.relpath(path, base)) for title, path in images.get((number, state["name"]), [])]
+            return image_lines(images.get((number, state["name"]), []), report_path)
         lines += case_section(case, results, images_of)
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]

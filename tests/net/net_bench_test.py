@@ -65,7 +65,8 @@ class Measuring(unittest.TestCase):
                                     self.folder / "report.md")
         times = net_libraries.times(part)["kolo"]
         self.assertEqual({8, 65536}, set(times))
-        self.assertEqual([], [row for series in part["series"] for row in series["rows"] if row["wrong"]])
+        self.assertEqual([], [row for series in part["series"] for rows in series["rounds"] for row in rows
+                              if row["wrong"]])
         self.assertIn("| 64 KiB |", (self.folder / "report.md").read_text(encoding="utf-8"))
         self.assertIn("2 nodes, ranks on each: 2", output)
 
