@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kolo.h"
+#include "launched_rank.h"
 #include "perf_limits_report.h"
 #include "perf_options.h"
 #include "perf_place.h"
@@ -185,7 +186,7 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
-    perf_place place = perf_place_guess();
+    launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
     if (options->collective == PERF_LIMITS)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;

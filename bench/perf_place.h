@@ -1,4 +1,4 @@
-/* Where this process stands before there is a communicator: its rank as the launcher says it, and the CPUs of the job.
+/* The CPUs of the job, before there is a communicator.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -9,14 +9,6 @@
 #include <stdbool.h>
 
 enum { PERF_CPUS_MAX = CPU_SETSIZE };
-
-/* A guess, good enough to choose who speaks and who measures the hardware; kolo_comm_create has the last word. */
-typedef struct perf_place {
-    int rank; /* 0 where no launcher says otherwise */
-    int size; /* 1 where no launcher says otherwise */
-} perf_place;
-
-perf_place perf_place_guess(void);
 
 /* The CPUs that a job of `ranks` ranks runs on, as seen by one of them: its own. Where those are fewer than the ranks,
  * and a launcher started this process, also the launcher's, which may have bound each rank to a core. Cores come before

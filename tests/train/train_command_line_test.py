@@ -32,23 +32,24 @@ class CommandLine(training.TrainingTest):
 
     def test_refuses_wrong_options(self):
         for options, pattern in (
-                (("--steps", "0"), "--steps '0' is not an integer from 1 to"),
+                (("--steps", "0"), "--steps '0': give a whole number from 1 to"),
                 (("--epochs", "-3"), "--epochs '-3'"),
                 (("--batch", "1e3"), "--batch '1e3'"),
-                (("--hidden", "99999"), "--hidden '99999' is not an integer from 1 to 16384"),
+                (("--hidden", "99999"), "--hidden '99999': give a whole number from 1 to 16384"),
                 (("--seed", "18446744073709551616"), "--seed"),
-                (("--rate", "0"), "--rate '0' is not a number above 0"),
+                (("--rate", "0"), "--rate '0': give a number from"),
                 (("--rate", "nan"), "--rate 'nan'"),
-                (("--on-failure", "ignore"), "--on-failure 'ignore' is neither stop nor shrink"),
+                (("--on-failure", "ignore"), "--on-failure 'ignore': give stop or shrink"),
                 (("--data",), "'--data' needs a value"),
                 (("--quiet=1",), "option '--quiet' takes no value"),
                 (("--nonsense",), "option '--nonsense' is unknown"),
                 (("--epoch-s=3",), r"option '--epoch-s' is unknown \(did you mean --epochs\?\)"),
                 (("-z",), "option '-z' is unknown"),
-                (("spare",), "'spare' is not an option")):
+                (("spare",), "argument 'spare': is not expected")):
             with self.subTest(options=options):
                 self.assert_refused(2, pattern, None, *options)
         self.assert_refused(2, "--steps '0'", 3, "--steps", "0")
+        self.assertEqual(1, training.run(3, "--help").stdout.count("usage:"))
 
     def test_refuses_wrong_data(self):
         self.assert_refused(1, "cannot open '/nonexistent.csv': No such file", 3, "--data", "/nonexistent.csv")

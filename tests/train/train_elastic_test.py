@@ -295,7 +295,7 @@ class Elastic(training.TrainingTest):
         for command, variables, code, pattern in (
                 ([training.KOLO_TRAIN, "--elastic", "--data", self.data], {}, 1, "set KOLO_JOB, or start the ranks"),
                 ([training.KOLO_TRAIN, "--elastic", "--data", self.data], {"KOLO_JOB": "x" * 110}, 1, "File name too long"),
-                ([training.KOLO_TRAIN, "--join", ""], {}, 2, "--join '' is no name"),
+                ([training.KOLO_TRAIN, "--join", ""], {}, 2, "--join '': give JOB"),
                 ([training.KOLO_TRAIN], {"KOLO_RESTARTS": "1", "KOLO_JOB": "a"}, 2, "it needs --elastic"),
                 ([training.KOLO_TRAIN, "--join", self.job, "--data", "/nonexistent"], {}, 1, "cannot open")):
             with self.subTest(command=command):

@@ -21,10 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    EXIT_MISTAKE = 2,
-    JOIN_TRIES_MAX = 10 /* with communicators that break before the new rank knows all */
-};
+enum { JOIN_TRIES_MAX = 10 }; /* with communicators that break before the new rank knows all */
 
 /* One rank's part in a training. */
 typedef struct session {
@@ -230,28 +227,12 @@ static int run(session *s) {
 }
 
 int main(int argc, char **argv) {
-    session s = {.listener = -1};
-    char reason[512];
-    train_request request = train_options_parse(&s.options, argc, argv, reason, sizeof(reason));
-    if (request == TRAIN_HELP) {
-        train_options_help(stdout);
-        return EXIT_SUCCESS;
-    }
-    if (request == TRAIN_VERSION) {
-        printf("kolo-train %s\n", kolo_version());
-        return EXIT_SUCCESS;
-    }
-
-    int alone = s.options.join_job != NULL;
-    if (!alone && kolo_comm_create(&s.comm, NULL) < 0) {
+    session s = {.options = train_options_read(argc, argv), .listener = -1};
+    if (s.options.join_job == NULL && kolo_comm_create(&s.comm, NULL) < 0) {
         fprintf(stderr, "kolo-train: %s\n", kolo_error_message());
         return EXIT_FAILURE;
     }
-    int code = EXIT_MISTAKE;
-    if (request == TRAIN_RUN)
-        code = run(&s);
-    else if (alone || kolo_comm_rank(s.comm) == 0) /* all ranks were given it; the first one tells */
-        fprintf(stderr, "kolo-train: %s (see kolo-train --help)\n", reason);
+    int code = run(&s);
     if (code < 0) { /* the other ranks must not wait for this one */
         if (s.comm != NULL)
             kolo_comm_abort(s.comm, EXIT_FAILURE);

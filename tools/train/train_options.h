@@ -2,9 +2,9 @@
 #ifndef KOLO_TRAIN_OPTIONS_H
 #define KOLO_TRAIN_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 
@@ -34,20 +34,16 @@ typedef struct train_options {
     size_t hidden;     /* width of both hidden layers */
     double rate;
     uint64_t seed;
-    int quiet;
-    int compare; /* with one process */
+    bool quiet;
+    bool compare; /* with one process */
     train_on_failure on_failure;
-    int elastic;          /* others may join */
+    bool elastic;         /* others may join */
     const char *job;      /* the name under which they do; NULL: none */
     const char *join_job; /* the training that this process is to join; NULL: none, it starts with the others */
     uint64_t given;       /* bits by enum train_setting: what the command line has told */
 } train_options;
 
-typedef enum train_request { TRAIN_RUN, TRAIN_HELP, TRAIN_VERSION, TRAIN_MISTAKE } train_request;
-
-/* What the command line asks for. On TRAIN_MISTAKE, `reason` holds it in words. */
-train_request train_options_parse(train_options *options, int argc, char **argv, char *reason, size_t reason_bytes);
-
-void train_options_help(FILE *to);
+/* Reads the command line. Ends the program at --help, at --version and at a mistake, of which rank 0 tells for all. */
+train_options train_options_read(int argc, char **argv);
 
 #endif

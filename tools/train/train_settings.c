@@ -44,9 +44,9 @@ int train_settings_share(kolo_comm *comm, train_options *options) {
     options->hidden = numbers[TRAIN_SETTING_HIDDEN];
     options->rate = number_of(numbers[TRAIN_SETTING_RATE]);
     options->seed = numbers[TRAIN_SETTING_SEED];
-    options->compare = (int)numbers[TRAIN_SETTING_COMPARE];
+    options->compare = numbers[TRAIN_SETTING_COMPARE] != 0;
     options->on_failure = (train_on_failure)numbers[TRAIN_SETTING_ON_FAILURE];
-    options->elastic = (int)numbers[TRAIN_SETTING_ELASTIC];
+    options->elastic = numbers[TRAIN_SETTING_ELASTIC] != 0;
     return 0;
 }
 
