@@ -168,10 +168,12 @@ class Files(launching.LaunchingTest):
 
     def test_no_folder(self):
         (self.folder / "file").write_text("")
-        for folder, words in (("file", "Not a directory"), ("file/below", "Not a directory"), ("", "No such file")):
+        for folder, words in (("file", "Not a directory"), ("file/below", "Not a directory")):
             done = kolorun("-n", "2", "--output", folder, "echo", "hi", cwd=self.folder)
             self.assertEqual((125, ""), (done.returncode, done.stdout))
             self.assertRegex(done.stderr, rf"^kolorun: --output: cannot use folder '{folder}': {words}[^\n]*\n$")
+        done = kolorun("-n", "2", "--output", "", "true")
+        self.assertEqual((125, "kolorun: --output '': give DIR; see kolorun --help\n"), (done.returncode, done.stderr))
         (self.folder / "logs" / "rank-1.err").mkdir(parents=True)
         done = kolorun("-n", "2", "--output", "logs", "sleep", "1000", cwd=self.folder)
         self.assertEqual(125, done.returncode)

@@ -50,30 +50,27 @@ static void warn_of_unknown_variables(void) {
 }
 
 int main(int argc, char **argv) {
-    struct launch_options options;
-    int exit_code;
     int rc = standard_descriptors_open();
     if (rc < 0) {
         message_print("cannot open /dev/null: %s", strerror(-rc));
         return EXIT_LAUNCHER;
     }
-    if (!launch_options_parse(&options, argc, argv, &exit_code))
-        return exit_code;
+    const struct launch_options *options = launch_options_read(argc, argv);
     warn_of_unknown_variables();
-    rc = options.output_folder != NULL ? rank_files_prepare(options.output_folder) : 0;
+    rc = options->output_folder != NULL ? rank_files_prepare(options->output_folder) : 0;
     if (rc < 0) {
-        message_print("--output: cannot use folder '%s': %s", options.output_folder, strerror(-rc));
+        message_print("--output: cannot use folder '%s': %s", options->output_folder, strerror(-rc));
         return EXIT_LAUNCHER;
     }
     struct binding binding;
-    if (!ranks_place(&binding, &options))
+    if (!ranks_place(&binding, options))
         return EXIT_LAUNCHER;
-    const int segment_fd = launch_segment_create(options.ranks, options.size, options.rendezvous);
+    const int segment_fd = launch_segment_create(options->ranks, options->size, options->rendezvous);
     if (segment_fd < 0) {
         message_print("cannot create the job's shared file: %s", strerror(-segment_fd));
         return EXIT_LAUNCHER;
     }
-    exit_code = job_run(&options, &binding, segment_fd);
+    const int exit_code = job_run(options, &binding, segment_fd);
     binding_close(&binding);
     return exit_code;
 }

@@ -1,295 +1,214 @@
-/* The command line: parsing, checking, --help.
+/* The command line of kolorun.
  */
 #include "launch_options.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
 #include "kolo.h"
-#include "launch_help.h"
-#include "messages.h"
-#include "option_mistake.h"
 
-#define GRACE_MS_DEFAULT        500
-#define SIGNAL_GRACE_MS_DEFAULT 10000
-#define SECONDS_MAX             1e9
-#define RESTARTS_DEFAULT        3
-#define RESTARTS_MAX            1000000
+#define SECONDS_MAX 1e9
+#define USAGE       "kolorun -n N [OPTION]... [--] PROGRAM [ARGUMENT]..."
 
-static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+enum { RESTARTS_MAX = 1000000 };
 
-/* Prints what is wrong; where more is to be read stands on the same line if it fits. */
-static void complain(const char *format, ...) {
-    static const char prefix[] = "kolorun: ", more[] = "; see 'kolorun --help'";
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    const bool fits = length >= 0 && strlen(prefix) + (size_t)length + strlen(more) <= MESSAGE_COLUMNS;
-    message_print("%s%s", text, fits ? more : "");
+static struct launch_options options = {.restarts_max = 3, .grace_ms = 500, .signal_grace_ms = 10000};
+
+/* What stands on the line and only means something together with the rest. */
+static struct {
+    int ranks[KOLO_RANKS_MAX]; /* of each machine, or of all alike */
+    int rank_counts;
+    int nodes; /* 0: not given */
+    int node;  /* -1: not given */
+    double timeout_s;
+    double grace_s; /* -1: not given */
+} typed = {.node = -1, .grace_s = -1};
+
+static const char *bind_name(unsigned mode) {
+    static const char *const names[] = {[BIND_AUTO] = "auto", [BIND_CORE] = "core", [BIND_NONE] = "none", NULL};
+    return names[mode];
 }
 
-/* A number from low to high, at whose end *end points; -1 where there is none. */
-static int parse_number(const char *text, int low, int high, const char **end) {
-    char *rest;
-    errno = 0;
-    long value = strtol(text, &rest, 10);
-    *end = rest;
-    return errno == 0 && rest != text && value >= low && value <= high ? (int)value : -1;
+static const char *read_on_failure(const char *word) {
+    static const char restart[] = "restart:";
+    char *end;
+    const long restarts = strncmp(word, restart, sizeof restart - 1) == 0 && word[sizeof restart - 1] != '+'
+                              ? strtol(word + sizeof restart - 1, &end, 10)
+                              : 0;
+    if (restarts >= 1 && restarts <= RESTARTS_MAX && !*end)
+        options.restarts_max = (int)restarts;
+    else if (strcmp(word, "end") != 0 && strcmp(word, "continue") != 0 && strcmp(word, "restart") != 0)
+        return "end, continue, restart or restart:N, with an N from 1 to 1000000";
+    options.on_failure = *word == 'e' ? FAILURE_END : *word == 'c' ? FAILURE_CONTINUE : FAILURE_RESTART;
+    return NULL;
 }
 
-static bool parse_machine(const char *option, const char *text, int low, int high, int *value) {
-    const char *end;
-    *value = parse_number(text, low, high, &end);
-    if (*value >= 0 && *end == '\0')
-        return true;
-    complain("%s '%s' is not a number from %d to %d", option, text, low, high);
-    return false;
-}
+static const command_option table[] = {
+    {.name = "ranks",
+     .letter = 'n',
+     .alias = "np",
+     .value = "N",
+     .integer = typed.ranks,
+     .low = 1,
+     .high = KOLO_RANKS_MAX,
+     .list_count = &typed.rank_counts,
+     .list_max = KOLO_RANKS_MAX,
+     .help = "number of ranks, 1 to 1024; where machines have different numbers, that of each, with commas between"},
+    {.name = "bind",
+     .value = "MODE",
+     .choice = &options.bind,
+     .name_of = bind_name,
+     .help =
+         "auto (default): divide the allowed CPUs among the ranks, in whole L3 domains where there are few ranks, a "
+         "core each where there are as many ranks as cores; do not bind if there are more ranks than CPUs or than a "
+         "quota allows\n"
+         "core: one CPU each, a rank per physical core as long as they last\n"
+         "none: leave placement to the kernel"},
+    {.name = "output",
+     .value = "DIR",
+     .text = &options.output_folder,
+     .help =
+         "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
+         "is created if need be, files of an earlier job are overwritten"},
+    {.name = "tag-output",
+     .flag = &options.tag_output,
+     .help = "begin each line of output with [rank]; lines are never mixed, and one longer than 1 MiB is broken"},
+    {.name = "timeout",
+     .value = "S",
+     .number = &typed.timeout_s,
+     .least = 0.001,
+     .most = SECONDS_MAX,
+     .help = "end the job after S seconds, with exit code 124, and say which rank kept it from going on"},
+    {.name = "grace",
+     .value = "S",
+     .number = &typed.grace_s,
+     .most = SECONDS_MAX,
+     .help = "after a rank has failed, leave the others S seconds to end by themselves (default 0.5); then comes "
+             "SIGTERM, and SIGKILL 0.3 seconds later. After a SIGTERM, SIGHUP or SIGQUIT to kolorun, ranks have S "
+             "seconds (default 10) until SIGKILL"},
+    {.name = "on-failure",
+     .value = "MODE",
+     .read = read_on_failure,
+     .help =
+         "end (default): a rank that fails ends the job\n"
+         "continue: the others go on, as programs that call kolo_comm_shrink want it\n"
+         "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long "
+         "as others run and none has ended well"},
+    {.name = "nnodes",
+     .value = "M",
+     .integer = &typed.nodes,
+     .low = 1,
+     .high = KOLO_RANKS_MAX,
+     .help = "the job is on M machines; start kolorun once on each, with the same options but for --node-rank"},
+    {.name = "node-rank",
+     .value = "R",
+     .integer = &typed.node,
+     .high = KOLO_RANKS_MAX - 1,
+     .help = "which of them this is, 0 to M-1: its ranks follow those of the machines before it"},
+    {.name = "rendezvous",
+     .value = "HOST:PORT",
+     .text = &options.rendezvous,
+     .help = "an address of machine 0 and a free port there, where all meet (default: KOLO_RENDEZVOUS)"},
+};
 
-/* Ranks of each machine, or one number for all of them. */
-static bool parse_ranks(struct launch_options *options, const char *text, int nodes, int node) {
-    int count = 0, value = 0;
-    for (const char *at = text;; at++) {
-        value = parse_number(at, 1, KOLO_RANKS_MAX, &at);
-        if (value < 0 || (*at != '\0' && (*at != ',' || nodes == 1))) {
-            complain("-n '%s' is not a number from 1 to %d%s", text, KOLO_RANKS_MAX,
-                     nodes > 1 ? ", nor a list of them" : "");
-            return false;
-        }
-        if (count < node)
-            options->first_rank += value;
-        if (count == node)
-            options->ranks = value;
-        options->size += options->size <= KOLO_RANKS_MAX ? value : 0;
-        count++;
-        if (*at == '\0')
-            break;
+static command_line line = {
+    .program = "kolorun",
+    .before = "Usage: " USAGE "\n"
+              "Runs N copies of PROGRAM on this machine, as the ranks of one kolo job.",
+    .options = table,
+    .options_count = sizeof table / sizeof *table,
+    .arguments_max = INT_MAX,
+    .runs_program = true,
+    .mistake_status = EXIT_LAUNCHER,
+    .after =
+        "Environment of the ranks: KOLO_RANK, KOLO_SIZE, KOLO_LOCAL_RANK and KOLO_LOCAL_SIZE tell each rank its "
+        "place. KOLO_SHM_FD is the number of an inherited descriptor, the job's shared memory; nothing gets a name "
+        "in /dev/shm. KOLO_JOB becomes a name of the job's own, and KOLO_LOG becomes warn, unless they are set. "
+        "KOLO_RESTARTS says how often a rank has been started again; such a rank is not part of the others' "
+        "communicator, and how it joins them is the program's business (see kolo-train --elastic). Rank 0 reads "
+        "kolorun's standard input, the others /dev/null.\n"
+        "\n"
+        "Signals: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to "
+        "all ranks. The ranks stay in kolorun's process group, so the terminal's Ctrl-C, Ctrl-\\ and Ctrl-Z reach "
+        "them directly, and once. A signal that asks the job to end also continues ranks that are stopped. A "
+        "second Ctrl-C within 3 seconds, or a second SIGTERM, ends the ranks at once: SIGTERM, then SIGKILL. If "
+        "kolorun is killed, the ranks are killed too.\n"
+        "\n"
+        "Several jobs: CPUs to which the ranks of other jobs are bound are left to them, as long as there is room "
+        "for the ranks elsewhere. To fix a job's CPUs, start it with taskset, as below.\n"
+        "\n"
+        "Several machines: the ranks must share a secret, which no command line shows. KOLO_SECRET_FILE names a "
+        "file with it, of mode 0600, on each machine:\n"
+        "  head -c 32 /dev/urandom | base64 > FILE\n"
+        "A kolorun whose rank fails ends its own ranks; those elsewhere notice within a second.\n"
+        "\n"
+        "Exit code: 0 if every rank ended with 0 (with --on-failure continue or restart: if any did); else that of "
+        "the first rank that failed, 128 + S if signal S killed it.\n"
+        "124: timeout. 125: kolorun itself failed. 126: PROGRAM cannot be run.\n"
+        "127: PROGRAM was not found. 130: interrupted. 143: terminated.\n"
+        "\n"
+        "On a terminal messages and tags are coloured, unless NO_COLOR is set.\n"
+        "\n"
+        "Examples:\n"
+        "  kolorun -n 4 kolo-perf allreduce --max 64M\n"
+        "  kolorun -n 8 --output logs --timeout 600 ./train --epochs 10\n"
+        "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
+        "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
+        "  taskset -c 4-7 kolorun -n 4 ./train\n"
+        "  # 4 ranks here and 8 on another machine, where it says --node-rank 1:\n"
+        "  export KOLO_SECRET_FILE=~/secret\n"
+        "  kolorun --nnodes 2 --node-rank 0 --rendezvous 10.0.0.1:29500 -n 4,8 ./train",
+};
+
+/* How many ranks each machine has, and which are this one's. */
+static void count_ranks(int nodes, int node) {
+    if (typed.rank_counts != 1 && typed.rank_counts != nodes)
+        command_line_refuse(&line, "-n has %d numbers for %d machine%s", typed.rank_counts, nodes,
+                            nodes == 1 ? "" : "s");
+    for (int i = 0; i < nodes; i++) {
+        const int ranks = typed.ranks[typed.rank_counts == 1 ? 0 : i];
+        options.first_rank += i < node ? ranks : 0;
+        options.ranks = i == node ? ranks : options.ranks;
+        options.size += ranks;
     }
-    if (count == 1) {
-        options->ranks = value;
-        options->first_rank = node * value;
-        options->size = nodes * value;
-    } else if (count != nodes) {
-        complain("-n '%s' has %d numbers for %d machines", text, count, nodes);
-        return false;
-    }
-    if (options->size <= KOLO_RANKS_MAX)
-        return true;
-    complain("-n '%s' on %d machines makes more than %d ranks", text, nodes, KOLO_RANKS_MAX);
-    return false;
-}
-
-/* Without --nnodes, each machine's ranks would be a job of their own, and train apart. */
-static bool meets_elsewhere(void) {
-    const char *rendezvous = getenv("KOLO_RENDEZVOUS");
-    return rendezvous != NULL && *rendezvous != '\0';
+    if (options.size > KOLO_RANKS_MAX)
+        command_line_refuse(&line, "-n on %d machines makes more than %d ranks", nodes, KOLO_RANKS_MAX);
 }
 
 /* What belongs together: machines, which of them this is, how many ranks they have, and where they meet. */
-static bool place_ranks(struct launch_options *options, const char *ranks, int nodes, int node) {
-    if (nodes == 0 && (node >= 0 || options->rendezvous != NULL)) {
-        complain("%s is for jobs on several machines: add --nnodes M", node >= 0 ? "--node-rank" : "--rendezvous");
-        return false;
-    }
-    if (nodes > 0 && (node < 0 || node >= nodes)) {
-        complain("--nnodes %d needs a --node-rank from 0 to %d", nodes, nodes - 1);
-        return false;
-    }
-    if (nodes == 0 && meets_elsewhere()) {
-        complain("KOLO_RENDEZVOUS is set, so this is one of several machines: give");
-        fputs("         --nnodes M --node-rank R too; or else unset KOLO_RENDEZVOUS\n", stderr);
-        return false;
-    }
-    if (ranks == NULL) {
-        complain("the number of ranks is missing: -n N");
-        return false;
-    }
-    if (!parse_ranks(options, ranks, nodes > 0 ? nodes : 1, nodes > 0 ? node : 0))
-        return false;
-    if (nodes > 1 && options->rendezvous == NULL)
-        options->rendezvous = getenv("KOLO_RENDEZVOUS");
-    if (nodes > 1 && (options->rendezvous == NULL || strchr(options->rendezvous, ':') == NULL)) {
-        complain("--nnodes %d needs --rendezvous HOST:PORT, where machine 0 is reached", nodes);
-        return false;
-    }
-    if (nodes <= 1)
-        options->rendezvous = NULL;
-    return true;
+static void place_ranks(void) {
+    const char *rendezvous = getenv("KOLO_RENDEZVOUS");
+    const bool one_node = typed.nodes == 0;
+    if (one_node && (typed.node >= 0 || options.rendezvous != NULL))
+        command_line_refuse(&line, "%s is for jobs on several machines: add --nnodes M",
+                            typed.node >= 0 ? "--node-rank" : "--rendezvous");
+    if (!one_node && (typed.node < 0 || typed.node >= typed.nodes))
+        command_line_refuse(&line, "--nnodes %d needs a --node-rank from 0 to %d", typed.nodes, typed.nodes - 1);
+    if (one_node && rendezvous != NULL && *rendezvous != '\0') /* each machine's ranks would train apart */
+        command_line_refuse(&line, "KOLO_RENDEZVOUS is set, so this is one of several machines: give\n"
+                                   "         --nnodes M --node-rank R too; or else unset KOLO_RENDEZVOUS");
+    if (typed.rank_counts == 0)
+        command_line_refuse(&line, "the number of ranks is missing: -n N");
+    count_ranks(one_node ? 1 : typed.nodes, one_node ? 0 : typed.node);
+    if (options.rendezvous == NULL)
+        options.rendezvous = rendezvous;
+    if (typed.nodes <= 1)
+        options.rendezvous = NULL;
+    else if (options.rendezvous == NULL || strchr(options.rendezvous, ':') == NULL)
+        command_line_refuse(&line, "--nnodes %d needs --rendezvous HOST:PORT, where machine 0 is reached", typed.nodes);
 }
 
-static bool parse_bind(const char *text, enum bind_mode *bind) {
-    static const char *const names[] = {[BIND_AUTO] = "auto", [BIND_CORE] = "core", [BIND_NONE] = "none"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *bind = (enum bind_mode)i;
-            return true;
-        }
-    complain("--bind '%s' is none of core, none, auto", text);
-    return false;
-}
-
-/* What follows "restart": nothing, or a colon and a number. */
-static bool parse_restarts(const char *text, int *restarts_max) {
-    char *end = NULL;
-    *restarts_max = RESTARTS_DEFAULT;
-    if (*text == '\0')
-        return true;
-    long value = *text == ':' && text[1] >= '0' && text[1] <= '9' ? strtol(text + 1, &end, 10) : 0;
-    *restarts_max = (int)value;
-    return value >= 1 && value <= RESTARTS_MAX && *end == '\0';
-}
-
-static bool parse_on_failure(const char *text, struct launch_options *options) {
-    static const char restart[] = "restart";
-    const size_t restart_length = sizeof restart - 1;
-    if (strcmp(text, "end") == 0)
-        options->on_failure = FAILURE_END;
-    else if (strcmp(text, "continue") == 0)
-        options->on_failure = FAILURE_CONTINUE;
-    else if (strncmp(text, restart, restart_length) == 0 &&
-             parse_restarts(text + restart_length, &options->restarts_max))
-        options->on_failure = FAILURE_RESTART;
-    else {
-        complain("--on-failure '%s' is none of end, continue, restart, restart:N", text);
-        return false;
-    }
-    return true;
-}
-
-/* Seconds with an optional fraction, kept in milliseconds. */
-static bool parse_seconds(const char *option, const char *text, double seconds_min, int64_t *ms) {
-    char *end = NULL;
-    double seconds = -1;
-    if (*text != '\0' && strspn(text, "0123456789.") == strlen(text))
-        seconds = strtod(text, &end);
-    if (end == NULL || *end != '\0' || !(seconds >= seconds_min && seconds <= SECONDS_MAX)) {
-        complain("%s '%s' is not a number of seconds from %g to %.0f", option, text, seconds_min, SECONDS_MAX);
-        return false;
-    }
-    *ms = (int64_t)(seconds * 1000 + 0.5);
-    return true;
-}
-
-enum {
-    OPTION_BIND = 256,
-    OPTION_OUTPUT,
-    OPTION_TAG_OUTPUT,
-    OPTION_ON_FAILURE,
-    OPTION_TIMEOUT,
-    OPTION_GRACE,
-    OPTION_NNODES,
-    OPTION_NODE_RANK,
-    OPTION_RENDEZVOUS,
-    OPTION_VERSION
-};
-
-static const struct option long_options[] = {
-    {"ranks", required_argument, NULL, 'n'},
-    {"np", required_argument, NULL, 'n'},
-    {"bind", required_argument, NULL, OPTION_BIND},
-    {"output", required_argument, NULL, OPTION_OUTPUT},
-    {"tag-output", no_argument, NULL, OPTION_TAG_OUTPUT},
-    {"on-failure", required_argument, NULL, OPTION_ON_FAILURE},
-    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"grace", required_argument, NULL, OPTION_GRACE},
-    {"nnodes", required_argument, NULL, OPTION_NNODES},
-    {"node-rank", required_argument, NULL, OPTION_NODE_RANK},
-    {"rendezvous", required_argument, NULL, OPTION_RENDEZVOUS},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-static bool print_and_exit(int option, int *exit_code) {
-    if (option == 'h')
-        printf(launch_help, KOLO_RANKS_MAX, RESTARTS_DEFAULT);
-    else
-        printf("kolorun %d.%d.%d\n", KOLO_VERSION_MAJOR, KOLO_VERSION_MINOR, KOLO_VERSION_PATCH);
-    *exit_code = fflush(stdout) == 0 ? 0 : EXIT_LAUNCHER;
-    return false;
-}
-
-/* What stands on the line and only means something together with the rest. */
-struct line {
-    const char *ranks;
-    int nodes; /* 0: not given */
-    int node;  /* -1: not given */
-};
-
-static bool take_option(struct launch_options *options, struct line *line, int option, const char *value) {
-    switch (option) {
-    case 'n':
-        line->ranks = value;
-        return true;
-    case OPTION_BIND:
-        return parse_bind(value, &options->bind);
-    case OPTION_OUTPUT:
-        options->output_folder = value;
-        return true;
-    case OPTION_TAG_OUTPUT:
-        options->tag_output = true;
-        return true;
-    case OPTION_ON_FAILURE:
-        return parse_on_failure(value, options);
-    case OPTION_TIMEOUT:
-        return parse_seconds("--timeout", value, 0.001, &options->timeout_ms);
-    case OPTION_GRACE:
-        if (!parse_seconds("--grace", value, 0, &options->grace_ms))
-            return false;
-        options->signal_grace_ms = options->grace_ms;
-        return true;
-    case OPTION_NNODES:
-        return parse_machine("--nnodes", value, 1, KOLO_RANKS_MAX, &line->nodes);
-    case OPTION_NODE_RANK:
-        return parse_machine("--node-rank", value, 0, KOLO_RANKS_MAX - 1, &line->node);
-    default:
-        options->rendezvous = value;
-        return true;
-    }
-}
-
-bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code) {
-    *options = (struct launch_options){
-        .bind = BIND_AUTO, .grace_ms = GRACE_MS_DEFAULT, .signal_grace_ms = SIGNAL_GRACE_MS_DEFAULT};
-    *exit_code = EXIT_LAUNCHER;
-    struct line line = {.node = -1};
-    int option;
-    opterr = 0;
-    /* '+': the first word that is no option is the program, and what follows is its own. */
-    while ((option = getopt_long(argc, argv, "+:n:h", long_options, NULL)) != -1) {
-        if (option == 'h' || option == OPTION_VERSION)
-            return print_and_exit(option, exit_code);
-        if (option == ':' || option == '?') {
-            char mistake[256];
-            option_mistake_describe(mistake, sizeof mistake, long_options, option, argv);
-            complain("%s", mistake);
-            return false;
-        }
-        if (option == 'n' && strcmp(argv[optind - 1], "-np") == 0) { /* as mpirun has it */
-            if (argv[optind] == NULL) {
-                complain("option '-np' needs a value");
-                return false;
-            }
-            optarg = argv[optind++];
-        }
-        if (!take_option(options, &line, option, optarg))
-            return false;
-    }
-    if (optind >= argc) {
-        complain("there is no program to run");
-        fputs("usage: " LAUNCH_USAGE "\n", stderr);
-        return false;
-    }
-    options->command = argv + optind;
-    if (options->output_folder != NULL && options->tag_output) {
-        complain("--output and --tag-output: the files tell the ranks apart, use one of them");
-        return false;
-    }
-    return place_ranks(options, line.ranks, line.nodes, line.node);
+const struct launch_options *launch_options_read(int argc, char **argv) {
+    options.command = command_line_read(&line, argc, argv);
+    if (*options.command == NULL)
+        command_line_refuse(&line, "there is no program to run\nusage: " USAGE);
+    if (options.output_folder != NULL && options.tag_output)
+        command_line_refuse(&line, "--output and --tag-output: the files tell the ranks apart, use one of them");
+    options.timeout_ms = (int64_t)(typed.timeout_s * 1000 + 0.5);
+    if (typed.grace_s >= 0)
+        options.grace_ms = options.signal_grace_ms = (int64_t)(typed.grace_s * 1000 + 0.5);
+    place_ranks();
+    return &options;
 }

@@ -38,8 +38,7 @@ struct launch_options {
     char **command;          /* program and arguments, ended by NULL */
 };
 
-/* Fills *options. Returns true to go on; false when kolorun is to exit with *exit_code, because the line asked
- * for help or version, or was wrong and the error is printed. */
-bool launch_options_parse(struct launch_options *options, int argc, char **argv, int *exit_code);
+/* Reads the command line. Ends the program at --help, at --version and at a mistake. */
+const struct launch_options *launch_options_read(int argc, char **argv);
 
 #endif

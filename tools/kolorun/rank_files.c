@@ -11,8 +11,8 @@
 int rank_files_prepare(const char *folder) {
     char path[PATH_MAX];
     struct stat found;
-    if (folder[0] == '\0' || snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
-        return folder[0] == '\0' ? -ENOENT : -ENAMETOOLONG;
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return -ENAMETOOLONG;
     for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         if (slash != NULL)
             *slash = '\0';
