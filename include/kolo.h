@@ -98,14 +98,14 @@ typedef enum kolo_op {
 
 /* How an all-reduce moves its data. */
 typedef enum kolo_algorithm {
-    KOLO_ALGORITHM_AUTO, /* chosen by size, rank count and dtype */
-    KOLO_ONESHOT,        /* every rank reads every other rank's input and reduces all of it */
-    KOLO_MESH,           /* direct reduce-scatter, then direct all-gather */
-    KOLO_RING,           /* 2(N-1) steps between neighbours; float sums associate in ring order */
-    KOLO_CENTRAL,        /* parameter-server manner: rank 0 reduces for all */
-    KOLO_DIRECT,         /* in place of all others for buffers of kolo_alloc; AUTO for what is not in them */
-    KOLO_TREE,           /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
-    KOLO_ALGORITHMS      /* how many there are */
+    KOLO_ALGORITHM_AUTO,    /* chosen by size, rank count and dtype */
+    KOLO_ALGORITHM_ONESHOT, /* every rank reads every other rank's input and reduces all of it */
+    KOLO_ALGORITHM_MESH,    /* direct reduce-scatter, then direct all-gather */
+    KOLO_ALGORITHM_RING,    /* 2(N-1) steps between neighbours; float sums associate in ring order */
+    KOLO_ALGORITHM_CENTRAL, /* parameter-server manner: rank 0 reduces for all */
+    KOLO_ALGORITHM_DIRECT,  /* in place of all others for buffers of kolo_alloc; AUTO for what is not in them */
+    KOLO_ALGORITHM_TREE,    /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
+    KOLO_ALGORITHMS         /* how many there are */
 } kolo_algorithm;
 
 typedef enum kolo_collective {
@@ -262,7 +262,7 @@ KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
  * works in place; otherwise the two must not overlap. Any alignment. The result depends on the inputs, the
  * number of ranks, dtype and op only: inputs are combined as a balanced binary tree over the ranks, split at
  * the largest power of two below their number. With one rank the input is copied.
- *     Sums, products and averages of floats have two exceptions. KOLO_RING combines in the order of the ring.
+ *     Sums, products and averages of floats have two exceptions. KOLO_ALGORITHM_RING combines in the order of the ring.
  * On several machines each machine's ranks are combined first, then the machines (with KOLO_NET_ALGO=ring in
  * the order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank
  * gives the bits of one machine, however the ranks are spread, for more bytes between the machines.

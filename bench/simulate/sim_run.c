@@ -240,7 +240,7 @@ static int simulate(const attempt *attempt, sim_outcome *outcome, double *time_n
 static size_t chunks_max(const struct kolo_answer *plan, const attempt *attempt) {
     const uint64_t pairs = (uint64_t)run.asked->ranks * run.asked->ranks;
     uint64_t accesses = 3 * pairs;
-    if (plan->algorithm == KOLO_ONESHOT)
+    if (plan->algorithm == KOLO_ALGORITHM_ONESHOT)
         accesses += pairs * (attempt->chunk_bytes /
                              granule_bytes(attempt->slot_bytes, attempt->chunk_bytes, attempt->chunk_bytes));
     const uint64_t chunks = ACCESSES_MAX / accesses;
@@ -291,7 +291,7 @@ int sim_run(const sim_case *asked, sim_outcome *outcome) {
                                            .element_bytes = (uint32_t)element_bytes,
                                            .acc_bytes = (uint32_t)(halves ? 2 * element_bytes : element_bytes)};
     const struct kolo_answer plan = kolo_plan_make(&question, &attempt.settings, attempt.slot_bytes);
-    if (asked->algorithm == KOLO_DIRECT) { /* no slots, and the plan does not know of it */
+    if (asked->algorithm == KOLO_ALGORITHM_DIRECT) { /* no slots, and the plan does not know of it */
         attempt.chunks = 1;
         attempt.chunk_bytes = SIZE_MAX;
         attempt.slot_bytes = KOLO_PAGE_BYTES;

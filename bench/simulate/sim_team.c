@@ -117,7 +117,7 @@ int sim_team_attach(void) {
     for (uint32_t rank = 0; rank < team.ranks; rank++) {
         kolo_comm *comm = &team.comms[rank];
         comm->segment.slots = sim_memory_area(SIM_SLOTS, 0);
-        if (team.algorithm == KOLO_DIRECT && add_regions(&comm->heap) != 0)
+        if (team.algorithm == KOLO_ALGORITHM_DIRECT && add_regions(&comm->heap) != 0)
             return -1;
     }
     return 0;

@@ -16,7 +16,7 @@ void sim_team_settings(struct kolo_shared_settings *settings, const sim_case *as
 int sim_team_create(const sim_case *asked, const struct kolo_shared_settings *settings, size_t slot_bytes);
 void sim_team_destroy(void);
 
-/* After it: the slots, and the buffers that KOLO_DIRECT takes for kolo_alloc's. */
+/* After it: the slots, and the buffers that KOLO_ALGORITHM_DIRECT takes for kolo_alloc's. */
 int sim_team_attach(void);
 
 kolo_comm *sim_team_comm(uint32_t rank);

@@ -64,8 +64,8 @@ static inline bool buffers_are_legal(const void *send, const void *recv, size_t 
 /* True if the call may be done on buffers of kolo_alloc: the same on all ranks, as they have made the same calls. */
 static bool may_be_direct(const kolo_comm *comm, size_t bytes) {
     const uint32_t algorithm = comm->settings.algorithm;
-    return comm->heap.live &&
-           (algorithm == KOLO_DIRECT || (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
+    return comm->heap.live && (algorithm == KOLO_ALGORITHM_DIRECT ||
+                               (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
 }
 
 /* A buffer that may be handed to memcpy: with a count of 0 the caller's may be NULL. */
@@ -76,11 +76,12 @@ static void *or_nothing(const void *buffer, size_t count) {
 
 static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
-        [KOLO_ONESHOT] = kolo_oneshot_run, [KOLO_MESH] = kolo_mesh_run, [KOLO_RING] = kolo_ring_run,
-        [KOLO_CENTRAL] = kolo_central_run, [KOLO_TREE] = kolo_tree_run,
+        [KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run, [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
+        [KOLO_ALGORITHM_RING] = kolo_ring_run,       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
+        [KOLO_ALGORITHM_TREE] = kolo_tree_run,
     };
     if (comm->internode) {
-        comm->stats.calls_by_algorithm[KOLO_MESH]++;
+        comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
         return kolo_hierarchy_run(comm, reduction);
     }
     const struct kolo_question question = {.count = reduction->count,
@@ -92,7 +93,7 @@ static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
     if (!reduction->plan.lines && may_be_direct(comm, question.count * question.element_bytes)) {
         const int rc = kolo_direct_run(comm, reduction);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
-            comm->stats.calls_by_algorithm[KOLO_DIRECT]++;
+            comm->stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT]++;
             return rc;
         }
     }
@@ -126,7 +127,7 @@ static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     int rc;
     if (bytes < comm->lines_bytes_end) {
-        comm->stats.calls_by_algorithm[KOLO_ONESHOT]++;
+        comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
         rc = kolo_oneshot_lines(comm, send, recv, count, kernel);
     } else {
         struct kolo_reduction reduction = {

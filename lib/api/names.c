@@ -22,8 +22,9 @@ static const struct {
 };
 
 static const char *const algorithms[KOLO_ALGORITHMS] = {
-    [KOLO_ALGORITHM_AUTO] = "auto", [KOLO_ONESHOT] = "oneshot", [KOLO_MESH] = "mesh", [KOLO_RING] = "ring",
-    [KOLO_CENTRAL] = "central",     [KOLO_DIRECT] = "direct",   [KOLO_TREE] = "tree",
+    [KOLO_ALGORITHM_AUTO] = "auto", [KOLO_ALGORITHM_ONESHOT] = "oneshot", [KOLO_ALGORITHM_MESH] = "mesh",
+    [KOLO_ALGORITHM_RING] = "ring", [KOLO_ALGORITHM_CENTRAL] = "central", [KOLO_ALGORITHM_DIRECT] = "direct",
+    [KOLO_ALGORITHM_TREE] = "tree",
 };
 
 static const char *const collectives[KOLO_COLLECTIVES] = {

@@ -4,9 +4,9 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* KOLO_DIRECT is for buffers of kolo_alloc: what is not done in them goes by band. */
+/* KOLO_ALGORITHM_DIRECT is for buffers of kolo_alloc: what is not done in them goes by band. */
 static bool is_forced(const struct kolo_shared_settings *settings) {
-    return settings->algorithm != KOLO_ALGORITHM_AUTO && settings->algorithm != KOLO_DIRECT;
+    return settings->algorithm != KOLO_ALGORITHM_AUTO && settings->algorithm != KOLO_ALGORITHM_DIRECT;
 }
 
 static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_settings *settings) {
@@ -20,9 +20,9 @@ static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_sh
  * accumulation type and elements of the dtype side by side. */
 static size_t slot_chunk_bytes(kolo_algorithm algorithm, const struct kolo_question *question, size_t slot_bytes) {
     const size_t both_bytes = question->acc_bytes + question->element_bytes;
-    if (algorithm == KOLO_RING)
+    if (algorithm == KOLO_ALGORITHM_RING)
         return slot_bytes / both_bytes * question->element_bytes;
-    if (algorithm == KOLO_TREE) /* each kind begins on a line */
+    if (algorithm == KOLO_ALGORITHM_TREE) /* each kind begins on a line */
         return slot_bytes / both_bytes / KOLO_LINE_BYTES * KOLO_LINE_BYTES * question->element_bytes;
     return slot_bytes;
 }
@@ -42,7 +42,7 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     const bool forced = is_forced(settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
     if (bytes < kolo_plan_lines_bytes_end(settings) ||
-        (answer.algorithm == KOLO_TREE && fits_tree_lines(question, settings))) {
+        (answer.algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
         return answer;
@@ -63,7 +63,7 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
         return false;
     for (uint32_t band = 0; band < settings->bands; band++) {
         const struct kolo_shared_band *this = &settings->band[band];
-        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm == KOLO_DIRECT ||
+        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm == KOLO_ALGORITHM_DIRECT ||
             this->algorithm >= KOLO_ALGORITHMS || this->chunk_bytes < KOLO_LINE_BYTES ||
             (band > 0 && this->bytes_max <= this[-1].bytes_max))
             return false;
@@ -80,7 +80,7 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 
 size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings) {
     const bool forced = is_forced(settings);
-    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ONESHOT)
+    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));
 }

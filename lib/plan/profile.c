@@ -23,7 +23,7 @@ struct reader {
 };
 
 /* Algorithms that a profile may name: those that give the same bits as all others do. */
-static const kolo_algorithm algorithms[] = {KOLO_ONESHOT, KOLO_MESH, KOLO_TREE};
+static const kolo_algorithm algorithms[] = {KOLO_ALGORITHM_ONESHOT, KOLO_ALGORITHM_MESH, KOLO_ALGORITHM_TREE};
 
 static bool __attribute__((format(printf, 2, 3))) refuse(struct reader *reader, const char *format, ...) {
     int used = snprintf(reader->why, KOLO_PROFILE_WHY_BYTES, "line %u: ", reader->line);

@@ -43,15 +43,15 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm a
         .bands = 2,
         .direct_bytes_min = DIRECT_BYTES_MIN * ranks,
         .stream_bytes_min = stream_bytes_min(ranks, topology),
-        .band = {{oneshot_bytes_max(ranks, topology), KOLO_ONESHOT, (uint32_t)slot_bytes},
-                 {UINT64_MAX, KOLO_MESH, (uint32_t)slot_bytes}},
+        .band = {{oneshot_bytes_max(ranks, topology), KOLO_ALGORITHM_ONESHOT, (uint32_t)slot_bytes},
+                 {UINT64_MAX, KOLO_ALGORITHM_MESH, (uint32_t)slot_bytes}},
     };
     kolo_levels_choose(settings->tree_sizes, topology, rank_cpus, ranks);
     if (settings->tree_sizes[0]) {
         /* Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
          * large messages, not behind; not measured. */
         settings->bands = 1;
-        settings->band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_TREE, (uint32_t)slot_bytes};
+        settings->band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_ALGORITHM_TREE, (uint32_t)slot_bytes};
     }
 }
 

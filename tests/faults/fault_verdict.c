@@ -155,7 +155,7 @@ static void check_steps(struct run *run) {
             verdict_complain(run, "rank %d failed in step %d, not in %d to %d", rank, failed, first, last);
         is_missed |= failed <= next_waiting(what, died);
     }
-    const bool is_partial = what->algorithm == KOLO_TREE && what->ranks % 2;
+    const bool is_partial = what->algorithm == KOLO_ALGORITHM_TREE && what->ranks % 2;
     if (!is_missed && !has_contributed(run) && case_joins(what, died) && !is_partial)
         verdict_complain(run, "step %d succeeded for all, but rank %d had not contributed", died, run->victim);
 }

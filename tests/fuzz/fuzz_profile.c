@@ -12,7 +12,7 @@ static void require_usable(const struct kolo_profile_section *section) {
     struct kolo_shared_settings settings = {
         .bands = 2,
         .stream_bytes_min = UINT64_MAX,
-        .band = {{4096, KOLO_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_MESH, SLOT_BYTES}},
+        .band = {{4096, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}},
     };
     REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
     kolo_profile_apply(section, &settings);

@@ -78,8 +78,9 @@ static void check_membership(struct rank *rank, const struct kolo_membership *me
     const struct kolo_terms *terms = &membership->terms;
     expect(rank,
            terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->lanes == 2 && terms->streams == 3 &&
-               terms->algorithm == KOLO_MESH && terms->exchange == KOLO_EXCHANGE_RING && terms->servers == 2 &&
-               terms->half_on_wire && terms->rank_order && terms->silence_ns == 7777 * KOLO_NS_PER_MS,
+               terms->algorithm == KOLO_ALGORITHM_MESH && terms->exchange == KOLO_EXCHANGE_RING &&
+               terms->servers == 2 && terms->half_on_wire && terms->rank_order &&
+               terms->silence_ns == 7777 * KOLO_NS_PER_MS,
            "the terms are not rank 0's");
     memcpy(&session, membership->session, sizeof session);
     record_result(rank, 0, session);
@@ -91,7 +92,7 @@ static void check_membership(struct rank *rank, const struct kolo_membership *me
 static void choose_terms(const struct rank *rank, struct kolo_settings *settings) {
     const bool zero = rank->rank == 0;
     settings->slot_bytes = zero ? 3 * KOLO_PAGE_BYTES : KOLO_PAGE_BYTES;
-    settings->algorithm = zero ? KOLO_MESH : KOLO_RING;
+    settings->algorithm = zero ? KOLO_ALGORITHM_MESH : KOLO_ALGORITHM_RING;
     settings->net.lanes = zero ? 2 : 1;
     settings->net.streams = zero ? 3 : 1;
     settings->net.exchange = zero ? KOLO_EXCHANGE_RING : KOLO_EXCHANGE_AUTO;

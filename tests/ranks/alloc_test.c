@@ -91,8 +91,8 @@ static void run_reductions(struct rank *rank) {
             return;
     }
     if (rank->ranks > 1)
-        expect(rank, calls_by(rank, KOLO_DIRECT) >= (arguments.quick ? 1 : 5), "only %" PRIu64 " calls were direct",
-               calls_by(rank, KOLO_DIRECT));
+        expect(rank, calls_by(rank, KOLO_ALGORITHM_DIRECT) >= (arguments.quick ? 1 : 5),
+               "only %" PRIu64 " calls were direct", calls_by(rank, KOLO_ALGORITHM_DIRECT));
 }
 
 /* Allocates, fills, frees in an order of each round's own, and finds every buffer as it left it. */

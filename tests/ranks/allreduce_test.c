@@ -102,7 +102,7 @@ static size_t threshold_count(size_t index, size_t element_bytes, uint64_t *rand
 
 /* With floats in ring order only exact inputs have one right result. */
 static input_style choose_style(const struct rank *rank, kolo_dtype dtype, kolo_op op, uint64_t *random) {
-    if (rank->team->algorithm == KOLO_RING && order_matters(dtype, op) && rank->ranks > 1)
+    if (rank->team->algorithm == KOLO_ALGORITHM_RING && order_matters(dtype, op) && rank->ranks > 1)
         return INPUT_EXACT;
     return (input_style)random_below(random, INPUT_STYLES);
 }
@@ -181,7 +181,7 @@ static void run_teams(int ranks, kolo_algorithm algorithm) {
     struct team team = {.ranks = ranks, .algorithm = algorithm, .slot_bytes = SLOT_BYTES, .run = run_all_kernels};
     team.by_descriptor = ranks % 2;
     harness_run(&team);
-    if (algorithm == KOLO_RING) {
+    if (algorithm == KOLO_ALGORITHM_RING) {
         team.run = run_agreement;
         harness_run(&team);
     }
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
         for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++) {
             const bool large = counts[i] > (arguments.quick ? 5 : 33); /* one algorithm has to do */
             if (wants_ranks(counts[i]) && wants_algorithm((kolo_algorithm)algorithm) &&
-                (!large || arguments.ranks || algorithm == KOLO_MESH))
+                (!large || arguments.ranks || algorithm == KOLO_ALGORITHM_MESH))
                 run_teams(counts[i], (kolo_algorithm)algorithm);
         }
     return harness_end();

@@ -102,7 +102,7 @@ static void run_end(int ranks, kolo_algorithm algorithm, const struct end_of_ran
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Ends each rank in turn in the middle of all-reduces.");
     for (int ranks = 2; ranks <= 4; ranks++)
-        for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
+        for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
             for (int victim = 0; victim < ranks; victim++)
                 for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
                     struct end_of_rank what = {END_KILLED, victim, counts[i]};

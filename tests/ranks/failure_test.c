@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     if (wants_ranks(3))
         run_all_unlimited();
     for (int ranks = 2; ranks <= 4; ranks++)
-        for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++) {
+        for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++) {
             const size_t *count = &counts[(size_t)(ranks + (int)algorithm) % 2];
             struct team team = {.ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .argument = count};
             if (wants_ranks(ranks) && wants_algorithm(algorithm) && !(arguments.quick && ranks == 3))

@@ -89,7 +89,8 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
         for (int odd_rank = 0; odd_rank < ranks; odd_rank++) {
             const struct setup setup = {&mismatches[i], odd_rank};
             const bool without_algorithm = mismatches[i].common.collective != KOLO_ALLREDUCE;
-            if ((without_algorithm && algorithm != KOLO_ONESHOT) || (arguments.quick && (i + odd_rank + ranks) % 3))
+            if ((without_algorithm && algorithm != KOLO_ALGORITHM_ONESHOT) ||
+                (arguments.quick && (i + odd_rank + ranks) % 3))
                 continue;
             harness_run(&(struct team){
                 .ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .run = run_mismatch, .argument = &setup});
@@ -149,7 +150,7 @@ static void run_all_own_roots(int ranks) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Lets one rank make another call than the others.");
     for (int ranks = 2; ranks <= 4; ranks++)
-        for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
+        for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
             if (wants_ranks(ranks) && wants_algorithm(algorithm))
                 run_algorithm(ranks, algorithm);
     for (int ranks = 2; ranks <= 5; ranks++)

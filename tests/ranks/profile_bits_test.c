@@ -22,7 +22,7 @@ enum {
 };
 
 static const char *random_algorithm(uint64_t *seed) {
-    static const kolo_algorithm algorithms[] = {KOLO_ONESHOT, KOLO_MESH, KOLO_TREE};
+    static const kolo_algorithm algorithms[] = {KOLO_ALGORITHM_ONESHOT, KOLO_ALGORITHM_MESH, KOLO_ALGORITHM_TREE};
     return kolo_algorithm_name(algorithms[random_below(seed, sizeof algorithms / sizeof *algorithms)]);
 }
 
@@ -111,8 +111,8 @@ static void expect_oneshot(struct rank *rank) {
     run_calls(rank);
     kolo_stats stats = {.stats_bytes = sizeof stats};
     if (expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats"))
-        expect(rank, stats.calls_by_algorithm[KOLO_ONESHOT] == CALLS, "%d of %d calls were oneshot",
-               (int)stats.calls_by_algorithm[KOLO_ONESHOT], CALLS);
+        expect(rank, stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT] == CALLS, "%d of %d calls were oneshot",
+               (int)stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT], CALLS);
     kolo_comm_destroy(rank->comm);
 }
 

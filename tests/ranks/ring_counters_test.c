@@ -37,7 +37,7 @@ static uint64_t message_sent(const struct rank *rank, size_t count, kolo_dtype d
     int status = kolo_plan_query(&plan, &rank->options, rank->ranks, count, dtype, KOLO_SUM);
     if (!expect_status(rank, status, 0, "kolo_plan_query"))
         return 0;
-    expect(rank, plan.algorithm == KOLO_RING, "the plan is %s", kolo_algorithm_name(plan.algorithm));
+    expect(rank, plan.algorithm == KOLO_ALGORITHM_RING, "the plan is %s", kolo_algorithm_name(plan.algorithm));
     const size_t chunk_count = plan.chunk_bytes / kolo_dtype_bytes(dtype);
     for (size_t left = count; left > 0;) {
         const size_t part = left < chunk_count ? left : chunk_count;
@@ -59,7 +59,8 @@ static bool run_call(const struct rank *rank, size_t count, kolo_dtype dtype) {
         return false;
     const uint64_t sent = after.sent_bytes - before.sent_bytes, wanted = message_sent(rank, count, dtype);
     counter_add(sent - (after.received_bytes - before.received_bytes));
-    expect(rank, after.calls_by_algorithm[KOLO_RING] == before.calls_by_algorithm[KOLO_RING] + 1, "not by ring");
+    expect(rank, after.calls_by_algorithm[KOLO_ALGORITHM_RING] == before.calls_by_algorithm[KOLO_ALGORITHM_RING] + 1,
+           "not by ring");
     return expect(rank, sent == wanted, "%zu %s: %llu bytes sent instead of %llu", count, kolo_dtype_name(dtype),
                   (unsigned long long)sent, (unsigned long long)wanted);
 }
@@ -94,7 +95,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (!wants_ranks(counts[i]))
             continue;
-        struct team team = {.ranks = counts[i], .algorithm = KOLO_RING, .slot_bytes = SLOT_BYTES, .run = run_uneven};
+        struct team team = {
+            .ranks = counts[i], .algorithm = KOLO_ALGORITHM_RING, .slot_bytes = SLOT_BYTES, .run = run_uneven};
         harness_run(&team);
         expect(NULL, counter_add(0) == 0, "%d ranks: the ranks together did not receive what they sent", counts[i]);
         team.run = run_even;

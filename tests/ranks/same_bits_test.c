@@ -25,16 +25,16 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-    {KOLO_ONESHOT, 4096, "portable"},
-    {KOLO_ONESHOT, 0, "avx2,neon"},
-    {KOLO_MESH, 4096, "avx512bf16,avx512,avx2,neon"},
-    {KOLO_MESH, 12288, "portable"},
-    {KOLO_CENTRAL, 8192, "avx2,neon"},
-    {KOLO_CENTRAL, 0, "avx512,avx2,neon"},
+    {KOLO_ALGORITHM_ONESHOT, 4096, "portable"},
+    {KOLO_ALGORITHM_ONESHOT, 0, "avx2,neon"},
+    {KOLO_ALGORITHM_MESH, 4096, "avx512bf16,avx512,avx2,neon"},
+    {KOLO_ALGORITHM_MESH, 12288, "portable"},
+    {KOLO_ALGORITHM_CENTRAL, 8192, "avx2,neon"},
+    {KOLO_ALGORITHM_CENTRAL, 0, "avx512,avx2,neon"},
     {KOLO_ALGORITHM_AUTO, 4096, "avx2"},
     {KOLO_ALGORITHM_AUTO, 0, ""},
-    {KOLO_MESH, 8192, NULL},
-    {KOLO_ONESHOT, 4096, NULL},
+    {KOLO_ALGORITHM_MESH, 8192, NULL},
+    {KOLO_ALGORITHM_ONESHOT, 4096, NULL},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings, CASES = 5 * 5 * 3, QUICK_STEP = 7 };

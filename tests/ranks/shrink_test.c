@@ -242,7 +242,7 @@ static void run_abort(struct rank *rank) {
     kolo_comm_stats(rank->comm, &stats);
     expect(rank,
            stats.calls_by_algorithm[rank->team->algorithm] > 0 || rank->ranks == 1 ||
-               rank->team->algorithm == KOLO_DIRECT /* in buffers of kolo_alloc only */,
+               rank->team->algorithm == KOLO_ALGORITHM_DIRECT /* in buffers of kolo_alloc only */,
            "the algorithm that was asked for is forgotten");
 }
 
@@ -297,7 +297,7 @@ static void run_cycles(struct rank *rank) {
 }
 
 static void run_for(int ranks) {
-    for (kolo_algorithm algorithm = KOLO_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
+    for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
         if (wants_algorithm(algorithm) && (ranks == 3 || (int)algorithm == ranks % KOLO_ALGORITHMS))
             harness_run(&(struct team){.ranks = ranks, .algorithm = algorithm, .slot_bytes = 8192, .run = run_abort});
     if (ranks == 1)

@@ -82,10 +82,12 @@ static void run_cases(struct rank *rank) {
 
 static void run_settings(int ranks) {
     static const struct setting settings[] = {
-        {KOLO_ONESHOT, "none", SLOT_BYTES},  {KOLO_TREE, "none", SLOT_BYTES}, {KOLO_TREE, "2", SLOT_BYTES},
-        {KOLO_TREE, "4", SLOT_BYTES},        {KOLO_TREE, "8", SLOT_BYTES},    {KOLO_TREE, "2,8", SLOT_BYTES},
-        {KOLO_TREE, "4,8", 4 * SLOT_BYTES},  {KOLO_TREE, "2,4", SLOT_BYTES},  {KOLO_TREE, "2,4,8", SLOT_BYTES},
-        {KOLO_TREE, "2,4,8,16", SLOT_BYTES}, {KOLO_TREE, "4,16", 4096},       {KOLO_TREE, "", SLOT_BYTES},
+        {KOLO_ALGORITHM_ONESHOT, "none", SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "none", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "2", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "4", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "8", SLOT_BYTES},       {KOLO_ALGORITHM_TREE, "2,8", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "4,8", 4 * SLOT_BYTES}, {KOLO_ALGORITHM_TREE, "2,4", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "2,4,8", SLOT_BYTES},   {KOLO_ALGORITHM_TREE, "2,4,8,16", SLOT_BYTES},
+        {KOLO_ALGORITHM_TREE, "4,16", 4096},          {KOLO_ALGORITHM_TREE, "", SLOT_BYTES},
     };
     uint64_t first[CASES] = {0};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

@@ -8,7 +8,8 @@
 
 #define BIT(algorithm) (1u << (algorithm))
 #define EVERY                                                                                                          \
-    (BIT(KOLO_ONESHOT) | BIT(KOLO_MESH) | BIT(KOLO_RING) | BIT(KOLO_CENTRAL) | BIT(KOLO_TREE) | BIT(KOLO_DIRECT))
+    (BIT(KOLO_ALGORITHM_ONESHOT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_RING) | BIT(KOLO_ALGORITHM_CENTRAL) | \
+     BIT(KOLO_ALGORITHM_TREE) | BIT(KOLO_ALGORITHM_DIRECT))
 
 enum { LINES_BYTES = 440, BAND_BYTES = 1280, CHUNKS_MAX = 11, PERCENT = 100 };
 
@@ -20,30 +21,30 @@ static const sched_case cases[] = {
      .lines = true,
      .barriers = true,
      .calls_max = 8},
-    {.name = "oneshot", .purpose = "one shot through slots", 3, 5, BIT(KOLO_ONESHOT), .calls_max = 4},
+    {.name = "oneshot", .purpose = "one shot through slots", 3, 5, BIT(KOLO_ALGORITHM_ONESHOT), .calls_max = 4},
     {.name = "swap",
      .purpose = "two ranks that swap their slots, with mesh, tree and broadcasts between",
      2,
      2,
-     BIT(KOLO_ONESHOT) | BIT(KOLO_MESH) | BIT(KOLO_TREE),
+     BIT(KOLO_ALGORITHM_ONESHOT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_TREE),
      .broadcasts = true,
      .calls_max = 8},
-    {.name = "mesh", .purpose = "mesh", 2, 5, BIT(KOLO_MESH), .calls_max = 4},
+    {.name = "mesh", .purpose = "mesh", 2, 5, BIT(KOLO_ALGORITHM_MESH), .calls_max = 4},
     {.name = "tree",
      .purpose = "trees with levels, in lines and in slots, and broadcasts",
      3,
      8,
-     BIT(KOLO_TREE),
+     BIT(KOLO_ALGORITHM_TREE),
      .lines = true,
      .broadcasts = true,
      .calls_max = 4},
-    {.name = "ring", .purpose = "ring", 2, 5, BIT(KOLO_RING), .calls_max = 4},
-    {.name = "central", .purpose = "central", 2, 5, BIT(KOLO_CENTRAL), .calls_max = 6},
+    {.name = "ring", .purpose = "ring", 2, 5, BIT(KOLO_ALGORITHM_RING), .calls_max = 4},
+    {.name = "central", .purpose = "central", 2, 5, BIT(KOLO_ALGORITHM_CENTRAL), .calls_max = 6},
     {.name = "direct",
      .purpose = "buffers of kolo_alloc, and some that are not, and broadcasts",
      2,
      5,
-     BIT(KOLO_DIRECT) | BIT(KOLO_MESH) | BIT(KOLO_TREE),
+     BIT(KOLO_ALGORITHM_DIRECT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_TREE),
      .lines = true,
      .broadcasts = true,
      .calls_max = 6},
@@ -52,7 +53,7 @@ static const sched_case cases[] = {
      .purpose = "mostly broadcasts from one root, which gets as far ahead of the others as it may",
      3,
      5,
-     BIT(KOLO_DIRECT) | BIT(KOLO_MESH),
+     BIT(KOLO_ALGORITHM_DIRECT) | BIT(KOLO_ALGORITHM_MESH),
      .broadcasts = true,
      .same_root = true,
      .calls_max = 8},
@@ -69,7 +70,7 @@ static const sched_case cases[] = {
      .purpose = "short calls in which everybody sleeps at once",
      2,
      4,
-     BIT(KOLO_ONESHOT),
+     BIT(KOLO_ALGORITHM_ONESHOT),
      .lines = true,
      .broadcasts = true,
      .barriers = true,
@@ -165,7 +166,7 @@ static uint32_t draw_chunk_bytes(uint64_t *random, uint64_t band_bytes_max) {
 static void draw_bands(struct kolo_shared_settings *settings, const sched_case *from, uint64_t *random) {
     uint32_t algorithms[KOLO_ALGORITHMS], count = 0;
     for (uint32_t algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
-        if (algorithm != KOLO_DIRECT && from->algorithms & BIT(algorithm))
+        if (algorithm != KOLO_ALGORITHM_DIRECT && from->algorithms & BIT(algorithm))
             algorithms[count++] = algorithm;
     for (uint32_t i = count; i > 1; i--) {
         const uint32_t other = below(random, i), moved = algorithms[i - 1];
@@ -176,7 +177,7 @@ static void draw_bands(struct kolo_shared_settings *settings, const sched_case *
     if (from->lines || count == 0) {
         bytes_max = LINES_BYTES;
         settings->band[settings->bands++] = (struct kolo_shared_band){
-            .bytes_max = bytes_max, .algorithm = KOLO_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
+            .bytes_max = bytes_max, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
     }
     for (uint32_t i = 0; i < count; i++) {
         bytes_max += BAND_BYTES;
@@ -193,7 +194,7 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     settings->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
-    if (from->algorithms & BIT(KOLO_DIRECT) && percent(random, 60)) {
+    if (from->algorithms & BIT(KOLO_ALGORITHM_DIRECT) && percent(random, 60)) {
         settings->direct_bytes_min = 0;
         shape->has_heap = true;
     }
@@ -211,7 +212,8 @@ static void draw_reduction(sched_call *call, const struct kolo_shared_settings *
     const uint64_t least = band ? settings->band[band - 1].bytes_max + 1 : 0;
     const uint64_t bytes = least + below(random, settings->band[band].bytes_max - least - 2);
     /* Sums of floats in ring order have other bits. */
-    call->dtype = dtypes[settings->band[band].algorithm == KOLO_RING ? 2 + below(random, 2) : below(random, 4)];
+    call->dtype =
+        dtypes[settings->band[band].algorithm == KOLO_ALGORITHM_RING ? 2 + below(random, 2) : below(random, 4)];
     call->op = ops[below(random, sizeof ops / sizeof *ops)];
     call->count = (bytes + kolo_dtype_bytes(call->dtype) - 1) / kolo_dtype_bytes(call->dtype);
     call->in_place = percent(random, 30);

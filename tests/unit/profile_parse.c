@@ -52,10 +52,10 @@ static void test_good(void **state) {
     assert_int_equal(section->stream_bytes_min, 8388608);
     assert_int_equal(section->bands, 3);
     assert_int_equal(section->band[1].bytes_max, 65537);
-    assert_int_equal(section->band[1].algorithm, KOLO_MESH);
+    assert_int_equal(section->band[1].algorithm, KOLO_ALGORITHM_MESH);
     assert_int_equal(section->band[1].chunk_bytes, 1073741824);
     assert_true(section->band[2].bytes_max == UINT64_MAX);
-    assert_int_equal(section->band[2].algorithm, KOLO_ONESHOT);
+    assert_int_equal(section->band[2].algorithm, KOLO_ALGORITHM_ONESHOT);
     assert_true(section->has_stream);
     assert_true(!kolo_profile_find(&profile, 2)->has_stream);
     assert_null(kolo_profile_find(&profile, 3));
@@ -195,7 +195,7 @@ static const struct kolo_shared_settings defaults = {
     .bands = 2,
     .stream_bytes_min = 7,
     .tree_sizes = {8},
-    .band = {{1000, KOLO_ONESHOT, 4096}, {UINT64_MAX, KOLO_MESH, 8192}},
+    .band = {{1000, KOLO_ALGORITHM_ONESHOT, 4096}, {UINT64_MAX, KOLO_ALGORITHM_MESH, 8192}},
 };
 
 static void apply(const char *section, struct kolo_shared_settings *settings) {
@@ -218,7 +218,7 @@ static void test_apply(void **state) {
     assert_int_equal(settings.bands, 2);
     assert_true(settings.stream_bytes_min == UINT64_MAX);
     assert_int_equal(settings.band[0].bytes_max, 5);
-    assert_int_equal(settings.band[0].algorithm, KOLO_MESH);
+    assert_int_equal(settings.band[0].algorithm, KOLO_ALGORITHM_MESH);
     assert_int_equal(settings.band[1].chunk_bytes, 2048);
     apply("rest default\n", &settings);
     assert_memory_equal(&settings, &defaults, sizeof settings);
@@ -238,7 +238,7 @@ static void test_apply(void **state) {
     strcat(full, "rest default\n");
     apply(full, &settings);
     assert_int_equal(settings.bands, KOLO_BANDS);
-    assert_int_equal(settings.band[KOLO_BANDS - 1].algorithm, KOLO_MESH);
+    assert_int_equal(settings.band[KOLO_BANDS - 1].algorithm, KOLO_ALGORITHM_MESH);
 }
 
 /* Whatever single byte is changed or wherever the text is cut: refused with words, or a table that the plan takes. */

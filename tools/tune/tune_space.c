@@ -39,10 +39,10 @@ static void list_chunks(tune_space *space, size_t slot_bytes, bool quick) {
 
 /* Those that AUTO may use: ring has other bits, central is for comparison only. A tree needs ranks to group. */
 static void list_algorithms(tune_space *space) {
-    space->algorithm[space->algorithms++] = KOLO_ONESHOT;
-    space->algorithm[space->algorithms++] = KOLO_MESH;
+    space->algorithm[space->algorithms++] = KOLO_ALGORITHM_ONESHOT;
+    space->algorithm[space->algorithms++] = KOLO_ALGORITHM_MESH;
     if (space->ranks >= TREE_RANKS_MIN)
-        space->algorithm[space->algorithms++] = KOLO_TREE;
+        space->algorithm[space->algorithms++] = KOLO_ALGORITHM_TREE;
 }
 
 int tune_space_ways(const tune_space *space) {
