@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kolo.h"
+#include "kolo_tools.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kolo.h"
+#include "kolo_tools.h"
 
 perf_origin perf_origin_now(void) {
     perf_origin origin = {.host = "unknown", .cpu = "unknown"};

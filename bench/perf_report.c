@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kolo_tools.h"
+
 static bool is_standard_output(const char *path) {
     return path != NULL && strcmp(path, "-") == 0;
 }

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kolo_tools.h"
+
 enum { ROOT = 0, SAMPLES_MIN = 10 };
 #define ROW_US 3e5 /* about what the timed samples of a row take, where --iters does not say */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "age_text.h"
-#include "kolo.h"
+#include "kolo_tools.h"
 
 static void print_name(const kolo_job_name *name, bool removed) {
     char creator[64] = "no job file";

@@ -7,7 +7,7 @@
  */
 #include "command_line.h"
 #include "info_stale.h"
-#include "kolo.h"
+#include "kolo_tools.h"
 #include "wrapped_text.h"
 
 #include <inttypes.h>

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "internode/exchange.h"
 #include "plan/plan.h"
 #include "plan/tuning.h"

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/failure/process.h"

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "plan/plan.h"
 #include "plan/tuning.h"
 #include "base/environment.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "base/sized.h"
 #include "base/status.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kolo.h"
+#include "kolo_tools.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"

@@ -32,6 +32,7 @@
 #define KOLO_LAYOUT         12u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
+#define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
 #define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
 #define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
 #define KOLO_LINES          8                            /* lines of one set */

@@ -122,7 +122,7 @@ class Package(unittest.TestCase):
     def test_header_is_cxx(self):
         compiler = shutil.which("c++") or self.skipTest("no C++ compiler")
         source = self.work / "header.cc"
-        source.write_text("#include <kolo.h>\n#include <kolo_watch.h>\n"
+        source.write_text("#include <kolo.h>\n#include <kolo_tools.h>\n#include <kolo_watch.h>\n"
                           "int main() { kolo_options o = KOLO_OPTIONS_INIT; return o.rank + 1; }\n")
         self.run_command([compiler, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", *self.pkg_config("--cflags"),
                           source])

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "kolo.h"
+#include "kolo_tools.h"
 #include "net/connect/secret.h"
 
 #define WORDS "correct horse battery staple"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_tools.h"
 #include "harness.h"
 
 static _Thread_local char buffer[4096];

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "harness.h"
 
 /* Each sets a variable on top of a place that is right, and must be refused with these words. */

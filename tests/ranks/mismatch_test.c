@@ -42,7 +42,13 @@ static const struct mismatch {
     {"broadcast's root and chunks", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 50000, KOLO_F32, 1}},
 };
 
-enum { MISMATCHES = sizeof mismatches / sizeof *mismatches, CALLS_BEFORE = 3, CALLS_AFTER = 6, COUNT_MAX = 50001 };
+enum {
+    MISMATCHES = sizeof mismatches / sizeof *mismatches,
+    CALLS_BEFORE = 3,
+    CALLS_AFTER = 6,
+    COUNT_MAX = 50001,
+    BROADCASTS_AHEAD = 4 /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
+};
 
 struct setup {
     const struct mismatch *mismatch;
@@ -114,7 +120,11 @@ static const struct own_roots {
     {"two and more roots", {100, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 1}, 20},
     {"two and more roots, some large", {20000, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 20},
     {"own roots, then a barrier", {100, 100}, false, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 1},
-    {"own roots, then a barrier late", {100, 9000}, false, {KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM}, KOLO_SLOTS},
+    {"own roots, then a barrier late",
+     {100, 9000},
+     false,
+     {KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM},
+     BROADCASTS_AHEAD},
 };
 
 static void run_own_roots(struct rank *rank) {
@@ -131,7 +141,7 @@ static void run_own_roots(struct rank *rank) {
     }
     if (status == 0)
         status = kolo_barrier(rank->comm);
-    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= KOLO_SLOTS, "%s: status %d after %d broadcasts (%s)",
+    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= BROADCASTS_AHEAD, "%s: status %d after %d broadcasts (%s)",
                what->what, status, ended, status ? kolo_error_message() : "no error"))
         expect_message(rank, what->what, "disagree", "calls broadcast of", "from rank", NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "harness.h"
 #include "oracle.h"
 

@@ -4,6 +4,7 @@
  * r-N+3 in the dtype. */
 #include <stdlib.h>
 
+#include "kolo_tools.h"
 #include "harness.h"
 #include "oracle.h"
 

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kolo_tools.h"
 #include "harness.h"
 
 enum { OWNER = 54321, ATTACKER = 54322, CREATE_MS = 20000 };

@@ -9,7 +9,7 @@
 
 #include "binding.h"
 #include "job.h"
-#include "kolo.h"
+#include "kolo_tools.h"
 #include "launch.h"
 #include "launch_options.h"
 #include "messages.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kolo.h"
+#include "kolo_tools.h"
 
 enum {
     TUNE_ALGORITHMS_MAX = 3,

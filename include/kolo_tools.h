@@ -1,0 +1,110 @@
+/* kolo_tools: what kolo sees of a machine and would do on it, for tools such as kolo-info and kolo-tune. No function
+ * here needs a communicator.
+ *
+ * As in kolo.h, functions return 0 or a negative KOLO_ERR_*, with kolo_error_message() to tell more. Structs begin with
+ * their size, which the caller sets to sizeof; a NULL struct and a size that was not set are KOLO_ERR_ARG. Strings that
+ * come back as pointers belong to kolo or to the environment. Nothing blocks. Any thread may call at any time, as long
+ * as none changes the environment meanwhile.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_TOOLS_H
+#define KOLO_TOOLS_H
+
+#include "kolo.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The machine as this process sees it. */
+typedef struct kolo_machine {
+    size_t machine_bytes;     /* sizeof(kolo_machine); set by the caller */
+    char cpu_model[64];       /* as in /proc/cpuinfo; "": not there */
+    char isa[128];            /* instruction sets found that matter here, e.g. "avx2 avx512" */
+    char kernels[32];         /* the reduction kernels in use, e.g. "avx512" */
+    uint32_t cpus_online;     /* logical CPUs of the machine */
+    uint32_t cpus_allowed;    /* CPUs in this process's affinity mask */
+    uint32_t quota_millicpus; /* CPU limit of the control group, in thousandths of a CPU; 0: none */
+    uint32_t numa_nodes;      /* at least 1 */
+    uint32_t l3_domains;      /* groups of allowed CPUs that share a last-level cache; at least 1 */
+    uint64_t l1d_bytes;       /* of one core; 0: unknown, here and below */
+    uint64_t l2_bytes;        /* of one core */
+    uint64_t l3_bytes;        /* of one L3 domain */
+    uint64_t memory_bytes;    /* of the machine */
+    uint64_t shm_total_bytes; /* size of /dev/shm; 0: not mounted or not readable */
+    uint64_t shm_free_bytes;  /* of that, free */
+    int io_uring;             /* 0: usable; else the negative errno with which the kernel refuses it */
+    int membarrier;           /* 0: usable; else the negative errno */
+    int pidfd;                /* 0: usable; else the negative errno */
+} kolo_machine;
+
+/* Fills *machine. KOLO_ERR_ARG also where KOLO_CPU cannot be read. */
+KOLO_API int kolo_machine_query(kolo_machine *machine);
+
+/* What would run for a call, and how. */
+typedef struct kolo_plan {
+    size_t plan_bytes;        /* sizeof(kolo_plan); set by the caller */
+    kolo_algorithm algorithm; /* never AUTO */
+    size_t chunk_bytes;       /* bytes of the message that one pipeline step covers */
+    size_t chunks;            /* how many such steps */
+    size_t slot_bytes;        /* bytes of one slot */
+    size_t segment_bytes;     /* of the segment for that many ranks */
+    int stream;               /* 1: results are stored past the caches */
+    int tuned;                /* 1: by a profile that kolo-tune measured; 0: by the defaults */
+    char tuning[512];         /* which profile, or why none, in words */
+} kolo_plan;
+
+/* Fills *plan for an all-reduce of `count` elements between `ranks` ranks of this machine under `options` (NULL: from
+ * the environment). KOLO_ERR_ARG also as kolo_allreduce and kolo_comm_create. */
+KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
+                             kolo_op op);
+
+/* A name of this user's in /dev/shm by which the ranks of a job meet. It is removed as soon as all ranks have come. If
+ * rank 0 is killed before that, it stays until a job of the same name replaces it or kolo_job_name_remove removes it.
+ */
+typedef struct kolo_job_name {
+    size_t job_name_bytes; /* sizeof(kolo_job_name); set by the caller */
+    char path[256];
+    uint32_t pid;  /* of rank 0, in its pid namespace; 0: the file of that name is no job's */
+    int stale;     /* 1: rank 0 is gone, or there is none; 0: it lives, or that cannot be known */
+    int64_t age_s; /* seconds since the file got the name */
+} kolo_job_name;
+
+/* Fills *name with the one at `index`, from 0, in no order. KOLO_ERR_ARG also for an index past the last one.
+ * KOLO_ERR_SYSTEM: /dev/shm cannot be read. */
+KOLO_API int kolo_job_name_get(size_t index, kolo_job_name *name);
+
+/* Removes a stale name. KOLO_ERR_ARG: `path` is not such a name. KOLO_ERR_STATE: its rank 0 lives, or that cannot be
+ * known. KOLO_ERR_SYSTEM: it cannot be removed. */
+KOLO_API int kolo_job_name_remove(const char *path);
+
+/* One environment variable that kolo reads. */
+typedef struct kolo_variable {
+    size_t variable_bytes;     /* sizeof(kolo_variable); set by the caller */
+    const char *name;          /* "KOLO_RANK" */
+    const char *meaning;       /* one line */
+    const char *default_value; /* in words where it is not a constant */
+    const char *value;         /* its present value, but that of a secret is hidden; NULL: not set */
+} kolo_variable;
+
+/* Fills *variable with the one at `index`, from 0. KOLO_ERR_ARG also for an index past the last one. */
+KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
+
+/* A variable of the environment that begins with KOLO_ but that nothing reads: probably a misspelling. Rank 0 logs
+ * those that it finds, once a process, at level warn; kolorun reports them before it starts ranks. */
+typedef struct kolo_unknown_variable {
+    size_t unknown_bytes; /* sizeof(kolo_unknown_variable); set by the caller */
+    char name[64];        /* cut short where it is longer */
+    const char *nearest;  /* the variable of kolo's that is most like it; NULL: none is */
+    char message[192];    /* "KOLO_ALG is not a variable of kolo; did you mean KOLO_ALGO?" */
+} kolo_unknown_variable;
+
+/* Fills *unknown with the one at `index`, from 0. KOLO_ERR_ARG also for an index past the last one. */
+KOLO_API int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
