@@ -246,19 +246,20 @@ KOLO_API int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure);
 
 /* What this rank has done on this communicator since its creation. */
 typedef struct kolo_stats {
-    size_t stats_bytes;              /* sizeof(kolo_stats); set by the caller */
-    uint64_t calls;                  /* collectives begun; kolo_free is not counted */
-    uint64_t calls_by_algorithm[16]; /* those for which an algorithm was chosen, by kolo_algorithm */
-    uint64_t payload_bytes;          /* sum of the calls' message sizes */
-    uint64_t sent_bytes;             /* data that this rank put into the segment for others to read */
-    uint64_t received_bytes;         /* data that this rank read from what others had put there */
-    uint64_t waits_slept;            /* waits that had to sleep in the kernel */
-    uint64_t waited_ns;              /* time in waits that went beyond spinning */
-    uint64_t segment_bytes;          /* size of the shared segment, all ranks together */
-    uint64_t buffer_bytes;           /* of this rank's buffers of kolo_alloc, in whole pages */
-    uint64_t net_sent_bytes;         /* from this machine, all its ranks together, to other machines, with headers */
-    uint64_t net_received_bytes;     /* from other machines to this one, with headers */
-    uint64_t net_system_calls;       /* that moved those bytes */
+    size_t stats_bytes;               /* sizeof(kolo_stats); set by the caller */
+    uint64_t calls;                   /* collectives begun; kolo_free is not counted */
+    uint64_t calls_by_algorithm[16];  /* those for which an algorithm was chosen, by kolo_algorithm */
+    uint64_t payload_bytes;           /* sum of the calls' message sizes */
+    uint64_t sent_bytes;              /* data that this rank put into the segment for others to read */
+    uint64_t received_bytes;          /* data that this rank read from what others had put there */
+    uint64_t waits_slept;             /* waits that had to sleep in the kernel */
+    uint64_t waited_ns;               /* time in waits that went beyond spinning */
+    uint64_t segment_bytes;           /* size of the shared segment, all ranks together */
+    uint64_t buffer_bytes;            /* of this rank's buffers of kolo_alloc, in whole pages */
+    uint64_t net_sent_bytes;          /* from this machine, all its ranks together, to other machines, with headers */
+    uint64_t net_received_bytes;      /* from other machines to this one, with headers */
+    uint64_t net_system_calls;        /* that moved those bytes */
+    uint64_t calls_by_collective[32]; /* `calls`, by kolo_collective */
 } kolo_stats;
 
 /* Fills *stats. Never blocks. KOLO_ERR_ARG: NULL argument, or stats_bytes was not set. */

@@ -158,7 +158,7 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
     int rc = kolo_enter("kolo_alloc", comm);
     if (rc < 0)
         return rc;
-    comm->stats.calls++;
+    comm->stats.calls_by_collective[KOLO_ALLOC]++;
     rc = allocate(comm, bytes, buffer);
     if (comm->global_size > 1)
         kolo_call_leave(comm);

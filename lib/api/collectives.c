@@ -116,7 +116,7 @@ static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_
     if (__builtin_expect(!kernel || !buffers_are_legal(send, recv, count, kernel->element_bytes), 0))
         return explain_allreduce(comm, send, recv, count, dtype, op);
     const size_t bytes = count * kernel->element_bytes;
-    comm->stats.calls++;
+    comm->stats.calls_by_collective[KOLO_ALLREDUCE]++;
     comm->stats.payload_bytes += bytes;
     if (comm->global_size == 1) {
         if (count && send != recv)
@@ -169,7 +169,7 @@ static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dty
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: buffer is NULL with count %zu", comm->global_rank,
                          function, count);
     const size_t bytes = count * kolo_dtype_bytes(dtype);
-    comm->stats.calls++;
+    comm->stats.calls_by_collective[KOLO_BROADCAST]++;
     comm->stats.payload_bytes += bytes;
     if (comm->global_size == 1)
         return 0;
@@ -192,7 +192,7 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
 static int barrier(kolo_comm *comm) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_barrier", comm);
-    comm->stats.calls++;
+    comm->stats.calls_by_collective[KOLO_BARRIER]++;
     if (comm->global_size == 1)
         return 0;
     kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);

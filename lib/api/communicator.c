@@ -147,6 +147,9 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     if (rc < 0)
         return rc;
     kolo_stats now = comm->stats;
+    static_assert(sizeof now.calls_by_collective / 8 >= KOLO_COLLECTIVES &&
+                      sizeof now.calls_by_algorithm / 8 >= KOLO_ALGORITHMS,
+                  "each has its number");
     now.buffer_bytes = comm->heap.bytes;
     if (comm->internode && comm->token->ours) {
         for (uint32_t i = 0; i < comm->internode->lanes; i++) {
@@ -156,6 +159,8 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
             now.net_system_calls += kolo_load_relaxed(&lane->system_calls);
         }
     }
+    for (int i = 0; i < KOLO_COLLECTIVES; i++)
+        now.calls += now.calls_by_collective[i];
     now.waits_slept = comm->waiter.slept;
     now.waited_ns = comm->waiter.waited_ns;
     kolo_sized_fill(&sized, stats, &now);

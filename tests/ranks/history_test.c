@@ -116,6 +116,23 @@ static void check_call(const struct rank *rank, const kolo_watch *watch, int pee
                number, peer, seen.waited_for, seen.waited_ns, seen.began_ns, seen.ended_ns);
 }
 
+/* What is seen of this rank from outside is what kolo_comm_stats says, call by call. */
+static void check_totals(const struct rank *rank, const kolo_watched_rank *seen) {
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    uint64_t made[KOLO_COLLECTIVES] = {0};
+    kolo_comm_stats(rank->comm, &stats);
+    expect(rank,
+           seen->payload_bytes == stats.payload_bytes && seen->sent_bytes == stats.sent_bytes &&
+               seen->received_bytes == stats.received_bytes && seen->pid == getpid(),
+           "the totals of process %d are not those of kolo_comm_stats", seen->pid);
+    expect(rank, stats.calls == CALLS, "kolo_comm_stats tells of %" PRIu64 " calls", stats.calls);
+    for (uint64_t number = 1; number <= CALLS; number++)
+        made[call_of(rank->ranks, number).collective]++;
+    for (int i = 0; i < KOLO_COLLECTIVES; i++)
+        expect(rank, stats.calls_by_collective[i] == made[i], "%" PRIu64 " calls of %s, %" PRIu64 " were made",
+               stats.calls_by_collective[i], kolo_collective_name((kolo_collective)i), made[i]);
+}
+
 static void check_histories(const struct rank *rank) {
     kolo_watch *watch = watch_self(rank);
     for (int peer = 0; watch && peer < rank->ranks; peer++) {
@@ -132,14 +149,8 @@ static void check_histories(const struct rank *rank) {
         expect_status(rank, kolo_watch_call(watch, 0, peer, CALLS - KOLO_WATCH_CALLS, &call), KOLO_ERR_ARG,
                       "the call before the last 64");
         expect_status(rank, kolo_watch_call(watch, 0, peer, CALLS + 1, &call), KOLO_ERR_ARG, "a call to come");
-        if (peer == rank->rank) {
-            kolo_stats stats = {.stats_bytes = sizeof stats};
-            kolo_comm_stats(rank->comm, &stats);
-            expect(rank,
-                   seen.payload_bytes == stats.payload_bytes && seen.sent_bytes == stats.sent_bytes &&
-                       seen.received_bytes == stats.received_bytes && seen.pid == getpid(),
-                   "the totals of process %d are not those of kolo_comm_stats", seen.pid);
-        }
+        if (peer == rank->rank)
+            check_totals(rank, &seen);
     }
     kolo_watch_close(watch);
 }
