@@ -1,4 +1,4 @@
-/* Discrete events: every rank is a coroutine with a clock of its own, and the one whose clock is earliest runs.
+/* Discrete events: every rank is a fiber with a clock of its own, and the one whose clock is earliest runs.
  *
  * A rank spends time (sim_spend) and then, before it touches what others touch too, takes its turn (sim_turn): it goes
  * on once no other rank that can run has an earlier clock; equal clocks go by rank. So accesses happen in the order of
@@ -13,27 +13,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SIM_RANKS_MAX = 1024 };
+
 typedef enum sim_state { SIM_READY, SIM_BLOCKED, SIM_MEETING, SIM_DONE } sim_state;
 
 typedef enum sim_end {
     SIM_END_ALL,      /* all ranks have returned */
     SIM_END_DEADLOCK, /* none can run, and not all have returned */
-    SIM_END_ENDLESS   /* events_max turns were not enough */
+    SIM_END_ENDLESS,  /* events_max turns were not enough */
+    SIM_END_NO_MEMORY
 } sim_end;
 
-/* Makes `ranks` coroutines that will run body(rank). 0, or -1 if there is no memory. */
-int sim_engine_create(uint32_t ranks, void (*body)(uint32_t rank));
-
-/* Runs them to the end, or to events_max turns. */
-sim_end sim_engine_run(uint64_t events_max);
-
-void sim_engine_destroy(void);
+/* Runs body(rank) of all ranks to the end, or to events_max turns. */
+sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max);
 
 uint64_t sim_engine_events(void);
 sim_state sim_engine_state(uint32_t rank);
-double sim_engine_clock_ns(uint32_t rank);
 
-/* In a coroutine: the running rank. */
+/* In a fiber: the running rank. */
 
 uint32_t sim_self(void);
 double sim_now_ns(void);

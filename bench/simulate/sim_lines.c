@@ -3,6 +3,7 @@
 #include "sim_lines.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim_engine.h"
 
@@ -30,21 +31,19 @@ static struct {
     cache_line *lines;
     double *domain_free_ns; /* [line][domain]: when the domain's copy can be passed on within it */
     uint32_t domains;
-    onlooker *onlookers;
+    onlooker onlookers[SIM_RANKS_MAX];
 } all;
 
-int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes, uint32_t ranks) {
+int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes) {
+    memset(&all, 0, sizeof all);
     all.machine = machine;
     all.memory = memory;
     all.count = (bytes + LINE_BYTES - 1) / LINE_BYTES;
     all.domains = sim_machine_domains(machine);
     all.lines = calloc(all.count, sizeof *all.lines);
     all.domain_free_ns = calloc(all.count * all.domains, sizeof *all.domain_free_ns);
-    all.onlookers = calloc(ranks, sizeof *all.onlookers);
-    if (all.lines == NULL || all.domain_free_ns == NULL || all.onlookers == NULL) {
-        sim_lines_destroy();
+    if (all.lines == NULL || all.domain_free_ns == NULL)
         return -1;
-    }
     for (size_t i = 0; i < all.count; i++)
         all.lines[i].writer = all.lines[i].poll_first = NOBODY;
     return 0;
@@ -53,10 +52,8 @@ int sim_lines_create(const sim_machine *machine, const void *memory, size_t byte
 void sim_lines_destroy(void) {
     free(all.lines);
     free(all.domain_free_ns);
-    free(all.onlookers);
     all.lines = NULL;
     all.domain_free_ns = NULL;
-    all.onlookers = NULL;
     all.count = 0;
 }
 

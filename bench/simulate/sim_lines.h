@@ -20,7 +20,7 @@
 #include "sim_machine.h"
 
 /* Lines from `memory` on. 0, or -1 if there is no memory. */
-int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes, uint32_t ranks);
+int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes);
 void sim_lines_destroy(void);
 
 bool sim_lines_holds(const void *address);

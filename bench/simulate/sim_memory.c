@@ -1,14 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
 #include "sim_memory.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 
 #include "sim_engine.h"
-
-/* Slots follow one another without gaps; a part of a buffer becomes real page by page, whatever a page's size is. */
-enum { SLOTS_UNIT_BYTES = 4096, BUFFER_UNIT_BYTES = 65536 };
+#include "team.h"
 
 typedef struct granule {
     uint64_t domains; /* that have a copy */
@@ -29,122 +25,53 @@ typedef enum level { LEVEL_L2, LEVEL_L3, LEVEL_OTHER, LEVEL_MEMORY } level;
 
 static struct {
     const sim_machine *machine;
-    uint32_t ranks;
-    size_t area_bytes[SIM_AREAS]; /* of one rank */
-    uint8_t *base[SIM_AREAS];
-    granule *granules[SIM_AREAS];
     size_t granule_bytes;
-    size_t real_bytes;
-    double *core_bytes; /* passed through each core's L2, and each domain's L3 */
-    double *domain_bytes;
-    channel *domain_out; /* [domain], [domain], [node], [socket], [socket] */
-    channel *domain_in;
-    channel *node;
-    channel *link_out;
-    channel *link_in;
+    granule *granules[TEAM_PARTS];    /* of slots, send and recv */
+    double core_bytes[SIM_CORES_MAX]; /* passed through each core's L2, and each domain's L3 */
+    double domain_bytes[SIM_DOMAINS_MAX];
+    channel domain_out[SIM_DOMAINS_MAX], domain_in[SIM_DOMAINS_MAX];
+    channel node[SIM_DOMAINS_MAX];
+    channel link_out[SIM_DOMAINS_MAX], link_in[SIM_DOMAINS_MAX]; /* of a socket */
 } memory;
 
-static size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
-
-static channel *channels(uint32_t count, double gbps) {
-    channel *made = calloc(count, sizeof *made);
-    for (uint32_t i = 0; made != NULL && i < count; i++)
-        made[i].gbps = gbps;
-    return made;
-}
-
-static int reserve(sim_area area, size_t bytes, size_t real_bytes) {
-    memory.area_bytes[area] = round_up(bytes, area == SIM_SLOTS ? SLOTS_UNIT_BYTES : BUFFER_UNIT_BYTES);
-    const size_t all_bytes = memory.area_bytes[area] * memory.ranks;
-    uint8_t *base = mmap(NULL, all_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    memory.base[area] = base == MAP_FAILED ? NULL : base;
-    if (memory.base[area] == NULL)
-        return -1;
-    for (uint32_t rank = 0; real_bytes > 0 && rank < memory.ranks; rank++) {
-        if (mprotect(base + rank * memory.area_bytes[area], real_bytes, PROT_READ | PROT_WRITE) != 0)
+int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t granule_bytes) {
+    memset(&memory, 0, sizeof memory);
+    memory.machine = machine;
+    memory.granule_bytes = granule_bytes;
+    for (int i = 0; i < SIM_DOMAINS_MAX; i++) {
+        memory.domain_out[i].gbps = memory.domain_in[i].gbps = machine->domain_gbps;
+        memory.link_out[i].gbps = memory.link_in[i].gbps = machine->link_gbps;
+        memory.node[i].gbps = machine->node_gbps;
+    }
+    for (int part = TEAM_SLOTS; part <= TEAM_RECV; part++) {
+        const size_t bytes = ranks * team_piece_bytes((team_part)part);
+        memory.granules[part] = calloc(bytes / granule_bytes, sizeof **memory.granules);
+        if (memory.granules[part] == NULL)
             return -1;
     }
-    const size_t count = all_bytes / memory.granule_bytes;
-    memory.granules[area] = calloc(count, sizeof **memory.granules);
-    return memory.granules[area] != NULL ? 0 : -1;
-}
-
-int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t slots_bytes, size_t buffer_bytes,
-                      size_t real_bytes, size_t granule_bytes) {
-    const uint32_t domains = sim_machine_domains(machine), cores = sim_machine_cores(machine);
-    const uint32_t sockets = (uint32_t)machine->sockets;
-    memory.machine = machine;
-    memory.ranks = ranks;
-    memory.granule_bytes = granule_bytes;
-    memory.core_bytes = calloc(cores, sizeof(double));
-    memory.domain_bytes = calloc(domains, sizeof(double));
-    memory.domain_out = channels(domains, machine->domain_gbps);
-    memory.domain_in = channels(domains, machine->domain_gbps);
-    memory.node = channels((uint32_t)(machine->sockets * machine->nodes), machine->node_gbps);
-    memory.link_out = channels(sockets, machine->link_gbps);
-    memory.link_in = channels(sockets, machine->link_gbps);
-    real_bytes = round_up(real_bytes, BUFFER_UNIT_BYTES);
-    memory.real_bytes = real_bytes;
-    if (buffer_bytes < real_bytes)
-        buffer_bytes = real_bytes;
-    if (memory.core_bytes && memory.domain_bytes && memory.domain_out && memory.domain_in && memory.node &&
-        memory.link_out && memory.link_in && reserve(SIM_SLOTS, slots_bytes, 0) == 0 &&
-        reserve(SIM_SEND, buffer_bytes, real_bytes) == 0 && reserve(SIM_RECV, buffer_bytes, real_bytes) == 0)
-        return 0;
-    sim_memory_destroy();
-    return -1;
+    return 0;
 }
 
 void sim_memory_destroy(void) {
-    for (int area = 0; area < SIM_AREAS; area++) {
-        if (memory.base[area] != NULL)
-            munmap(memory.base[area], memory.area_bytes[area] * memory.ranks);
-        free(memory.granules[area]);
-        memory.base[area] = NULL;
-        memory.granules[area] = NULL;
+    for (int part = TEAM_SLOTS; part <= TEAM_RECV; part++) {
+        free(memory.granules[part]);
+        memory.granules[part] = NULL;
     }
-    void *all[] = {memory.core_bytes, memory.domain_bytes, memory.domain_out, memory.domain_in,
-                   memory.node,       memory.link_out,     memory.link_in};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-    memory.core_bytes = memory.domain_bytes = NULL;
-    memory.domain_out = memory.domain_in = memory.node = memory.link_out = memory.link_in = NULL;
 }
 
-uint8_t *sim_memory_area(sim_area area, uint32_t rank) {
-    return memory.base[area] + rank * memory.area_bytes[area];
-}
-
-bool sim_memory_place(const void *address, sim_place *place) {
-    for (int area = 0; area < SIM_AREAS; area++) {
-        const size_t offset = (uintptr_t)address - (uintptr_t)memory.base[area];
-        if (memory.base[area] == NULL || offset >= memory.area_bytes[area] * memory.ranks)
-            continue;
-        *place = (sim_place){.area = (sim_area)area,
-                             .rank = (uint32_t)(offset / memory.area_bytes[area]),
-                             .offset = offset % memory.area_bytes[area]};
-        return true;
-    }
-    return false;
-}
-
-bool sim_memory_is_real(const void *address, size_t bytes) {
-    sim_place place;
-    if (!sim_memory_place(address, &place))
-        return true;
-    return place.area != SIM_SLOTS && place.offset + bytes <= memory.real_bytes;
+/* False: the address is not of a slot or a buffer. */
+static bool find_place(const void *address, team_place *place) {
+    return team_find(address, place) && place->part >= TEAM_SLOTS;
 }
 
 bool sim_memory_fits(const void *address, size_t bytes) {
-    sim_place place;
-    return !sim_memory_place(address, &place) || bytes <= memory.area_bytes[place.area] - place.offset;
+    team_place place;
+    return !find_place(address, &place) || bytes <= team_piece_bytes(place.part) - place.offset;
 }
 
-static granule *granule_at(const sim_place *place, size_t offset) {
-    return &memory
-                .granules[place->area][(place->rank * memory.area_bytes[place->area] + offset) / memory.granule_bytes];
+static granule *granule_at(const team_place *place, size_t offset) {
+    offset += place->rank * team_piece_bytes(place->part);
+    return &memory.granules[place->part][offset / memory.granule_bytes];
 }
 
 static uint32_t toucher_of(const granule *block) {
@@ -265,9 +192,9 @@ static double access_block(granule *block, access access, uint32_t home, double 
 }
 
 static double access_blocks(const void *address, size_t bytes, access access, double *shared_end_ns) {
-    sim_place place;
+    team_place place;
     double ns = 0;
-    if (!sim_memory_place(address, &place)) /* a scratch buffer of the core's own */
+    if (!find_place(address, &place)) /* a scratch buffer of the core's own */
         return (double)bytes / memory.machine->l2_gbps;
     const size_t end = place.offset + bytes;
     for (size_t offset = place.offset; offset < end;) {
@@ -294,8 +221,8 @@ double sim_memory_stream(const void *address, size_t bytes, double *shared_end_n
 double sim_memory_latency_ns(const void *address) {
     const sim_machine *machine = memory.machine;
     const uint32_t core = sim_self();
-    sim_place place;
-    if (!sim_memory_place(address, &place))
+    team_place place;
+    if (!find_place(address, &place))
         return 0;
     const granule *block = granule_at(&place, place.offset);
     const level found = find(block, core);

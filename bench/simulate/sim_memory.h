@@ -17,33 +17,15 @@
 
 #include "sim_machine.h"
 
-typedef enum sim_area { SIM_SLOTS, SIM_SEND, SIM_RECV, SIM_AREAS } sim_area;
-
-/* Addresses, which are reserved and fault when used, for every rank's slots, send and recv buffers. The first
- * real_bytes of each send and recv buffer are real memory. Blocks are granule_bytes, a power of two. */
-int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t slots_bytes, size_t buffer_bytes,
-                      size_t real_bytes, size_t granule_bytes);
+/* Of the team's slots and buffers. Blocks are granule_bytes, a power of two. 0, or -1 if there is no memory. */
+int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t granule_bytes);
 void sim_memory_destroy(void);
 
-uint8_t *sim_memory_area(sim_area area, uint32_t rank);
-
-/* Whether an address lies in a reserved area; then which one, whose, and where in it. */
-typedef struct sim_place {
-    sim_area area;
-    uint32_t rank;
-    size_t offset;
-} sim_place;
-
-bool sim_memory_place(const void *address, sim_place *place);
-
-/* Whether the bytes are there, to be read and written: all that is not reserved, and what is real of a buffer. */
-bool sim_memory_is_real(const void *address, size_t bytes);
-
-/* False if the bytes begin in a reserved area and leave it. */
+/* False if the bytes begin in a rank's slots or in a buffer and leave them. */
 bool sim_memory_fits(const void *address, size_t bytes);
 
 /* The running rank's core reads or writes `bytes` from `address` on: the ns that it takes the core itself. What
- * is shared with others moves *shared_end_ns. Addresses outside the areas are taken to be in its L2. */
+ * is shared with others moves *shared_end_ns. Other addresses are taken to be in its L2. */
 double sim_memory_read(const void *address, size_t bytes, double *shared_end_ns);
 double sim_memory_write(const void *address, size_t bytes, double *shared_end_ns);
 double sim_memory_stream(const void *address, size_t bytes, double *shared_end_ns);

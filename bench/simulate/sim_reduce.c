@@ -12,8 +12,8 @@
 #include "sim_lines.h"
 #include "sim_memory.h"
 #include "sim_noise.h"
-#include "sim_reduce.h"
 #include "sim_run.h"
+#include "sim_team.h"
 
 /* Others go on between pieces of this size, so that what is shared is shared fairly. */
 enum { PIECE_BYTES = 32 << 10 };
@@ -54,7 +54,7 @@ static void copy(uint8_t *dst, const uint8_t *src, size_t bytes, bool stream) {
     begin();
     sim_check_read(src, bytes);
     sim_check_write(dst, bytes);
-    if (sim_memory_is_real(dst, bytes) && sim_memory_is_real(src, bytes))
+    if (sim_team_is_real(dst, bytes) && sim_team_is_real(src, bytes))
         memmove(dst, src, bytes);
     sim_turn();
     sim_spend(sim_memory_latency_ns(src));
@@ -199,8 +199,9 @@ static const kolo_kernel *kernel_of(kolo_dtype dtype) {
     }
 }
 
-const kolo_reducer *sim_reducer(void) {
+const kolo_reducer *kolo_reducer_select(uint32_t features) {
     static kolo_reducer reducer = {.name = "model"};
+    (void)features;
     for (int dtype = 0; dtype < KOLO_DTYPES; dtype++) {
         for (int op = 0; op < KOLO_OPS; op++)
             reducer.kernels[dtype][op] = *kernel_of((kolo_dtype)dtype);

@@ -68,26 +68,15 @@ void sim_run_fault(const char *what) {
     fail("copy or kernel", what);
 }
 
-/* The caller fills send before a call, and uses recv after it. */
-static void check_before(uint8_t *send, const uint8_t *recv, uint32_t rank) {
-    const size_t bytes = sim_run_bytes();
-    if (recv != send)
-        sim_check_forget(recv, bytes);
-    sim_check_write(send, bytes);
-    if (run.asked->check && sim_memory_is_real(send, bytes))
-        sim_check_fill_input(send, bytes, rank, run.call[rank]);
-}
-
 /* One call of a rank; false if it failed. */
 static bool call_once(uint32_t rank) {
     const sim_case *asked = run.asked;
-    uint8_t *send = sim_memory_area(SIM_SEND, rank);
-    uint8_t *recv = asked->in_place ? send : sim_memory_area(SIM_RECV, rank);
-    run.call[rank]++;
-    check_before(send, recv, rank);
+    uint8_t *send = team_piece(TEAM_SEND, rank);
+    uint8_t *recv = asked->in_place ? send : team_piece(TEAM_RECV, rank);
+    sim_check_call(send, recv, sim_run_bytes(), ++run.call[rank]);
     sim_noise_pause();
     sim_spend(asked->machine->call_ns);
-    const int rc = kolo_allreduce(sim_team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
+    const int rc = kolo_allreduce(team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
     sim_line_settle();
     if (rc == 0)
         sim_check_read(recv, sim_run_bytes());
@@ -123,7 +112,7 @@ static void describe_deadlock(char *text, size_t text_bytes) {
         if (sim_engine_state(rank) != SIM_BLOCKED)
             continue;
         const sim_poll poll = sim_line_polled(rank);
-        const struct kolo_shared_signal *signal = &sim_team_comm(rank)->segment.signals[poll.peer];
+        const struct kolo_shared_signal *signal = &team_comm(rank)->segment.signals[poll.peer];
         const bool is_progress = (const void *)poll.word == (const void *)&signal->progress;
         length +=
             (size_t)snprintf(text + length, text_bytes - length,
@@ -137,7 +126,10 @@ static void describe_deadlock(char *text, size_t text_bytes) {
 static int judge(sim_end end, sim_outcome *outcome) {
     char *text = outcome->problem;
     const size_t text_bytes = sizeof outcome->problem;
-    if (sim_check_problem() != NULL)
+    if (end == SIM_END_NO_MEMORY)
+        snprintf(text, text_bytes, "no memory for the model of %" PRIu32 " ranks: try fewer, or smaller messages",
+                 run.asked->ranks);
+    else if (sim_check_problem() != NULL)
         snprintf(text, text_bytes, "protocol: %s", sim_check_problem());
     else if (run.problem[0] != '\0')
         snprintf(text, text_bytes, "%s", run.problem);
@@ -146,6 +138,8 @@ static int judge(sim_end end, sim_outcome *outcome) {
     else if (end == SIM_END_ENDLESS)
         snprintf(text, text_bytes, "no end after %" PRIu64 " events: fewer ranks or smaller messages may have one",
                  sim_engine_events());
+    if (end != SIM_END_NO_MEMORY)
+        outcome->events += sim_engine_events();
     return text[0] == '\0' ? 0 : -1;
 }
 
@@ -174,24 +168,17 @@ static size_t granule_bytes(size_t slot_bytes, size_t chunk_bytes, size_t messag
 
 static int build(const attempt *attempt) {
     const sim_case *asked = run.asked;
-    const size_t slot_bytes = attempt->slot_bytes;
-    const size_t bytes = sim_run_bytes();
-    size_t flags_bytes;
-    if (sim_team_create(asked, &attempt->settings, slot_bytes) != 0)
+    const size_t slot_bytes = attempt->slot_bytes, bytes = sim_run_bytes();
+    if (sim_team_create(asked, &attempt->settings, slot_bytes, bytes) != 0)
         return -1;
-    const void *flags = sim_team_flags(&flags_bytes);
-    if (sim_memory_create(asked->machine, asked->ranks, KOLO_SLOTS * slot_bytes, bytes, KOLO_LINES_BYTES_MAX,
-                          granule_bytes(slot_bytes, attempt->chunk_bytes, bytes)) != 0 ||
-        sim_lines_create(asked->machine, flags, flags_bytes, asked->ranks) != 0 || sim_team_attach() != 0)
+    const uint8_t *flags = team_piece(TEAM_HEADER, 0), *flags_end = team_piece(TEAM_SLOTS, 0);
+    if (sim_memory_create(asked->machine, asked->ranks, granule_bytes(slot_bytes, attempt->chunk_bytes, bytes)) != 0 ||
+        sim_lines_create(asked->machine, flags, (size_t)(flags_end - flags)) != 0)
         return -1;
-    if (asked->check && sim_check_create(asked->ranks, flags, flags_bytes, KOLO_SLOTS, slot_bytes) != 0)
-        return -1;
-    return sim_engine_create(asked->ranks, body);
+    return sim_check_begin(asked->check, asked->ranks, slot_bytes);
 }
 
 static void tear_down(void) {
-    sim_engine_destroy();
-    sim_check_destroy();
     sim_lines_destroy();
     sim_memory_destroy();
     sim_team_destroy();
@@ -221,16 +208,9 @@ static int simulate(const attempt *attempt, sim_outcome *outcome, double *time_n
     run.warm_ups = warm_ups(attempt);
     run.calls = timed_calls(attempt);
     sim_noise_begin(asked->noise_seed);
-    int rc = build(attempt);
-    if (rc != 0) {
-        snprintf(outcome->problem, sizeof outcome->problem,
-                 "no memory for the model of %" PRIu32 " ranks: try fewer, or smaller messages", asked->ranks);
-    } else {
-        const sim_end end = sim_engine_run(EVENTS_MAX);
-        outcome->events += sim_engine_events();
-        rc = judge(end, outcome);
-        *time_ns = (run.end_ns - run.start_ns) / run.calls;
-    }
+    const sim_end end = build(attempt) == 0 ? sim_engine_run(asked->ranks, body, EVENTS_MAX) : SIM_END_NO_MEMORY;
+    const int rc = judge(end, outcome);
+    *time_ns = (run.end_ns - run.start_ns) / run.calls;
     tear_down();
     return rc;
 }

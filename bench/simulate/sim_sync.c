@@ -4,8 +4,6 @@
  */
 #include "sim_sync.h"
 
-#include "sync/futex.h"
-
 #include "sim_check.h"
 #include "sim_engine.h"
 #include "sim_lines.h"
@@ -77,11 +75,4 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
 
 void kolo_bell_ring_slowly(kolo_bell *bell) {
     (void)bell;
-}
-
-/* Of the proxy's thread, which communicators of one node do not have. */
-void kolo_futex_sleep(kolo_atomic_u32 *word, uint32_t expected, int64_t ns) {
-    (void)word;
-    (void)expected;
-    (void)ns;
 }

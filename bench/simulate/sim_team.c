@@ -1,22 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
 #include "sim_team.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 
-#include "algo/algo.h"
+#include "plan/plan.h"
 #include "plan/tuning.h"
-#include "sim_memory.h"
-#include "sim_reduce.h"
+
+/* Of each buffer; whole pages, whatever a page's size is. */
+enum { UNIT = TEAM_BUFFERS_ALIGNMENT, REAL_BYTES = (KOLO_LINES_BYTES_MAX + UNIT - 1) / UNIT * UNIT };
 
 static struct {
-    uint32_t ranks;
-    kolo_algorithm algorithm;
-    kolo_comm *comms;
-    struct kolo_token token;
-    void *flags; /* a segment without its slots */
-    size_t flags_bytes;
+    uint8_t *arena; /* NULL: none */
+    size_t bytes;
 } team;
 
 /* What the library would read of the machine, with rank r on core r. */
@@ -53,97 +47,43 @@ void sim_team_settings(struct kolo_shared_settings *settings, const sim_case *as
     kolo_tuning_default(settings, asked->algorithm, slot_bytes, asked->ranks, &topology, rank_cpus);
 }
 
-static int fill_comm(kolo_comm *comm, uint32_t rank, const struct kolo_shared_settings *settings, size_t slot_bytes) {
-    const size_t unpacked_bytes = team.ranks * sizeof(struct kolo_shared_lines) / 2;
-    comm->rank = rank;
-    comm->size = team.ranks;
-    comm->global_rank = rank;
-    comm->global_size = team.ranks;
-    comm->token = &team.token;
-    comm->reducer = sim_reducer();
-    kolo_segment_view(&comm->segment, team.flags, team.ranks, slot_bytes, false);
-    comm->signal = &comm->segment.signals[rank];
-    comm->history = &comm->segment.histories[rank];
-    comm->settings = *settings;
-    comm->lines_bytes_end = kolo_plan_lines_bytes_end(settings);
-    comm->peer_steps = calloc(team.ranks, sizeof *comm->peer_steps);
-    comm->sources = calloc(team.ranks, sizeof *comm->sources);
-    comm->targets = calloc(team.ranks, sizeof *comm->targets);
-    comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
-    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
-    if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
+static bool open_up(uint8_t *memory, size_t bytes) {
+    return mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+int sim_team_create(const sim_case *asked, const struct kolo_shared_settings *settings, size_t slot_bytes,
+                    size_t bytes) {
+    const size_t more = bytes > REAL_BYTES ? bytes : REAL_BYTES;
+    const team_shape shape = {.ranks = asked->ranks,
+                              .slot_bytes = slot_bytes,
+                              .buffer_bytes = (more + UNIT - 1) / UNIT * UNIT,
+                              .settings = *settings,
+                              .has_heap = asked->algorithm == KOLO_ALGORITHM_DIRECT};
+    const team_layout layout = team_layout_of(&shape);
+    uint8_t *arena =
+        mmap(NULL, layout.begin[TEAM_PARTS], PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED)
         return -1;
-    memset(comm->unpacked, 0, unpacked_bytes);
-    return 0;
-}
-
-int sim_team_create(const sim_case *asked, const struct kolo_shared_settings *settings, size_t slot_bytes) {
-    const struct kolo_layout layout = kolo_layout_compute(asked->ranks, slot_bytes, false);
-    team.ranks = asked->ranks;
-    team.algorithm = asked->algorithm;
-    team.token = (struct kolo_token){.usable = true, .ours = true};
-    team.flags_bytes = layout.slots;
-    team.comms = calloc(team.ranks, sizeof *team.comms);
-    team.flags = aligned_alloc(KOLO_PAGE_BYTES, team.flags_bytes);
-    int rc = team.comms != NULL && team.flags != NULL ? 0 : -1;
-    if (rc == 0)
-        memset(team.flags, 0, team.flags_bytes);
-    for (uint32_t rank = 0; rc == 0 && rank < team.ranks; rank++)
-        rc = fill_comm(&team.comms[rank], rank, settings, slot_bytes);
-    if (rc != 0) {
-        sim_team_destroy();
-        return rc;
-    }
-    struct kolo_shared_header *header = team.comms[0].segment.header;
-    header->ranks = team.ranks;
-    header->slot_bytes = slot_bytes;
-    header->settings = *settings;
-    return 0;
-}
-
-/* The reserved send and recv buffers, as if two calls of kolo_alloc had made them. */
-static int add_regions(struct kolo_heap *heap) {
-    for (int area = SIM_SEND; area <= SIM_RECV; area++) {
-        struct kolo_region region = {.base = sim_memory_area((sim_area)area, 0), .parts = team.ranks};
-        region.part_bytes = (size_t)(sim_memory_area((sim_area)area, 1) - region.base);
-        if (kolo_heap_reserve(heap) < 0)
+    team.arena = arena;
+    team.bytes = layout.begin[TEAM_PARTS];
+    if (!open_up(arena, layout.begin[TEAM_SLOTS]))
+        return -1;
+    for (size_t begin = layout.begin[TEAM_SEND]; begin < layout.begin[TEAM_PARTS]; begin += shape.buffer_bytes)
+        if (!open_up(arena + begin, REAL_BYTES))
             return -1;
-        kolo_heap_add(heap, &region);
-    }
-    return 0;
-}
-
-int sim_team_attach(void) {
-    for (uint32_t rank = 0; rank < team.ranks; rank++) {
-        kolo_comm *comm = &team.comms[rank];
-        comm->segment.slots = sim_memory_area(SIM_SLOTS, 0);
-        if (team.algorithm == KOLO_ALGORITHM_DIRECT && add_regions(&comm->heap) != 0)
-            return -1;
-    }
-    return 0;
+    return team_create(&shape, arena);
 }
 
 void sim_team_destroy(void) {
-    for (uint32_t rank = 0; team.comms != NULL && rank < team.ranks; rank++) {
-        kolo_comm *comm = &team.comms[rank];
-        free(comm->peer_steps);
-        free(comm->sources);
-        free(comm->targets);
-        free(comm->unpacked);
-        free(comm->stage);
-        free(comm->heap.regions);
-    }
-    free(team.comms);
-    free(team.flags);
-    team.comms = NULL;
-    team.flags = NULL;
+    team_destroy();
+    if (team.arena != NULL)
+        munmap(team.arena, team.bytes);
+    team.arena = NULL;
 }
 
-kolo_comm *sim_team_comm(uint32_t rank) {
-    return &team.comms[rank];
-}
-
-const void *sim_team_flags(size_t *bytes) {
-    *bytes = team.flags_bytes;
-    return team.flags;
+bool sim_team_is_real(const void *address, size_t bytes) {
+    team_place place;
+    if (!team_find(address, &place) || place.part < TEAM_SLOTS)
+        return true;
+    return place.part != TEAM_SLOTS && place.offset + bytes <= REAL_BYTES;
 }

@@ -49,7 +49,7 @@ static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, const sche
 /* What every rank must hold after each call. */
 static void compute_expected(void) {
     static uint8_t inputs[SCHED_RANKS_MAX][SCHED_BUFFER_BYTES];
-    const uint32_t ranks = run.plan.shape.ranks;
+    const uint32_t ranks = run.plan.shape.team.ranks;
     const void *sources[SCHED_RANKS_MAX];
     for (uint32_t i = 0; i < run.plan.calls; i++) {
         const sched_call *call = &run.plan.call[i];
@@ -71,7 +71,7 @@ static void compute_expected(void) {
 /* Two ranks may swap their slots (oneshot): where they disagree both may write into one of them. No more comes of it:
  * they compare stamps before they read from a slot, and nobody else does. */
 static bool is_given_up(const void *address) {
-    return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && run.plan.shape.ranks == 2 &&
+    return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && run.plan.shape.team.ranks == 2 &&
            sched_team_word(address) == SCHED_WORD_SLOT;
 }
 
@@ -101,8 +101,8 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     const uint32_t rank = comm->rank;
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
     const bool is_outside = call->outsider == rank;
-    uint8_t *send = is_outside ? run.outside[rank][0] : sched_team_send(rank);
-    uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : sched_team_recv(rank);
+    uint8_t *send = is_outside ? run.outside[rank][0] : team_piece(TEAM_SEND, rank);
+    uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : team_piece(TEAM_RECV, rank);
     int rc;
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->line_rounds++;
@@ -137,7 +137,7 @@ static bool goes_wrong(uint32_t rank, uint32_t call) {
 }
 
 static void body(uint32_t rank) {
-    kolo_comm *comm = sched_team_comm(rank);
+    kolo_comm *comm = team_comm(rank);
     ending *ending = &run.endings[rank];
     for (uint32_t i = 0; ending->status == 0 && i < run.plan.calls; i++) {
         if (goes_wrong(rank, i)) {
@@ -171,7 +171,7 @@ static void quiet(void) {
     sched_seam_quiet();
     if (fault_ns() >= 0 && sched_now_ns() - fault_ns() <= FOUND_WITHIN_NS)
         return; /* they find out when their slices end */
-    for (uint32_t rank = 0; rank < run.plan.shape.ranks; rank++) {
+    for (uint32_t rank = 0; rank < run.plan.shape.team.ranks; rank++) {
         const size_t length = strlen(waits);
         sched_seam_describe_wait(rank, wait, sizeof wait);
         if (wait[0])
@@ -234,9 +234,9 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
     sched_plan_draw(&run.plan, which, seed);
     compute_expected();
     sched_team_create(&run.plan.shape);
-    sched_memory_begin(run.plan.shape.ranks, sched_team_describe, is_given_up);
+    sched_memory_begin(run.plan.shape.team.ranks, is_given_up);
     sched_seam_begin(seed);
-    sched_engine_run(&(sched_run){.ranks = run.plan.shape.ranks,
+    sched_engine_run(&(sched_run){.ranks = run.plan.shape.team.ranks,
                                   .seed = seed,
                                   .wakes_early = run.plan.wakes_early,
                                   .victim = run.plan.fault == SCHED_DEATH ? run.plan.culprits[0] : SCHED_NOBODY,
@@ -246,12 +246,12 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
                                   .quiet = quiet});
     const char *wrong = sched_problem();
     snprintf(problem, problem_bytes, "%s", wrong ? wrong : "");
-    for (uint32_t rank = 0; !wrong && rank < run.plan.shape.ranks; rank++) {
+    for (uint32_t rank = 0; !wrong && rank < run.plan.shape.team.ranks; rank++) {
         wrong = judge(rank, &first);
         if (wrong)
             snprintf(problem, problem_bytes, "rank %" PRIu32 " %s: status %d; %s", rank, wrong,
                      run.endings[rank].status, run.endings[rank].failure.message);
     }
-    sched_team_destroy();
+    team_destroy();
     return !wrong;
 }

@@ -4,15 +4,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <ucontext.h>
+#include <string.h>
 
+#include "fibers.h"
 #include "sched_memory.h"
 #include "splitmix64.h"
 
 enum {
-    STACK_BYTES = 256 << 10,
-    GUARD_BYTES = 64 << 10, /* a page or more, anywhere */
     STEP_NS = 20,
     STEPS_MAX = 300000,
     STICKY_ODDS = 12,
@@ -21,24 +19,20 @@ enum {
     CHANGES_MAX = 5
 };
 
-typedef enum fiber_state { READY, ASLEEP, DONE, DEAD } fiber_state;
+typedef enum rank_state { READY, ASLEEP, DONE, DEAD } rank_state;
 
-typedef struct fiber {
-    ucontext_t context;
-    fiber_state state;
+typedef struct rank_run {
+    rank_state state;
     const void *word; /* that it sleeps on */
     int64_t until_ns;
     uint64_t steps;
-} fiber;
+} rank_run;
 
 static struct {
     sched_run run;
     sched_policy policy;
     uint64_t random;
-    fiber fibers[SCHED_RANKS_MAX];
-    uint8_t *stacks;
-    ucontext_t outside;
-    uint32_t running;
+    rank_run ranks[SCHED_RANKS_MAX];
     uint32_t last; /* agent */
     int64_t now_ns, death_ns;
     uint64_t steps, switches;
@@ -46,10 +40,10 @@ static struct {
     int64_t lowest;
     uint64_t changes[CHANGES_MAX];
     char problem[512];
-} engine = {.running = SCHED_NOBODY};
+} engine;
 
 uint32_t sched_self(void) {
-    return engine.running;
+    return fiber_running();
 }
 
 const char *sched_problem(void) {
@@ -65,11 +59,11 @@ uint64_t sched_switches(void) {
 }
 
 bool sched_has_died(uint32_t rank) {
-    return engine.fibers[rank].state == DEAD;
+    return engine.ranks[rank].state == DEAD;
 }
 
 bool sched_sleeps(uint32_t rank) {
-    return engine.fibers[rank].state == ASLEEP;
+    return engine.ranks[rank].state == ASLEEP;
 }
 
 int64_t sched_now_ns(void) {
@@ -97,8 +91,7 @@ void sched_trace(const char *format, ...) {
 
 /* To sched_engine_run, for good. */
 static _Noreturn void leave(void) {
-    engine.running = SCHED_NOBODY;
-    setcontext(&engine.outside);
+    fiber_switch(FIBER_NONE);
     abort();
 }
 
@@ -113,7 +106,7 @@ void sched_fail(const char *format, ...) {
 
 static bool can_go_on(uint32_t agent) {
     const uint32_t ranks = engine.run.ranks;
-    return agent < ranks ? engine.fibers[agent].state == READY : sched_memory_pending(agent - ranks) > 0;
+    return agent < ranks ? engine.ranks[agent].state == READY : sched_memory_pending(agent - ranks) > 0;
 }
 
 static uint32_t find_highest(const uint32_t *agents, uint32_t count) {
@@ -141,9 +134,9 @@ static uint32_t choose(void) {
 
 /* Wakes the rank that sleeps for the shortest time from now; false if none sleeps. */
 static bool pass_time(void) {
-    fiber *first = NULL;
+    rank_run *first = NULL;
     for (uint32_t rank = 0; rank < engine.run.ranks; rank++) {
-        fiber *sleeper = &engine.fibers[rank];
+        rank_run *sleeper = &engine.ranks[rank];
         if (sleeper->state == ASLEEP && (!first || sleeper->until_ns < first->until_ns))
             first = sleeper;
     }
@@ -153,13 +146,13 @@ static bool pass_time(void) {
     if (first->until_ns > engine.now_ns)
         engine.now_ns = first->until_ns;
     first->state = READY;
-    sched_trace("all sleep: rank %td wakes at its deadline", first - engine.fibers);
+    sched_trace("all sleep: rank %td wakes at its deadline", first - engine.ranks);
     return true;
 }
 
 /* Gives the processor to whoever is chosen. Comes back when the calling rank is. */
 static void hand_over(void) {
-    const uint32_t self = engine.running, ranks = engine.run.ranks;
+    const uint32_t self = sched_self(), ranks = engine.run.ranks;
     for (;;) {
         const uint32_t agent = choose();
         if (agent == SCHED_NOBODY) {
@@ -175,17 +168,16 @@ static void hand_over(void) {
         if (agent == self)
             return;
         engine.switches++;
-        engine.running = agent;
-        swapcontext(&engine.fibers[self].context, &engine.fibers[agent].context);
+        fiber_switch(agent);
         return;
     }
 }
 
 static void die(void) {
-    const uint32_t self = engine.running;
+    const uint32_t self = sched_self();
     sched_trace("rank %" PRIu32 " dies", self);
     sched_memory_drain(self); /* what a processor has begun to store gets there */
-    engine.fibers[self].state = DEAD;
+    engine.ranks[self].state = DEAD;
     engine.death_ns = engine.now_ns;
     hand_over();
     abort(); /* nobody chooses it again */
@@ -195,10 +187,10 @@ static void wake_early(void) {
     if (!engine.run.wakes_early || random_below(&engine.random, EARLY_ODDS))
         return;
     const uint32_t rank = (uint32_t)random_below(&engine.random, engine.run.ranks);
-    if (engine.fibers[rank].state != ASLEEP)
+    if (engine.ranks[rank].state != ASLEEP)
         return;
     sched_trace("rank %" PRIu32 " is woken by a signal", rank);
-    engine.fibers[rank].state = READY;
+    engine.ranks[rank].state = READY;
 }
 
 static void drop_priority(uint32_t agent) {
@@ -206,16 +198,16 @@ static void drop_priority(uint32_t agent) {
 }
 
 void sched_give_way(void) {
-    drop_priority(engine.running);
+    drop_priority(sched_self());
 }
 
 void sched_step(void) {
-    fiber *self = &engine.fibers[engine.running];
+    rank_run *self = &engine.ranks[sched_self()];
     engine.now_ns += STEP_NS;
     self->steps++;
     if (++engine.steps > STEPS_MAX)
         sched_fail("no end after %d steps", STEPS_MAX);
-    if (engine.running == engine.run.victim && self->steps == engine.run.death_step)
+    if (sched_self() == engine.run.victim && self->steps == engine.run.death_step)
         die();
     for (uint32_t i = 0; i < CHANGES_MAX; i++)
         if (engine.changes[i] == engine.steps)
@@ -225,7 +217,7 @@ void sched_step(void) {
 }
 
 void sched_sleep(const void *word, int64_t ns) {
-    fiber *self = &engine.fibers[engine.running];
+    rank_run *self = &engine.ranks[sched_self()];
     self->state = ASLEEP;
     self->word = word;
     self->until_ns = engine.now_ns + ns;
@@ -234,37 +226,17 @@ void sched_sleep(const void *word, int64_t ns) {
 
 void sched_wake(const void *word) {
     for (uint32_t rank = 0; rank < engine.run.ranks; rank++) {
-        if (engine.fibers[rank].state != ASLEEP || engine.fibers[rank].word != word)
+        if (engine.ranks[rank].state != ASLEEP || engine.ranks[rank].word != word)
             continue;
-        engine.fibers[rank].state = READY;
+        engine.ranks[rank].state = READY;
         sched_trace("rank %" PRIu32 " is woken", rank);
     }
 }
 
-static void run_body(void) {
-    engine.run.body(engine.running);
-    engine.fibers[engine.running].state = DONE;
-    hand_over();
-    abort(); /* nobody chooses it again */
-}
-
-static void prepare(uint32_t rank) {
-    fiber *fiber = &engine.fibers[rank];
-    if (!engine.stacks) {
-        engine.stacks = mmap(NULL, SCHED_RANKS_MAX * (size_t)(STACK_BYTES + GUARD_BYTES), PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (engine.stacks == MAP_FAILED)
-            abort();
-        for (size_t i = 0; i < SCHED_RANKS_MAX; i++)
-            mprotect(engine.stacks + i * (STACK_BYTES + GUARD_BYTES), GUARD_BYTES, PROT_NONE);
-    }
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = engine.stacks + rank * (size_t)(STACK_BYTES + GUARD_BYTES) + GUARD_BYTES;
-    fiber->context.uc_stack.ss_size = STACK_BYTES;
-    fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, run_body, 0);
-    fiber->state = READY;
-    fiber->steps = 0;
+static void run_body(uint32_t rank) {
+    engine.run.body(rank);
+    engine.ranks[rank].state = DONE;
+    hand_over(); /* nobody chooses it again */
 }
 
 /* Priorities in any order, and change points spread over the lengths that a run may have. */
@@ -291,10 +263,10 @@ void sched_engine_run(const sched_run *run) {
     engine.death_ns = -1;
     engine.steps = engine.switches = 0;
     draw_priorities();
-    for (uint32_t rank = 0; rank < run->ranks; rank++)
-        prepare(rank);
-    engine.running = engine.last = (uint32_t)random_below(&engine.random, run->ranks);
+    memset(engine.ranks, 0, sizeof engine.ranks);
+    if (fibers_create(run->ranks, run_body) != 0)
+        abort();
+    engine.last = (uint32_t)random_below(&engine.random, run->ranks);
     sched_trace("policy %d", (int)engine.policy);
-    /* Comes back when a rank leaves. */
-    swapcontext(&engine.outside, &engine.fibers[engine.running].context);
+    fiber_switch(engine.last); /* comes back when a rank leaves */
 }

@@ -16,7 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SCHED_RANKS_MAX = 8, SCHED_NOBODY = UINT32_MAX };
+#include "fibers.h"
+
+enum { SCHED_RANKS_MAX = 8, SCHED_NOBODY = FIBER_NONE };
 
 typedef enum sched_policy { SCHED_UNIFORM, SCHED_STICKY, SCHED_PRIORITY, SCHED_POLICIES } sched_policy;
 

@@ -5,10 +5,8 @@
  * rank fences, does a read-modify-write or enters the kernel; or when another rank's membarrier makes it. The rank's
  * own loads find it there before. Plain stores are visible at once: who may see them is a question of the order below.
  *
- * Order. Each rank carries a vector of how far it knows every other to be; a release leaves a copy of it with the word,
- * an acquire joins that copy to its own. Of each 8 bytes it is known who wrote them last and who has read them since.
- * Plain accesses that conflict, by ranks of which the later one does not know of the earlier, are a problem, also where
- * this run's order happens to make them go well: C11's data race, on any processor.
+ * Order. Plain accesses that race (races.h) are a problem, also where this run's order happens to make them go well:
+ * C11's data race, on any processor.
  *
  * One arena holds all that is shared: the segment, and the users' buffers. Other addresses are nobody else's. */
 #ifndef SCHED_MEMORY_H
@@ -23,10 +21,8 @@ enum { SCHED_ARENA_BYTES = 512 << 10 };
 /* The arena, which begins zeroed at program start only. */
 uint8_t *sched_memory_arena(void);
 
-/* Forgets what happened in earlier runs: all ranks know of it. `describe` names an address for messages. What lies at
- * one that `is_given_up` may be overwritten by any rank, whoever wrote it before. */
-void sched_memory_begin(uint32_t ranks, void (*describe)(const void *address, char *text, size_t text_bytes),
-                        bool (*is_given_up)(const void *address));
+/* Forgets earlier runs. What `is_given_up` may be overwritten by any rank, whoever wrote it before. */
+void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *address));
 
 static inline bool sched_memory_is_shared(const void *address) {
     extern uint8_t sched_arena[];

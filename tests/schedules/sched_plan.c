@@ -188,15 +188,17 @@ static void draw_bands(struct kolo_shared_settings *settings, const sched_case *
 
 static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *random) {
     static const uint32_t trees[][KOLO_TREE_LEVELS] = {{0}, {2}, {4}, {2, 4}};
-    struct kolo_shared_settings *settings = &shape->settings;
-    shape->ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
+    struct kolo_shared_settings *settings = &shape->team.settings;
+    shape->team.slot_bytes = SCHED_SLOT_BYTES;
+    shape->team.buffer_bytes = SCHED_BUFFER_BYTES;
+    shape->team.ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
     draw_bands(settings, from, random);
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     settings->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
     if (from->algorithms & BIT(KOLO_ALGORITHM_DIRECT) && percent(random, 60)) {
         settings->direct_bytes_min = 0;
-        shape->has_heap = true;
+        shape->team.has_heap = true;
     }
     shape->publisher_fences = percent(random, 25);
     const bool sleeps = from->sleeps || percent(random, 40);
@@ -221,18 +223,18 @@ static void draw_reduction(sched_call *call, const struct kolo_shared_settings *
 
 static void draw_call(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
     const bool reduces = from->algorithms || from->lines;
-    call->outsider = percent(random, 25) ? below(random, shape->ranks) : SCHED_NOBODY;
+    call->outsider = percent(random, 25) ? below(random, shape->team.ranks) : SCHED_NOBODY;
     call->dtype = KOLO_U8;
     if (from->barriers && percent(random, 12)) {
         call->collective = KOLO_BARRIER;
     } else if (from->broadcasts && (!reduces || percent(random, from->same_root ? 75 : 25))) {
         call->collective = KOLO_BROADCAST;
-        call->root = from->same_root ? 0 : below(random, shape->ranks);
+        call->root = from->same_root ? 0 : below(random, shape->team.ranks);
         call->count =
             from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
     } else {
         call->collective = KOLO_ALLREDUCE;
-        draw_reduction(call, &shape->settings, random);
+        draw_reduction(call, &shape->team.settings, random);
     }
 }
 
@@ -284,7 +286,7 @@ static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *ra
     do
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
     while (sched_call_word(&plan->other[first]) == sched_call_word(&plan->call[first]));
-    plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.ranks) - 2);
+    plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
     if (!from->lasting) {
         plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
         return;
@@ -302,9 +304,10 @@ static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *rando
     plan->culprits[0] = plan->culprits[1] = SCHED_NOBODY;
     if (fault == SCHED_NO_FAULT)
         return;
-    plan->culprits[0] = below(random, plan->shape.ranks);
+    plan->culprits[0] = below(random, plan->shape.team.ranks);
     if (fault == SCHED_ABORT && percent(random, 80))
-        plan->culprits[1] = (plan->culprits[0] + 1 + below(random, plan->shape.ranks - 1)) % plan->shape.ranks;
+        plan->culprits[1] =
+            (plan->culprits[0] + 1 + below(random, plan->shape.team.ranks - 1)) % plan->shape.team.ranks;
     plan->fault_call = below(random, plan->calls);
     plan->fault_step = 1 + below(random, UINT64_C(1) << (3 + below(random, 8)));
     if (fault == SCHED_MISMATCH)

@@ -100,7 +100,7 @@ long __wrap_syscall(long number, ...) {
                               arguments[5]);
     sched_step();
     if (number == SYS_membarrier) {
-        const kolo_comm *comm = sched_team_comm(sched_self());
+        const kolo_comm *comm = team_comm(sched_self());
         if (!comm->waiter.publisher_fences && !sched_breaks(SCHED_NO_MEMBARRIER))
             sched_memory_drain_all();
         return 0;
@@ -135,6 +135,7 @@ int __real_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
                                   uint32_t self, uint32_t first, uint32_t count);
+void __real_kolo_comm_free(kolo_comm *comm);
 void __wrap_kolo_comm_free(kolo_comm *comm);
 
 static bool skips_wait(const kolo_atomic_u64 *flag) {
@@ -163,7 +164,7 @@ void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes) {
     text[0] = '\0';
     if (!wait->flag)
         return;
-    sched_team_describe(wait->flag, where, sizeof where);
+    team_describe(wait->flag, sizeof *wait->flag, where, sizeof where);
     snprintf(text, text_bytes, "%s to reach %" PRIu64 ", which is %" PRIu64, where, wait->target,
              sched_memory_peek(wait->flag, sizeof *wait->flag));
 }
@@ -209,7 +210,8 @@ bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct k
     return true;
 }
 
-/* The team keeps what it has made: others may look at it still. */
+/* The team keeps what it has made until the run is over: others may look at it still. */
 void __wrap_kolo_comm_free(kolo_comm *comm) {
-    (void)comm;
+    if (sched_self() == SCHED_NOBODY)
+        __real_kolo_comm_free(comm);
 }

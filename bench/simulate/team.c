@@ -1,0 +1,171 @@
+#include "team.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/creation/create.h"
+#include "plan/plan.h"
+
+enum { PID_FIRST = 1000 };
+
+static struct {
+    uint32_t ranks;
+    size_t slot_bytes;
+    uint8_t *arena;
+    team_layout layout;
+    kolo_comm *comms[KOLO_RANKS_MAX];
+} team;
+
+team_layout team_layout_of(const team_shape *shape) {
+    const struct kolo_layout segment = kolo_layout_compute(shape->ranks, shape->slot_bytes, false);
+    const size_t send = (segment.bytes + TEAM_BUFFERS_ALIGNMENT - 1) / TEAM_BUFFERS_ALIGNMENT * TEAM_BUFFERS_ALIGNMENT;
+    const size_t recv = send + shape->ranks * shape->buffer_bytes;
+    return (team_layout){.begin = {[TEAM_MEMBERS] = segment.members,
+                                   [TEAM_SIGNALS] = segment.signals,
+                                   [TEAM_HISTORIES] = segment.histories,
+                                   [TEAM_LINES] = segment.lines,
+                                   [TEAM_SLOTS] = segment.slots,
+                                   [TEAM_SEND] = send,
+                                   [TEAM_RECV] = recv,
+                                   [TEAM_PARTS] = recv + shape->ranks * shape->buffer_bytes},
+                         .piece = {[TEAM_HEADER] = segment.members,
+                                   [TEAM_MEMBERS] = sizeof(struct kolo_shared_member),
+                                   [TEAM_SIGNALS] = sizeof(struct kolo_shared_signal),
+                                   [TEAM_HISTORIES] = sizeof(struct kolo_shared_history),
+                                   [TEAM_LINES] = sizeof(struct kolo_shared_lines),
+                                   [TEAM_SLOTS] = KOLO_SLOTS * shape->slot_bytes,
+                                   [TEAM_SEND] = shape->buffer_bytes,
+                                   [TEAM_RECV] = shape->buffer_bytes}};
+}
+
+static int add_buffers(struct kolo_heap *heap) {
+    for (int part = TEAM_SEND; part <= TEAM_RECV; part++) {
+        const struct kolo_region region = {
+            .base = team_piece((team_part)part, 0), .part_bytes = team.layout.piece[part], .parts = team.ranks};
+        if (kolo_heap_reserve(heap) < 0)
+            return -1;
+        kolo_heap_add(heap, &region);
+    }
+    return 0;
+}
+
+static int add_comm(uint32_t rank, const team_shape *shape) {
+    const struct kolo_settings settings = {.place = {.rank = (int)rank, .size = (int)shape->ranks}};
+    kolo_comm *comm;
+    if (kolo_comm_begin(&comm, &settings) < 0)
+        return -1;
+    team.comms[rank] = comm;
+    kolo_segment_view(&comm->segment, team.arena, shape->ranks, shape->slot_bytes, false);
+    comm->signal = &comm->segment.signals[rank];
+    comm->history = &comm->segment.histories[rank];
+    comm->settings = shape->settings;
+    comm->lines_bytes_end = kolo_plan_lines_bytes_end(&shape->settings);
+    comm->segment.members[rank].process.pid = PID_FIRST + rank;
+    atomic_store(&comm->segment.members[rank].state, KOLO_MEMBER_PRESENT);
+    return shape->has_heap ? add_buffers(&comm->heap) : 0;
+}
+
+int team_create(const team_shape *shape, uint8_t *arena) {
+    team.ranks = shape->ranks;
+    team.slot_bytes = shape->slot_bytes;
+    team.arena = arena;
+    team.layout = team_layout_of(shape);
+    memset(arena, 0, team.layout.begin[TEAM_SLOTS]);
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        if (add_comm(rank, shape) < 0)
+            return -1;
+    struct kolo_shared_header *header = team.comms[0]->segment.header;
+    header->ranks = shape->ranks;
+    header->slot_bytes = shape->slot_bytes;
+    header->settings = shape->settings;
+    return 0;
+}
+
+void team_destroy(void) {
+    for (uint32_t rank = 0; rank < team.ranks && team.comms[rank]; rank++) {
+        kolo_comm *comm = team.comms[rank];
+        free(comm->heap.regions);
+        comm->heap = (struct kolo_heap){0};
+        comm->segment.header = NULL; /* the arena is the caller's */
+        kolo_comm_free(comm);
+        team.comms[rank] = NULL;
+    }
+}
+
+kolo_comm *team_comm(uint32_t rank) {
+    return team.comms[rank];
+}
+
+uint8_t *team_piece(team_part part, uint32_t rank) {
+    return team.arena + team.layout.begin[part] + rank * team.layout.piece[part];
+}
+
+size_t team_piece_bytes(team_part part) {
+    return team.layout.piece[part];
+}
+
+bool team_find(const void *address, team_place *place) {
+    const size_t offset = (uintptr_t)address - (uintptr_t)team.arena;
+    int part = TEAM_RECV;
+    if (offset >= team.layout.begin[TEAM_PARTS])
+        return false;
+    while (offset < team.layout.begin[part])
+        part--;
+    const size_t within = offset - team.layout.begin[part];
+    *place = (team_place){.part = (team_part)part,
+                          .rank = (uint32_t)(within / team.layout.piece[part]),
+                          .offset = within % team.layout.piece[part]};
+    return true;
+}
+
+/* Where in the words of a signal. */
+static void describe_signal(const team_place *place, char *text, size_t text_bytes) {
+    static const struct {
+        size_t begin;
+        const char *name;
+    } fields[] = {{offsetof(struct kolo_shared_signal, progress), "progress"},
+                  {offsetof(struct kolo_shared_signal, stamps), "stamps"},
+                  {offsetof(struct kolo_shared_signal, places), "places"},
+                  {offsetof(struct kolo_shared_signal, bell.sleepers), "sleepers"},
+                  {offsetof(struct kolo_shared_signal, bell.rings), "rings"},
+                  {offsetof(struct kolo_shared_signal, calls), "calls"},
+                  {offsetof(struct kolo_shared_signal, waiting), "waiting"}};
+    char offset[32] = "";
+    size_t field = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].begin <= place->offset)
+            field = i;
+    if (place->offset > fields[field].begin)
+        snprintf(offset, sizeof offset, "+%zu", place->offset - fields[field].begin);
+    snprintf(text, text_bytes, "%s%s of rank %" PRIu32, fields[field].name, offset, place->rank);
+}
+
+void team_describe(const void *address, size_t bytes, char *text, size_t text_bytes) {
+    static const char *const names[] = {
+        [TEAM_HEADER] = "the header", [TEAM_MEMBERS] = "member", [TEAM_HISTORIES] = "history", [TEAM_LINES] = "line",
+        [TEAM_SLOTS] = "slot",        [TEAM_SEND] = "send",      [TEAM_RECV] = "recv"};
+    team_place place;
+    char index[48] = "", of[48] = "";
+    if (!team_find(address, &place)) {
+        snprintf(text, text_bytes, "what is not shared");
+        return;
+    }
+    if (place.part == TEAM_SIGNALS) {
+        describe_signal(&place, text, text_bytes);
+        return;
+    }
+    size_t begin = place.offset;
+    if (place.part == TEAM_LINES) {
+        const size_t line = begin / sizeof(struct kolo_shared_line);
+        snprintf(index, sizeof index, " %zu of set %zu", line % KOLO_LINES, line / KOLO_LINES);
+        begin %= sizeof(struct kolo_shared_line);
+    } else if (place.part == TEAM_SLOTS) {
+        snprintf(index, sizeof index, " %zu", begin / team.slot_bytes);
+        begin %= team.slot_bytes;
+    }
+    if (place.part != TEAM_HEADER)
+        snprintf(of, sizeof of, " of rank %" PRIu32, place.rank);
+    snprintf(text, text_bytes, "bytes %zu to %zu of %s%s%s", begin, begin + bytes, names[place.part], index, of);
+}
