@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kolo_tools.h"
-#include "internode/exchange.h"
 #include "plan/plan.h"
 #include "plan/tuning.h"
 #include "api/checks.h"
@@ -12,11 +11,11 @@
 #include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/failure/failure.h"
-#include "internode/internode.h"
+#include "internode/internode_layer.h"
 #include "comm/creation/shrink.h"
 #include "sync/point.h"
 
-static const struct kolo_layer_above layer_above = {.decide = kolo_tuning_decide, .exchange = &kolo_exchange_calls};
+static const struct kolo_layer_above layer_above = {.decide = kolo_tuning_decide, .internode = &kolo_internode_calls};
 
 /* Gives the caller what was made, if what rank 0 decided for it makes sense. */
 static int hand_out(kolo_comm *made, kolo_comm **comm) {
@@ -25,7 +24,7 @@ static int hand_out(kolo_comm *made, kolo_comm **comm) {
         kolo_comm_destroy(made);
         return rc;
     }
-    made->lines_bytes_end = made->internode ? 0 : kolo_plan_lines_bytes_end(&made->settings);
+    made->lines_bytes_end = made->nodes ? 0 : kolo_plan_lines_bytes_end(&made->settings);
     *comm = made;
     return 0;
 }
@@ -71,7 +70,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
                                       : "is not broken: nobody has to be left out");
     comm->token->usable = false;
     kolo_comm *made;
-    const int rc = kolo_shrink_run(comm, &made, &layer_above);
+    const int rc = kolo_shrink_run(comm, &made);
     return rc < 0 ? rc : hand_out(made, shrunk);
 }
 
@@ -119,11 +118,11 @@ int kolo_comm_local_size(const kolo_comm *comm) {
 }
 
 int kolo_comm_node(const kolo_comm *comm) {
-    return comm->internode ? (int)comm->internode->node : 0;
+    return comm->nodes ? (int)comm->node : 0;
 }
 
 int kolo_comm_nodes(const kolo_comm *comm) {
-    return comm->internode ? (int)comm->internode->nodes.nodes : 1;
+    return comm->nodes ? (int)comm->nodes->nodes : 1;
 }
 
 int kolo_comm_failure(const kolo_comm *comm, kolo_failure *failure) {
@@ -151,8 +150,8 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
                       sizeof now.calls_by_algorithm / 8 >= KOLO_ALGORITHMS,
                   "each has its number");
     now.buffer_bytes = comm->heap.bytes;
-    if (comm->internode && comm->token->ours) {
-        for (uint32_t i = 0; i < comm->internode->lanes; i++) {
+    if (comm->nodes && comm->token->ours) {
+        for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
             const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
             now.net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);
             now.net_received_bytes += kolo_load_relaxed(&lane->received_bytes);

@@ -11,6 +11,7 @@
 #include "comm/failure/liveness.h"
 #include "comm/step/oversubscription.h"
 #include "comm/creation/options.h"
+#include "comm/nodes.h"
 #include "reduce/reducer.h"
 #include "shm/segment.h"
 #include "sync/wait.h"
@@ -50,7 +51,10 @@ struct kolo_comm {
     uint32_t size; /* of this node */
     uint32_t global_rank;
     uint32_t global_size;             /* of all nodes */
-    struct kolo_internode *internode; /* NULL: there is one node */
+    const struct kolo_nodes *nodes;   /* who is where; NULL: there is one node, and so the next two mean nothing */
+    uint32_t node;                    /* this one */
+    struct kolo_internode *internode; /* what the layer that connects nodes has of it */
+    const struct kolo_layer_above *above;
     struct kolo_token *token;
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank on one node */
@@ -91,12 +95,22 @@ struct kolo_comm {
     kolo_stats stats;
     struct kolo_settings origin; /* what it was created with */
 
-    /* See comm/creation/shrink.c and internode/assembly/shrink_nodes.h. */
+    /* See comm/creation/shrink.c and comm/creation/other_nodes.h. */
     struct kolo_listener *listener;      /* that a leader keeps; NULL: none */
     uint64_t shrink_generation;          /* the last one that this rank took part in */
     uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */
     bool shrunk;                         /* a communicator has come of it */
 };
+
+/* The rank, among those of all nodes, of rank `rank` of this one. */
+static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {
+    return comm->nodes ? kolo_nodes_rank(comm->nodes, comm->node, rank) : rank;
+}
+
+/* Of this node's ranks, whom a wait for `peer` is for: the proxy is in the leader. */
+static inline uint32_t kolo_peer_rank(uint32_t peer) {
+    return peer == KOLO_PEER_PROXY ? 0 : peer;
+}
 
 /* Frees what creation allocated, whatever part of it is there. The segment is left or, in a forked child, forgotten. */
 void kolo_comm_free(kolo_comm *comm);

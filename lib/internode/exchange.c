@@ -102,7 +102,7 @@ static void begin(void *exchange, const struct kolo_order *order) {
     flight->over = false;
     memset(flight->missing, 0, state->nodes * sizeof *flight->missing);
     memset(flight->ups, 0, state->nodes * sizeof *flight->ups);
-    memset(flight->arrived, 0, KOLO_MESSAGE_KINDS * state->parts_max * sizeof *flight->arrived);
+    memset(flight->arrived, 0, KOLO_EXCHANGE_MESSAGES * state->parts_max * sizeof *flight->arrived);
     flight->parts = order->subtrees ? order->subtrees->count : state->nodes;
     flight->algorithm = kolo_exchange_choose(state->wanted, state->servers, state->nodes, order, &flight->owners);
     if (state->half_on_wire && !order->subtrees && kolo_exchange_is_half(state->comm, order))
@@ -135,7 +135,7 @@ static int place(void *exchange, uint32_t node, const struct kolo_frame *frame, 
         return KOLO_PLACE_LATER; /* never */
     struct kolo_flight *flight = flight_of(state, frame->ticket);
     if (frame->ticket < state->done || frame->ticket != flight->order.ticket ||
-        frame->kind >= KOLO_MESSAGE_UP + KOLO_MESSAGE_KINDS || frame->part >= flight->parts)
+        frame->kind >= KOLO_MESSAGE_UP + KOLO_EXCHANGE_MESSAGES || frame->part >= flight->parts)
         return KOLO_ERR_VERSION;
     if (!flight->algorithm->locate(state, flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
         frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)
@@ -249,7 +249,7 @@ static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *
     for (uint32_t i = 0; i < KOLO_SLOTS; i++) {
         state->flights[i].missing = calloc(state->nodes, sizeof(uint32_t));
         state->flights[i].ups = calloc(state->nodes, sizeof(uint32_t));
-        state->flights[i].arrived = calloc((size_t)KOLO_MESSAGE_KINDS * state->parts_max, sizeof(uint64_t));
+        state->flights[i].arrived = calloc((size_t)KOLO_EXCHANGE_MESSAGES * state->parts_max, sizeof(uint64_t));
         complete &= state->flights[i].missing && state->flights[i].ups && state->flights[i].arrived;
     }
     state->box_bytes = comm->segment.slot_bytes;

@@ -24,7 +24,7 @@
 #include "plan/plan.h"
 #include "internode/proxy.h"
 
-enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_MESSAGE_KINDS = 2 };
+enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_EXCHANGE_MESSAGES = 2 };
 
 struct kolo_exchange_state;
 

@@ -5,7 +5,7 @@
 #define KOLO_INTERNODE_INTERNODE_H
 
 #include "comm/comm.h"
-#include "internode/assembly/nodes.h"
+#include "comm/nodes.h"
 #include "internode/proxy.h"
 #include "internode/assembly/subtrees.h"
 #include "net/connect/listener.h"
@@ -30,17 +30,6 @@ static inline bool kolo_internode_leads(const struct kolo_internode *internode) 
 /* The lane by which `ticket` goes. */
 static inline uint32_t kolo_internode_lane(const struct kolo_internode *internode, uint64_t ticket) {
     return internode->lanes == 1 ? 0 : (uint32_t)(ticket % internode->lanes);
-}
-
-/* The rank, among those of all nodes, of rank `rank` of this one. */
-static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {
-    const struct kolo_internode *internode = comm->internode;
-    return internode ? kolo_nodes_rank(&internode->nodes, internode->node, rank) : rank;
-}
-
-/* Of this node's ranks, whom a wait for `peer` is for: the proxy is in the leader. */
-static inline uint32_t kolo_peer_rank(uint32_t peer) {
-    return peer == KOLO_PEER_PROXY ? 0 : peer;
 }
 
 /* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */

@@ -379,12 +379,16 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
 }
 
 static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
-    const int refused = comm->origin.net.engine == KOLO_ENGINE_AUTO ? kolo_uring_probe() : 0;
+    const int refused = comm->origin.net.engine == KOLO_NET_ENGINE_AUTO ? kolo_uring_probe() : 0;
     kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank,
              "%" PRIu32 " nodes, linked by %s, network threads: %" PRIu32 "%s%s", comm->internode->nodes.nodes,
              kolo_engine_name(engine), comm->internode->lanes, refused ? ", as io_uring is refused: " : "",
              refused ? strerror(-refused) : "");
 }
+
+static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&
+                  (int)KOLO_NET_ENGINE_POLL == (int)KOLO_ENGINE_POLL,
+              "one is the other");
 
 int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane,
                       const struct kolo_exchange_calls *calls, int *fds) {
@@ -392,7 +396,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     const struct kolo_net_settings *net = &comm->origin.net;
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_engine_options options = {
-        .kind = net->engine,
+        .kind = (kolo_engine_kind)net->engine,
         .nodes = internode->nodes.nodes,
         .streams_max = net->streams,
         .silence_ns = net->silence_ns,

@@ -29,7 +29,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         12u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         13u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
@@ -44,6 +44,7 @@
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
 
 #define KOLO_ADDRESS_WORDS 3 /* of an address, as machines send it to each other */
+#define KOLO_MEETING_WORDS 9 /* of an address as text */
 
 #define KOLO_BANDS       16 /* of message sizes, each with an algorithm and a chunk */
 #define KOLO_TREE_LEVELS 4
@@ -172,9 +173,9 @@ struct kolo_shared_proposal {
     kolo_atomic_u64 inode;
     kolo_atomic_u64 mapping; /* its address, for ranks that are threads of the same process */
 
-    /* Where there are several nodes: which ranks of all are left, and where they meet, as kolo_address_pack writes it.
+    /* Where there are several nodes: which ranks of all are left, and where they meet, as text.
      * `offered` is then of that, and of a file that is still empty. */
-    kolo_atomic_u64 meeting[KOLO_ADDRESS_WORDS];
+    kolo_atomic_u64 meeting[KOLO_MEETING_WORDS];
     KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
 };
 

@@ -10,7 +10,6 @@
 
 #include "comm/comm.h"
 #include "comm/failure/failure.h"
-#include "internode/internode.h"
 #include "fault_run.h"
 
 enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 20000000, TRIES = 5 };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "internode/assembly/nodes.h"
+#include "comm/nodes.h"
 
 static void test_mixed(void **state) {
     (void)state;

@@ -131,7 +131,7 @@ static void test_net(void **state) {
                                         "KOLO_NET_SILENCE_MS=500", "KOLO_NET_THREADS=8",  NULL};
     struct kolo_settings settings;
     assert_int_equal(resolve(&settings, NULL, none), 0);
-    assert_int_equal(settings.net.engine, KOLO_ENGINE_AUTO);
+    assert_int_equal(settings.net.engine, KOLO_NET_ENGINE_AUTO);
     assert_int_equal(settings.net.lanes, 1);
     assert_int_equal(settings.net.streams, 4);
     assert_int_equal(settings.net.exchange, KOLO_EXCHANGE_AUTO);
@@ -141,7 +141,7 @@ static void test_net(void **state) {
     assert_true(!(settings.net.zero_copy));
     assert_true(settings.net.silence_ns == INT64_C(10000000000));
     assert_int_equal(resolve(&settings, NULL, given), 0);
-    assert_int_equal(settings.net.engine, KOLO_ENGINE_POLL);
+    assert_int_equal(settings.net.engine, KOLO_NET_ENGINE_POLL);
     assert_int_equal(settings.net.lanes, 8);
     assert_int_equal(settings.net.streams, 16);
     assert_int_equal(settings.net.exchange, KOLO_EXCHANGE_CENTRAL);

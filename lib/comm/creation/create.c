@@ -12,10 +12,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "internode/assembly/assembly.h"
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
-#include "internode/internode.h"
 #include "comm/failure/watchdog.h"
 #include "comm/creation/outcome.h"
 #include "comm/ranks.h"
@@ -30,10 +28,7 @@
 /* What a creation goes by. */
 struct creation {
     const struct kolo_layer_above *above;
-    struct kolo_rejoin *rejoin; /* NULL: none */
     struct kolo_job job;
-    struct kolo_assembly *assembly; /* NULL: all ranks are on this node, as far as they say */
-    struct kolo_membership membership;
 };
 
 /* Rank 0's part: the segment. */
@@ -60,13 +55,13 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
 
 void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users) {
     struct kolo_segment *segment = &comm->segment;
-    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->internode);
+    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->nodes);
     segment->counted = true;
     struct kolo_shared_header *shared = segment->header;
     shared->version = KOLO_VERSION_WORD;
     shared->layout = KOLO_LAYOUT;
     shared->ranks = comm->size;
-    shared->internode = comm->internode != NULL;
+    shared->internode = comm->nodes != NULL;
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
@@ -77,7 +72,7 @@ void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users) {
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     const struct kolo_settings *settings = job->settings;
     struct kolo_segment *segment = &comm->segment;
-    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes, comm->internode).bytes;
+    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes, comm->nodes).bytes;
     void *mapping;
     int rc = allocate_segment(job, segment, bytes);
     if (rc == 0)
@@ -179,7 +174,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     if (fstat(segment->fd, &found) < 0 || found.st_uid != geteuid() ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
                                                            .slot_bytes = slot_bytes,
-                                                           .internode = comm->internode != NULL,
+                                                           .internode = comm->nodes != NULL,
                                                            .segment_bytes = bytes,
                                                            .offset = offset,
                                                            .file_bytes = (uint64_t)found.st_size}))
@@ -194,7 +189,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     if (rc < 0)
         return rc;
     KOLO_POINT("create.accepted");
-    kolo_segment_view(segment, mapping, comm->size, slot_bytes, comm->internode);
+    kolo_segment_view(segment, mapping, comm->size, slot_bytes, comm->nodes);
     return 0;
 }
 
@@ -244,7 +239,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     comm->waiter.spins = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
     /* Not with a quota, of which spinning takes the others' share, nor where proxies want the processors, too. */
-    if (is_auto && is_oversubscribed && !is_limited && !comm->internode) {
+    if (is_auto && is_oversubscribed && !is_limited && !comm->nodes) {
         comm->waiter.spins = SPINS_AS_FAR;
         comm->waiter.oversubscribed = kolo_oversubscription_is_behind;
     }
@@ -256,33 +251,6 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
              comm->size, cpus, quota ? " with a quota" : "");
 }
 
-/* The leader's part where there are several nodes: connections to the others', and the threads that use them. */
-static int connect_nodes(kolo_comm *comm, struct creation *creation) {
-    struct kolo_internode *internode = comm->internode;
-    const uint32_t count = internode->nodes.nodes * kolo_assembly_sockets(&creation->membership.terms);
-    int *fds = malloc(count * sizeof *fds);
-    if (!fds)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    for (uint32_t i = 0; i < count; i++)
-        fds[i] = -1;
-    struct kolo_listener *none = NULL, **listener = creation->rejoin ? &creation->rejoin->listener : &none;
-    int rc = kolo_assembly_link(creation->assembly, &creation->membership, fds, listener,
-                                comm->segment.internode->listeners[0]);
-    if (rc == 0) {
-        comm->listener = *listener;
-        *listener = NULL;
-    }
-    KOLO_POINT("listener.handed_over");
-    set_waiting(comm, comm->origin.wait);
-    for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
-        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, creation->above->exchange, fds);
-    for (uint32_t i = 0; i < count; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-    free(fds);
-    return rc;
-}
-
 /* Says that this rank is ready. */
 static void attach(const kolo_comm *comm, struct kolo_job *job) {
     kolo_fence_threads();
@@ -292,37 +260,25 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
         kolo_job_arrive(job);
 }
 
-/* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
-static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
-    const struct kolo_nodes *nodes = &comm->internode->nodes;
-    const uint32_t ended = kolo_assembly_ended(assembly);
-    const struct kolo_failure_report report = {
-        .status = KOLO_ERR_PEER_DEAD,
-        .rank = ended,
-        .reporter = comm->global_rank,
-        .cause = KOLO_CAUSE_ENDED,
-        .node = ended < nodes->size ? nodes->node_of[ended] + UINT32_C(1) : 0,
-    };
-    if (report.node)
-        kolo_failure_relay(comm, &report);
-}
-
 /* Rank 0's: waits until all are ready, and decides what binds all. */
 static int complete(kolo_comm *comm, struct creation *creation) {
     struct kolo_job *job = &creation->job;
     int32_t borrowers = 0;
     for (uint32_t rank = 1; rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
-            int rc = kolo_job_wait(job);
-            if (rc < 0)
-                return rc;
+            const int waited = kolo_job_wait(job);
+            if (waited < 0)
+                return waited;
         }
         borrowers += shares_rank0s_process(job, rank);
     }
     kolo_fence_threads(); /* decide looks at what the others wrote */
-    const int linked = comm->internode ? connect_nodes(comm, creation) : 0;
-    if (linked < 0)
-        return linked;
+    struct kolo_remote_ranks *remote = job->remote;
+    if (remote)
+        set_waiting(comm, comm->origin.wait);
+    int rc = remote ? remote->calls->connect(remote, comm) : 0;
+    if (rc < 0)
+        return rc;
     KOLO_POINT("create.deciding");
     creation->above->decide(comm, job->settings);
     comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
@@ -331,12 +287,10 @@ static int complete(kolo_comm *comm, struct creation *creation) {
     kolo_segment_lend(&comm->segment, borrowers);
     kolo_fence_threads();
     KOLO_POINT("create.completing");
-    int rc = comm->internode ? kolo_assembly_agree(creation->assembly, &creation->membership) : 0;
+    rc = remote ? remote->calls->agree(remote, comm) : 0;
     if (rc == 0)
         rc = kolo_job_complete(job);
     if (rc < 0) {
-        if (comm->internode)
-            blame_ended(comm, creation->assembly);
         kolo_segment_lend(&comm->segment, -borrowers);
         return rc;
     }
@@ -423,22 +377,10 @@ static int join(kolo_comm *comm, struct creation *creation) {
     return 0;
 }
 
-static void free_internode(struct kolo_internode *internode, bool forked) {
-    for (uint32_t lane = 0; lane < internode->lanes && internode->proxies[lane]; lane++)
-        if (forked)
-            kolo_proxy_forget(internode->proxies[lane]);
-        else
-            kolo_proxy_destroy(internode->proxies[lane]);
-    kolo_nodes_free(&internode->nodes);
-    free(internode->subtrees);
-    free(internode);
-}
-
 void kolo_comm_free(kolo_comm *comm) {
     const bool forked = comm->token && !comm->token->ours;
-    if (comm->internode)
-        free_internode(comm->internode, forked);
-    kolo_listener_close(comm->listener); /* after the proxy: who finds it closed finds this rank gone */
+    if (comm->above->internode)
+        comm->above->internode->free(comm, forked);
     kolo_heap_destroy(&comm->heap, comm->rank, forked);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
@@ -459,11 +401,12 @@ void kolo_comm_free(kolo_comm *comm) {
     free(comm);
 }
 
-int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
+int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above) {
     kolo_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     comm->origin = *settings;
+    comm->above = above;
     comm->rank = (uint32_t)settings->place.rank;
     comm->size = (uint32_t)settings->place.size;
     comm->global_rank = comm->rank;
@@ -483,62 +426,35 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings) {
     return rc;
 }
 
-/* Meets the ranks of all nodes; *local is what those of this node go on with: their places among themselves, a name of
- * their own, and what rank 0 has settled for all. */
-static int gather(struct creation *creation, struct kolo_settings *local) {
-    struct kolo_membership *found = &creation->membership;
-    int rc = kolo_assembly_gather(&creation->assembly, local, creation->rejoin, found);
-    if (rc < 0)
-        return rc;
-    const uint32_t rank = (uint32_t)local->place.rank;
-    local->place.rank = kolo_nodes_local_rank(&found->nodes, rank);
-    local->place.size = kolo_nodes_local_size(&found->nodes, found->node);
-    local->slot_bytes = found->terms.slot_bytes;
-    local->algorithm = found->terms.algorithm;
-    local->net.lanes = found->terms.lanes;
-    local->net.streams = found->terms.streams;
-    local->net.silence_ns = found->terms.silence_ns;
-    if (local->shm_fd < 0)
-        snprintf(local->place.job, sizeof local->place.job, "%s", found->job);
-    return 0;
-}
-
-/* Makes the communicator one of several nodes. */
-static int spread(kolo_comm *comm, struct creation *creation, const struct kolo_settings *settings) {
-    struct kolo_internode *internode = calloc(1, sizeof *internode);
-    if (!internode)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    comm->internode = internode;
-    comm->global_rank = (uint32_t)settings->place.rank;
-    comm->global_size = (uint32_t)settings->place.size;
-    internode->node = creation->membership.node;
-    memcpy(internode->session, creation->membership.session, sizeof internode->session);
-    internode->exchange = creation->membership.terms.exchange;
-    internode->servers = creation->membership.terms.servers;
-    internode->half_on_wire = creation->membership.terms.half_on_wire;
-    internode->rank_order = creation->membership.terms.rank_order;
-    internode->lanes = creation->membership.terms.lanes;
-    internode->nodes = creation->membership.nodes; /* from now on the communicator's to free */
-    return internode->rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
+/* Meets the ranks of all nodes; *local is what those of this node go on with. */
+static int meet_all(struct creation *creation, struct kolo_settings *local) {
+    const struct kolo_internode_calls *calls = creation->above->internode;
+    if (!local->net.rendezvous[0] || local->place.size == 1)
+        return 0;
+    if (calls)
+        return calls->meet(&creation->job.remote, local, creation->job.rejoin);
+    return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                     "rank %" PRId64 ": the ranks are to meet at %s, but this library is for one machine only"
+                     " (built with KOLO_NODES=OFF): use another one, or start all ranks here, without KOLO_RENDEZVOUS",
+                     local->place.rank, local->net.rendezvous);
 }
 
 static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {
     struct kolo_settings local = *settings;
-    int rc = settings->net.rendezvous[0] && settings->place.size > 1 ? gather(creation, &local) : 0;
+    int rc = meet_all(creation, &local);
     if (rc < 0)
         return rc;
-    const bool spreads = creation->membership.nodes.nodes > 1, meets = local.place.size > 1 || spreads;
-    if (spreads) {
-        creation->job.assembly = creation->assembly;
-        creation->job.membership = &creation->membership;
-    }
-    creation->job.rejoin = creation->rejoin;
+    struct kolo_remote_ranks *remote = creation->job.remote;
+    const bool meets = local.place.size > 1 || remote;
     if (meets)
         rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
     if (rc == 0) {
-        rc = kolo_comm_begin(comm, &local);
-        if (rc == 0 && spreads)
-            rc = spread(*comm, creation, settings);
+        rc = kolo_comm_begin(comm, &local, creation->above);
+        if (rc == 0 && remote) {
+            (*comm)->global_rank = (uint32_t)settings->place.rank;
+            (*comm)->global_size = (uint32_t)settings->place.size;
+            rc = remote->calls->extend(remote, *comm);
+        }
         if (rc == 0 && meets)
             rc = join(*comm, creation);
         if (rc < 0 && meets)
@@ -551,17 +467,13 @@ static int make(kolo_comm **comm, struct creation *creation, const struct kolo_s
 
 int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,
                    struct kolo_rejoin *rejoin) {
-    struct creation creation = {.above = above, .rejoin = rejoin};
+    struct creation creation = {.above = above, .job = {.rejoin = rejoin}};
     kolo_comm *comm = NULL;
     const int rc = make(&comm, &creation, settings);
     if (rc < 0)
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
-    if (rc < 0 && creation.assembly)
-        kolo_assembly_fail(creation.assembly, rc);
-    kolo_assembly_close(creation.assembly);
-    if (comm && comm->internode)
-        creation.membership.nodes = (struct kolo_nodes){0};
-    kolo_membership_free(&creation.membership);
+    if (creation.job.remote)
+        creation.job.remote->calls->end(creation.job.remote, rc);
     if (rc < 0 && comm && comm->listener && rejoin) { /* it is the broken communicator's again */
         rejoin->listener = comm->listener;
         comm->listener = NULL;

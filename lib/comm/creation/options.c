@@ -226,7 +226,7 @@ static int resolve_net(struct kolo_net_settings *net) {
     static const char *const wires[] = {"native", "bf16", NULL};
     static const char *const orders[] = {"node", "rank", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
-    int engine = KOLO_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0, order = 0;
+    int engine = KOLO_NET_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0, order = 0;
     int64_t lanes = 1, streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
     int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
     if (rc == 0)
@@ -249,7 +249,7 @@ static int resolve_net(struct kolo_net_settings *net) {
         rc = kolo_environment_integer(KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN, TIMEOUT_MS_MAX, &silence_ms);
     if (rc < 0)
         return rc;
-    net->engine = (kolo_engine_kind)engine;
+    net->engine = (kolo_net_engine)engine;
     net->exchange = (kolo_exchange)exchange;
     net->half_on_wire = wire == 1;
     net->rank_order = order == 1;

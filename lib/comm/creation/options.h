@@ -6,12 +6,15 @@
 #include "base/log.h"
 #include "comm/creation/launcher.h"
 #include "cpu/levels.h"
-#include "net/engine.h"
+#include "shm/layout.h"
 
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
 #define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
+
+/* How frames move between nodes, see net/engine.h. */
+typedef enum kolo_net_engine { KOLO_NET_ENGINE_AUTO, KOLO_NET_ENGINE_URING, KOLO_NET_ENGINE_POLL } kolo_net_engine;
 
 /* How nodes sum what their ranks have summed, see internode/exchange.h. */
 typedef enum kolo_exchange {
@@ -25,16 +28,16 @@ typedef enum kolo_exchange {
 
 /* Of jobs on several machines. */
 struct kolo_net_settings {
-    char rendezvous[256];    /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
-    kolo_engine_kind engine; /* KOLO_NET: auto, uring, poll */
-    uint32_t lanes;          /* KOLO_NET_THREADS: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
-    uint32_t streams;        /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
-    kolo_exchange exchange;  /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
-    uint32_t servers;        /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
-    bool half_on_wire;       /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
-    bool rank_order;         /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
-    bool zero_copy;          /* KOLO_NET_ZERO_COPY=1 */
-    int64_t silence_ns;      /* KOLO_NET_SILENCE_MS: a node unheard of for so long is given up; default 10000 */
+    char rendezvous[256];   /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
+    kolo_net_engine engine; /* KOLO_NET: auto, uring, poll */
+    uint32_t lanes;         /* KOLO_NET_THREADS: see internode/proxy.h, 1 to KOLO_LANES_MAX, default 1 */
+    uint32_t streams;       /* KOLO_NET_STREAMS: data sockets of a lane to each other node, 1 to 16, default 4 */
+    kolo_exchange exchange; /* KOLO_NET_ALGO: auto, mesh, ring, tree, central */
+    uint32_t servers;       /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
+    bool half_on_wire;      /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
+    bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
+    bool zero_copy;         /* KOLO_NET_ZERO_COPY=1 */
+    int64_t silence_ns;     /* KOLO_NET_SILENCE_MS: a node unheard of for so long is given up; default 10000 */
 };
 
 struct kolo_settings {

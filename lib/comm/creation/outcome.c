@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "internode/assembly/assembly.h"
 #include "comm/failure/liveness.h"
 #include "comm/failure/watchdog.h"
 #include "comm/ranks.h"
@@ -76,7 +75,7 @@ static bool is_concluded(const struct kolo_job *job) {
 }
 
 static bool publish_failure(struct kolo_job *job, int status, uint32_t culprit) {
-    if (job->membership && job->rank == 0 && culprit == 0)
+    if (job->remote && job->rank == 0 && culprit == 0)
         snprintf(job->header->reason, sizeof job->header->reason, "%s", kolo_error_message());
     KOLO_POINT("job.failing");
     const bool is_first = conclude(job, status, culprit);
@@ -207,7 +206,7 @@ static int published_failure(const struct kolo_job *job) {
     const uint32_t culprit = culprit_of(outcome) % job->ranks;
     if (status == 0 || (job->epoch && completed_of(outcome) >= job->epoch))
         return 0;
-    if (job->membership && reporter_of(outcome) == 0 && culprit == 0 && job->rank != 0)
+    if (job->remote && reporter_of(outcome) == 0 && culprit == 0 && job->rank != 0)
         return fail_as_told(job, status);
     if (status == KOLO_ERR_TIMEOUT)
         return fail_late(job, reporter_of(outcome), culprit);
@@ -270,8 +269,9 @@ static int look_as_watchdog(struct kolo_job *job, uint32_t *culprit) {
 
 /* Other nodes. */
 static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
-    const int rc = kolo_assembly_check(job->assembly);
-    if (rc != KOLO_ERR_TIMEOUT || !kolo_assembly_is_asked(job->assembly))
+    bool is_asked;
+    const int rc = job->remote->calls->check(job->remote, &is_asked);
+    if (!is_asked)
         return rc;
     *culprit = first_late(job);
     return fail_late(job, job->rank, *culprit);
@@ -288,7 +288,7 @@ static void pause_briefly(struct kolo_job *job) {
 
 /* How long to sleep at a bell. */
 static int64_t slice_ns(const struct kolo_job *job, int64_t now_ns) {
-    const bool is_asked = job->is_watchdog || job->assembly || job->rejoin || job->linked;
+    const bool is_asked = job->is_watchdog || job->remote || job->rejoin || job->linked;
     const int64_t all_ns = LOOK_NS * (1 + (job->ranks - 1) / LOOKERS);
     const int64_t seldom_ns = all_ns < SLEEP_NS_MAX ? all_ns : SLEEP_NS_MAX;
     const int64_t left_ns = kolo_awake_slice(job->awake, job->deadline_ns - now_ns);
@@ -324,7 +324,7 @@ int kolo_job_wait(struct kolo_job *job) {
         rc = version_failure(job);
     if (rc == 0 && now_ns >= job->look_ns) {
         job->look_ns = now_ns + LOOK_NS;
-        rc = job->assembly ? look_elsewhere(job, &culprit) : 0;
+        rc = job->remote ? look_elsewhere(job, &culprit) : 0;
         if (rc == 0 && job->rejoin)
             rc = job->rejoin->look(job->rejoin);
         if (rc == 0 && job->header)

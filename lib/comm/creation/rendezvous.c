@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "internode/assembly/assembly.h"
 #include "comm/failure/liveness.h"
 #include "comm/creation/outcome.h"
 #include "shm/guard.h"
@@ -349,23 +348,21 @@ static int register_rank(struct kolo_job *job) {
 }
 
 uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank) {
-    const struct kolo_membership *membership = job->membership;
-    return membership ? kolo_nodes_rank(&membership->nodes, membership->node, rank) : rank;
+    return job->remote ? kolo_nodes_rank(job->remote->nodes, job->remote->node, rank) : rank;
 }
 
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
     *job = (struct kolo_job){.settings = settings,
-                             .assembly = job->assembly,
-                             .membership = job->membership,
+                             .remote = job->remote,
                              .rejoin = job->rejoin,
                              .fd = -1,
                              .rank = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};
     job->bytes = kolo_layout_job_bytes(job->ranks);
     job->own_namespace = kolo_process_own_namespace();
-    job->awake = job->assembly ? kolo_assembly_awake(job->assembly) : &job->own_awake;
-    job->deadline_ns = job->assembly
-                           ? kolo_assembly_deadline_ns(job->assembly, job->rank == 0)
+    job->awake = job->remote ? job->remote->awake : &job->own_awake;
+    job->deadline_ns = job->remote
+                           ? job->remote->deadline_ns
                            : kolo_awake_begin(job->awake, settings->create_timeout_ns) + settings->create_timeout_ns;
     if (settings->shm_fd < 0)
         snprintf(job->path, sizeof job->path, KOLO_JOB_PATH "%s", (unsigned)geteuid(), settings->place.job);
@@ -374,8 +371,8 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
         rc = job->rank != 0 ? attach(job) : job->path[0] ? create_named(job) : fill_inherited(job);
     if (rc == 0)
         rc = register_rank(job);
-    if (rc == 0 && job->assembly && job->rank != 0)
-        kolo_assembly_depart(job->assembly);
+    if (rc == 0 && job->remote && job->rank != 0)
+        job->remote->calls->depart(job->remote);
     return rc < 0 ? kolo_job_fail(job, rc) : 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/awake.h"
 #include "comm/creation/options.h"
+#include "comm/creation/other_nodes.h"
 #include "shm/segment.h"
 
 #define KOLO_JOB_DIRECTORY "/dev/shm"
@@ -21,9 +22,8 @@
 
 struct kolo_job {
     const struct kolo_settings *settings;
-    struct kolo_assembly *assembly; /* where there are several nodes, of which this is one's part; else NULL */
-    const struct kolo_membership *membership; /* likewise */
-    struct kolo_rejoin *rejoin;               /* NULL: none, see internode/assembly/assembly.h */
+    struct kolo_remote_ranks *remote; /* NULL: there is one node */
+    struct kolo_rejoin *rejoin;       /* NULL: none */
     uint32_t rank;
     uint32_t ranks;
     int fd;
@@ -37,7 +37,7 @@ struct kolo_job {
     uint64_t own_namespace;              /* see comm/failure/process.h */
     uint64_t epoch;                      /* 0: not registered */
     bool was_nameless;                   /* once there was no name when this rank looked for it */
-    struct kolo_awake *awake;            /* by which the next two are: the assembly's or its own */
+    struct kolo_awake *awake;            /* by which the next two are: that of `remote` or its own */
     struct kolo_awake own_awake;
     int64_t deadline_ns;
     int64_t look_ns;  /* when to look next at what is not for the watchdog */
@@ -49,7 +49,7 @@ struct kolo_job {
     bool is_blind;    /* nothing tells of some rank whether it lives */
 };
 
-/* Opens (rank 0: makes) the job file and registers this rank. Of *job, assembly, membership and rejoin are the caller's
+/* Opens (rank 0: makes) the job file and registers this rank. Of *job, remote and rejoin are the caller's
  * to set before. The job must be closed even where this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM.
  */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);

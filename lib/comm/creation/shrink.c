@@ -62,9 +62,8 @@
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "internode/assembly/assembly.h"
-#include "internode/internode.h"
-#include "internode/assembly/shrink_nodes.h"
+#include "comm/creation/create.h"
+#include "comm/ranks.h"
 #include "shm/guard.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
@@ -80,7 +79,6 @@ enum { AGAIN = 1 };
 /* One generation. */
 struct shrink {
     kolo_comm *comm; /* the broken one */
-    const struct kolo_layer_above *above;
     uint64_t generation;
     uint32_t leader;         /* lowest rank of the view */
     kolo_comm *made;         /* NULL: not yet */
@@ -302,7 +300,7 @@ static int offer(struct shrink *s) {
     KOLO_POINT("shrink.mapped");
     kolo_comm_format_segment(made, mapping, fill_members(s, (void *)((uint8_t *)mapping + layout.members)));
     KOLO_POINT("shrink.filled");
-    s->above->decide(made, &made->origin);
+    made->above->decide(made, &made->origin);
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
     kolo_store_relaxed(&proposal->pid, file.pid);
     kolo_store_relaxed(&proposal->fd, file.fd);
@@ -406,7 +404,7 @@ static int attach(struct shrink *s) {
     settings.place.size = kolo_ranks_count_below(comm->survivors, comm->size);
     settings.algorithm = (kolo_algorithm)comm->settings.algorithm;
     settings.slot_bytes = comm->segment.slot_bytes;
-    int rc = kolo_comm_begin(&s->made, &settings);
+    int rc = kolo_comm_begin(&s->made, &settings, comm->above);
     if (rc == 0 && s->made->size > 1)
         rc = comm->rank == s->leader ? offer(s) : accept_offer(s);
     if (rc < 0)
@@ -521,8 +519,8 @@ static int convene(struct shrink *s, int *fd) {
     struct kolo_nodes_agreement *met = &s->met;
     struct kolo_shared_proposal *proposal = proposal_of(s, s->comm->rank);
     struct kolo_memory_file file;
-    uint64_t words[KOLO_ADDRESS_WORDS];
-    int rc = kolo_nodes_agreement_reach(met, s->comm, s->comm->survivors);
+    uint64_t words[KOLO_MEETING_WORDS];
+    int rc = s->comm->above->internode->agree_on_survivors(met, s->comm, s->comm->survivors);
     KOLO_POINT("rejoin.agreed");
     if (rc < 0)
         return rc;
@@ -530,8 +528,8 @@ static int convene(struct shrink *s, int *fd) {
     rc = *fd < 0 ? *fd : kolo_memory_file_name(*fd, &file);
     if (rc < 0)
         return kolo_fail_system(-rc, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", s->comm->global_rank);
-    kolo_address_pack(&met->meeting, (uint8_t *)words);
-    for (uint32_t word = 0; word < KOLO_ADDRESS_WORDS; word++)
+    memcpy(words, met->meeting, sizeof words);
+    for (uint32_t word = 0; word < KOLO_MEETING_WORDS; word++)
         kolo_store_relaxed(&proposal->meeting[word], words[word]);
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         kolo_store_relaxed(&proposal->left[word], met->left[word]);
@@ -553,7 +551,7 @@ static bool is_over(const struct shrink *s) {
 static bool await_leader(struct shrink *s) {
     const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
     begin_wait(s);
-    s->deadline_ns += kolo_nodes_agreement_ns_max(s->comm->waiter.timeout_ns);
+    s->deadline_ns += s->comm->above->internode->agreement_ns_max(s->comm->waiter.timeout_ns);
     while (kolo_load_acquire(&proposal->offered) != s->generation) { /* pairs with convene */
         if (is_settled(s) || is_over(s))
             return false;
@@ -569,10 +567,10 @@ static bool await_leader(struct shrink *s) {
 static int follow(struct shrink *s, int *fd) {
     const kolo_comm *comm = s->comm;
     const struct kolo_shared_proposal *proposal = proposal_of(s, s->leader);
-    uint64_t words[KOLO_ADDRESS_WORDS];
+    uint64_t words[KOLO_MEETING_WORDS];
     if (!await_leader(s))
         return 1;
-    for (uint32_t word = 0; word < KOLO_ADDRESS_WORDS; word++)
+    for (uint32_t word = 0; word < KOLO_MEETING_WORDS; word++)
         words[word] = kolo_load_relaxed(&proposal->meeting[word]);
     for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
         s->met.left[word] = kolo_load_relaxed(&proposal->left[word]);
@@ -594,8 +592,8 @@ static int follow(struct shrink *s, int *fd) {
     if (*fd < 0)
         return kolo_fail_system(-*fd, "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory",
                                 comm->global_rank, kolo_rank_global(comm, s->leader));
-    if (!kolo_address_unpack((const uint8_t *)words, &s->met.meeting) ||
-        !kolo_ranks_have(s->met.left, comm->global_rank))
+    memcpy(s->met.meeting, words, sizeof words);
+    if (!memchr(s->met.meeting, '\0', sizeof s->met.meeting) || !kolo_ranks_have(s->met.left, comm->global_rank))
         return damaged(comm, s->leader);
     return 0;
 }
@@ -615,7 +613,7 @@ static int look_at_others(struct kolo_rejoin *rejoin) {
         if (kolo_ranks_have(comm->survivors, rank) && comm->liveness.ended[rank])
             return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": rank %" PRIu32 " ended during kolo_comm_shrink",
                              comm->global_rank, kolo_rank_global(comm, rank));
-    if (kolo_nodes_agreement_lives(&s->met))
+    if (comm->above->internode->agreement_lives(&s->met))
         return 0;
     return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": another node's leader ended during kolo_comm_shrink",
                      comm->global_rank);
@@ -628,30 +626,24 @@ static int meet(struct shrink *s, int fd) {
     struct kolo_settings settings = comm->origin;
     struct kolo_rejoin rejoin = {
         .rendezvous = s->met.rendezvous, .listener = comm->listener, .look = look_at_others, .owner = s};
-    char text[KOLO_ADDRESS_TEXT_BYTES];
     settings.place.rank = (int)kolo_ranks_count_below(s->met.left, comm->global_rank);
     settings.place.size = (int)kolo_ranks_count_below(s->met.left, comm->global_size);
     settings.place.job[0] = '\0';
     settings.shm_fd = fd;
     settings.algorithm = (kolo_algorithm)comm->settings.algorithm;
     settings.slot_bytes = comm->segment.slot_bytes;
-    settings.net.lanes = comm->internode->lanes;
-    settings.net.exchange = comm->internode->exchange;
-    settings.net.servers = comm->internode->servers;
-    settings.net.half_on_wire = comm->internode->half_on_wire;
-    settings.net.rank_order = comm->internode->rank_order;
-    snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", kolo_address_text(&s->met.meeting, text));
+    snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", s->met.meeting);
     if (settings.create_timeout_ns > comm->waiter.timeout_ns)
         settings.create_timeout_ns = comm->waiter.timeout_ns;
     comm->listener = s->met.rendezvous = NULL;
     KOLO_POINT("rejoin.meeting");
-    const int rc = kolo_comm_make(&s->made, &settings, s->above, &rejoin);
+    const int rc = kolo_comm_make(&s->made, &settings, comm->above, &rejoin);
     KOLO_POINT("rejoin.met");
-    kolo_listener_close(rejoin.rendezvous);
+    comm->above->internode->close_listener(rejoin.rendezvous);
     if (keeps)
         comm->listener = rejoin.listener;
     else
-        kolo_listener_close(rejoin.listener);
+        comm->above->internode->close_listener(rejoin.listener);
     if (rc == 0)
         kolo_log(s->made->log_level, KOLO_LOG_INFO, (int)s->made->global_rank,
                  "was rank %" PRIu32 "; %" PRIu32 " of %" PRIu32 " ranks are left", comm->global_rank,
@@ -677,7 +669,7 @@ static int go_on_with_nodes(struct shrink *s) {
             rc = AGAIN;
     }
     if (leads)
-        kolo_nodes_agreement_close(&s->met, rc == 0);
+        s->comm->above->internode->end_agreement(&s->met, rc == 0);
     if (fd >= 0)
         close(fd);
     return rc;
@@ -694,15 +686,15 @@ static int attempt(struct shrink *s) {
     int rc = adopt_view(s, propose_view(s));
     if (rc < 0)
         return rc;
-    if (comm->internode)
+    if (comm->nodes)
         return go_on_with_nodes(s);
     rc = attach(s);
     return conclude(s, rc < 0 ? fail_all(s, rc) : await_outcome(s), rc);
 }
 
-int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, const struct kolo_layer_above *above) {
-    struct shrink s = {.comm = comm, .above = above};
-    int rc = comm->global_size == 1 ? kolo_comm_begin(&s.made, &comm->origin) : AGAIN;
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
+    struct shrink s = {.comm = comm};
+    int rc = comm->global_size == 1 ? kolo_comm_begin(&s.made, &comm->origin, comm->above) : AGAIN;
     /* Each has one rank less. */
     for (uint32_t attempts = 0; rc == AGAIN && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);

@@ -3,10 +3,10 @@
 #ifndef KOLO_COMM_CREATION_SHRINK_H
 #define KOLO_COMM_CREATION_SHRINK_H
 
-#include "comm/creation/create.h"
+#include "comm/comm.h"
 
 /* See kolo_comm_shrink. `comm` is broken, and this process's own. KOLO_ERR_TIMEOUT, NO_SPACE, SYSTEM, VERSION. */
-int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk, const struct kolo_layer_above *above);
+int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk);
 
 /* Frees the places of ranks whose processes have ended, so that the last one that leaves finds itself to be that. */
 void kolo_shrink_mark_dead(kolo_comm *comm);

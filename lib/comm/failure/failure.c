@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "base/wire.h"
 #include "comm/step/history.h"
-#include "internode/internode.h"
 #include "comm/failure/watchdog.h"
 #include "comm/failure/progress_report.h"
 #include "sync/point.h"
@@ -122,17 +121,16 @@ void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
 
 /* The place among this node's ranks of a rank of all; comm->size where it is of another node. */
 static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
-    const struct kolo_internode *internode = comm->internode;
-    if (!internode)
+    if (!comm->nodes)
         return rank < comm->size ? rank : 0;
-    if (rank >= comm->global_size || internode->nodes.node_of[rank] != internode->node)
+    if (rank >= comm->global_size || comm->nodes->node_of[rank] != comm->node)
         return comm->size;
-    return kolo_nodes_local_rank(&internode->nodes, rank);
+    return kolo_nodes_local_rank(comm->nodes, rank);
 }
 
 bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report) {
     const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
-    if (word & REPORTED && comm->internode)
+    if (word & REPORTED && comm->nodes)
         return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
     kolo_failure_unpack(word, report);
     const uint32_t rank = local_rank(comm, report->rank), reporter = local_rank(comm, report->reporter);
@@ -147,7 +145,7 @@ bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *rep
         report->pid = members[rank].process.pid;
         report->rank_call = call_of(comm, rank, report->call);
     } else if (report->status == KOLO_ERR_TIMEOUT) {
-        report->node = comm->internode->nodes.node_of[report->rank] + 1;
+        report->node = comm->nodes->node_of[report->rank] + 1;
     }
     return true;
 }
@@ -158,10 +156,10 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
     size_t used = 0;
     if (report->node == 0 && report->pid)
         snprintf(text, text_bytes, "rank %" PRIu32 " (pid %" PRIu32 ")", report->rank, report->pid);
-    else if (report->node == 0 || !comm->internode || report->node > comm->internode->nodes.nodes)
+    else if (report->node == 0 || !comm->nodes || report->node > comm->nodes->nodes)
         snprintf(text, text_bytes, "rank %" PRIu32, report->rank);
     else {
-        const struct kolo_nodes *nodes = &comm->internode->nodes;
+        const struct kolo_nodes *nodes = comm->nodes;
         const uint32_t node = report->node - 1, count = kolo_nodes_local_size(nodes, node);
         used = (size_t)snprintf(text, text_bytes, "node %" PRIu32 " (rank%s", node, count > 1 ? "s" : "");
         for (uint32_t i = 0; i < count && used + 16 < text_bytes; i++)
@@ -275,8 +273,8 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
         self->failure_call = finding->call ? finding->call : comm->calls;
         self->failure_peer_calls = finding->node ? 0 : kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
         KOLO_POINT("failure.noted");
-        report.rank = finding->node ? kolo_nodes_rank(&comm->internode->nodes, finding->node - 1, 0)
-                                    : kolo_rank_global(comm, finding->rank);
+        report.rank =
+            finding->node ? kolo_nodes_rank(comm->nodes, finding->node - 1, 0) : kolo_rank_global(comm, finding->rank);
         report.reporter = comm->global_rank;
         first = kolo_compare_and_swap(&header->failure, 0, pack(&report));
         KOLO_POINT("failure.published");
@@ -303,14 +301,14 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     KOLO_POINT("failure.relaying");
     kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
     if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
-        for (uint32_t lane = 0; lane < comm->internode->lanes; lane++)
+        for (uint32_t lane = 0; lane < KOLO_LANES_MAX; lane++)
             kolo_bell_ring_slowly(&shared->lanes[lane].bell);
     KOLO_POINT("failure.relayed");
 }
 
 /* The node that is late, as the lane shows that is waited for, plus one; 0: none is. */
 static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
-    for (uint32_t i = 0; i < comm->internode->lanes; i++) {
+    for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
         const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
         if (wait->flag == &lane->done)
             return kolo_load_relaxed(&lane->late);
@@ -345,7 +343,7 @@ static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) 
     const uint32_t late = kolo_progress_report_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
     const uint64_t node = on_others ? late_node(comm, wait) : 0;
-    if (node && node <= comm->internode->nodes.nodes && activity != 'T')
+    if (node && node <= comm->nodes->nodes && activity != 'T')
         return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
     return (struct finding){.status = KOLO_ERR_TIMEOUT,
                             .rank = late,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "comm/step/history.h"
-#include "internode/internode.h"
 
 static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
     return kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, rank) == 'T';

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "comm/failure/failure.h"
-#include "internode/internode.h"
 #include "comm/ranks.h"
 
 /* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */

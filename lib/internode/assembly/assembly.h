@@ -19,8 +19,8 @@
 
 #include "base/awake.h"
 #include "internode/assembly/assembly_message.h"
-#include "internode/assembly/nodes.h"
-#include "comm/creation/options.h"
+#include "comm/nodes.h"
+#include "comm/creation/other_nodes.h"
 
 struct kolo_assembly; /* see internode/assembly/assembly_peers.h */
 
@@ -31,15 +31,6 @@ struct kolo_membership {
     uint8_t session[KOLO_SESSION_BYTES];
     struct kolo_terms terms;
     char job[KOLO_JOB_NAME_BYTES]; /* a name of this creation's, under which the ranks of a node can meet in /dev/shm */
-};
-
-/* What is there already where the ranks that are left of a broken communicator meet again, see
- * internode/assembly/shrink_nodes.h. */
-struct kolo_rejoin {
-    struct kolo_listener *rendezvous; /* rank 0's: open at settings->net.rendezvous, and then the assembly's to close */
-    struct kolo_listener *listener;   /* that a leader has kept; NULL: it opens one */
-    int (*look)(struct kolo_rejoin *); /* called now and then by who waits: 0, or why it need not wait any more */
-    void *owner;                       /* for `look` */
 };
 
 /* The first part, for every rank: settings->rendezvous is set. `rejoin` is NULL but after a failure; it must outlive

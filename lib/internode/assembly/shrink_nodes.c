@@ -65,6 +65,7 @@
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/ranks.h"
 #include "internode/assembly/assembly_message.h"
 #include "internode/internode.h"
 #include "internode/proxy.h"
@@ -463,12 +464,11 @@ static int take(struct agreement *c, struct kolo_assembly_message *answer, int f
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
     memcpy(met->left, answer->ranks, sizeof met->left);
-    met->meeting = answer->meeting;
     const uint32_t lowest = kolo_ranks_lowest(met->left, c->nodes->size);
-    if (c->nodes->node_of[lowest] == c->node) {
-        met->meeting = c->meeting;
+    const bool is_here = c->nodes->node_of[lowest] == c->node;
+    kolo_address_text(is_here ? &c->meeting : &answer->meeting, met->meeting);
+    if (is_here)
         return 0;
-    }
     kolo_listener_close(met->rendezvous);
     met->rendezvous = NULL;
     return 0;

@@ -1,4 +1,4 @@
-#include "internode/assembly/nodes.h"
+#include "comm/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Which ranks run on which node. A node is a group of ranks that can reach each other's shared memory; nodes are
  * numbered by their lowest rank, and the ranks of a node, its local ranks, in the order of their ranks. */
-#ifndef KOLO_INTERNODE_ASSEMBLY_NODES_H
-#define KOLO_INTERNODE_ASSEMBLY_NODES_H
+#ifndef KOLO_COMM_NODES_H
+#define KOLO_COMM_NODES_H
 
 #include <stdint.h>
 

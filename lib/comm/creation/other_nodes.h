@@ -1,0 +1,77 @@
+/* What communicators of several nodes need from the layer that connects the nodes, lib/internode: one table of calls,
+ * so that this layer does without it. All calls return 0 or a negative status with its message, unless they say
+ * otherwise. */
+#ifndef KOLO_COMM_CREATION_OTHER_NODES_H
+#define KOLO_COMM_CREATION_OTHER_NODES_H
+
+#include "base/awake.h"
+#include "comm/comm.h"
+#include "comm/creation/options.h"
+#include "comm/nodes.h"
+
+struct kolo_internode_calls;
+
+/* The ranks of other nodes with which a communicator is being created. What else is known of them is the layer
+ * above's. */
+struct kolo_remote_ranks {
+    const struct kolo_internode_calls *calls;
+    const struct kolo_nodes *nodes; /* at least two */
+    uint32_t node;                  /* this one */
+    struct kolo_awake *awake;       /* by which the deadline is */
+    int64_t deadline_ns;
+};
+
+/* What is there already where the ranks that are left of a broken communicator meet again. */
+struct kolo_rejoin {
+    struct kolo_listener *rendezvous;  /* rank 0's: open at settings->net.rendezvous; who meets takes it */
+    struct kolo_listener *listener;    /* that a leader has kept; NULL: it opens one */
+    int (*look)(struct kolo_rejoin *); /* called now and then by who waits: 0, or why it need not wait any more */
+    void *owner;                       /* for `look` */
+};
+
+/* What the nodes of a broken communicator have agreed on. */
+struct kolo_nodes_agreement {
+    uint64_t left[KOLO_RANK_WORDS];                      /* a bit for each rank, of all nodes, that goes on */
+    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where they meet, as net.rendezvous says it */
+    struct kolo_listener *rendezvous;                    /* open there, if the lowest of them is of this node */
+    int *lifelines;                                      /* [nodes]: connections to others that have agreed; or -1 */
+    uint32_t nodes;
+};
+
+struct kolo_internode_calls {
+    /* Creation, in this order. */
+
+    /* All ranks of the job meet. *settings becomes what those of this node go on with: their places among themselves, a
+     * name of their own, and what rank 0 has settled for all. *remote: NULL where all are on this node. */
+    int (*meet)(struct kolo_remote_ranks **remote, struct kolo_settings *settings, struct kolo_rejoin *rejoin);
+    /* A rank's but the leader, the lowest of its node: it has found its node's other ranks. */
+    void (*depart)(struct kolo_remote_ranks *remote);
+    /* Looks, without waiting, whether the creation has failed elsewhere. *asked: it has not, but another node's rank
+     * asks for whom it has to wait, and the caller is to fail with the answer. */
+    int (*check)(struct kolo_remote_ranks *remote, bool *asked);
+    /* Makes the communicator one of several nodes. */
+    int (*extend)(struct kolo_remote_ranks *remote, kolo_comm *comm);
+    /* The leader's, once its node's ranks are attached and know how to wait: connects it with the other leaders. */
+    int (*connect)(struct kolo_remote_ranks *remote, kolo_comm *comm);
+    /* The leader's: returns when all nodes are ready. */
+    int (*agree)(struct kolo_remote_ranks *remote, kolo_comm *comm);
+    /* Ends it; a failed creation is told to the others. */
+    void (*end)(struct kolo_remote_ranks *remote, int status);
+
+    /* Frees what a communicator has of that layer. forked: in a child, which leaves the parent's alone. */
+    void (*free)(kolo_comm *comm, bool forked);
+    void (*close_listener)(struct kolo_listener *listener);
+
+    /* Shrinking, see comm/creation/shrink.c: for one rank of each node, with what it knows of its own. `survivors` has
+     * a bit for each of its local ranks. The agreement must be ended, also where this fails. KOLO_ERR_TIMEOUT: others
+     * may be going on without this node; PEER_DEAD: no leader is left; SYSTEM, VERSION. */
+    int (*agree_on_survivors)(struct kolo_nodes_agreement *agreement, kolo_comm *comm, const uint64_t *survivors);
+    /* How long that takes at most, in a communicator with that timeout. */
+    int64_t (*agreement_ns_max)(int64_t timeout_ns);
+    /* False once another node that has agreed has gone without a word. */
+    bool (*agreement_lives)(struct kolo_nodes_agreement *agreement);
+    /* done: there is a new communicator here. */
+    void (*end_agreement)(struct kolo_nodes_agreement *agreement, bool done);
+};
+
+#endif

@@ -1,0 +1,188 @@
+#include "internode/internode_layer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "internode/assembly/assembly.h"
+#include "internode/assembly/shrink_nodes.h"
+#include "internode/exchange.h"
+#include "internode/internode.h"
+#include "sync/point.h"
+
+struct creation {
+    struct kolo_remote_ranks remote; /* first */
+    struct kolo_assembly *assembly;
+    struct kolo_membership membership;
+    bool extended; /* membership.nodes is the communicator's to free */
+    struct kolo_rejoin *rejoin;
+};
+
+static struct creation *creation_of(struct kolo_remote_ranks *remote) {
+    return (struct creation *)remote;
+}
+
+static void end(struct kolo_remote_ranks *remote, int status) {
+    struct creation *creation = creation_of(remote);
+    if (status < 0)
+        kolo_assembly_fail(creation->assembly, status);
+    kolo_assembly_close(creation->assembly);
+    if (!creation->extended)
+        kolo_membership_free(&creation->membership);
+    free(creation);
+}
+
+/* What the ranks of this node go on with: their places among themselves, and what rank 0 has settled. */
+static void localize(struct kolo_settings *settings, const struct kolo_membership *membership) {
+    settings->place.rank = kolo_nodes_local_rank(&membership->nodes, (uint32_t)settings->place.rank);
+    settings->place.size = kolo_nodes_local_size(&membership->nodes, membership->node);
+    settings->slot_bytes = membership->terms.slot_bytes;
+    settings->algorithm = membership->terms.algorithm;
+    settings->net.lanes = membership->terms.lanes;
+    settings->net.streams = membership->terms.streams;
+    settings->net.exchange = membership->terms.exchange;
+    settings->net.servers = membership->terms.servers;
+    settings->net.half_on_wire = membership->terms.half_on_wire;
+    settings->net.rank_order = membership->terms.rank_order;
+    settings->net.silence_ns = membership->terms.silence_ns;
+    if (settings->shm_fd < 0)
+        snprintf(settings->place.job, sizeof settings->place.job, "%s", membership->job);
+}
+
+static int meet(struct kolo_remote_ranks **remote, struct kolo_settings *settings, struct kolo_rejoin *rejoin) {
+    struct creation *creation = calloc(1, sizeof *creation);
+    if (!creation)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    struct kolo_membership *membership = &creation->membership;
+    const int rc = kolo_assembly_gather(&creation->assembly, settings, rejoin, membership);
+    if (rc == 0)
+        localize(settings, membership);
+    if (rc < 0 || membership->nodes.nodes == 1) {
+        end(&creation->remote, 0);
+        return rc;
+    }
+    creation->rejoin = rejoin;
+    creation->remote = (struct kolo_remote_ranks){
+        .calls = &kolo_internode_calls,
+        .nodes = &membership->nodes,
+        .node = membership->node,
+        .awake = kolo_assembly_awake(creation->assembly),
+        .deadline_ns = kolo_assembly_deadline_ns(creation->assembly, settings->place.rank == 0)};
+    *remote = &creation->remote;
+    return 0;
+}
+
+static void depart(struct kolo_remote_ranks *remote) {
+    kolo_assembly_depart(creation_of(remote)->assembly);
+}
+
+static int check(struct kolo_remote_ranks *remote, bool *asked) {
+    struct kolo_assembly *assembly = creation_of(remote)->assembly;
+    const int rc = kolo_assembly_check(assembly);
+    *asked = rc == KOLO_ERR_TIMEOUT && kolo_assembly_is_asked(assembly);
+    return *asked ? 0 : rc;
+}
+
+static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
+    struct creation *creation = creation_of(remote);
+    const struct kolo_membership *membership = &creation->membership;
+    struct kolo_internode *internode = calloc(1, sizeof *internode);
+    if (!internode)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    *internode = (struct kolo_internode){.nodes = membership->nodes,
+                                         .node = membership->node,
+                                         .exchange = membership->terms.exchange,
+                                         .servers = membership->terms.servers,
+                                         .half_on_wire = membership->terms.half_on_wire,
+                                         .rank_order = membership->terms.rank_order,
+                                         .lanes = membership->terms.lanes};
+    memcpy(internode->session, membership->session, sizeof internode->session);
+    creation->extended = true;
+    comm->internode = internode;
+    comm->nodes = &internode->nodes;
+    comm->node = internode->node;
+    return internode->rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
+}
+
+/* Makes the connections to the other leaders, and the threads that use them. */
+static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
+    struct creation *creation = creation_of(remote);
+    struct kolo_internode *internode = comm->internode;
+    const uint32_t count = internode->nodes.nodes * kolo_assembly_sockets(&creation->membership.terms);
+    int *fds = malloc(count * sizeof *fds);
+    if (!fds)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = -1;
+    struct kolo_listener *none = NULL, **listener = creation->rejoin ? &creation->rejoin->listener : &none;
+    int rc = kolo_assembly_link(creation->assembly, &creation->membership, fds, listener,
+                                comm->segment.internode->listeners[0]);
+    if (rc == 0) {
+        comm->listener = *listener;
+        *listener = NULL;
+    }
+    KOLO_POINT("listener.handed_over");
+    for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
+        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, &kolo_exchange_calls, fds);
+    for (uint32_t i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(fds);
+    return rc;
+}
+
+/* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
+static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
+    const uint32_t ended = kolo_assembly_ended(assembly);
+    const struct kolo_failure_report report = {
+        .status = KOLO_ERR_PEER_DEAD,
+        .rank = ended,
+        .reporter = comm->global_rank,
+        .cause = KOLO_CAUSE_ENDED,
+        .node = ended < comm->nodes->size ? comm->nodes->node_of[ended] + UINT32_C(1) : 0,
+    };
+    if (report.node)
+        kolo_failure_relay(comm, &report);
+}
+
+static int agree(struct kolo_remote_ranks *remote, kolo_comm *comm) {
+    struct creation *creation = creation_of(remote);
+    const int rc = kolo_assembly_agree(creation->assembly, &creation->membership);
+    if (rc < 0)
+        blame_ended(comm, creation->assembly);
+    return rc;
+}
+
+static void free_part(kolo_comm *comm, bool forked) {
+    struct kolo_internode *internode = comm->internode;
+    for (uint32_t lane = 0; internode && lane < internode->lanes && internode->proxies[lane]; lane++)
+        if (forked)
+            kolo_proxy_forget(internode->proxies[lane]);
+        else
+            kolo_proxy_destroy(internode->proxies[lane]);
+    kolo_listener_close(comm->listener); /* after the proxy: who finds it closed finds this rank gone */
+    if (!internode)
+        return;
+    kolo_nodes_free(&internode->nodes);
+    free(internode->subtrees);
+    free(internode);
+}
+
+const struct kolo_internode_calls kolo_internode_calls = {
+    .meet = meet,
+    .depart = depart,
+    .check = check,
+    .extend = extend,
+    .connect = connect_leaders,
+    .agree = agree,
+    .end = end,
+    .free = free_part,
+    .close_listener = kolo_listener_close,
+    .agree_on_survivors = kolo_nodes_agreement_reach,
+    .agreement_ns_max = kolo_nodes_agreement_ns_max,
+    .agreement_lives = kolo_nodes_agreement_lives,
+    .end_agreement = kolo_nodes_agreement_close,
+};
