@@ -1,15 +1,15 @@
 #include "command_line.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kolo.h"
 #include "nearest_name.h"
+#include "terminal_colour.h"
 
 enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };
 
@@ -27,8 +27,10 @@ void command_line_refuse(const command_line *line, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    const bool bold = terminal_has_colour(STDERR_FILENO);
     if (!line->silent)
-        fprintf(stderr, "%s: %s; see %s --help\n", line->program, message, line->program);
+        fprintf(stderr, "%s%s:%s %s; see %s --help\n", bold ? "\033[1m" : "", line->program, bold ? "\033[0m" : "",
+                message, line->program);
     exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 

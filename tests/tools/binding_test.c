@@ -58,17 +58,16 @@ static void format(char *text, const kolo_cpu_set *set) {
     }
 }
 
-typedef bool placement_fn(kolo_cpu_set *, uint32_t, const kolo_topology *, const kolo_cpu_set *);
+enum { DIVIDED = false, SINGLE = true };
 
 /* The ranks get what `expected` lists, "0-3 4-7" for two of them; "no": they are not placed. */
-static void check(const kolo_topology *topology, placement_fn *place, const char *held, uint32_t ranks,
-                  const char *expected) {
+static void check(const kolo_topology *topology, bool single, const char *held, uint32_t ranks, const char *expected) {
     static kolo_cpu_set rank_cpus[RANKS_MAX];
     const kolo_cpu_set held_cpus = fixture_cpus(held);
     kolo_cpu_set open;
     char found[TEXT_BYTES] = "no", *at = found;
     placement_open(&open, topology, &held_cpus, ranks);
-    if (place(rank_cpus, ranks, topology, &open)) {
+    if (placement_choose(rank_cpus, ranks, single, topology, &open)) {
         for (uint32_t rank = 0; rank < ranks; rank++) {
             if (rank > 0)
                 *at++ = ' ';
@@ -84,33 +83,33 @@ static void test_one_domain(void **state) {
     (void)state;
     kolo_topology topology;
     grid_make(&topology, &(struct grid){1, 1, 1, 8, 1, true});
-    check(&topology, placement_divide, "", 1, "0-7");
-    check(&topology, placement_divide, "", 2, "0-3 4-7");
-    check(&topology, placement_divide, "", 3, "0-2 3-5 6-7");
-    check(&topology, placement_divide, "", 5, "0-1 2-3 4-5 6 7");
-    check(&topology, placement_divide, "", 8, "0 1 2 3 4 5 6 7");
-    check(&topology, placement_divide, "", 9, "no");
-    check(&topology, placement_single, "", 1, "0");
-    check(&topology, placement_single, "", 3, "0 1 2");
-    check(&topology, placement_single, "", 9, "no");
+    check(&topology, DIVIDED, "", 1, "0-7");
+    check(&topology, DIVIDED, "", 2, "0-3 4-7");
+    check(&topology, DIVIDED, "", 3, "0-2 3-5 6-7");
+    check(&topology, DIVIDED, "", 5, "0-1 2-3 4-5 6 7");
+    check(&topology, DIVIDED, "", 8, "0 1 2 3 4 5 6 7");
+    check(&topology, DIVIDED, "", 9, "no");
+    check(&topology, SINGLE, "", 1, "0");
+    check(&topology, SINGLE, "", 3, "0 1 2");
+    check(&topology, SINGLE, "", 9, "no");
 }
 
 static void test_whole_domains(void **state) {
     (void)state;
     kolo_topology topology;
     grid_make(&topology, &(struct grid){1, 1, 2, 4, 1, true});
-    check(&topology, placement_divide, "", 1, "0-7");
-    check(&topology, placement_divide, "", 2, "0-3 4-7");
-    check(&topology, placement_divide, "", 3, "0-1 2-3 4-7");
-    check(&topology, placement_divide, "", 5, "0-1 2 3 4-5 6-7");
+    check(&topology, DIVIDED, "", 1, "0-7");
+    check(&topology, DIVIDED, "", 2, "0-3 4-7");
+    check(&topology, DIVIDED, "", 3, "0-1 2-3 4-7");
+    check(&topology, DIVIDED, "", 5, "0-1 2 3 4-5 6-7");
     grid_make(&topology, &(struct grid){1, 1, 8, 8, 1, true});
-    check(&topology, placement_divide, "", 1, "0-63");
-    check(&topology, placement_divide, "", 2, "0-31 32-63");
-    check(&topology, placement_divide, "", 3, "0-23 24-47 48-63");
-    check(&topology, placement_divide, "", 4, "0-15 16-31 32-47 48-63");
-    check(&topology, placement_divide, "", 6, "0-7 8-15 16-31 32-39 40-55 56-63");
-    check(&topology, placement_divide, "", 7, "0-7 8-15 16-23 24-31 32-39 40-55 56-63");
-    check(&topology, placement_divide, "", 9, "0-3 4-7 8-15 16-23 24-31 32-39 40-47 48-55 56-63");
+    check(&topology, DIVIDED, "", 1, "0-63");
+    check(&topology, DIVIDED, "", 2, "0-31 32-63");
+    check(&topology, DIVIDED, "", 3, "0-23 24-47 48-63");
+    check(&topology, DIVIDED, "", 4, "0-15 16-31 32-47 48-63");
+    check(&topology, DIVIDED, "", 6, "0-7 8-15 16-31 32-39 40-55 56-63");
+    check(&topology, DIVIDED, "", 7, "0-7 8-15 16-23 24-31 32-39 40-55 56-63");
+    check(&topology, DIVIDED, "", 9, "0-3 4-7 8-15 16-23 24-31 32-39 40-47 48-55 56-63");
 }
 
 /* Two packages of two nodes of two L3 domains: no rank is on two nodes unless it has all of both. */
@@ -118,41 +117,41 @@ static void test_nodes(void **state) {
     (void)state;
     kolo_topology topology;
     grid_make(&topology, &(struct grid){2, 2, 2, 4, 1, true});
-    check(&topology, placement_divide, "", 1, "0-31");
-    check(&topology, placement_divide, "", 2, "0-15 16-31");
-    check(&topology, placement_divide, "", 3, "0-7 8-15 16-31");
-    check(&topology, placement_divide, "", 4, "0-7 8-15 16-23 24-31");
-    check(&topology, placement_divide, "", 5, "0-3 4-7 8-15 16-23 24-31");
-    check(&topology, placement_divide, "", 8, "0-3 4-7 8-11 12-15 16-19 20-23 24-27 28-31");
-    check(&topology, placement_single, "", 4, "0 1 2 3");
+    check(&topology, DIVIDED, "", 1, "0-31");
+    check(&topology, DIVIDED, "", 2, "0-15 16-31");
+    check(&topology, DIVIDED, "", 3, "0-7 8-15 16-31");
+    check(&topology, DIVIDED, "", 4, "0-7 8-15 16-23 24-31");
+    check(&topology, DIVIDED, "", 5, "0-3 4-7 8-15 16-23 24-31");
+    check(&topology, DIVIDED, "", 8, "0-3 4-7 8-11 12-15 16-19 20-23 24-27 28-31");
+    check(&topology, SINGLE, "", 4, "0 1 2 3");
 }
 
 static void test_threads(void **state) {
     (void)state;
     kolo_topology topology;
     grid_make(&topology, &(struct grid){1, 1, 1, 4, 2, true});
-    check(&topology, placement_divide, "", 1, "0-7");
-    check(&topology, placement_divide, "", 2, "0-3 4-7");
-    check(&topology, placement_divide, "", 4, "0-1 2-3 4-5 6-7");
-    check(&topology, placement_divide, "", 6, "0 2 4 6 1 3"); /* a rank per core before second threads */
-    check(&topology, placement_divide, "", 8, "0 2 4 6 1 3 5 7");
-    check(&topology, placement_divide, "", 9, "no");
-    check(&topology, placement_single, "", 4, "0 2 4 6");
-    check(&topology, placement_single, "", 8, "0 2 4 6 1 3 5 7");
+    check(&topology, DIVIDED, "", 1, "0-7");
+    check(&topology, DIVIDED, "", 2, "0-3 4-7");
+    check(&topology, DIVIDED, "", 4, "0-1 2-3 4-5 6-7");
+    check(&topology, DIVIDED, "", 6, "0 2 4 6 1 3"); /* a rank per core before second threads */
+    check(&topology, DIVIDED, "", 8, "0 2 4 6 1 3 5 7");
+    check(&topology, DIVIDED, "", 9, "no");
+    check(&topology, SINGLE, "", 4, "0 2 4 6");
+    check(&topology, SINGLE, "", 8, "0 2 4 6 1 3 5 7");
     grid_make(&topology, &(struct grid){1, 1, 2, 4, 2, false});
-    check(&topology, placement_divide, "", 1, "0-15");
-    check(&topology, placement_divide, "", 2, "0-3,8-11 4-7,12-15");
-    check(&topology, placement_divide, "", 8, "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15");
-    check(&topology, placement_divide, "", 10, "0 1 2 3 4 5 6 7 8 9");
+    check(&topology, DIVIDED, "", 1, "0-15");
+    check(&topology, DIVIDED, "", 2, "0-3,8-11 4-7,12-15");
+    check(&topology, DIVIDED, "", 8, "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15");
+    check(&topology, DIVIDED, "", 10, "0 1 2 3 4 5 6 7 8 9");
     grid_make(&topology, &(struct grid){1, 1, 1, 2, 4, true});
-    check(&topology, placement_divide, "", 2, "0-3 4-7");
-    check(&topology, placement_divide, "", 8, "0 4 1 5 2 6 3 7");
+    check(&topology, DIVIDED, "", 2, "0-3 4-7");
+    check(&topology, DIVIDED, "", 8, "0 4 1 5 2 6 3 7");
 }
 
 static void check_described(const char *machine, const char *allowed, uint32_t ranks, const char *expected) {
     kolo_topology topology;
     fixture_read(machine, allowed, &topology);
-    check(&topology, placement_divide, "", ranks, expected);
+    check(&topology, DIVIDED, "", ranks, expected);
 }
 
 static void test_described_machines(void **state) {
@@ -188,28 +187,28 @@ static void test_unequal_domains(void **state) {
     kolo_topology topology;
     grid_make(&topology, &(struct grid){1, 1, 2, 8, 1, true});
     topology.allowed = fixture_cpus("0-7,8"); /* a large part, and one core of another */
-    check(&topology, placement_divide, "", 1, "0-8");
-    check(&topology, placement_divide, "", 2, "0-3 4-7"); /* nobody gets the lone one as all that it has */
-    check(&topology, placement_divide, "", 9, "0 1 2 3 4 5 6 7 8");
+    check(&topology, DIVIDED, "", 1, "0-8");
+    check(&topology, DIVIDED, "", 2, "0-3 4-7"); /* nobody gets the lone one as all that it has */
+    check(&topology, DIVIDED, "", 9, "0 1 2 3 4 5 6 7 8");
 }
 
 static void test_other_jobs(void **state) {
     (void)state;
     kolo_topology topology;
     grid_make(&topology, &(struct grid){1, 1, 1, 4, 1, true});
-    check(&topology, placement_single, "0", 1, "1");
-    check(&topology, placement_single, "0-1", 2, "2 3");
-    check(&topology, placement_single, "0-1", 3, "0 1 2"); /* no room: as if alone */
-    check(&topology, placement_single, "0-3", 1, "0");
-    check(&topology, placement_divide, "0-1", 1, "2-3");
-    check(&topology, placement_divide, "1", 3, "0 2 3");
-    check(&topology, placement_divide, "0-3", 2, "0-1 2-3");
-    check(&topology, placement_divide, "900", 2, "0-1 2-3"); /* elsewhere */
+    check(&topology, SINGLE, "0", 1, "1");
+    check(&topology, SINGLE, "0-1", 2, "2 3");
+    check(&topology, SINGLE, "0-1", 3, "0 1 2"); /* no room: as if alone */
+    check(&topology, SINGLE, "0-3", 1, "0");
+    check(&topology, DIVIDED, "0-1", 1, "2-3");
+    check(&topology, DIVIDED, "1", 3, "0 2 3");
+    check(&topology, DIVIDED, "0-3", 2, "0-1 2-3");
+    check(&topology, DIVIDED, "900", 2, "0-1 2-3"); /* elsewhere */
     grid_make(&topology, &(struct grid){1, 1, 2, 4, 2, false});
-    check(&topology, placement_single, "0-3", 2, "4 5"); /* the second threads of held cores are held too */
-    check(&topology, placement_single, "8", 8, "1 2 3 4 5 6 7 9");
-    check(&topology, placement_divide, "8-11", 1, "4-7,12-15");
-    check(&topology, placement_divide, "0", 2, "1-3,9-11 4-7,12-15");
+    check(&topology, SINGLE, "0-3", 2, "4 5"); /* the second threads of held cores are held too */
+    check(&topology, SINGLE, "8", 8, "1 2 3 4 5 6 7 9");
+    check(&topology, DIVIDED, "8-11", 1, "4-7,12-15");
+    check(&topology, DIVIDED, "0", 2, "1-3,9-11 4-7,12-15");
 }
 
 /* True if every CPU of the group `number` that is open is in the set. */
@@ -291,7 +290,7 @@ static void test_random_machines(void **state) {
                 cpus++;
             }
         const uint32_t ranks = draw(&random, cpus);
-        assert_true(placement_divide(rank_cpus, ranks, &topology, &topology.allowed));
+        assert_true(placement_choose(rank_cpus, ranks, DIVIDED, &topology, &topology.allowed));
         assert_fair(&topology, rank_cpus, ranks, cores);
     }
 }

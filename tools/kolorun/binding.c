@@ -26,10 +26,8 @@ static bool place(kolo_cpu_set *rank_cpus, uint32_t ranks, enum bind_mode mode, 
         return false;
     neighbours_cpus(&held, &topology->allowed, "/proc", getpid());
     placement_open(&open, topology, &held, ranks);
-    if (mode == BIND_CORE)
-        return placement_single(rank_cpus, ranks, topology, &open);
-    return placement_divide(rank_cpus, ranks, topology, &open) &&
-           memcmp(&rank_cpus[0], &topology->allowed, sizeof open) != 0;
+    return placement_choose(rank_cpus, ranks, mode == BIND_CORE, topology, &open) &&
+           (mode == BIND_CORE || memcmp(&rank_cpus[0], &topology->allowed, sizeof open) != 0);
 }
 
 int binding_choose(struct binding *binding, int ranks, enum bind_mode mode) {

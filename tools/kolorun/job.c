@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +23,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "culprits.h"
 #include "kolo.h"
 #include "launch.h"
-#include "leftovers.h"
+#include "leftover_processes.h"
 #include "messages.h"
 #include "rank_files.h"
-#include "rank_list.h"
+#include "stragglers.h"
 #include "tagged_output.h"
 
 #define TERM_TO_KILL_MS      300
 #define KILL_TO_GIVING_UP_MS 10000
 #define OUTPUT_REST_MS       10000
-#define MESSAGE_BYTES        (PATH_MAX + 1024)
 #define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
 #define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
 #define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
@@ -89,28 +86,14 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void signals_read(struct job *job);
-
-static void job_say(struct job *job, const char *format, ...) {
-    char text[MESSAGE_BYTES], line[MESSAGE_BYTES + 32];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    message_format(line, sizeof line, text);
-    if (job->output != NULL)
-        tagged_output_message(job->output, line);
-    else
-        fputs(line, stderr);
-}
 
 /* Writes the running ranks as "rank 3" or "ranks 0-2, 5". */
 static void running_ranks_format(const struct job *job, char *text, size_t text_bytes) {
     bool running[KOLO_RANKS_MAX];
     for (int rank = 0; rank < job->options->ranks; rank++)
         running[rank] = job->ranks[rank].pid != 0;
-    rank_list_format(text, text_bytes, running, job->options->ranks, job->options->first_rank);
+    message_ranks_format(text, text_bytes, running, job->options->ranks, job->options->first_rank);
 }
 
 /* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
@@ -145,8 +128,8 @@ static void phase_advance(struct job *job) {
         break;
     case PHASE_KILLING:
         running_ranks_format(job, ranks, sizeof ranks);
-        job_say(job, "%s did not end within %d s of SIGKILL; not waiting any longer", ranks,
-                KILL_TO_GIVING_UP_MS / 1000);
+        message_print("%s did not end within %d s of SIGKILL; not waiting any longer", ranks,
+                      KILL_TO_GIVING_UP_MS / 1000);
         job->phase = PHASE_GIVEN_UP;
         break;
     case PHASE_RUNNING:
@@ -166,13 +149,13 @@ static void launch_failures_report(struct job *job) {
             char why[300];
             exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
             launch_failure_describe(why, sizeof why, job->options->command[0], failure.error);
-            job_say(job, "cannot run '%s': %s", job->options->command[0], why);
+            message_print("cannot run '%s': %s", job->options->command[0], why);
         } else if (failure.step == LAUNCH_BIND) {
-            job_say(job, "cannot bind rank %d: %s; --bind none leaves placement to the kernel",
-                    job->options->first_rank + failure.rank, strerror(failure.error));
+            message_print("cannot bind rank %d: %s; --bind none leaves placement to the kernel",
+                          job->options->first_rank + failure.rank, strerror(failure.error));
         } else {
-            job_say(job, "cannot prepare rank %d: %s", job->options->first_rank + failure.rank,
-                    strerror(failure.error));
+            message_print("cannot prepare rank %d: %s", job->options->first_rank + failure.rank,
+                          strerror(failure.error));
         }
         job_end(job, exit_code, 0);
     }
@@ -227,16 +210,16 @@ static void asked_end(struct job *job, int64_t grace_ms) {
         return;
     switch (job->asked_signal) {
     case SIGINT:
-        job_say(job, "interrupted");
+        message_print("interrupted");
         break;
     case SIGTERM:
-        job_say(job, "terminated");
+        message_print("terminated");
         break;
     case SIGHUP:
-        job_say(job, "hung up: the terminal has gone");
+        message_print("hung up: the terminal has gone");
         break;
     default:
-        job_say(job, "ended by SIGQUIT");
+        message_print("ended by SIGQUIT");
         break;
     }
     job_end(job, 128 + job->asked_signal, grace_ms);
@@ -269,12 +252,12 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
     }
     int code = WEXITSTATUS(status);
     if (WIFEXITED(status)) {
-        job_say(job, "rank %d (pid %d) exited with code %d%s", number, (int)pid, code, rest);
+        message_print("rank %d (pid %d) exited with code %d%s", number, (int)pid, code, rest);
     } else {
         int signal_number = WTERMSIG(status);
         const char *name = sigabbrev_np(signal_number);
-        job_say(job, "rank %d (pid %d) was killed by signal %d (%s%s)%s", number, (int)pid, signal_number,
-                name != NULL ? "SIG" : "real-time", name != NULL ? name : "", rest);
+        message_print("rank %d (pid %d) was killed by signal %d (%s%s)%s", number, (int)pid, signal_number,
+                      name != NULL ? "SIG" : "real-time", name != NULL ? name : "", rest);
         code = 128 + signal_number;
     }
     if (job->failure_code == 0)
@@ -425,8 +408,8 @@ static void output_service(struct job *job, const struct pollfd *fds) {
             end_unread(job);
         return;
     }
-    job_say(job, "cannot write standard %s: %s; ending the job", stream == STDOUT_FILENO ? "output" : "error",
-            strerror(-rc));
+    message_print("cannot write standard %s: %s; ending the job", stream == STDOUT_FILENO ? "output" : "error",
+                  strerror(-rc));
     if (job->exit_code == 0)
         job->exit_code = EXIT_LAUNCHER;
     job_end(job, EXIT_LAUNCHER, 0);
@@ -448,20 +431,16 @@ static int64_t next_deadline_ms(const struct job *job) {
     return job->phase_deadline_ms;
 }
 
-static void culprit_say(void *context, const char *sentence) {
-    job_say(context, "%s", sentence);
-}
-
-static void culprits_tell(struct job *job) {
+static void tell_stragglers(struct job *job) {
     pid_t pids[KOLO_RANKS_MAX];
     for (int rank = 0; rank < job->options->ranks; rank++)
         pids[rank] = job->ranks[rank].pid;
     const bool is_alone = job->options->size == job->options->ranks; /* else ranks meet elsewhere first */
-    const struct culprits_job seen = {.pids = pids,
-                                      .ranks = job->options->ranks,
-                                      .first_rank = job->options->first_rank,
-                                      .segment_fd = is_alone ? job->context.segment_fd : -1};
-    culprits_find(&seen, culprit_say, job);
+    const struct watched_job seen = {.pids = pids,
+                                     .ranks = job->options->ranks,
+                                     .first_rank = job->options->first_rank,
+                                     .segment_fd = is_alone ? job->context.segment_fd : -1};
+    stragglers_tell(&seen);
 }
 
 static void deadline_handle(struct job *job) {
@@ -474,8 +453,8 @@ static void deadline_handle(struct job *job) {
     }
     running_ranks_format(job, ranks, sizeof ranks);
     if (job->running > 0 && job->asked_deadline_ms < job->timeout_at_ms) {
-        job_say(job, "%s did not end within %g s of SIG%s: killing", ranks,
-                (double)job->options->signal_grace_ms / 1000, sigabbrev_np(job->asked_signal));
+        message_print("%s did not end within %g s of SIG%s: killing", ranks,
+                      (double)job->options->signal_grace_ms / 1000, sigabbrev_np(job->asked_signal));
         job_end(job, 128 + job->asked_signal, 0);
         job->phase = PHASE_TERMINATING;
         phase_advance(job);
@@ -483,13 +462,13 @@ static void deadline_handle(struct job *job) {
     }
     double seconds = (double)job->options->timeout_ms / 1000;
     if (job->running == 0) {
-        job_say(job, "timeout after %g s: all ranks have ended, but nobody reads their output", seconds);
+        message_print("timeout after %g s: all ranks have ended, but nobody reads their output", seconds);
         job->exit_code = job->exit_code != 0 ? job->exit_code : EXIT_TIMED_OUT;
         job->phase = PHASE_GIVEN_UP;
         return;
     }
-    job_say(job, "timeout after %g s: ending %s", seconds, ranks);
-    culprits_tell(job);
+    message_print("timeout after %g s: ending %s", seconds, ranks);
+    tell_stragglers(job);
     job_end(job, EXIT_TIMED_OUT, 0);
 }
 
@@ -526,7 +505,7 @@ static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS], 
     if (rc < 0) {
         char path[PATH_MAX];
         rank_files_path(path, sizeof path, job->options->output_folder, number, stream);
-        job_say(job, "--output: cannot open '%s': %s", path, strerror(-rc));
+        message_print("--output: cannot open '%s': %s", path, strerror(-rc));
     }
     return rc;
 }
@@ -569,7 +548,7 @@ static void restarts_handle(struct job *job) {
             continue;
         int rc = rank_start(job, rank);
         if (rc < 0)
-            job_say(job, "cannot start rank %d again: %s; the others go on", rank, strerror(-rc));
+            message_print("cannot start rank %d again: %s; the others go on", rank, strerror(-rc));
     }
 }
 
@@ -585,7 +564,7 @@ static void job_watch(struct job *job) {
         if (poll(fds, POLL_FDS, poll_timeout_ms(job)) < 0) {
             if (errno == EINTR) /* stopped and continued */
                 continue;
-            job_say(job, "cannot wait for the ranks: %s; ending them", strerror(errno));
+            message_print("cannot wait for the ranks: %s; ending them", strerror(errno));
             job->exit_code = EXIT_LAUNCHER;
             return;
         }
@@ -639,6 +618,7 @@ static int job_open(struct job *job) {
         files_limit_raise(&job->context);
     if (rc == 0 && job->options->tag_output)
         rc = tagged_output_create(&job->output, ranks, job->options->first_rank);
+    messages_join(job->output);
     return rc;
 }
 
@@ -646,6 +626,7 @@ static void job_close(struct job *job) {
     for (int rank = 0; job->ranks != NULL && rank < job->options->ranks; rank++)
         if (job->ranks[rank].pidfd > 0)
             close(job->ranks[rank].pidfd);
+    messages_join(NULL);
     if (job->output != NULL)
         tagged_output_destroy(job->output);
     if (job->signal_fd > 0)
@@ -667,8 +648,8 @@ static void job_start(struct job *job) {
             remedy = " (limits: 'ulimit -u', the cgroup's pids.max)";
         else if (rc == -EMFILE)
             remedy = " (limit: 'ulimit -n'; without --tag-output fewer files are needed)";
-        job_say(job, "cannot start rank %d of %d: %s%s", job->options->first_rank + rank, job->options->size,
-                strerror(-rc), remedy);
+        message_print("cannot start rank %d of %d: %s%s", job->options->first_rank + rank, job->options->size,
+                      strerror(-rc), remedy);
         job_end(job, EXIT_LAUNCHER, 0);
         if (job->running == 0)
             output_finish(job);
@@ -684,20 +665,20 @@ int job_run(const struct launch_options *options, struct binding *binding, int s
                       .asked_deadline_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
-        job_say(&job, "cannot prepare the job: %s", strerror(-rc));
+        message_print("cannot prepare the job: %s", strerror(-rc));
         job_close(&job);
         return EXIT_LAUNCHER;
     }
     if (options->timeout_ms > 0)
         job.timeout_at_ms = now_ms() + options->timeout_ms;
-    leftovers_adopt();
+    leftover_processes_adopt();
     job_start(&job);
     binding_settle(binding);
     job_watch(&job);
     if (job.phase == PHASE_RUNNING && !job.succeeded && job.exit_code == 0) /* the others went on */
         job.exit_code = job.failure_code;
     if (job.exit_code != 0 || job.failure_code != 0)
-        leftovers_kill();
+        leftover_processes_kill();
     job_close(&job);
     return job.exit_code;
 }

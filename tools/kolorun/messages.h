@@ -6,15 +6,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MESSAGE_COLUMNS 80
+struct tagged_output;
 
-/* Whether what is written to `fd` may be coloured: a terminal, and NO_COLOR is not set. */
-bool message_is_coloured(int fd);
+/* From now on messages stand between the lines of the ranks' standard error; NULL: no longer. */
+void messages_join(struct tagged_output *output);
 
-/* Makes a line of `text`: "kolorun: TEXT\n". */
-void message_format(char *line, size_t line_bytes, const char *text);
-
-/* Prints such a line. */
+/* Prints "kolorun: TEXT\n". */
 void message_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes those of `count` ranks that are `listed`, counted from `first_rank`, in words: "rank 3", "ranks 0-2, 5"; a
+ * list that does not fit ends in "...". Returns how many there are. */
+int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank);
 
 #endif

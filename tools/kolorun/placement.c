@@ -160,31 +160,16 @@ void placement_open(kolo_cpu_set *open, const kolo_topology *topology, const kol
         *open = topology->allowed;
 }
 
-static void single(kolo_cpu_set *rank_cpus, uint32_t ranks, const struct places *places) {
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        kolo_cpu_set_add(&rank_cpus[rank], places->list[rank].cpu);
-}
-
-bool placement_single(kolo_cpu_set *rank_cpus, uint32_t ranks, const kolo_topology *topology,
+bool placement_choose(kolo_cpu_set *rank_cpus, uint32_t ranks, bool single, const kolo_topology *topology,
                       const kolo_cpu_set *open) {
     struct places places;
     places_find(&places, topology, open);
     if (ranks > places.cpus)
         return false;
     memset(rank_cpus, 0, ranks * sizeof *rank_cpus);
-    single(rank_cpus, ranks, &places);
-    return true;
-}
-
-bool placement_divide(kolo_cpu_set *rank_cpus, uint32_t ranks, const kolo_topology *topology,
-                      const kolo_cpu_set *open) {
-    struct places places;
-    places_find(&places, topology, open);
-    if (ranks > places.cpus)
-        return false;
-    memset(rank_cpus, 0, ranks * sizeof *rank_cpus);
-    if (ranks > places.cores) {
-        single(rank_cpus, ranks, &places);
+    if (single || ranks > places.cores) {
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            kolo_cpu_set_add(&rank_cpus[rank], places.list[rank].cpu);
         return true;
     }
     divide(&places, 0, places.cores, 0, ranks, PART_PACKAGE);

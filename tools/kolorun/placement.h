@@ -17,12 +17,10 @@
  * fit there, all of the topology's CPUs are open. */
 void placement_open(kolo_cpu_set *open, const kolo_topology *topology, const kolo_cpu_set *held, uint32_t ranks);
 
-/* Divides the cores of `open`, some of the topology's CPUs, among the ranks, as told above. Where ranks outnumber cores
- * each gets one CPU, as placement_single has it. False, and nothing is set, where ranks outnumber the open CPUs. */
-bool placement_divide(kolo_cpu_set *rank_cpus, uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *open);
-
-/* Gives each rank one CPU: a hardware thread of every core first, then the second threads, and so on. False, and
- * nothing is set, where ranks outnumber the open CPUs. */
-bool placement_single(kolo_cpu_set *rank_cpus, uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *open);
+/* Divides the cores of `open`, some of the topology's CPUs, among the ranks, as told above. `single`, or where ranks
+ * outnumber cores: gives each rank one CPU, a hardware thread of every core first, then the second threads, and so on.
+ * False, and nothing is set, where ranks outnumber the open CPUs. */
+bool placement_choose(kolo_cpu_set *rank_cpus, uint32_t ranks, bool single, const kolo_topology *topology,
+                      const kolo_cpu_set *open);
 
 #endif

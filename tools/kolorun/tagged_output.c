@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "messages.h"
+#include "terminal_colour.h"
 
 #define LINE_BYTES_MAX   (1 << 20) /* a longer line is broken, so that memory stays bounded */
 #define SINK_BYTES_FULL  (1 << 18) /* with that much to write, no more is read */
@@ -185,7 +185,7 @@ int tagged_output_create(struct tagged_output **output, int ranks, int first_ran
     made->first_rank = first_rank;
     for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
         made->sinks[stream].fd = STDOUT_FILENO + stream;
-        made->sinks[stream].coloured = message_is_coloured(STDOUT_FILENO + stream);
+        made->sinks[stream].coloured = terminal_has_colour(STDOUT_FILENO + stream);
         made->sink_of_stream[stream] = &made->sinks[stream];
         made->ready_fds[stream] = epoll_create1(EPOLL_CLOEXEC);
     }

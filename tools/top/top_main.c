@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "terminal_colour.h"
 #include "top_list.h"
 #include "top_report.h"
 #include "top_sample.h"
@@ -139,7 +140,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "kolo-top: %s; kolo-top alone lists your jobs\n", kolo_error_message());
         return EXIT_FAILURE;
     }
-    top_report_set_colour(!options.json && top_terminal_has_colour());
+    top_report_set_colour(!options.json && terminal_has_colour(STDOUT_FILENO));
     if (!options.once && !options.json)
         top_terminal_open();
     const int exit_code = follow(watch);

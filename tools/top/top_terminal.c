@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <time.h>
@@ -115,11 +114,6 @@ top_event top_terminal_wait(double seconds) {
             nanosleep(&left, NULL);
     }
     return TOP_EVENT_TIME;
-}
-
-bool top_terminal_has_colour(void) {
-    const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
-    return isatty(STDOUT_FILENO) && !(none && *none) && kind && strcmp(kind, "dumb") != 0;
 }
 
 void top_terminal_close(void) {

@@ -20,9 +20,6 @@ bool top_terminal_has_keys(void);
 /* Waits, in a terminal until something happens. */
 top_event top_terminal_wait(double seconds);
 
-/* True if standard output is a terminal that shows colours, and NO_COLOR does not ask for none. */
-bool top_terminal_has_colour(void);
-
 /* Gives the keyboard back. If a signal is to end the program, it ends here. */
 void top_terminal_close(void);
 

@@ -1,6 +1,6 @@
 /* Adoption is best effort: where the kernel cannot list children, leftovers stay, as they would without it.
  */
-#include "leftovers.h"
+#include "leftover_processes.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #define ROUNDS_MAX 100
 #define ROUND_NS   10000000L
 
-void leftovers_adopt(void) {
+void leftover_processes_adopt(void) {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -31,7 +31,7 @@ static bool kill_children(void) {
 }
 
 /* A killed process hands its own children on to us: go round until there is none. */
-void leftovers_kill(void) {
+void leftover_processes_kill(void) {
     const struct timespec pause = {.tv_nsec = ROUND_NS};
     for (int round = 0; round < ROUNDS_MAX && kill_children(); round++) {
         pid_t pid;

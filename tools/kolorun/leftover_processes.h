@@ -1,13 +1,13 @@
 /* What ranks have started and left behind, for instance the program of a shell script that was killed.
  */
-#ifndef KOLORUN_LEFTOVERS_H
-#define KOLORUN_LEFTOVERS_H
+#ifndef KOLORUN_LEFTOVER_PROCESSES_H
+#define KOLORUN_LEFTOVER_PROCESSES_H
 
 /* From now on, a process whose parent ends becomes a child of kolorun instead of getting out of reach. */
-void leftovers_adopt(void);
+void leftover_processes_adopt(void);
 
 /* Kills the children of this process, and theirs as they are adopted, and waits for their end, but no longer
  * than a second. */
-void leftovers_kill(void);
+void leftover_processes_kill(void);
 
 #endif

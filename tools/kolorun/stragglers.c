@@ -1,9 +1,8 @@
 /* Finding them by what /proc and kolo_watch.h show; nothing of it disturbs the ranks.
  */
-#include "culprits.h"
+#include "stragglers.h"
 
 #include <dirent.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,42 +12,23 @@
 
 #include "kolo.h"
 #include "kolo_watch.h"
+#include "messages.h"
 #include "process_files.h"
-#include "rank_list.h"
 
-#define SENTENCE_BYTES 400
-#define LIST_BYTES     200
-
-struct findings {
-    const struct culprits_job *job;
-    culprits_say_fn *say;
-    void *context;
-};
-
-static void tell(const struct findings *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(const struct findings *findings, const char *format, ...) {
-    char sentence[SENTENCE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    findings->say(findings->context, sentence);
-}
+#define LIST_BYTES 200
 
 static bool is_stopped(char state) {
     return state == 'T' || state == 't';
 }
 
-static void tell_stopped(const struct findings *findings) {
-    const struct culprits_job *job = findings->job;
+static void tell_stopped(const struct watched_job *job) {
     bool stopped[KOLO_RANKS_MAX] = {false};
     char list[LIST_BYTES];
     for (int rank = 0; rank < job->ranks; rank++)
         stopped[rank] = job->pids[rank] > 0 && is_stopped(process_state("/proc", job->pids[rank]));
-    const int count = rank_list_format(list, sizeof list, stopped, job->ranks, job->first_rank);
+    const int count = message_ranks_format(list, sizeof list, stopped, job->ranks, job->first_rank);
     if (count > 0)
-        tell(findings, "%s %s stopped, by a signal such as SIGSTOP or by a debugger", list, count == 1 ? "is" : "are");
+        message_print("%s %s stopped, by a signal such as SIGSTOP or by a debugger", list, count == 1 ? "is" : "are");
 }
 
 /* The rank for which `rank` waits in the end: itself where it waits for nobody. */
@@ -71,32 +51,31 @@ static const char *activity(char state) {
 }
 
 /* The number that kolorun has given to a rank of the communicator, which may count them in another way. */
-static int number_of(const struct culprits_job *job, int pid, int rank) {
+static int number_of(const struct watched_job *job, int pid, int rank) {
     for (int i = 0; i < job->ranks; i++)
         if (job->pids[i] == pid)
             return job->first_rank + i;
     return rank;
 }
 
-static void tell_awaited(const struct findings *findings, const kolo_watched_rank *rank, int number, int waiting,
-                         const kolo_watched_call *call) {
+static void tell_awaited(const kolo_watched_rank *rank, int number, int waiting, const kolo_watched_call *call) {
     char place[80] = "before its first call";
     const char *name = call != NULL ? kolo_collective_name(call->collective) : NULL;
     if (rank->calls > 0)
         snprintf(place, sizeof place, "%s its call %llu (%s)", rank->calls > rank->calls_ended ? "in" : "after",
                  (unsigned long long)rank->calls, name != NULL ? name : "unknown");
-    tell(findings, "%d other%s wait%s for rank %d (pid %d), which is %s, %s", waiting, waiting == 1 ? "" : "s",
-         waiting == 1 ? "s" : "", number, rank->pid, activity(rank->process), place);
+    message_print("%d other%s wait%s for rank %d (pid %d), which is %s, %s", waiting, waiting == 1 ? "" : "s",
+                  waiting == 1 ? "s" : "", number, rank->pid, activity(rank->process), place);
 }
 
-static void tell_absent(const struct findings *findings, const bool *absent, int ranks) {
+static void tell_absent(const struct watched_job *job, const bool *absent, int ranks) {
     char list[LIST_BYTES];
-    if (rank_list_format(list, sizeof list, absent, ranks, findings->job->first_rank) > 0)
-        tell(findings, "%s never came to kolo_comm_create, where the others wait", list);
+    if (message_ranks_format(list, sizeof list, absent, ranks, job->first_rank) > 0)
+        message_print("%s never came to kolo_comm_create, where the others wait", list);
 }
 
 /* Names the ranks that a communicator still lacks, or else the one for which most of the others wait, if any do. */
-static void look_at_waits(const struct findings *findings, const kolo_watch *watch, int index, int ranks) {
+static void look_at_waits(const struct watched_job *job, const kolo_watch *watch, int index, int ranks) {
     static kolo_watched_rank seen[KOLO_RANKS_MAX];
     bool absent[KOLO_RANKS_MAX] = {false};
     int waiting[KOLO_RANKS_MAX] = {0}, most = 0;
@@ -106,7 +85,7 @@ static void look_at_waits(const struct findings *findings, const kolo_watch *wat
             return;
         absent[rank] = seen[rank].pid == 0;
     }
-    tell_absent(findings, absent, ranks);
+    tell_absent(job, absent, ranks);
     for (int rank = 0; rank < ranks; rank++) {
         const int end = end_of_wait(seen, ranks, rank);
         waiting[end] += end != rank;
@@ -118,12 +97,11 @@ static void look_at_waits(const struct findings *findings, const kolo_watch *wat
         return;
     kolo_watched_call call = {.call_bytes = sizeof call};
     const bool is_known = kolo_watch_call(watch, index, most, seen[most].calls, &call) == 0;
-    tell_awaited(findings, &seen[most], number_of(findings->job, seen[most].pid, most), waiting[most],
-                 is_known ? &call : NULL);
+    tell_awaited(&seen[most], number_of(job, seen[most].pid, most), waiting[most], is_known ? &call : NULL);
 }
 
 /* Returns whether there are communicators. */
-static bool tell_waits(const struct findings *findings) {
+static bool tell_waits(const struct watched_job *job) {
     char target[16];
     kolo_watch *watch;
     bool any = false;
@@ -136,7 +114,7 @@ static bool tell_waits(const struct findings *findings) {
             continue;
         any = true;
         if (!comm.over && comm.failure == 0 && comm.ranks <= KOLO_RANKS_MAX)
-            look_at_waits(findings, watch, index, comm.ranks);
+            look_at_waits(job, watch, index, comm.ranks);
     }
     kolo_watch_close(watch);
     return any;
@@ -164,8 +142,7 @@ static bool has_come(pid_t pid, const struct stat *segment) {
 }
 
 /* Before there is a communicator: names those that have not come, if others have. */
-static void tell_who_came(const struct findings *findings) {
-    const struct culprits_job *job = findings->job;
+static void tell_who_came(const struct watched_job *job) {
     bool absent[KOLO_RANKS_MAX] = {false};
     struct stat segment;
     int came = 0;
@@ -176,12 +153,11 @@ static void tell_who_came(const struct findings *findings) {
         came += !absent[rank];
     }
     if (came > 0)
-        tell_absent(findings, absent, job->ranks);
+        tell_absent(job, absent, job->ranks);
 }
 
-void culprits_find(const struct culprits_job *job, culprits_say_fn *say, void *context) {
-    const struct findings findings = {job, say, context};
-    tell_stopped(&findings);
-    if (!tell_waits(&findings))
-        tell_who_came(&findings);
+void stragglers_tell(const struct watched_job *job) {
+    tell_stopped(job);
+    if (!tell_waits(job))
+        tell_who_came(job);
 }
