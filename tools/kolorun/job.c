@@ -622,22 +622,6 @@ static int job_open(struct job *job) {
     return rc;
 }
 
-static void job_close(struct job *job) {
-    for (int rank = 0; job->ranks != NULL && rank < job->options->ranks; rank++)
-        if (job->ranks[rank].pidfd > 0)
-            close(job->ranks[rank].pidfd);
-    messages_join(NULL);
-    if (job->output != NULL)
-        tagged_output_destroy(job->output);
-    if (job->signal_fd > 0)
-        close(job->signal_fd);
-    if (job->ends_fd > 0)
-        close(job->ends_fd);
-    launch_context_close(&job->context);
-    free(job->ranks);
-    free(job->ends);
-}
-
 static void job_start(struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         int rc = rank_start(job, rank);
@@ -658,15 +642,15 @@ static void job_start(struct job *job) {
 }
 
 int job_run(const struct launch_options *options, struct binding *binding, int segment_fd) {
-    struct job job = {.context.segment_fd = segment_fd,
-                      .options = options,
-                      .binding = binding,
-                      .timeout_at_ms = NEVER_MS,
-                      .asked_deadline_ms = NEVER_MS};
+    static struct job job; /* what it holds is given back when kolorun ends */
+    job = (struct job){.context.segment_fd = segment_fd,
+                       .options = options,
+                       .binding = binding,
+                       .timeout_at_ms = NEVER_MS,
+                       .asked_deadline_ms = NEVER_MS};
     int rc = job_open(&job);
     if (rc < 0) {
         message_print("cannot prepare the job: %s", strerror(-rc));
-        job_close(&job);
         return EXIT_LAUNCHER;
     }
     if (options->timeout_ms > 0)
@@ -679,6 +663,5 @@ int job_run(const struct launch_options *options, struct binding *binding, int s
         job.exit_code = job.failure_code;
     if (job.exit_code != 0 || job.failure_code != 0)
         leftover_processes_kill();
-    job_close(&job);
     return job.exit_code;
 }

@@ -16,15 +16,25 @@
 #include <unistd.h>
 
 #include "binding.h"
+#include "launch_options.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-static int set_number(const char *name, int value) {
+static void set_variable(const char *name, const char *value, bool replace) {
+    if (setenv(name, value, replace) == 0)
+        return;
+    static const char text[] = "kolorun: out of memory for the ranks' environment\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(EXIT_LAUNCHER);
+}
+
+static void set_number(const char *name, int value) {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    return setenv(name, text, 1) == 0 ? 0 : -errno;
+    set_variable(name, text, true);
 }
 
 /* An empty file without a name, which rank 0 sizes. It can grow, but not shrink under the other ranks' feet;
@@ -49,26 +59,22 @@ static int set_job_name(void) {
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) < 0)
         return -errno;
     snprintf(name, sizeof name, "kolorun-%016" PRIx64, drawn);
-    return setenv("KOLO_JOB", name, 0) == 0 ? 0 : -errno;
+    set_variable("KOLO_JOB", name, false);
+    return 0;
 }
 
 int launch_segment_create(int ranks, int size, const char *rendezvous) {
-    int fd = segment_file_create();
+    const int fd = segment_file_create();
     if (fd < 0)
         return fd;
-    int rc = set_number("KOLO_SHM_FD", fd);
-    if (rc == 0 && setenv("KOLO_LOG", "warn", 0) != 0)
-        rc = -errno;
-    if (rc == 0)
-        rc = set_number("KOLO_SIZE", size);
-    if (rc == 0)
-        rc = set_number("KOLO_LOCAL_SIZE", ranks);
-    if (rc == 0 && (rendezvous != NULL ? setenv("KOLO_RENDEZVOUS", rendezvous, 1) : unsetenv("KOLO_RENDEZVOUS")) != 0)
-        rc = -errno;
-    if (rc == 0 && rendezvous == NULL) /* with one, ranks of other machines have to call it the same */
-        rc = set_job_name();
-    if (rc < 0)
-        close(fd);
+    set_number("KOLO_SHM_FD", fd);
+    set_number("KOLO_SIZE", size);
+    set_number("KOLO_LOCAL_SIZE", ranks);
+    set_variable("KOLO_LOG", "warn", false);
+    unsetenv("KOLO_RENDEZVOUS");
+    if (rendezvous != NULL) /* then ranks of other machines have to call the job the same */
+        set_variable("KOLO_RENDEZVOUS", rendezvous, true);
+    const int rc = rendezvous == NULL ? set_job_name() : 0;
     return rc < 0 ? rc : fd;
 }
 
@@ -84,13 +90,6 @@ int launch_context_open(struct launch_context *context, char **command, int firs
     return pipe2(context->failure_fds, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : -errno;
 }
 
-void launch_context_close(struct launch_context *context) {
-    const int fds[] = {context->null_fd, context->failure_fds[0], context->failure_fds[1]};
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
-        if (fds[i] > STDERR_FILENO)
-            close(fds[i]);
-}
-
 /* In the child. Returns 0 or a negative errno. */
 static int child_prepare(const struct launch_context *context, const struct launch_place *place) {
     const int *outputs = place->outputs;
@@ -104,14 +103,10 @@ static int child_prepare(const struct launch_context *context, const struct laun
         return -errno;
     if (outputs != NULL && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
         return -errno;
-    int rc = set_number("KOLO_RANK", context->first_rank + place->rank);
-    if (rc == 0)
-        rc = set_number("KOLO_LOCAL_RANK", place->rank);
-    if (rc == 0)
-        rc = set_number("KOLO_RESTARTS", place->restarts);
-    if (rc == 0 && sigprocmask(SIG_SETMASK, &context->original_mask, NULL) != 0)
-        rc = -errno;
-    return rc;
+    set_number("KOLO_RANK", context->first_rank + place->rank);
+    set_number("KOLO_LOCAL_RANK", place->rank);
+    set_number("KOLO_RESTARTS", place->restarts);
+    return sigprocmask(SIG_SETMASK, &context->original_mask, NULL) == 0 ? 0 : -errno;
 }
 
 /* In the child: becomes the program, or tells kolorun why it could not. */

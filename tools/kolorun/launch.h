@@ -40,9 +40,6 @@ int launch_segment_create(int ranks, int size, const char *rendezvous);
 /* Fills *context but for original_mask and segment_fd. Returns 0 or a negative errno. */
 int launch_context_open(struct launch_context *context, char **command, int first_rank);
 
-/* Closes what launch_context_open has opened; a zeroed context is fine. */
-void launch_context_close(struct launch_context *context);
-
 /* What is one rank's own. */
 struct launch_place {
     int rank;

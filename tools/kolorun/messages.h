@@ -8,7 +8,7 @@
 
 struct tagged_output;
 
-/* From now on messages stand between the lines of the ranks' standard error; NULL: no longer. */
+/* From now on messages stand between the lines of the ranks' standard error. */
 void messages_join(struct tagged_output *output);
 
 /* Prints "kolorun: TEXT\n". */

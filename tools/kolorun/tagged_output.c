@@ -192,32 +192,13 @@ int tagged_output_create(struct tagged_output **output, int ranks, int first_ran
     if (same_file(STDOUT_FILENO, STDERR_FILENO))
         made->sink_of_stream[1] = &made->sinks[0];
     made->sources = calloc((size_t)ranks * TAGGED_STREAMS, sizeof *made->sources);
-    if (made->sources != NULL)
-        made->source_count = ranks * TAGGED_STREAMS;
+    if (made->sources == NULL || made->ready_fds[0] < 0 || made->ready_fds[1] < 0)
+        return -errno;
+    made->source_count = ranks * TAGGED_STREAMS;
     for (int i = 0; i < made->source_count; i++)
         made->sources[i].fd = -1;
-    if (made->sources == NULL || made->ready_fds[0] < 0 || made->ready_fds[1] < 0) {
-        int error = errno;
-        tagged_output_destroy(made);
-        return -error;
-    }
     *output = made;
     return 0;
-}
-
-void tagged_output_destroy(struct tagged_output *output) {
-    for (int i = 0; i < output->source_count; i++) {
-        free(output->sources[i].line.data);
-        if (output->sources[i].fd >= 0)
-            close(output->sources[i].fd);
-    }
-    for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
-        free(output->sinks[stream].pending.data);
-        if (output->ready_fds[stream] >= 0)
-            close(output->ready_fds[stream]);
-    }
-    free(output->sources);
-    free(output);
 }
 
 /* Limits a source to what lies in its pipe now, whoever else may hold it open. */

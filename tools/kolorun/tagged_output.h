@@ -20,8 +20,6 @@ struct tagged_output;
  * errno. */
 int tagged_output_create(struct tagged_output **output, int ranks, int first_rank);
 
-void tagged_output_destroy(struct tagged_output *output);
-
 /* Makes the pipes of one rank. If it had some before, what lies in them is passed on first. write_ends[0] and [1] are
  * to become its descriptors 1 and 2, and are the caller's to close. Returns 0 or a negative errno. */
 int tagged_output_attach(struct tagged_output *output, int rank, int write_ends[TAGGED_STREAMS]);
