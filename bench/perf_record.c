@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "json_text.h"
 #include "kolo_tools.h"
 
 perf_origin perf_origin_now(void) {
@@ -34,23 +35,9 @@ size_t perf_origin_append(const perf_origin *origin, perf_field *fields, size_t 
     return count + PERF_ORIGIN_FIELDS;
 }
 
-/* A byte outside ASCII is taken as Latin-1, so that any text gives valid JSON. */
-static void write_json_text(FILE *to, const char *text) {
-    putc('"', to);
-    for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0'; byte++) {
-        if (*byte == '"' || *byte == '\\')
-            fprintf(to, "\\%c", *byte);
-        else if (*byte < 0x20 || *byte >= 0x7f)
-            fprintf(to, "\\u%04x", *byte);
-        else
-            putc(*byte, to);
-    }
-    putc('"', to);
-}
-
 static void write_json_value(FILE *to, const perf_field *field) {
     if (field->kind == PERF_TEXT)
-        write_json_text(to, field->text);
+        json_text_print(to, field->text);
     else if (isnan(field->number))
         fputs("null", to);
     else if (field->kind == PERF_TRUTH)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "age_text.h"
+#include "json_text.h"
 #include "kolo_tools.h"
 
 static void print_name(const kolo_job_name *name, bool removed) {
@@ -17,16 +18,10 @@ static void print_name(const kolo_job_name *name, bool removed) {
     printf("%s: %s, %s ago%s\n", name->path, creator, age_text_of(name->age_s).text, removed ? ": removed" : "");
 }
 
-/* A path holds nothing that JSON would have escaped: see the job names that kolo_options allows, else it is no job's.
- */
 static void print_name_json(const kolo_job_name *name, bool removed, bool first) {
-    printf("%s\n    {\"path\": \"", first ? "" : ",");
-    for (const char *c = name->path; *c; c++)
-        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ' || (unsigned char)*c > '~')
-            printf("\\u%04x", (unsigned char)*c);
-        else
-            putchar(*c);
-    printf("\", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
+    printf("%s\n    {\"path\": ", first ? "" : ",");
+    json_text_print(stdout, name->path);
+    printf(", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
            name->stale ? "true" : "false", name->age_s, removed ? "true" : "false");
 }
 

@@ -7,6 +7,7 @@
  */
 #include "command_line.h"
 #include "info_stale.h"
+#include "json_text.h"
 #include "kolo_tools.h"
 #include "wrapped_text.h"
 
@@ -68,24 +69,6 @@ static const char *format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
     else
         snprintf(text, text_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
     return text;
-}
-
-/* A JSON string, or null for NULL; a byte outside ASCII is taken as Latin-1, so that any value gives valid JSON. */
-static void print_json_string(const char *text) {
-    if (!text) {
-        fputs("null", stdout);
-        return;
-    }
-    putchar('"');
-    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
-        if (*byte == '"' || *byte == '\\')
-            printf("\\%c", *byte);
-        else if (*byte < 0x20 || *byte >= 0x7f)
-            printf("\\u%04x", *byte);
-        else
-            putchar(*byte);
-    }
-    putchar('"');
 }
 
 static size_t list_machine(const kolo_machine *machine, item *items) {
@@ -165,7 +148,7 @@ static void print_machine_json(const kolo_machine *machine) {
     for (size_t i = 0; i < count; i++) {
         printf("    \"%s\": ", items[i].key);
         if (items[i].kind == ITEM_TEXT)
-            print_json_string(items[i].text);
+            json_text_print(stdout, items[i].text);
         else
             printf("%" PRId64, items[i].number);
         puts(i + 1 < count ? "," : "");
@@ -192,7 +175,7 @@ static void print_plans_json(const report *seen) {
     printf("  \"plan\": {\n    \"ranks\": %d,\n    \"dtype\": \"f32\",\n    \"op\": \"sum\",\n    \"tuned\": %s,\n"
            "    \"tuning\": ",
            seen->ranks, seen->plans[0].tuned ? "true" : "false");
-    print_json_string(seen->plans[0].tuning);
+    json_text_print(stdout, seen->plans[0].tuning);
     puts(",\n    \"rows\": [");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
@@ -228,13 +211,13 @@ static void print_env_json(void) {
     fputs("  \"env\": [", stdout);
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
         printf("%s\n    {\"name\": ", i ? "," : "");
-        print_json_string(variable.name);
+        json_text_print(stdout, variable.name);
         fputs(", \"value\": ", stdout);
-        print_json_string(variable.value);
+        json_text_print(stdout, variable.value);
         fputs(", \"default\": ", stdout);
-        print_json_string(variable.default_value);
+        json_text_print(stdout, variable.default_value);
         fputs(", \"meaning\": ", stdout);
-        print_json_string(variable.meaning);
+        json_text_print(stdout, variable.meaning);
         putchar('}');
     }
     fputs("\n  ],\n  \"unknown\": [", stdout);
@@ -242,9 +225,9 @@ static void print_env_json(void) {
     size_t count = 0;
     for (; kolo_unknown_variable_get(count, &unknown) == KOLO_OK; count++) {
         printf("%s\n    {\"name\": ", count ? "," : "");
-        print_json_string(unknown.name);
+        json_text_print(stdout, unknown.name);
         fputs(", \"nearest\": ", stdout);
-        print_json_string(unknown.nearest);
+        json_text_print(stdout, unknown.nearest);
         putchar('}');
     }
     puts(count ? "\n  ]" : "]");

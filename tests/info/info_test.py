@@ -60,7 +60,11 @@ class Info(unittest.TestCase):
         entries = json.loads(self.output("--env", "--json", KOLO_JOB=awkward))["env"]
         values = {entry["name"]: entry["value"] for entry in entries}
         self.assertIsNone(values["KOLO_RANK"])
-        self.assertEqual(awkward.encode(), values["KOLO_JOB"].encode("latin-1"))
+        self.assertEqual(awkward, values["KOLO_JOB"])
+        for odd, shown in ((b"a\xe9b", "a\u00e9b"), (b"\xe0\x80\x80", "\u00e0\u0080\u0080"),
+                           (b"\xf0\x9f\x98\x80", "\U0001f600")):
+            entries = json.loads(self.output("--env", "--json", KOLO_JOB=os.fsdecode(odd)))["env"]
+            self.assertIn(shown, [entry["value"] for entry in entries])
         table = self.output("--env", KOLO_TIMEOUT_MS="1234")
         for name in values:
             self.assertIn(name, table)

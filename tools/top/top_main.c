@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command_line.h"
+#include "now.h"
 #include "terminal_colour.h"
 #include "top_list.h"
 #include "top_report.h"
@@ -81,12 +81,6 @@ static command_line line = {
         "\n"
         "example: KOLO_JOB=digits kolorun -n 2 kolo-train & sleep 5; kolo-top digits",
 };
-
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* False where it cannot be written. */
 static bool show(const top_sample *sample) {

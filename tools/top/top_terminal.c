@@ -6,8 +6,9 @@
 #include <signal.h>
 #include <string.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "now.h"
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
@@ -78,12 +79,6 @@ static void stop(void) {
     set_handler(SIGTSTP, note_stop);
     if (tcgetpgrp(STDIN_FILENO) == getpgrp())
         take_keyboard();
-}
-
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static struct timespec timespec_of(double seconds) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train_report.h"
 
+#include "json_text.h"
+
 #include <errno.h>
 
 static double accuracy(const trainer *t, const epoch_result *result) {
@@ -79,19 +81,6 @@ void train_report_summary(const train_report *report) {
     fflush(stdout);
 }
 
-static void json_string(FILE *file, const char *text) {
-    fputc('"', file);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(file, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            fprintf(file, "\\u%04x", (unsigned)*text);
-        else
-            fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
 static void json_epochs(FILE *file, const trainer *t) {
     fprintf(file, "  \"epochs\": [\n");
     for (size_t epoch = 0; epoch < t->epochs; epoch++) {
@@ -117,7 +106,7 @@ int train_report_json(const train_report *report, FILE *file) {
     const trainer *t = report->trainer;
     epoch_result run = total(t);
     fprintf(file, "{\n  \"data\": ");
-    json_string(file, report->data_path);
+    json_text_print(file, report->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
     fprintf(
         file,

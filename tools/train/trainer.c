@@ -2,20 +2,14 @@
 #include "trainer.h"
 
 #include "complain.h"
+#include "now.h"
 #include "random.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const float momentum = 0.9F;
-
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Rank r of n takes items share(r) .. share(r + 1) - 1 of `count`: shares differ by at most one item. */
 static size_t share(size_t count, int rank, int ranks) {

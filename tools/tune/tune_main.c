@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "now.h"
 #include "tune_choice.h"
 #include "tune_profile.h"
 #include "tune_report.h"
@@ -190,7 +191,7 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
 }
 
 static int measure_all(tuning *tuning) {
-    const double begin_s = tune_now_s();
+    const double begin_s = now_s();
     int steps_before = 0, steps_total = 0, result = 0;
     for (int i = 0; i < options.rank_counts; i++)
         steps_total += tuning->spaces[i].sizes;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "now.h"
 #include "tune_profile.h"
 
 enum { ROUNDS_MAX = 101, ROUNDS_MIN = 7, ROUNDS_MIN_QUICK = 5, CALLS_MAX = 400, WAIT_MS = 60000 };
@@ -35,12 +35,6 @@ typedef struct measurement {
     float *recv;
     double sizes_s; /* spent on the sizes before */
 } measurement;
-
-double tune_now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* The parent tells which rank died: what the others then find is no news. */
 static int complain(const measurement *m, int status) {
@@ -83,10 +77,10 @@ static int sample(measurement *m, kolo_comm *comm, size_t bytes, int calls, doub
     int status = run_calls(m, comm, count, 1); /* brings slots and buffers to where they are used */
     if (status == 0)
         status = kolo_barrier(comm);
-    const double begin_s = tune_now_s();
+    const double begin_s = now_s();
     if (status == 0)
         status = run_calls(m, comm, count, calls);
-    *us = (tune_now_s() - begin_s) * 1e6 / (2 * calls);
+    *us = (now_s() - begin_s) * 1e6 / (2 * calls);
     return status < 0 ? complain(m, status) : 0;
 }
 
@@ -143,7 +137,7 @@ static int take_round(measurement *m, size_t bytes, int calls, double begin_s, d
     for (int i = 0; i < candidates && status == 0; i++)
         if (m->trials[i].comm)
             status = sample(m, m->trials[i].comm, bytes, calls, &values[i]);
-    values[candidates] = tune_now_s() - begin_s;
+    values[candidates] = now_s() - begin_s;
     if (status == 0)
         status = agree(m, values, candidates + 1);
     for (int i = 0; i < candidates && status == 0; i++)
@@ -187,7 +181,7 @@ static int take_rounds(measurement *m, int size, double begin_s) {
 static void show_progress(const measurement *m, int size) {
     const tune_job *job = m->job;
     const int done = job->steps_before + size;
-    const double spent_s = tune_now_s() - job->begin_s;
+    const double spent_s = now_s() - job->begin_s;
     const double left_s = done > 0 ? spent_s / done * (job->steps_total - done) : 0;
     char left[48] = "";
     if (done > 0)
@@ -197,7 +191,7 @@ static void show_progress(const measurement *m, int size) {
 }
 
 static int measure_size(measurement *m, int size) {
-    const double begin_s = tune_now_s();
+    const double begin_s = now_s();
     if (m->rank == 0)
         show_progress(m, size);
     int status = open_trials(m, size);

@@ -16,8 +16,6 @@ typedef struct tune_job {
     double begin_s; /* when the first of them began */
 } tune_job;
 
-double tune_now_s(void);
-
 /* Returns an exit status; after a complaint if it is not 0. */
 int tune_measure(const tune_job *job, int rank);
 
