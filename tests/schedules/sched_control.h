@@ -9,6 +9,7 @@ typedef enum sched_control {
     SCHED_SOUND,
     SCHED_CLAIM_AT_ONCE,      /* kolo_slot_claim does not wait */
     SCHED_RETIRE_EARLY,       /* a slot counts as free one step too early */
+    SCHED_SUCCESSION_EARLY,   /* so does one that the first step of another call sets free */
     SCHED_STEP_WAIT_SKIPPED,  /* some waits for a step end at once */
     SCHED_LINE_WAIT_SKIPPED,  /* some waits for a line end at once */
     SCHED_STEP_EARLY,         /* a step is published before it is done */

@@ -66,6 +66,12 @@ static const sched_case cases[] = {
      .broadcasts = true,
      .barriers = true,
      .calls_max = 6},
+    {.name = "pairs",
+     .purpose = "any collective by any algorithm after any other, so that one waits for slots that the other used",
+     2,
+     4,
+     .pairs = true,
+     .calls_max = SCHED_CALLS_MAX},
     {.name = "sleep",
      .purpose = "short calls in which everybody sleeps at once",
      2,
@@ -154,12 +160,41 @@ static bool percent(uint64_t *random, uint64_t chance) {
     return random_below(random, PERCENT) < chance;
 }
 
+/* What a call may be, for pairs: of k kinds there are k * k ordered pairs. */
+typedef struct kind {
+    kolo_collective collective;
+    kolo_algorithm algorithm; /* of an all-reduce; AUTO: in lines */
+    uint32_t root;
+} kind;
+
+static const kind kinds[] = {
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},    {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},    {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0}, {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},  {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},    {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* The first and the second of a pair. */
+static const kind *kind_of(uint64_t seed, bool second) {
+    return &kinds[(second ? seed : seed / KINDS) % KINDS];
+}
+
 /* Chunks of a few lines, such that a message of the band has at most CHUNKS_MAX. */
 static uint32_t draw_chunk_bytes(uint64_t *random, uint64_t band_bytes_max) {
     static const uint32_t lines[] = {1, 1, 2, 3, 4, 5, 8};
     const uint32_t least = (uint32_t)((band_bytes_max / CHUNKS_MAX + KOLO_LINE_BYTES) / KOLO_LINE_BYTES);
     const uint32_t drawn = lines[below(random, sizeof lines / sizeof *lines)];
     return (drawn < least ? least : drawn) * KOLO_LINE_BYTES;
+}
+
+static void add_band(struct kolo_shared_settings *settings, uint32_t algorithm, uint64_t *random) {
+    const uint64_t bytes_max =
+        settings->bands ? settings->band[settings->bands - 1].bytes_max + BAND_BYTES : BAND_BYTES;
+    settings->band[settings->bands++] = (struct kolo_shared_band){
+        .bytes_max = bytes_max, .algorithm = algorithm, .chunk_bytes = draw_chunk_bytes(random, bytes_max)};
 }
 
 /* A band of message sizes for each algorithm, in any order, behind the lines'. */
@@ -173,17 +208,19 @@ static void draw_bands(struct kolo_shared_settings *settings, const sched_case *
         algorithms[i - 1] = algorithms[other];
         algorithms[other] = moved;
     }
-    uint64_t bytes_max = 0;
-    if (from->lines || count == 0) {
-        bytes_max = LINES_BYTES;
+    if (from->lines || count == 0)
         settings->band[settings->bands++] = (struct kolo_shared_band){
-            .bytes_max = bytes_max, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        bytes_max += BAND_BYTES;
-        settings->band[settings->bands++] = (struct kolo_shared_band){
-            .bytes_max = bytes_max, .algorithm = algorithms[i], .chunk_bytes = draw_chunk_bytes(random, bytes_max)};
-    }
+            .bytes_max = LINES_BYTES, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
+    for (uint32_t i = 0; i < count; i++)
+        add_band(settings, algorithms[i], random);
+}
+
+/* Messages of one more band are reduced in kolo_alloc's buffers. */
+static void add_direct_band(team_shape *team, uint64_t *random) {
+    struct kolo_shared_settings *settings = &team->settings;
+    settings->direct_bytes_min = settings->band[settings->bands - 1].bytes_max + 1;
+    add_band(settings, KOLO_ALGORITHM_MESH, random);
+    team->has_heap = true;
 }
 
 static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *random) {
@@ -196,7 +233,9 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     settings->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
-    if (from->algorithms & BIT(KOLO_ALGORITHM_DIRECT) && percent(random, 60)) {
+    if (from->pairs && from->algorithms & BIT(KOLO_ALGORITHM_DIRECT)) {
+        add_direct_band(&shape->team, random);
+    } else if (from->algorithms & BIT(KOLO_ALGORITHM_DIRECT) && percent(random, 60)) {
         settings->direct_bytes_min = 0;
         shape->team.has_heap = true;
     }
@@ -207,10 +246,10 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->first_ticket = below(random, 4 * KOLO_SLOTS);
 }
 
-static void draw_reduction(sched_call *call, const struct kolo_shared_settings *settings, uint64_t *random) {
+static void draw_reduction(sched_call *call, const struct kolo_shared_settings *settings, uint32_t band,
+                           uint64_t *random) {
     static const kolo_dtype dtypes[] = {KOLO_F32, KOLO_BF16, KOLO_I32, KOLO_U8};
     static const kolo_op ops[] = {KOLO_SUM, KOLO_SUM, KOLO_MAX, KOLO_AVG};
-    const uint32_t band = below(random, settings->bands);
     const uint64_t least = band ? settings->band[band - 1].bytes_max + 1 : 0;
     const uint64_t bytes = least + below(random, settings->band[band].bytes_max - least - 2);
     /* Sums of floats in ring order have other bits. */
@@ -234,7 +273,33 @@ static void draw_call(sched_call *call, const sched_case *from, const sched_shap
             from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
     } else {
         call->collective = KOLO_ALLREDUCE;
-        draw_reduction(call, &shape->team.settings, random);
+        draw_reduction(call, &shape->team.settings, below(random, shape->team.settings.bands), random);
+    }
+}
+
+static uint32_t band_of(const kind *kind, const struct kolo_shared_settings *settings) {
+    uint32_t band = 0; /* the lines' */
+    if (kind->algorithm == KOLO_ALGORITHM_DIRECT)
+        return settings->bands - 1;
+    while (kind->algorithm != KOLO_ALGORITHM_AUTO && (band == 0 || settings->band[band].algorithm != kind->algorithm))
+        band++;
+    return band;
+}
+
+/* Some calls of the first kind, and some of the second: more tickets than there are slots, or fewer. */
+static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
+    const struct kolo_shared_settings *settings = &plan->shape.team.settings;
+    const uint32_t firsts = 1 + below(random, SCHED_CALLS_MAX / 2);
+    plan->calls = firsts + 1 + below(random, SCHED_CALLS_MAX / 2);
+    for (uint32_t i = 0; i < plan->calls; i++) {
+        const kind *kind = kind_of(seed, i >= firsts);
+        sched_call *call = &plan->call[i];
+        *call = (sched_call){
+            .collective = kind->collective, .dtype = KOLO_U8, .root = kind->root, .outsider = SCHED_NOBODY};
+        if (kind->collective == KOLO_ALLREDUCE)
+            draw_reduction(call, settings, band_of(kind, settings), random);
+        else if (kind->collective == KOLO_BROADCAST)
+            call->count = below(random, SCHED_BUFFER_BYTES + 1);
     }
 }
 
@@ -314,13 +379,28 @@ static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *rando
         draw_mismatch(plan, from, random);
 }
 
+/* For a pair: a case that has what its kinds need. */
+static sched_case narrow(const sched_case *from, uint64_t seed) {
+    sched_case narrowed = *from;
+    narrowed.lines = true;
+    for (int second = 0; second < 2; second++)
+        if (kind_of(seed, second)->algorithm != KOLO_ALGORITHM_AUTO)
+            narrowed.algorithms |= BIT(kind_of(seed, second)->algorithm);
+    return narrowed;
+}
+
 void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
+    const sched_case which = from->pairs ? narrow(from, seed) : *from;
     uint64_t random = seed;
     memset(plan, 0, sizeof *plan);
-    draw_shape(&plan->shape, from, &random);
-    plan->calls = 2 + below(&random, from->calls_max - 1);
-    for (uint32_t i = 0; i < plan->calls; i++)
-        draw_call(&plan->call[i], from, &plan->shape, &random);
-    draw_fault(plan, from, &random);
+    draw_shape(&plan->shape, &which, &random);
+    if (which.pairs) {
+        draw_pair(plan, seed, &random);
+    } else {
+        plan->calls = 2 + below(&random, which.calls_max - 1);
+        for (uint32_t i = 0; i < plan->calls; i++)
+            draw_call(&plan->call[i], &which, &plan->shape, &random);
+    }
+    draw_fault(plan, &which, &random);
     plan->wakes_early = percent(&random, 40);
 }

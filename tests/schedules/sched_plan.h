@@ -22,6 +22,7 @@ typedef struct sched_case {
     bool sleeps; /* nobody spins for long */
     uint32_t calls_max;
     sched_fault fault;
+    bool pairs;   /* some calls of one kind, then some of another: seeds in a row take all ordered pairs in turn */
     bool lasting; /* ranks that disagree do so in all calls from then on, and never meet */
 } sched_case;
 
