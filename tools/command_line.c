@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/name_distance.h"
 #include "kolo.h"
-#include "nearest_name.h"
 #include "terminal_colour.h"
 
 enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };
@@ -91,19 +91,21 @@ static const command_option *find_short(const command_line *line, typed_option *
     return found;
 }
 
+/* Names the one that differs least, in half of its letters at most. */
 static _Noreturn void refuse_unknown(const command_line *line, const typed_option *typed) {
     const char *name = typed->word + strspn(typed->word, "-"), *nearest = NULL;
-    const int dashes = (int)(name - typed->word), length = typed->length - dashes;
-    const command_option *option;
+    const size_t length = (size_t)typed->length - (size_t)(name - typed->word);
     size_t least = SIZE_MAX;
+    const command_option *option;
     for (int i = 0; (option = option_at(line, i)); i++) {
-        const size_t apart = option->name ? nearest_name_distance(name, (size_t)length, option->name) : SIZE_MAX;
-        if (apart < least) {
+        const size_t other = option->name ? strlen(option->name) : 0;
+        const size_t apart = other ? kolo_name_distance(name, length, option->name, other) : SIZE_MAX;
+        if (apart < least && 2 * apart <= (length > other ? length : other)) {
             least = apart;
             nearest = option->name;
         }
     }
-    if (nearest && (dashes > 1 || length > 1))
+    if (nearest && length > 1)
         command_line_refuse(line, "option '%.*s' is unknown (did you mean --%s?)", typed->length, typed->word, nearest);
     command_line_refuse(line, "option '%.*s' is unknown", typed->length, typed->word);
 }

@@ -7,6 +7,7 @@
 
 #include "kolo_tools.h"
 #include "base/environment.h"
+#include "base/name_distance.h"
 #include "base/sized.h"
 #include "base/status.h"
 
@@ -35,31 +36,6 @@ static void copy_name(const char *entry, char *name) {
     name[length] = '\0';
 }
 
-static size_t smallest(size_t a, size_t b, size_t c) {
-    const size_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-/* How many letters have to be put in, taken out or replaced to make the one of the other; capitals are as small ones.
- */
-static size_t distance(const char *from, const char *to) {
-    size_t row[NAME_BYTES];
-    const size_t width = strlen(to);
-    for (size_t i = 0; i <= width; i++)
-        row[i] = i;
-    for (size_t line = 1; from[line - 1]; line++) {
-        size_t diagonal = row[0];
-        row[0] = line;
-        for (size_t i = 1; i <= width; i++) {
-            const bool equal = tolower((unsigned char)from[line - 1]) == tolower((unsigned char)to[i - 1]);
-            const size_t replaced = diagonal + !equal;
-            diagonal = row[i];
-            row[i] = smallest(replaced, row[i] + 1, row[i - 1] + 1);
-        }
-    }
-    return row[width];
-}
-
 /* The known name that is most like it. One that contains the other is more like it than any that does not. */
 static const char *find_nearest(const char *name) {
     const char *given = name + PREFIX_BYTES, *nearest = NULL;
@@ -67,7 +43,8 @@ static const char *find_nearest(const char *name) {
     for (int i = 0; i < KOLO_VARIABLES; i++) {
         const char *known = kolo_environment_name((kolo_variable_index)i), *rest = known + PREFIX_BYTES;
         const size_t longer = strlen(given) > strlen(rest) ? strlen(given) : strlen(rest);
-        const size_t apart = distance(given, rest), shorter = strlen(given) + strlen(rest) - longer;
+        const size_t shorter = strlen(given) + strlen(rest) - longer;
+        const size_t apart = kolo_name_distance(given, strlen(given), rest, strlen(rest));
         const bool contained = shorter >= LIKE_MIN && (strcasestr(rest, given) || strcasestr(given, rest));
         if (!contained && 2 * apart > longer)
             continue;

@@ -1,0 +1,39 @@
+/* How like two names are: to guess which was meant. The tools' command lines have the same guess in them, and see of
+ * the library this file alone. */
+#ifndef KOLO_BASE_NAME_DISTANCE_H
+#define KOLO_BASE_NAME_DISTANCE_H
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KOLO_NAME_BYTES_MAX = 64 };
+
+static inline size_t kolo_name_least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many letters to insert, delete, change or swap with their neighbour to get from one name to the other, whose case
+ * does not count; SIZE_MAX where one is too long. */
+static inline size_t kolo_name_distance(const char *from, size_t from_length, const char *to, size_t to_length) {
+    size_t rows[3][KOLO_NAME_BYTES_MAX + 1]; /* of the letters so far, of one less, of two less */
+    if (from_length > KOLO_NAME_BYTES_MAX || to_length > KOLO_NAME_BYTES_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= to_length; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= from_length; i++) {
+        size_t *const row = rows[i % 3], *const last = rows[(i + 2) % 3], *const before = rows[(i + 1) % 3];
+        const int letter = tolower((unsigned char)from[i - 1]);
+        row[0] = i;
+        for (size_t j = 1; j <= to_length; j++) {
+            const int other = tolower((unsigned char)to[j - 1]);
+            row[j] = kolo_name_least(last[j - 1] + (letter != other), kolo_name_least(last[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && letter == tolower((unsigned char)to[j - 2]) &&
+                tolower((unsigned char)from[i - 2]) == other)
+                row[j] = kolo_name_least(row[j], before[j - 2] + 1);
+        }
+    }
+    return rows[from_length % 3][to_length];
+}
+
+#endif
