@@ -267,7 +267,8 @@ int sim_run(const sim_case *asked, sim_outcome *outcome) {
     run.asked = asked;
     sim_team_settings(&attempt.settings, asked, attempt.slot_bytes);
     const bool halves = asked->dtype == KOLO_F16 || asked->dtype == KOLO_BF16;
-    const struct kolo_question question = {.count = asked->count,
+    const struct kolo_question question = {.collective = KOLO_ALLREDUCE,
+                                           .count = asked->count,
                                            .element_bytes = (uint32_t)element_bytes,
                                            .acc_bytes = (uint32_t)(halves ? 2 * element_bytes : element_bytes)};
     const struct kolo_answer plan = kolo_plan_make(&question, &attempt.settings, attempt.slot_bytes);

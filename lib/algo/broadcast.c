@@ -4,33 +4,33 @@
 #include "algo/algo.h"
 
 #include "comm/step/progress.h"
-#include "reduce/copy.h"
 #include "sync/point.h"
 
-int kolo_broadcast_run(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
-    if (comm->internode)
-        return kolo_hierarchy_broadcast(comm, buffer, bytes, root);
-    const size_t slot_bytes = comm->segment.slot_bytes;
-    const size_t chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1;
+int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
+    const uint32_t root = message->root;
     int rc = 0;
+    kolo_schedule_begin(comm, 2 * chunks, chunks);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
-        const size_t first = chunk * slot_bytes, part = bytes - first < slot_bytes ? bytes - first : slot_bytes;
+        size_t first, count = kolo_chunk(message, chunk, &first);
+        const size_t bytes = count * element_bytes;
+        uint8_t *slot = kolo_slot(comm, root, chunk);
         if (comm->rank == root) {
             rc = kolo_slot_claim(comm, chunk);
             if (rc == 0)
-                kolo_copy(kolo_slot(comm, root, chunk), buffer + first, part);
-            comm->stats.sent_bytes += part;
+                kolo_copy(slot, message->send + first * element_bytes, bytes);
+            comm->stats.sent_bytes += bytes;
         } else {
             rc = kolo_step_await(comm, root, 2 * chunk + 1);
             if (rc == 0)
-                kolo_copy(buffer + first, kolo_slot(comm, root, chunk), part);
-            comm->stats.received_bytes += part;
+                kolo_copy(message->recv + first * element_bytes, slot, bytes);
+            comm->stats.received_bytes += bytes;
         }
         KOLO_POINT("broadcast.copied");
         if (rc == 0)
             kolo_step_publish(comm, 2 * chunk + 2);
         kolo_slot_retire(comm, chunk, 2 * chunk + 2);
     }
-    kolo_call_end(comm, 2 * chunks, chunks);
+    kolo_schedule_end(comm);
     return rc;
 }

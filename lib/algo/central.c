@@ -12,18 +12,18 @@
 
 enum { SERVER = 0 };
 
-static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
-    const size_t element_bytes = reduction->kernel->element_bytes;
-    size_t first, count = kolo_chunk(reduction, chunk, &first);
+static int serve(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
     int rc = kolo_step_await_all(comm, 2 * chunk + 1);
     if (rc < 0)
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->sources[rank] = kolo_slot(comm, rank, chunk);
-    comm->sources[SERVER] = reduction->send + first * element_bytes;
-    uint8_t *recv = reduction->recv + first * element_bytes;
+        comm->call.sources[rank] = kolo_slot(comm, rank, chunk);
+    comm->call.sources[SERVER] = message->send + first * element_bytes;
+    uint8_t *recv = message->recv + first * element_bytes;
     if (count) {
-        reduction->kernel->fold(recv, comm->sources, comm->size, count, comm->size);
+        message->kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
         kolo_copy(kolo_slot(comm, SERVER, chunk), recv, count * element_bytes);
     }
     KOLO_POINT("central.served");
@@ -33,31 +33,32 @@ static int serve(kolo_comm *comm, const struct kolo_reduction *reduction, size_t
     return 0;
 }
 
-static int push_and_pull(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
-    const size_t element_bytes = reduction->kernel->element_bytes;
-    size_t first, count = kolo_chunk(reduction, chunk, &first);
-    kolo_copy(kolo_slot(comm, comm->rank, chunk), reduction->send + first * element_bytes, count * element_bytes);
+static int push_and_pull(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    kolo_copy(kolo_slot(comm, comm->rank, chunk), message->send + first * element_bytes, count * element_bytes);
     KOLO_POINT("central.pushed");
     kolo_step_publish(comm, 2 * chunk + 1);
     int rc = kolo_step_await(comm, SERVER, 2 * chunk + 2);
     if (rc < 0)
         return rc;
-    kolo_copy(reduction->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
+    kolo_copy(message->recv + first * element_bytes, kolo_slot(comm, SERVER, chunk), count * element_bytes);
     KOLO_POINT("central.pulled");
     comm->stats.sent_bytes += count * element_bytes;
     comm->stats.received_bytes += count * element_bytes;
     return 0;
 }
 
-int kolo_central_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    const size_t chunks = reduction->plan.chunks;
+int kolo_central_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks;
     int rc = 0;
+    kolo_schedule_begin(comm, 2 * chunks, chunks);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         rc = kolo_slot_claim(comm, chunk);
         if (rc == 0)
-            rc = comm->rank == SERVER ? serve(comm, reduction, chunk) : push_and_pull(comm, reduction, chunk);
+            rc = comm->rank == SERVER ? serve(comm, message, chunk) : push_and_pull(comm, message, chunk);
         kolo_slot_retire(comm, chunk, 2 * chunk + 3);
     }
-    kolo_call_end(comm, 2 * chunks, chunks);
+    kolo_schedule_end(comm);
     return rc;
 }

@@ -21,79 +21,82 @@
 #include "reduce/copy.h"
 #include "sync/point.h"
 
-static void show_places(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    const size_t bytes = reduction->count * reduction->kernel->element_bytes;
+static void show_places(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
     struct kolo_shared_signal *signal = comm->signal;
     /* Read after the acquire of step 1. */
-    kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, reduction->send, bytes, comm->rank));
-    kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, reduction->recv, bytes, comm->rank));
+    kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, message->send, bytes, comm->rank));
+    kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, message->recv, bytes, comm->rank));
     KOLO_POINT("direct.placed");
     kolo_step_publish(comm, 1);
 }
 
-/* Fills comm->sources and comm->targets with where the slice lies in all ranks' buffers; false if a buffer is not one
- * of kolo_alloc's. */
-static bool find_buffers(kolo_comm *comm, const struct kolo_reduction *reduction, size_t first) {
-    const size_t element_bytes = reduction->kernel->element_bytes, bytes = reduction->count * element_bytes;
+/* Fills comm->call.sources and comm->call.targets with where the slice lies in all ranks' buffers; false if a buffer is
+ * not one of kolo_alloc's. */
+static bool find_buffers(kolo_comm *comm, const struct kolo_message *message, size_t first) {
+    const size_t element_bytes = message->kernel->element_bytes, bytes = message->count * element_bytes;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         struct kolo_shared_signal *signal = &comm->segment.signals[rank];
         uint8_t *send = kolo_heap_address(&comm->heap, kolo_load_relaxed(&signal->places[0]), bytes, rank);
         uint8_t *recv = kolo_heap_address(&comm->heap, kolo_load_relaxed(&signal->places[1]), bytes, rank);
         if (!send || !recv)
             return false;
-        comm->sources[rank] = send + first * element_bytes;
-        comm->targets[rank] = recv + first * element_bytes;
+        comm->call.sources[rank] = send + first * element_bytes;
+        comm->call.targets[rank] = recv + first * element_bytes;
     }
     return true;
 }
 
-/* Reduces `count` of the `left` elements of comm->sources into comm->targets, and moves both on. */
-static void reduce_piece(kolo_comm *comm, const struct kolo_reduction *reduction, size_t count, size_t left) {
-    const size_t bytes = count * reduction->kernel->element_bytes;
-    const bool stream = reduction->plan.stream;
-    uint8_t *result = stream ? comm->stage : comm->targets[comm->rank];
-    reduction->kernel->fold(result, comm->sources, comm->size, count, comm->size);
+/* Reduces `count` of the `left` elements of comm->call.sources into comm->call.targets, and moves both on. */
+static void reduce_piece(kolo_comm *comm, const struct kolo_message *message, size_t count, size_t left) {
+    const size_t bytes = count * message->kernel->element_bytes;
+    const bool stream = message->plan.stream;
+    uint8_t *result = stream ? comm->call.stage : comm->call.targets[comm->rank];
+    message->kernel->fold(result, comm->call.sources, comm->size, count, comm->size);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        comm->sources[rank] = (const uint8_t *)comm->sources[rank] + bytes;
+        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + bytes;
         if (stream)
-            kolo_copy_stream(comm->targets[rank], result, bytes, left - count >= count ? comm->sources[rank] : NULL);
+            kolo_copy_stream(comm->call.targets[rank], result, bytes,
+                             left - count >= count ? comm->call.sources[rank] : NULL);
         else if (rank != comm->rank)
-            kolo_copy(comm->targets[rank], result, bytes);
-        comm->targets[rank] += bytes;
+            kolo_copy(comm->call.targets[rank], result, bytes);
+        comm->call.targets[rank] += bytes;
     }
 }
 
-int kolo_direct_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    const size_t element_bytes = reduction->kernel->element_bytes;
-    size_t first, count = kolo_plan_slice(reduction->count, (uint32_t)element_bytes, comm->size, comm->rank, &first);
+int kolo_direct_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_plan_slice(message->count, (uint32_t)element_bytes, comm->size, comm->rank, &first);
+    kolo_schedule_begin(comm, 2, 1);
     int rc = kolo_slot_claim(comm, 0);
     if (rc < 0)
         return rc;
-    show_places(comm, reduction);
+    show_places(comm, message);
     rc = kolo_step_await_all(comm, 1);
     if (rc < 0)
         return rc;
-    if (!find_buffers(comm, reduction, first)) {
+    if (!find_buffers(comm, message, first)) {
         KOLO_POINT("direct.impossible");
-        kolo_call_end(comm, 1, 0);
+        kolo_schedule_begin(comm, 1, 0);
+        kolo_schedule_end(comm);
         return KOLO_DIRECT_IMPOSSIBLE;
     }
     comm->stats.sent_bytes += count * element_bytes * (comm->size - 1);
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
-    const size_t piece_bytes = reduction->plan.stream ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES;
+    const size_t piece_bytes = message->plan.stream ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES;
     const size_t piece_count = piece_bytes / element_bytes;
     while (count > 0) {
         const size_t part = count < piece_count ? count : piece_count;
-        reduce_piece(comm, reduction, part, count);
+        reduce_piece(comm, message, part, count);
         KOLO_POINT("direct.reduced_piece");
         count -= part;
     }
-    if (reduction->plan.stream)
+    if (message->plan.stream)
         kolo_fence_stream();
     KOLO_POINT("direct.reduced");
     kolo_step_publish(comm, 2);
     rc = kolo_step_await_all(comm, 2);
     kolo_slot_retire(comm, 0, 3);
-    kolo_call_end(comm, 2, 1);
+    kolo_schedule_end(comm);
     return rc;
 }

@@ -42,8 +42,8 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
     struct kolo_shared_line *line = &comm->segment.lines[comm->rank].sets[round & 1][first];
     size_t done = bytes < KOLO_LINE_BYTES_MAX ? bytes : KOLO_LINE_BYTES_MAX;
     KOLO_POINT("lines.writing");
-    memcpy(line->payload, &comm->stamp, sizeof comm->stamp);
-    kolo_copy_short(line->payload + sizeof comm->stamp, payload, done);
+    memcpy(line->payload, &comm->call.stamp, sizeof comm->call.stamp);
+    kolo_copy_short(line->payload + sizeof comm->call.stamp, payload, done);
     KOLO_POINT("lines.filled");
     kolo_store_release(&line->round, round); /* pairs with kolo_lines_read, as does the next */
     KOLO_POINT("lines.stored");
@@ -62,8 +62,8 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
                                                size_t bytes, uint64_t round, int *rc) {
     kolo_bell *bell = &comm->segment.signals[peer].bell;
-    uint8_t *unpacked = comm->unpacked + peer * sizeof(struct kolo_shared_lines) / 2;
-    memcpy(unpacked, line->payload + sizeof comm->stamp, KOLO_LINE_BYTES_MAX);
+    uint8_t *unpacked = comm->call.unpacked + peer * sizeof(struct kolo_shared_lines) / 2;
+    memcpy(unpacked, line->payload + sizeof comm->call.stamp, KOLO_LINE_BYTES_MAX);
     for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
         line++;
         KOLO_POINT("lines.awaiting_next");
@@ -86,9 +86,9 @@ static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first
     if (rc < 0)
         return rc;
     KOLO_POINT("lines.awaited");
-    if (__builtin_expect(memcmp(line->payload, &comm->stamp, sizeof comm->stamp) != 0, 0))
+    if (__builtin_expect(memcmp(line->payload, &comm->call.stamp, sizeof comm->call.stamp) != 0, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
-    *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->stamp
+    *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->call.stamp
                                            : kolo_lines_unpack(comm, peer, line, bytes, round, &rc);
     return rc;
 }

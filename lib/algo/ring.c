@@ -29,34 +29,33 @@ struct place {
     size_t final_offset;
 };
 
-static struct place locate(const kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk,
-                           uint64_t slice) {
-    const kolo_kernel *kernel = reduction->kernel;
-    size_t first, within, count = kolo_chunk(reduction, chunk, &first);
+static struct place locate(const kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t slice) {
+    const kolo_kernel *kernel = message->kernel;
+    size_t first, within, count = kolo_chunk(message, chunk, &first);
     struct place place;
     place.count = kolo_plan_slice(count, kernel->element_bytes, comm->size, (uint32_t)(slice % comm->size), &within);
     place.message_offset = (first + within) * kernel->element_bytes;
     place.partial_offset = within * kernel->acc_bytes;
-    place.final_offset = reduction->plan.chunk_count * kernel->acc_bytes + within * kernel->element_bytes;
+    place.final_offset = message->plan.chunk_count * kernel->acc_bytes + within * kernel->element_bytes;
     return place;
 }
 
 /* Hops 0 .. N-2: one partial slice into this rank's slot, which is written by copying, for the reason in copy.c. */
-static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
-    const kolo_kernel *kernel = reduction->kernel;
-    const struct place place = locate(comm, reduction, chunk, comm->rank + comm->size - hop);
+static void pass_partial(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint32_t hop) {
+    const kolo_kernel *kernel = message->kernel;
+    const struct place place = locate(comm, message, chunk, comm->rank + comm->size - hop);
     uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.partial_offset;
-    const uint8_t *own = reduction->send + place.message_offset;
+    const uint8_t *own = message->send + place.message_offset;
     const uint8_t *from = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk) + place.partial_offset;
     const size_t piece_count = KOLO_PIECE_BYTES / kernel->acc_bytes;
     for (size_t done = 0; done < place.count; done += piece_count) {
         const size_t left = place.count - done, part = left < piece_count ? left : piece_count;
         const size_t at = done * kernel->acc_bytes;
-        const uint8_t *input = own + done * kernel->element_bytes, *partial = comm->stage;
+        const uint8_t *input = own + done * kernel->element_bytes, *partial = comm->call.stage;
         if (hop > 0)
-            kernel->chain(comm->stage, from + at, input, part);
+            kernel->chain(comm->call.stage, from + at, input, part);
         else if (kernel->acc_bytes > kernel->element_bytes)
-            kernel->widen(comm->stage, input, part);
+            kernel->widen(comm->call.stage, input, part);
         else
             partial = input;
         kolo_copy(to + at, partial, part * kernel->acc_bytes);
@@ -67,15 +66,15 @@ static void pass_partial(kolo_comm *comm, const struct kolo_reduction *reduction
 }
 
 /* Hops N-1 .. 2N-3: one final slice into this rank's slot and its `recv`. */
-static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk, uint32_t hop) {
-    const kolo_kernel *kernel = reduction->kernel;
-    const struct place place = locate(comm, reduction, chunk, comm->rank + 2 * (uint64_t)comm->size - hop);
+static void pass_final(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint32_t hop) {
+    const kolo_kernel *kernel = message->kernel;
+    const struct place place = locate(comm, message, chunk, comm->rank + 2 * (uint64_t)comm->size - hop);
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
     uint8_t *to = kolo_slot(comm, comm->rank, chunk) + place.final_offset;
-    uint8_t *recv = reduction->recv + place.message_offset;
+    uint8_t *recv = message->recv + place.message_offset;
     const size_t bytes = place.count * kernel->element_bytes;
     if (hop == comm->size - 1) {
-        kernel->chain_end(recv, before + place.partial_offset, reduction->send + place.message_offset, place.count,
+        kernel->chain_end(recv, before + place.partial_offset, message->send + place.message_offset, place.count,
                           comm->size);
         kolo_copy(to, recv, bytes);
         comm->stats.received_bytes += place.count * kernel->acc_bytes;
@@ -89,19 +88,21 @@ static void pass_final(kolo_comm *comm, const struct kolo_reduction *reduction, 
 }
 
 /* The slice that comes in last and goes no further. */
-static void take_last(kolo_comm *comm, const struct kolo_reduction *reduction, size_t chunk) {
-    const struct place place = locate(comm, reduction, chunk, (uint64_t)comm->rank + 2);
+static void take_last(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const struct place place = locate(comm, message, chunk, (uint64_t)comm->rank + 2);
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);
-    const size_t bytes = place.count * reduction->kernel->element_bytes;
-    kolo_copy(reduction->recv + place.message_offset, before + place.final_offset, bytes);
+    const size_t bytes = place.count * message->kernel->element_bytes;
+    kolo_copy(message->recv + place.message_offset, before + place.final_offset, bytes);
     KOLO_POINT("ring.taken");
     comm->stats.received_bytes += bytes;
 }
 
-int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
+int kolo_ring_run(kolo_comm *comm, const struct kolo_message *message) {
     const uint32_t before = kolo_rank_before(comm, comm->rank), hops = 2 * (comm->size - 1);
+    const size_t chunks = message->plan.chunks;
     int rc = 0;
-    for (size_t chunk = 0; rc == 0 && chunk < reduction->plan.chunks; chunk++) {
+    kolo_schedule_begin(comm, chunks * (uint64_t)hops, chunks);
+    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         const uint64_t base = (uint64_t)chunk * hops;
         rc = kolo_slot_claim(comm, chunk);
         for (uint32_t hop = 0; rc == 0 && hop < hops; hop++) {
@@ -110,17 +111,17 @@ int kolo_ring_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
             if (rc < 0)
                 break;
             if (hop < comm->size - 1)
-                pass_partial(comm, reduction, chunk, hop);
+                pass_partial(comm, message, chunk, hop);
             else
-                pass_final(comm, reduction, chunk, hop);
+                pass_final(comm, message, chunk, hop);
             kolo_step_publish(comm, base + hop + 1);
         }
         if (rc == 0)
             rc = kolo_step_await(comm, before, base + hops);
         if (rc == 0)
-            take_last(comm, reduction, chunk);
+            take_last(comm, message, chunk);
         kolo_slot_retire(comm, chunk, base + hops + 1);
     }
-    kolo_call_end(comm, reduction->plan.chunks * (uint64_t)hops, reduction->plan.chunks);
+    kolo_schedule_end(comm);
     return rc;
 }

@@ -39,7 +39,7 @@
  * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
  * period + s, the period such that KOLO_CHUNKS_AT_ONCE chunks are under way, and in one tick the later chunk comes
  * first. Steps number all of that in this order (step_of), and nothing waits but for a smaller step: no deadlock. The
- * slot of chunk c is free at show(c + 3), which comes after collect(0) of c and before show(c + 4) claims it.
+ * show(c + 3) comes after collect(0) of c, the last stage that touches the slots of c, and before show(c + 4).
  *
  * In place works: chunk c of `recv` is written after show(c) has copied what others reduce and reduce(0) has read what
  * this rank does. */
@@ -64,7 +64,7 @@ struct level {
 
 struct tree {
     kolo_comm *comm;
-    const struct kolo_reduction *reduction;
+    const struct kolo_message *message;
     uint32_t top;                        /* levels are 0 .. top */
     struct level levels[LEVELS_MAX + 1]; /* levels[top + 1].size: of the block of all, rounded up to whole units */
     uint32_t period;                     /* ticks between the shows of two chunks */
@@ -78,8 +78,8 @@ struct span {
 
 /* Shape. */
 
-static struct tree make_tree(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    struct tree tree = {.comm = comm, .reduction = reduction, .levels[0].size = 1};
+static struct tree make_tree(kolo_comm *comm, const struct kolo_message *message) {
+    struct tree tree = {.comm = comm, .message = message, .levels[0].size = 1};
     const uint32_t *sizes = comm->settings.tree_sizes;
     while (tree.top < KOLO_TREE_LEVELS && sizes[tree.top] && sizes[tree.top] < comm->size) {
         tree.levels[tree.top + 1].size = sizes[tree.top];
@@ -133,7 +133,7 @@ static struct span locate(const struct tree *tree, uint32_t level, uint32_t slic
     struct span span = {0, count};
     for (uint32_t below = 0; below < level; below++) {
         size_t within;
-        span.count = kolo_plan_slice(span.count, tree->reduction->kernel->element_bytes, tree->levels[below].fan,
+        span.count = kolo_plan_slice(span.count, tree->message->kernel->element_bytes, tree->levels[below].fan,
                                      digit_of(&tree->levels[below], slice), &within);
         span.first += within;
     }
@@ -142,17 +142,17 @@ static struct span locate(const struct tree *tree, uint32_t level, uint32_t slic
 
 /* Lines. */
 
-/* Reads the results of the units of `level` into comm->sources; this rank's own is `own`. */
+/* Reads the results of the units of `level` into comm->call.sources; this rank's own is `own`. */
 static int read_units(const struct tree *tree, uint32_t level, uint32_t first_line, const uint8_t *own, size_t bytes,
                       uint64_t round) {
     kolo_comm *comm = tree->comm;
     const struct level *this = &tree->levels[level];
     for (uint32_t unit = 0; unit < this->units; unit++) {
-        comm->sources[unit] = own;
+        comm->call.sources[unit] = own;
         if (unit == this->unit)
             continue;
         const uint32_t peer = owner_in(tree, level, this->first + unit * this->size, comm->rank % this->size);
-        int rc = kolo_lines_read(comm, peer, first_line, bytes, round, &comm->sources[unit]);
+        int rc = kolo_lines_read(comm, peer, first_line, bytes, round, &comm->call.sources[unit]);
         if (rc < 0)
             return rc;
         comm->stats.received_bytes += bytes;
@@ -165,29 +165,30 @@ static bool is_folded(const struct tree *tree, uint32_t level) {
     return level > 0 && tree->levels[level].units == 1;
 }
 
-/* Folds comm->sources, the results of the units of `level`, into a partial result or, at the top, into the result. */
+/* Folds comm->call.sources, the results of the units of `level`, into a partial result or, at the top, into the result.
+ */
 static void fold_units(const struct tree *tree, uint32_t level, void *dst, size_t count) {
     kolo_comm *comm = tree->comm;
-    const kolo_kernel *kernel = tree->reduction->kernel;
+    const kolo_kernel *kernel = tree->message->kernel;
     const uint32_t units = tree->levels[level].units;
     if (tree->top == 0)
-        kernel->fold(dst, comm->sources, units, count, comm->size);
+        kernel->fold(dst, comm->call.sources, units, count, comm->size);
     else if (level == tree->top)
-        kernel->finish(dst, comm->sources, units, count, comm->size);
+        kernel->finish(dst, comm->call.sources, units, count, comm->size);
     else if (level == 0)
-        kernel->fold_partial(dst, comm->sources, units, count);
+        kernel->fold_partial(dst, comm->call.sources, units, count);
     else
-        kernel->fold_partials(dst, comm->sources, units, count);
+        kernel->fold_partials(dst, comm->call.sources, units, count);
 }
 
 static int run_lines(const struct tree *tree) {
     kolo_comm *comm = tree->comm;
-    const struct kolo_reduction *reduction = tree->reduction;
-    const uint64_t round = ++comm->line_rounds;
+    const struct kolo_message *message = tree->message;
+    const uint64_t round = ++comm->call.line_rounds;
     const uint32_t lines = KOLO_LINES / (tree->top + 1);
     _Alignas(KOLO_LINE_BYTES) uint8_t partial[KOLO_LINES * KOLO_LINE_PAYLOAD];
-    const uint8_t *own = reduction->send;
-    size_t bytes = reduction->count * reduction->kernel->element_bytes;
+    const uint8_t *own = message->send;
+    size_t bytes = message->count * message->kernel->element_bytes;
     for (uint32_t level = 0; level <= tree->top; level++) {
         if (tree->levels[level].units > 1) { /* else nobody reads it */
             KOLO_POINT("tree.showing_lines");
@@ -198,11 +199,11 @@ static int run_lines(const struct tree *tree) {
         int rc = read_units(tree, level, level * lines, own, bytes, round);
         if (rc < 0)
             return rc;
-        if (reduction->count > 0 && !is_folded(tree, level))
-            fold_units(tree, level, level == tree->top ? reduction->recv : partial, reduction->count);
+        if (message->count > 0 && !is_folded(tree, level))
+            fold_units(tree, level, level == tree->top ? message->recv : partial, message->count);
         KOLO_POINT("tree.folded_lines");
         own = partial;
-        bytes = reduction->count * reduction->kernel->acc_bytes;
+        bytes = message->count * message->kernel->acc_bytes;
     }
     return 0;
 }
@@ -219,12 +220,12 @@ static int await_stage(const struct tree *tree, uint32_t peer, size_t chunk, uin
 
 /* Input or result at `span` in the slot of `rank`. */
 static uint8_t *element_at(const struct tree *tree, uint32_t rank, size_t chunk, struct span span) {
-    return kolo_slot(tree->comm, rank, chunk) + span.first * tree->reduction->kernel->element_bytes;
+    return kolo_slot(tree->comm, rank, chunk) + span.first * tree->message->kernel->element_bytes;
 }
 
 static uint8_t *partial_at(const struct tree *tree, uint32_t rank, size_t chunk, struct span span) {
-    const kolo_kernel *kernel = tree->reduction->kernel;
-    return kolo_slot(tree->comm, rank, chunk) + tree->reduction->plan.chunk_count * kernel->element_bytes +
+    const kolo_kernel *kernel = tree->message->kernel;
+    return kolo_slot(tree->comm, rank, chunk) + tree->message->plan.chunk_count * kernel->element_bytes +
            span.first * kernel->acc_bytes;
 }
 
@@ -236,9 +237,9 @@ static uint8_t *box_at(const struct tree *tree, uint32_t rank, size_t chunk, uin
 
 static int show(const struct tree *tree, size_t chunk) {
     kolo_comm *comm = tree->comm;
-    const struct kolo_reduction *reduction = tree->reduction;
-    const size_t element_bytes = reduction->kernel->element_bytes;
-    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    const struct kolo_message *message = tree->message;
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
@@ -248,7 +249,7 @@ static int show(const struct tree *tree, size_t chunk) {
             own = own_slice(tree, 1, slice + 1);
             continue;
         }
-        kolo_copy(element_at(tree, comm->rank, chunk, span), reduction->send + (first + span.first) * element_bytes,
+        kolo_copy(element_at(tree, comm->rank, chunk, span), message->send + (first + span.first) * element_bytes,
                   span.count * element_bytes);
         comm->stats.sent_bytes += span.count * element_bytes;
     }
@@ -257,8 +258,8 @@ static int show(const struct tree *tree, size_t chunk) {
     return 0;
 }
 
-/* Waits for the units' results at `span`, part of `slice` of the level below, and sets comm->sources to them; `own`,
- * unless NULL, is this rank's. */
+/* Waits for the units' results at `span`, part of `slice` of the level below, and sets comm->call.sources to them;
+ * `own`, unless NULL, is this rank's. */
 static int await_units(const struct tree *tree, size_t chunk, uint32_t level, uint32_t slice, struct span span,
                        const uint8_t *own) {
     kolo_comm *comm = tree->comm;
@@ -268,31 +269,31 @@ static int await_units(const struct tree *tree, size_t chunk, uint32_t level, ui
         int rc = await_stage(tree, rank, chunk, level);
         if (rc < 0)
             return rc;
-        comm->sources[unit] = box_at(tree, rank, chunk, level, span);
+        comm->call.sources[unit] = box_at(tree, rank, chunk, level, span);
         if (rank == comm->rank && own)
-            comm->sources[unit] = own;
+            comm->call.sources[unit] = own;
     }
     return 0;
 }
 
-/* Folds `count` elements of comm->sources, which it uses up, into `slot` and, at the top, into `recv`: piece by piece,
- * since a slot is written by copying, for the reason in copy.c. */
+/* Folds `count` elements of comm->call.sources, which it uses up, into `slot` and, at the top, into `recv`: piece by
+ * piece, since a slot is written by copying, for the reason in copy.c. */
 static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, uint8_t *recv, size_t count) {
     kolo_comm *comm = tree->comm;
-    const kolo_kernel *kernel = tree->reduction->kernel;
-    const bool is_top = level == tree->top, is_streamed = is_top && tree->reduction->plan.stream;
+    const kolo_kernel *kernel = tree->message->kernel;
+    const bool is_top = level == tree->top, is_streamed = is_top && tree->message->plan.stream;
     const size_t source_bytes = level == 0 ? kernel->element_bytes : kernel->acc_bytes;
     const size_t result_bytes = is_top ? kernel->element_bytes : kernel->acc_bytes;
     const size_t piece_count = KOLO_PIECE_BYTES / result_bytes;
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
-        uint8_t *result = is_top && !is_streamed ? recv : comm->stage;
+        uint8_t *result = is_top && !is_streamed ? recv : comm->call.stage;
         fold_units(tree, level, result, part);
         kolo_copy(slot, result, part * result_bytes);
         if (is_streamed)
             kolo_copy_stream(recv, result, part * result_bytes, NULL);
         for (uint32_t unit = 0; unit < tree->levels[level].units; unit++)
-            comm->sources[unit] = (const uint8_t *)comm->sources[unit] + part * source_bytes;
+            comm->call.sources[unit] = (const uint8_t *)comm->call.sources[unit] + part * source_bytes;
         slot += part * result_bytes;
         recv += part * result_bytes;
     }
@@ -302,12 +303,12 @@ static void fold_slots(const struct tree *tree, uint32_t level, uint8_t *slot, u
 static void give(const struct tree *tree, size_t chunk, uint32_t level) {
     kolo_comm *comm = tree->comm;
     const struct level *this = &tree->levels[level];
-    size_t first, count = kolo_chunk(tree->reduction, chunk, &first);
+    size_t first, count = kolo_chunk(tree->message, chunk, &first);
     const uint32_t slices = tree->levels[level + 1].size;
     for (uint32_t slice = own_slice(tree, level + 1, 0); slice < slices;
          slice = own_slice(tree, level + 1, slice + 1)) {
         const struct span span = locate(tree, level + 1, slice, count);
-        const size_t bytes = span.count * tree->reduction->kernel->element_bytes;
+        const size_t bytes = span.count * tree->message->kernel->element_bytes;
         for (uint32_t unit = 0; unit < this->units; unit++) {
             if (unit == this->unit)
                 continue;
@@ -321,21 +322,21 @@ static void give(const struct tree *tree, size_t chunk, uint32_t level) {
 
 static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
     kolo_comm *comm = tree->comm;
-    const struct kolo_reduction *reduction = tree->reduction;
-    const kolo_kernel *kernel = reduction->kernel;
-    size_t first, count = kolo_chunk(reduction, chunk, &first);
+    const struct kolo_message *message = tree->message;
+    const kolo_kernel *kernel = message->kernel;
+    size_t first, count = kolo_chunk(message, chunk, &first);
     const uint32_t slices = tree->levels[level + 1].size;
     for (uint32_t slice = own_slice(tree, level + 1, 0); slice < slices;
          slice = own_slice(tree, level + 1, slice + 1)) {
         const struct span span = locate(tree, level + 1, slice, count);
         const size_t offset = (first + span.first) * kernel->element_bytes;
-        int rc = await_units(tree, chunk, level, slice, span, level == 0 ? reduction->send + offset : NULL);
+        int rc = await_units(tree, chunk, level, slice, span, level == 0 ? message->send + offset : NULL);
         if (rc < 0)
             return rc;
         uint8_t *slot =
             level == tree->top ? element_at(tree, comm->rank, chunk, span) : partial_at(tree, comm->rank, chunk, span);
         if (!is_folded(tree, level))
-            fold_slots(tree, level, slot, reduction->recv + offset, span.count);
+            fold_slots(tree, level, slot, message->recv + offset, span.count);
         if (level < tree->top)
             comm->stats.sent_bytes += span.count * kernel->acc_bytes;
         comm->stats.received_bytes +=
@@ -351,17 +352,17 @@ static int reduce(const struct tree *tree, size_t chunk, uint32_t level) {
 /* Copies the results at `span`, given back at `level`, to `recv` and, above level 0, to where they are given from. */
 static void take(const struct tree *tree, size_t chunk, uint32_t level, struct span span) {
     kolo_comm *comm = tree->comm;
-    const struct kolo_reduction *reduction = tree->reduction;
-    const size_t bytes = span.count * reduction->kernel->element_bytes;
+    const struct kolo_message *message = tree->message;
+    const size_t bytes = span.count * message->kernel->element_bytes;
     const uint8_t *source = box_at(tree, comm->rank, chunk, level, span);
     size_t first;
-    kolo_chunk(reduction, chunk, &first);
+    kolo_chunk(message, chunk, &first);
     if (level > 0) {
         uint8_t *result = element_at(tree, comm->rank, chunk, span);
         kolo_copy(result, source, bytes);
         source = result;
     }
-    kolo_result_copy(reduction, first + span.first, source, span.count);
+    kolo_result_copy(message, first + span.first, source, span.count);
     KOLO_POINT("tree.taken");
     comm->stats.received_bytes += bytes;
 }
@@ -369,7 +370,7 @@ static void take(const struct tree *tree, size_t chunk, uint32_t level, struct s
 static int collect(const struct tree *tree, size_t chunk, uint32_t level) {
     const struct level *this = &tree->levels[level];
     const uint32_t stage = 2 * tree->top + 2 - level;
-    size_t first, count = kolo_chunk(tree->reduction, chunk, &first);
+    size_t first, count = kolo_chunk(tree->message, chunk, &first);
     for (uint32_t slice = own_slice(tree, level, 0); slice < this->size; slice = own_slice(tree, level, slice + 1)) {
         for (uint32_t i = 1; i <= this->fan; i++) { /* begins after itself, so that not all read one slot at once */
             const uint32_t part = slice + (this->unit + i) % this->fan * this->size;
@@ -400,7 +401,7 @@ static int run_stage(const struct tree *tree, size_t chunk, uint32_t stage) {
 /* The ranks that read this rank's slot: the owners, in the other units of each block, of the slices that it owns. */
 static const uint64_t *find_readers(const struct tree *tree) {
     kolo_comm *comm = tree->comm;
-    uint64_t *readers = comm->tree_readers;
+    uint64_t *readers = comm->call.tree_readers;
     if (readers[comm->rank / 64] >> (comm->rank % 64) & 1) /* found in an earlier call */
         return readers;
     for (uint32_t l = 0; l <= tree->top; l++) {
@@ -415,11 +416,12 @@ static const uint64_t *find_readers(const struct tree *tree) {
 }
 
 static int run_slots(const struct tree *tree) {
-    const size_t chunks = tree->reduction->plan.chunks;
+    const size_t chunks = tree->message->plan.chunks;
     const uint32_t stages = 2 * tree->top + 3;
     const uint64_t ticks = (uint64_t)(chunks - 1) * tree->period + stages;
-    const uint64_t steps = step_of(tree, chunks - 1, stages - 1), *readers = find_readers(tree);
+    const uint64_t *readers = find_readers(tree);
     int rc = 0;
+    kolo_schedule_begin(tree->comm, step_of(tree, chunks - 1, stages - 1), chunks);
     for (uint64_t tick = 0; rc == 0 && tick < ticks; tick++)
         for (uint32_t age = 0; rc == 0 && age < KOLO_CHUNKS_AT_ONCE && age <= tick / tree->period; age++) {
             const uint64_t chunk = tick / tree->period - age, stage = tick - chunk * tree->period;
@@ -427,16 +429,15 @@ static int run_slots(const struct tree *tree) {
                 continue;
             rc = run_stage(tree, chunk, (uint32_t)stage);
             if (stage == stages - 1)
-                kolo_slot_retire_to(tree->comm, chunk, chunk + 3 < chunks ? step_of(tree, chunk + 3, 0) : steps + 1,
-                                    readers);
+                kolo_slot_retire_to(tree->comm, chunk, step_of(tree, chunk + KOLO_CHUNKS_AT_ONCE, 0), readers);
         }
-    if (tree->reduction->plan.stream)
+    if (tree->message->plan.stream)
         kolo_fence_stream();
-    kolo_call_end(tree->comm, steps, chunks);
+    kolo_schedule_end(tree->comm);
     return rc;
 }
 
-int kolo_tree_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    const struct tree tree = make_tree(comm, reduction);
-    return reduction->plan.lines ? run_lines(&tree) : run_slots(&tree);
+int kolo_tree_run(kolo_comm *comm, const struct kolo_message *message) {
+    const struct tree tree = make_tree(comm, message);
+    return message->plan.lines ? run_lines(&tree) : run_slots(&tree);
 }

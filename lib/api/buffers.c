@@ -11,6 +11,7 @@
 #include "comm/step/heap.h"
 #include "comm/step/progress.h"
 #include "comm/ranks.h"
+#include "internode/hierarchy.h"
 #include "shm/handover.h"
 #include "sync/point.h"
 
@@ -25,11 +26,11 @@ static int exchange(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size
 
 /* The sum of `words` of all ranks. */
 static int exchange_all(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
-    const struct kolo_reduction reduction = {.send = (const uint8_t *)words,
-                                             .recv = (uint8_t *)sums,
-                                             .count = count,
-                                             .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
-    return comm->internode ? kolo_hierarchy_run(comm, &reduction) : exchange(comm, words, sums, count);
+    const struct kolo_message message = {.send = (const uint8_t *)words,
+                                         .recv = (uint8_t *)sums,
+                                         .count = count,
+                                         .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
+    return comm->internode ? kolo_hierarchy_allreduce(comm, &message) : exchange(comm, words, sums, count);
 }
 
 /* Rank 0's file, as the others are told of it. */

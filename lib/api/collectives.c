@@ -1,4 +1,5 @@
-/* The collectives: checks, the call's stamp, then straight to the algorithm. */
+/* The collectives: one descriptor each, and one path that all of them take: the checks, the call's stamp, then straight
+ * to the algorithm. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,44 +10,69 @@
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"
+#include "internode/hierarchy.h"
 
-#define COUNT_MAX (SIZE_MAX / 16) /* more elements than memory can hold, of any dtype; no product overflows */
+/* What a collective is. */
+struct descriptor {
+    const char *function;
+    kolo_collective collective;
+    bool has_op;   /* it reduces */
+    bool has_root; /* a rank that all name */
+    bool gathers;  /* recv has a block of `count` elements for each rank */
 
-/* What is wrong with a message of `count` elements of `dtype`; 0 if nothing is. */
-static int check_message(const char *function, const kolo_comm *comm, size_t count, kolo_dtype dtype) {
-    if ((unsigned)dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", comm->global_rank,
-                         function, (int)dtype);
-    if (count > COUNT_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold",
-                         comm->global_rank, function, count, kolo_dtype_name(dtype));
-    return 0;
+    kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
+    kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
+    kolo_run_fn *direct;                      /* tried first where buffers may be kolo_alloc's; NULL: there is none */
+    kolo_run_fn *nodes;                       /* on several nodes */
+};
+
+static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
+    [KOLO_ALLREDUCE] = {.function = "kolo_allreduce",
+                        .collective = KOLO_ALLREDUCE,
+                        .has_op = true,
+                        .lines = kolo_oneshot_lines,
+                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run,
+                                       [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
+                                       [KOLO_ALGORITHM_RING] = kolo_ring_run,
+                                       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
+                                       [KOLO_ALGORITHM_TREE] = kolo_tree_run},
+                        .direct = kolo_direct_run,
+                        .nodes = kolo_hierarchy_allreduce},
+    [KOLO_BROADCAST] = {.function = "kolo_broadcast",
+                        .collective = KOLO_BROADCAST,
+                        .has_root = true,
+                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_broadcast_run},
+                        .nodes = kolo_hierarchy_broadcast},
+    [KOLO_BARRIER] = {.function = "kolo_barrier",
+                      .collective = KOLO_BARRIER,
+                      .lines = kolo_oneshot_lines,
+                      .nodes = kolo_hierarchy_allreduce},
+};
+
+/* What the caller passes. */
+struct arguments {
+    const void *send;
+    void *recv;
+    size_t count;
+    kolo_dtype dtype;
+    kolo_op op; /* SUM where there is none to name */
+    int root;   /* 0 likewise */
+};
+
+/* More elements than memory can hold, of any dtype; no product of bytes overflows. */
+static inline size_t count_max(const struct descriptor *descriptor, const kolo_comm *comm) {
+    return SIZE_MAX / 16 / (descriptor->gathers ? comm->global_size : 1);
 }
 
-static bool overlaps(const void *send, const void *recv, size_t bytes) {
-    const uintptr_t a = (uintptr_t)send, b = (uintptr_t)recv;
-    return a != b && (a < b ? b - a : a - b) < bytes;
-}
-
-__attribute__((cold)) static int explain_allreduce(const kolo_comm *comm, const void *send, const void *recv,
-                                                   size_t count, kolo_dtype dtype, kolo_op op) {
-    static const char *const function = "kolo_allreduce";
-    int rc = check_message(function, comm, count, dtype);
-    if (rc < 0)
-        return rc;
-    if ((unsigned)op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", comm->global_rank, function,
-                         (int)op);
-    if (!kolo_op_supports(op, dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", comm->global_rank,
-                         function, kolo_op_name(op), kolo_dtype_name(dtype));
-    if (!send || !recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->global_rank, function,
-                         send ? "recv" : "send", count);
-    return kolo_fail(KOLO_ERR_ARG,
-                     "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
-                     " address for in place",
-                     comm->global_rank, function, send, recv, count * kolo_dtype_bytes(dtype));
+/* True where the two overlap in another way than in place. */
+static inline bool overlaps(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call,
+                            size_t element_bytes) {
+    const size_t bytes = call->count * element_bytes;
+    const uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
+    if (descriptor->gathers)
+        return send != recv + comm->global_rank * bytes && send < recv + comm->global_size * bytes &&
+               recv < send + bytes;
+    return send != recv && (send < recv ? recv - send : send - recv) < bytes;
 }
 
 /* The kernel, or NULL if there is no such dtype or op, or the dtype lacks the op. */
@@ -57,8 +83,55 @@ static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype d
     return kernel->fold ? kernel : NULL;
 }
 
-static inline bool buffers_are_legal(const void *send, const void *recv, size_t count, size_t element_bytes) {
-    return count == 0 || (count <= COUNT_MAX && send && recv && !overlaps(send, recv, count * element_bytes));
+static inline bool is_legal(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call,
+                            const kolo_kernel *kernel) {
+    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+        return false;
+    return call->count == 0 || (call->count <= count_max(descriptor, comm) && call->send && call->recv &&
+                                !overlaps(descriptor, comm, call, kernel->element_bytes));
+}
+
+/* What is wrong with the buffers of a call that is otherwise legal. */
+static int explain_buffers(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call) {
+    const char *const function = descriptor->function;
+    const char *const missing = descriptor->has_root ? "buffer" : call->send ? "recv" : "send";
+    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
+    if (!call->send || !call->recv)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->global_rank, function,
+                         missing, call->count);
+    if (descriptor->gathers)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %" PRIu32 ": %s: send %p overlaps the %" PRIu32 " blocks of %zu bytes at recv %p: for in"
+                         " place pass block %" PRIu32 " of recv as send",
+                         comm->global_rank, function, call->send, comm->global_size, bytes, call->recv,
+                         comm->global_rank);
+    return kolo_fail(KOLO_ERR_ARG,
+                     "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
+                     " address for in place",
+                     comm->global_rank, function, call->send, call->recv, bytes);
+}
+
+/* What is wrong with a call that is not legal. */
+__attribute__((cold)) static int explain(const struct descriptor *descriptor, const kolo_comm *comm,
+                                         const struct arguments *call) {
+    const char *const function = descriptor->function;
+    const uint32_t rank = comm->global_rank;
+    if ((unsigned)call->dtype >= KOLO_DTYPES)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", rank, function,
+                         (int)call->dtype);
+    if (call->count > count_max(descriptor, comm))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", rank, function,
+                         call->count, kolo_dtype_name(call->dtype));
+    if ((unsigned)call->op >= KOLO_OPS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", rank, function,
+                         (int)call->op);
+    if (!kolo_op_supports(call->op, call->dtype))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", rank, function,
+                         kolo_op_name(call->op), kolo_dtype_name(call->dtype));
+    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, rank, function,
+                         call->root, comm->global_size - 1);
+    return explain_buffers(descriptor, comm, call);
 }
 
 /* True if the call may be done on buffers of kolo_alloc: the same on all ranks, as they have made the same calls. */
@@ -74,138 +147,102 @@ static void *or_nothing(const void *buffer, size_t count) {
     return count ? (void *)buffer : &nothing;
 }
 
-static int reduce_planned(kolo_comm *comm, struct kolo_reduction *reduction) {
-    static int (*const algorithms[KOLO_ALGORITHMS])(kolo_comm *, const struct kolo_reduction *) = {
-        [KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run, [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
-        [KOLO_ALGORITHM_RING] = kolo_ring_run,       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
-        [KOLO_ALGORITHM_TREE] = kolo_tree_run,
-    };
+static int run_planned(const struct descriptor *descriptor, kolo_comm *comm, struct kolo_message *message) {
+    const kolo_kernel *kernel = message->kernel;
+    const struct kolo_question question = {.collective = descriptor->collective,
+                                           .count = message->count,
+                                           .element_bytes = kernel->element_bytes,
+                                           .acc_bytes = kernel->acc_bytes};
+    const size_t bytes = message->count * kernel->element_bytes;
     if (comm->internode) {
-        comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
-        return kolo_hierarchy_run(comm, reduction);
+        if (descriptor->has_op)
+            comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
+        return descriptor->nodes(comm, message);
     }
-    const struct kolo_question question = {.count = reduction->count,
-                                           .element_bytes = reduction->kernel->element_bytes,
-                                           .acc_bytes = reduction->kernel->acc_bytes};
-    reduction->plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
-    if (reduction->send == reduction->recv)
-        reduction->plan.stream = false; /* what has just been read is in a cache anyway */
-    if (!reduction->plan.lines && may_be_direct(comm, question.count * question.element_bytes)) {
-        const int rc = kolo_direct_run(comm, reduction);
+    message->plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
+    if (message->send == message->recv)
+        message->plan.stream = false; /* what has just been read is in a cache anyway */
+    if (descriptor->direct && !message->plan.lines && may_be_direct(comm, bytes)) {
+        const int rc = descriptor->direct(comm, message);
         if (rc != KOLO_DIRECT_IMPOSSIBLE) {
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT]++;
             return rc;
         }
     }
-    comm->stats.calls_by_algorithm[reduction->plan.algorithm]++;
-    return algorithms[reduction->plan.algorithm](comm, reduction);
+    if (descriptor->has_op)
+        comm->stats.calls_by_algorithm[message->plan.algorithm]++;
+    return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-/* The same for messages that take long enough to look at a clock. */
-static int reduce_timed(kolo_comm *comm, struct kolo_reduction *reduction) {
-    kolo_history_begin(comm);
-    const int rc = reduce_planned(comm, reduction);
-    kolo_history_end(comm);
+static int run_message(const struct descriptor *descriptor, kolo_comm *comm, const struct arguments *call,
+                       const kolo_kernel *kernel) {
+    struct kolo_message message = {.send = or_nothing(call->send, call->count),
+                                   .recv = or_nothing(call->recv, call->count),
+                                   .count = call->count,
+                                   .kernel = kernel,
+                                   .root = (uint32_t)call->root};
+    /* Messages that take long enough to look at a clock. */
+    const bool is_timed = call->count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+    if (is_timed)
+        kolo_history_begin(comm);
+    const int rc = run_planned(descriptor, comm, &message);
+    if (is_timed)
+        kolo_history_end(comm);
     return rc;
 }
 
-static inline int allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    if (!kolo_usable(comm))
-        return kolo_unusable("kolo_allreduce", comm);
-    const kolo_kernel *kernel = find_kernel(comm, dtype, op);
-    if (__builtin_expect(!kernel || !buffers_are_legal(send, recv, count, kernel->element_bytes), 0))
-        return explain_allreduce(comm, send, recv, count, dtype, op);
-    const size_t bytes = count * kernel->element_bytes;
-    comm->stats.calls_by_collective[KOLO_ALLREDUCE]++;
-    comm->stats.payload_bytes += bytes;
-    if (comm->global_size == 1) {
-        if (count && send != recv)
-            memcpy(recv, send, bytes);
-        return 0;
-    }
-    kolo_call_begin(comm, KOLO_ALLREDUCE, dtype, op, 0, count);
-    const uint32_t callers_fpenv = kolo_fpenv_enter();
+/* Begun, run and left: a call of several ranks whose arguments are legal. */
+static inline __attribute__((always_inline)) int run(const struct descriptor *descriptor, kolo_comm *comm,
+                                                     const struct arguments *call, const kolo_kernel *kernel) {
+    kolo_call_begin(comm, descriptor->collective, call->dtype, call->op, (uint32_t)call->root, call->count);
+    const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
-    if (bytes < comm->lines_bytes_end) {
-        comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
-        rc = kolo_oneshot_lines(comm, send, recv, count, kernel);
+    if (descriptor->lines && call->count * kernel->element_bytes < comm->lines_bytes_end[descriptor->collective]) {
+        if (descriptor->has_op)
+            comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
+        rc = descriptor->lines(comm, call->send, call->recv, call->count, kernel);
     } else {
-        struct kolo_reduction reduction = {
-            .send = or_nothing(send, count), .recv = or_nothing(recv, count), .count = count, .kernel = kernel};
-        rc = bytes < KOLO_TIMED_BYTES_MIN ? reduce_planned(comm, &reduction) : reduce_timed(comm, &reduction);
+        rc = run_message(descriptor, comm, call, kernel);
     }
-    kolo_fpenv_leave(callers_fpenv);
+    if (descriptor->has_op)
+        kolo_fpenv_leave(callers_fpenv);
     kolo_call_leave(comm);
+    return rc;
+}
+
+/* The path that every collective takes. Inlined, with a constant descriptor, each gets one of its own, of which nothing
+ * is left that it does not need. */
+static inline __attribute__((always_inline)) int collective(const struct descriptor *descriptor, kolo_comm *comm,
+                                                            const struct arguments *call) {
+    if (!kolo_usable(comm))
+        return kolo_unusable(descriptor->function, comm);
+    int rc = kolo_enter(descriptor->function, comm);
+    if (rc < 0)
+        return rc;
+    const kolo_kernel *kernel = find_kernel(comm, call->dtype, call->op);
+    if (__builtin_expect(!kernel || !is_legal(descriptor, comm, call, kernel), 0)) {
+        rc = explain(descriptor, comm, call);
+    } else {
+        comm->stats.calls_by_collective[descriptor->collective]++;
+        comm->stats.payload_bytes += call->count * kernel->element_bytes;
+        if (comm->global_size > 1)
+            rc = run(descriptor, comm, call, kernel);
+        else if (call->count && call->send != call->recv)
+            memcpy(call->recv, call->send, call->count * kernel->element_bytes);
+    }
+    kolo_leave(comm);
     return rc;
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    int rc = kolo_enter("kolo_allreduce", comm);
-    if (rc < 0)
-        return rc;
-    rc = allreduce(comm, send, recv, count, dtype, op);
-    kolo_leave(comm);
-    return rc;
-}
-
-static int broadcast_timed(kolo_comm *comm, void *buffer, size_t bytes, uint32_t root) {
-    kolo_history_begin(comm);
-    const int rc = kolo_broadcast_run(comm, buffer, bytes, root);
-    kolo_history_end(comm);
-    return rc;
-}
-
-static int broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    static const char *const function = "kolo_broadcast";
-    if (!kolo_usable(comm))
-        return kolo_unusable(function, comm);
-    int rc = check_message(function, comm, count, dtype);
-    if (rc < 0)
-        return rc;
-    if (root < 0 || (uint32_t)root >= comm->global_size)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, comm->global_rank,
-                         function, root, comm->global_size - 1);
-    if (count && !buffer)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: buffer is NULL with count %zu", comm->global_rank,
-                         function, count);
-    const size_t bytes = count * kolo_dtype_bytes(dtype);
-    comm->stats.calls_by_collective[KOLO_BROADCAST]++;
-    comm->stats.payload_bytes += bytes;
-    if (comm->global_size == 1)
-        return 0;
-    kolo_call_begin(comm, KOLO_BROADCAST, dtype, KOLO_SUM, (uint32_t)root, count);
-    rc = bytes < KOLO_TIMED_BYTES_MIN ? kolo_broadcast_run(comm, or_nothing(buffer, count), bytes, (uint32_t)root)
-                                      : broadcast_timed(comm, or_nothing(buffer, count), bytes, (uint32_t)root);
-    kolo_call_leave(comm);
-    return rc;
+    return collective(&descriptors[KOLO_ALLREDUCE], comm, &(struct arguments){send, recv, count, dtype, op, 0});
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    int rc = kolo_enter("kolo_broadcast", comm);
-    if (rc < 0)
-        return rc;
-    rc = broadcast(comm, buffer, count, dtype, root);
-    kolo_leave(comm);
-    return rc;
-}
-
-static int barrier(kolo_comm *comm) {
-    if (!kolo_usable(comm))
-        return kolo_unusable("kolo_barrier", comm);
-    comm->stats.calls_by_collective[KOLO_BARRIER]++;
-    if (comm->global_size == 1)
-        return 0;
-    kolo_call_begin(comm, KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
-    const int rc = kolo_barrier_run(comm);
-    kolo_call_leave(comm);
-    return rc;
+    return collective(&descriptors[KOLO_BROADCAST], comm,
+                      &(struct arguments){buffer, buffer, count, dtype, KOLO_SUM, root});
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    int rc = kolo_enter("kolo_barrier", comm);
-    if (rc < 0)
-        return rc;
-    rc = barrier(comm);
-    kolo_leave(comm);
-    return rc;
+    return collective(&descriptors[KOLO_BARRIER], comm, &(struct arguments){NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0});
 }

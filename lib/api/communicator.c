@@ -24,7 +24,8 @@ static int hand_out(kolo_comm *made, kolo_comm **comm) {
         kolo_comm_destroy(made);
         return rc;
     }
-    made->lines_bytes_end = made->nodes ? 0 : kolo_plan_lines_bytes_end(&made->settings);
+    if (!made->nodes)
+        kolo_plan_lines(&made->settings, made->lines_bytes_end);
     *comm = made;
     return 0;
 }

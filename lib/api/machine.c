@@ -97,8 +97,10 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, siz
     kolo_topology_read(&topology, &allowed);
     kolo_tuning_make(&shared, &settings, &topology, NULL, &source);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
-    const struct kolo_question question = {
-        .count = count, .element_bytes = kernel->element_bytes, .acc_bytes = kernel->acc_bytes};
+    const struct kolo_question question = {.collective = KOLO_ALLREDUCE,
+                                           .count = count,
+                                           .element_bytes = kernel->element_bytes,
+                                           .acc_bytes = kernel->acc_bytes};
     const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
     kolo_plan made = {.algorithm = answer.algorithm,
                       .chunk_bytes = answer.chunk_count * kernel->element_bytes,

@@ -19,7 +19,7 @@
  * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
  * that, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
  * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. */
-#include "algo/algo.h"
+#include "internode/hierarchy.h"
 
 #include "internode/internode.h"
 #include "comm/step/progress.h"
@@ -32,7 +32,7 @@ static_assert(LAG < KOLO_SLOTS, "a chunk is taken before its slots are claimed a
 
 struct hierarchy {
     kolo_comm *comm;
-    const struct kolo_reduction *reduction;
+    const struct kolo_message *message;
     size_t chunk_count; /* elements */
     size_t chunks;
     bool straight;                        /* see above */
@@ -59,21 +59,21 @@ static uint64_t steps_of(size_t chunks) {
 
 static size_t chunk_at(const struct hierarchy *h, size_t chunk, size_t *first) {
     *first = chunk * h->chunk_count;
-    const size_t left = h->reduction->count - *first;
+    const size_t left = h->message->count - *first;
     return left < h->chunk_count ? left : h->chunk_count;
 }
 
 static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
-    return kolo_plan_slice(count, h->reduction->kernel->element_bytes, h->comm->size, h->comm->rank, first);
+    return kolo_plan_slice(count, h->message->kernel->element_bytes, h->comm->size, h->comm->rank, first);
 }
 
 /* All of the chunk but this rank's own slice. */
 static int show(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
-    const size_t element_bytes = h->reduction->kernel->element_bytes;
+    const size_t element_bytes = h->message->kernel->element_bytes;
     size_t first, own, count = chunk_at(h, chunk, &first);
     const size_t own_count = slice_at(h, count, &own), behind = own + own_count;
-    const uint8_t *send = h->reduction->send + first * element_bytes;
+    const uint8_t *send = h->message->send + first * element_bytes;
     int rc = kolo_slot_claim(comm, chunk);
     if (rc < 0)
         return rc;
@@ -88,34 +88,35 @@ static int show(const struct hierarchy *h, size_t chunk) {
     return 0;
 }
 
-/* Folds comm->sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result. */
+/* Folds comm->call.sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result.
+ */
 static void fold_own(const struct hierarchy *h, size_t chunk, size_t count, size_t own, size_t own_count) {
     kolo_comm *comm = h->comm;
-    const kolo_kernel *kernel = h->reduction->kernel;
-    uint8_t *partial = kolo_internode_partial(comm, comm->ticket + chunk) + own * kernel->acc_bytes;
+    const kolo_kernel *kernel = h->message->kernel;
+    uint8_t *partial = kolo_internode_partial(comm, comm->call.ticket + chunk) + own * kernel->acc_bytes;
     if (!h->subtrees) {
-        kernel->fold_partial(partial, comm->sources, comm->size, own_count);
+        kernel->fold_partial(partial, comm->call.sources, comm->size, own_count);
         return;
     }
     for (uint32_t i = 0; i < h->subtrees->count; i++) {
         const struct kolo_subtree *subtree = &h->subtrees->each[i];
         if (subtree->node == comm->internode->node)
-            kernel->fold_partial(partial + subtree->place * count * kernel->acc_bytes, comm->sources + subtree->local,
-                                 subtree->ranks, own_count);
+            kernel->fold_partial(partial + subtree->place * count * kernel->acc_bytes,
+                                 comm->call.sources + subtree->local, subtree->ranks, own_count);
     }
 }
 
 static int fold(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
-    const kolo_kernel *kernel = h->reduction->kernel;
+    const kolo_kernel *kernel = h->message->kernel;
     size_t first, own, count = chunk_at(h, chunk, &first);
     const size_t own_count = slice_at(h, count, &own);
     int rc = kolo_step_await_all(comm, shown_at(chunk));
     if (rc < 0)
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->sources[rank] = kolo_slot(comm, rank, chunk) + own * kernel->element_bytes;
-    comm->sources[comm->rank] = h->reduction->send + (first + own) * kernel->element_bytes;
+        comm->call.sources[rank] = kolo_slot(comm, rank, chunk) + own * kernel->element_bytes;
+    comm->call.sources[comm->rank] = h->message->send + (first + own) * kernel->element_bytes;
     if (own_count && !h->straight)
         fold_own(h, chunk, count, own, own_count);
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
@@ -133,22 +134,22 @@ static bool in_background(const kolo_comm *comm, size_t chunks, bool has_work) {
 /* The leader's. */
 static int order(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
-    const size_t element_bytes = h->reduction->kernel->element_bytes;
-    const uint64_t ticket = comm->ticket + chunk;
+    const size_t element_bytes = h->message->kernel->element_bytes;
+    const uint64_t ticket = comm->call.ticket + chunk;
     size_t first, count = chunk_at(h, chunk, &first);
     int rc = kolo_step_await_all(comm, folded_at(chunk));
     if (rc < 0)
         return rc;
     const struct kolo_order order = {
         .ticket = ticket,
-        .stamp = comm->stamp,
-        .call = comm->call,
-        .number = comm->calls,
-        .kernel = h->reduction->kernel,
+        .stamp = comm->call.stamp,
+        .call = comm->call.word,
+        .number = comm->call.number,
+        .kernel = h->message->kernel,
         .count = count,
         .subtrees = h->subtrees,
-        .partial = h->straight ? h->reduction->send + first * element_bytes : kolo_internode_partial(comm, ticket),
-        .result = h->straight ? h->reduction->recv + first * element_bytes : kolo_internode_result(comm, ticket),
+        .partial = h->straight ? h->message->send + first * element_bytes : kolo_internode_partial(comm, ticket),
+        .result = h->straight ? h->message->recv + first * element_bytes : kolo_internode_result(comm, ticket),
     };
     kolo_internode_order(comm, &order, in_background(comm, h->chunks, comm->size > 1));
     return 0;
@@ -156,15 +157,14 @@ static int order(const struct hierarchy *h, size_t chunk) {
 
 static int take(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
-    const size_t element_bytes = h->reduction->kernel->element_bytes;
-    const uint64_t ticket = comm->ticket + chunk;
+    const size_t element_bytes = h->message->kernel->element_bytes;
+    const uint64_t ticket = comm->call.ticket + chunk;
     size_t first, count = chunk_at(h, chunk, &first);
     int rc = kolo_internode_await(comm, ticket);
     if (rc < 0)
         return rc;
     if (!h->straight)
-        kolo_copy(h->reduction->recv + first * element_bytes, kolo_internode_result(comm, ticket),
-                  count * element_bytes);
+        kolo_copy(h->message->recv + first * element_bytes, kolo_internode_result(comm, ticket), count * element_bytes);
     comm->stats.received_bytes += count * element_bytes;
     KOLO_POINT("hierarchy.taken");
     kolo_step_publish(comm, taken_at(chunk));
@@ -196,7 +196,7 @@ static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
 
 /* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. */
 static size_t chunk_count_of(const struct hierarchy *h) {
-    const kolo_kernel *kernel = h->reduction->kernel;
+    const kolo_kernel *kernel = h->message->kernel;
     const size_t line_count = KOLO_LINE_BYTES / kernel->element_bytes;
     size_t count = h->comm->segment.slot_bytes / kernel->acc_bytes;
     if (h->subtrees)
@@ -204,125 +204,136 @@ static size_t chunk_count_of(const struct hierarchy *h) {
     return count > line_count ? count / line_count * line_count : count;
 }
 
-int kolo_hierarchy_run(kolo_comm *comm, const struct kolo_reduction *reduction) {
-    const kolo_kernel *kernel = reduction->kernel;
-    struct hierarchy h = {.comm = comm, .reduction = reduction};
-    if (comm->internode->subtrees && reduction->count && rounds(comm->reducer, kernel))
+int kolo_hierarchy_allreduce(kolo_comm *comm, const struct kolo_message *message) {
+    const kolo_kernel *kernel = message->kernel;
+    struct hierarchy h = {.comm = comm, .message = message};
+    if (comm->internode->subtrees && message->count && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
     h.chunk_count = chunk_count_of(&h);
-    h.chunks = reduction->count ? (reduction->count + h.chunk_count - 1) / h.chunk_count : 1;
+    h.chunks = message->count ? (message->count + h.chunk_count - 1) / h.chunk_count : 1;
     h.straight = comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
     int rc = 0;
+    kolo_schedule_begin(comm, steps_of(h.chunks), h.chunks);
     for (size_t tick = 0; rc == 0 && tick < h.chunks + LAG; tick++)
         rc = run_tick(&h, tick);
-    kolo_call_end(comm, steps_of(h.chunks), h.chunks);
+    kolo_schedule_end(comm);
     return rc;
 }
 
-/* Broadcast: the root copies each chunk into its own slot, so that ranks that each take themselves for the root do not
- * write into one place before they are told. From there the leader of its node orders it to be sent, and the others of
- * its node take it; on other nodes it is taken from the ticket's result. In tick w the root shows chunk w, the leaders
- * order it, and chunk w - LAG is taken. Steps are 3w + 1 for the root's chunk, and as above. Whoever takes a chunk has
- * seen that the exchange is over, so that nothing is sent from a slot that is claimed again. */
+/* Broadcast and all-gather. Both move parts: a part is a chunk of what one rank, its root, has for all others; a
+ * broadcast has one root, in an all-gather each rank is the root of its block, one after the other. The root copies its
+ * part into its own slot, so that ranks that each take themselves for the root do not write into one place before they
+ * are told. From there the leader of its node orders it to be sent, and the others of its node take it; on other nodes
+ * it is taken from the ticket's result. In tick w the root shows part w, the leaders order it, and part w - LAG is
+ * taken. Steps are 3w + 1 for the root's part, and as above. Whoever takes a part has seen that the exchange is over,
+ * so that nothing is sent from a slot that is claimed again. */
 
-struct broadcast {
+struct spread {
     kolo_comm *comm;
-    uint8_t *buffer;
-    size_t bytes;
-    size_t chunks;
-    uint32_t root_node;
-    uint32_t root_local; /* the root's place on its node; KOLO_RANKS_MAX: that is another one */
-    bool is_root;
+    const uint8_t *send; /* what this rank is the root of */
+    uint8_t *recv;
+    size_t bytes;        /* of each root */
+    uint32_t first_root; /* among the ranks of all nodes */
+    size_t chunks;       /* of each root */
+    size_t parts;        /* of all roots */
 };
 
-static size_t part_at(const struct broadcast *b, size_t chunk) {
-    const size_t first = chunk * b->comm->segment.slot_bytes, left = b->bytes - first;
-    return left < b->comm->segment.slot_bytes ? left : b->comm->segment.slot_bytes;
+struct part {
+    uint32_t root;
+    size_t first; /* in what the root has */
+    size_t bytes;
+    uint8_t *place; /* where this node has it: in the root's slot, or where it comes from the root's node */
+    uint8_t *recv;
+};
+
+static struct part part_at(const struct spread *s, size_t index) {
+    const kolo_comm *comm = s->comm;
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    const size_t slot_bytes = comm->segment.slot_bytes, turn = index / s->chunks;
+    struct part part = {.root = s->first_root + (uint32_t)turn, .first = index % s->chunks * slot_bytes};
+    const size_t left = s->bytes - part.first;
+    part.bytes = left < slot_bytes ? left : slot_bytes;
+    part.place = nodes->node_of[part.root] == comm->internode->node
+                     ? kolo_slot(comm, kolo_nodes_local_rank(nodes, part.root), index)
+                     : kolo_internode_result(comm, comm->call.ticket + index);
+    part.recv = s->recv + turn * s->bytes + part.first;
+    return part;
 }
 
-/* Where this node has the chunk: with the root, or as it comes from the root's node. */
-static uint8_t *place_of(const struct broadcast *b, size_t chunk) {
-    const kolo_comm *comm = b->comm;
-    return b->root_local < comm->size ? kolo_slot(comm, b->root_local, chunk)
-                                      : kolo_internode_result(comm, comm->ticket + chunk);
-}
-
-static int show_part(const struct broadcast *b, size_t chunk) {
-    kolo_comm *comm = b->comm;
-    int rc = kolo_slot_claim(comm, chunk);
+static int show_part(const struct spread *s, size_t index) {
+    kolo_comm *comm = s->comm;
+    const struct part part = part_at(s, index);
+    int rc = kolo_slot_claim(comm, index);
     if (rc < 0)
         return rc;
-    if (b->is_root)
-        kolo_copy(place_of(b, chunk), b->buffer + chunk * comm->segment.slot_bytes, part_at(b, chunk));
-    KOLO_POINT("hierarchy.broadcast_shown");
-    kolo_step_publish(comm, shown_at(chunk));
+    if (part.root == comm->global_rank)
+        kolo_copy(part.place, s->send + part.first, part.bytes);
+    KOLO_POINT("hierarchy.part_shown");
+    kolo_step_publish(comm, shown_at(index));
     return 0;
 }
 
-/* All ranks of the node have claimed the chunk by then: nobody reads any more what its slots held. */
-static int order_part(const struct broadcast *b, size_t chunk) {
-    kolo_comm *comm = b->comm;
-    int rc = kolo_step_await_all(comm, shown_at(chunk));
+/* All ranks of the node have claimed the part's ticket by then: nobody reads any more what its slots held. */
+static int order_part(const struct spread *s, size_t index) {
+    kolo_comm *comm = s->comm;
+    const struct part part = part_at(s, index);
+    int rc = kolo_step_await_all(comm, shown_at(index));
     if (rc < 0)
         return rc;
     const struct kolo_order order = {
-        .ticket = comm->ticket + chunk,
-        .stamp = comm->stamp,
-        .call = comm->call,
-        .number = comm->calls,
-        .count = part_at(b, chunk),
-        .result = place_of(b, chunk),
-        .root = b->root_node,
+        .ticket = comm->call.ticket + index,
+        .stamp = comm->call.stamp,
+        .call = comm->call.word,
+        .number = comm->call.number,
+        .count = part.bytes,
+        .result = part.place,
+        .root = comm->internode->nodes.node_of[part.root],
     };
-    kolo_internode_order(comm, &order, in_background(comm, b->chunks, true));
+    kolo_internode_order(comm, &order, in_background(comm, s->parts, true));
     return 0;
 }
 
-static int take_part(const struct broadcast *b, size_t chunk) {
-    kolo_comm *comm = b->comm;
-    int rc = kolo_internode_await(comm, comm->ticket + chunk);
+static int take_part(const struct spread *s, size_t index) {
+    kolo_comm *comm = s->comm;
+    const struct part part = part_at(s, index);
+    int rc = kolo_internode_await(comm, comm->call.ticket + index);
     if (rc < 0)
         return rc;
-    if (!b->is_root) {
-        kolo_copy(b->buffer + chunk * comm->segment.slot_bytes, place_of(b, chunk), part_at(b, chunk));
-        comm->stats.received_bytes += part_at(b, chunk);
+    if (part.root != comm->global_rank) {
+        kolo_copy(part.recv, part.place, part.bytes);
+        comm->stats.received_bytes += part.bytes;
     } else {
-        comm->stats.sent_bytes += part_at(b, chunk);
+        comm->stats.sent_bytes += part.bytes;
     }
-    KOLO_POINT("hierarchy.broadcast_taken");
-    kolo_step_publish(comm, taken_at(chunk));
-    kolo_slot_retire(comm, chunk, taken_at(chunk));
+    KOLO_POINT("hierarchy.part_taken");
+    kolo_step_publish(comm, taken_at(index));
+    kolo_slot_retire(comm, index, taken_at(index));
     return 0;
 }
 
-int kolo_hierarchy_broadcast(kolo_comm *comm, uint8_t *buffer, size_t bytes, uint32_t root) {
-    const struct kolo_internode *internode = comm->internode;
-    const size_t slot_bytes = comm->segment.slot_bytes;
-    const uint32_t root_node = internode->nodes.node_of[root];
-    const struct broadcast b = {
-        .comm = comm,
-        .buffer = buffer,
-        .bytes = bytes,
-        .chunks = bytes ? (bytes + slot_bytes - 1) / slot_bytes : 1,
-        .root_node = root_node,
-        .root_local = root_node == internode->node ? kolo_nodes_local_rank(&internode->nodes, root) : KOLO_RANKS_MAX,
-        .is_root = root == comm->global_rank};
+static int run_spread(struct spread *s, uint32_t roots) {
+    const size_t slot_bytes = s->comm->segment.slot_bytes;
     int rc = 0;
-    for (size_t tick = 0; rc == 0 && tick < b.chunks + LAG; tick++) {
-        if (tick < b.chunks)
-            rc = show_part(&b, tick);
-        if (rc == 0 && tick < b.chunks && kolo_internode_leads(internode))
-            rc = order_part(&b, tick);
+    s->chunks = s->bytes ? (s->bytes + slot_bytes - 1) / slot_bytes : 1;
+    s->parts = s->chunks * roots;
+    kolo_schedule_begin(s->comm, steps_of(s->parts), s->parts);
+    for (size_t tick = 0; rc == 0 && tick < s->parts + LAG; tick++) {
+        if (tick < s->parts)
+            rc = show_part(s, tick);
+        if (rc == 0 && tick < s->parts && kolo_internode_leads(s->comm->internode))
+            rc = order_part(s, tick);
         if (rc == 0 && tick >= LAG)
-            rc = take_part(&b, tick - LAG);
+            rc = take_part(s, tick - LAG);
     }
-    kolo_call_end(comm, steps_of(b.chunks), b.chunks);
+    kolo_schedule_end(s->comm);
     return rc;
 }
 
-int kolo_hierarchy_barrier(kolo_comm *comm) {
-    uint8_t nothing; /* that copies of no bytes can point to */
-    const struct kolo_reduction reduction = {
-        .send = &nothing, .recv = &nothing, .kernel = &comm->reducer->kernels[KOLO_U8][KOLO_SUM]};
-    return kolo_hierarchy_run(comm, &reduction);
+int kolo_hierarchy_broadcast(kolo_comm *comm, const struct kolo_message *message) {
+    struct spread spread = {.comm = comm,
+                            .send = message->send,
+                            .recv = message->recv,
+                            .bytes = message->count * message->kernel->element_bytes,
+                            .first_root = message->root};
+    return run_spread(&spread, 1);
 }

@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <string.h>
+
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -35,13 +37,30 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
+static size_t allreduce_lines_bytes_end(const struct kolo_shared_settings *settings) {
+    const bool forced = is_forced(settings);
+    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ALGORITHM_ONESHOT)
+        return 0;
+    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));
+}
+
+/* Of a collective that has one algorithm, over slots as large as they come. */
+static struct kolo_answer only_algorithm(const struct kolo_question *question, size_t slot_bytes) {
+    struct kolo_answer answer = {.algorithm = KOLO_ALGORITHM_ONESHOT,
+                                 .chunk_count = slot_bytes / question->element_bytes};
+    answer.chunks = question->count ? (question->count + answer.chunk_count - 1) / answer.chunk_count : 1;
+    return answer;
+}
+
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes) {
     const size_t bytes = question->count * question->element_bytes;
     const struct kolo_shared_band *band = band_of(bytes, settings);
     const bool forced = is_forced(settings);
+    if (question->collective != KOLO_ALLREDUCE)
+        return only_algorithm(question, slot_bytes);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if (bytes < kolo_plan_lines_bytes_end(settings) ||
+    if (bytes < allreduce_lines_bytes_end(settings) ||
         (answer.algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
@@ -78,11 +97,10 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
     return true;
 }
 
-size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings) {
-    const bool forced = is_forced(settings);
-    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ALGORITHM_ONESHOT)
-        return 0;
-    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));
+void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
+    memset(bytes_end, 0, KOLO_COLLECTIVES * sizeof *bytes_end);
+    bytes_end[KOLO_BARRIER] = 1;
+    bytes_end[KOLO_ALLREDUCE] = allreduce_lines_bytes_end(settings);
 }
 
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first) {

@@ -8,6 +8,7 @@
 
 /* What is asked. */
 struct kolo_question {
+    kolo_collective collective;
     size_t count;
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type */
@@ -31,8 +32,8 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
 /* False if `settings`, which rank 0 wrote into the segment, are none that kolo_plan_make can work with. */
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
-/* Messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
-size_t kolo_plan_lines_bytes_end(const struct kolo_shared_settings *settings);
+/* For each collective: messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
+void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
 
 /* Elements of slice `rank` of `ranks` of a chunk: *first and the number returned. All slices but the last ones are
  * equal and begin on a KOLO_LINE_BYTES boundary of the chunk. */

@@ -77,7 +77,7 @@ static void keep_mapping(kolo_comm *comm) {
 }
 
 static void keep_block(kolo_comm *comm) {
-    comm->peer_steps = realloc(NULL, comm->size * sizeof *comm->peer_steps);
+    comm->call.peer_steps = realloc(NULL, comm->size * sizeof *comm->call.peer_steps);
 }
 
 static void nothing(kolo_comm *comm) {

@@ -19,7 +19,8 @@ static void require_usable(const struct kolo_profile_section *section) {
     REQUIRE(kolo_plan_settings_valid(&settings));
     REQUIRE(settings.band[settings.bands - 1].bytes_max == UINT64_MAX);
     for (unsigned shift = 0; shift < 40; shift++) {
-        const struct kolo_question question = {.count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
+        const struct kolo_question question = {
+            .collective = KOLO_ALLREDUCE, .count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
         const struct kolo_answer answer = kolo_plan_make(&question, &settings, SLOT_BYTES);
         REQUIRE(answer.chunk_count > 0);
         REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&

@@ -105,9 +105,9 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : team_piece(TEAM_RECV, rank);
     int rc;
     if (sched_breaks(SCHED_LINES_ONE_SET))
-        comm->line_rounds++;
+        comm->call.line_rounds++;
     if (sched_breaks(SCHED_STAMPS_EQUAL))
-        comm->stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
+        comm->call.stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
     sched_seam_write(send, bytes_of(call));
     sched_seam_write(recv, bytes_of(call));
     memset(recv, POISON, bytes_of(call));

@@ -34,12 +34,12 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
     if (sched_breaks(SCHED_BELL_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_SLEEPERS)
         return 0;
     if (sched_breaks(SCHED_STEP_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP)
-        return team_comm(sched_self())->stamp;
+        return team_comm(sched_self())->call.stamp;
     if (sched_breaks(SCHED_CLAIM_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP &&
         sched_seam_claims(sched_self()))
-        return team_comm(sched_self())->stamp;
+        return team_comm(sched_self())->call.stamp;
     if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
-        return team_comm(sched_self())->call;
+        return team_comm(sched_self())->call.word;
     return sched_memory_load((const void *)address, bytes, acquires(order));
 }
 

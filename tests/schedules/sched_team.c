@@ -30,9 +30,9 @@ void sched_team_create(const sched_shape *shape) {
                                      .check = kolo_failure_check,
                                      .note = kolo_history_note_wait,
                                      .owner = comm};
-        comm->ticket = shape->first_ticket;
+        comm->call.ticket = shape->first_ticket;
         if (sched_breaks(SCHED_TURN_WRONG) && rank == 1)
-            comm->ticket += KOLO_SLOTS;
+            comm->call.ticket += KOLO_SLOTS;
     }
 }
 

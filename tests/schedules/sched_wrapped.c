@@ -184,20 +184,20 @@ void sched_seam_quiet(void) {
 
 /* True for the first step of the present call or of one of the last. */
 static bool begins_call(const kolo_comm *comm, uint64_t step) {
-    bool begins = step == comm->step + 1;
+    bool begins = step == comm->call.step + 1;
     for (int i = 0; i < KOLO_STAMPS; i++)
-        begins |= step == comm->past[i].step + 1;
+        begins |= step == comm->call.past[i].step + 1;
     return begins;
 }
 
 int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS;
+    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
     if (sched_breaks(SCHED_CLAIM_AT_ONCE))
         return 0;
-    if (sched_breaks(SCHED_RETIRE_EARLY) && comm->slot_free[slot] > 0)
-        comm->slot_free[slot]--;
-    if (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, comm->slot_free[slot]))
-        comm->slot_free[slot]--;
+    if (sched_breaks(SCHED_RETIRE_EARLY) && comm->call.slot_free[slot] > 0)
+        comm->call.slot_free[slot]--;
+    if (sched_breaks(SCHED_SUCCESSION_EARLY) && begins_call(comm, comm->call.slot_free[slot]))
+        comm->call.slot_free[slot]--;
     seam.claims[comm->rank] = true;
     const int rc = __real_kolo_slot_claim(comm, ticket);
     seam.claims[comm->rank] = false;

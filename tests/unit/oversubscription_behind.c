@@ -57,7 +57,7 @@ static void begin(void) {
     assert_non_null(memory);
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     memset(memory, 0, layout.slots);
-    comm = (kolo_comm){.rank = SELF, .size = RANKS, .calls = CALLS};
+    comm = (kolo_comm){.rank = SELF, .size = RANKS, .call.number = CALLS};
     kolo_segment_view(&comm.segment, memory, RANKS, KOLO_PAGE_BYTES, false);
     comm.signal = &comm.segment.signals[SELF];
     comm.waiter.owner = &comm;

@@ -324,14 +324,8 @@ static int allocate_own(kolo_comm *comm) {
     if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
         return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
     *comm->token = (struct kolo_token){.usable = true, .ours = true};
-    comm->peer_steps = calloc(comm->size, sizeof *comm->peer_steps);
-    comm->sources = calloc(comm->size, sizeof *comm->sources);
-    comm->targets = calloc(comm->size, sizeof *comm->targets);
-    comm->unpacked = aligned_alloc(KOLO_LINE_BYTES, (size_t)comm->size * sizeof(struct kolo_shared_lines) / 2);
-    comm->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
-    if (!comm->peer_steps || !comm->sources || !comm->targets || !comm->unpacked || !comm->stage)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", comm->size);
-    return kolo_liveness_create(&comm->liveness, comm->size);
+    const int rc = kolo_call_allocate(&comm->call, comm->size);
+    return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size);
 }
 
 void kolo_comm_finish(kolo_comm *comm) {
@@ -390,11 +384,7 @@ void kolo_comm_free(kolo_comm *comm) {
         close(comm->segment.fd);
     KOLO_POINT("destroy.left");
     kolo_liveness_destroy(&comm->liveness, forked);
-    free(comm->peer_steps);
-    free(comm->sources);
-    free(comm->targets);
-    free(comm->unpacked);
-    free(comm->stage);
+    kolo_call_free(&comm->call);
     if (comm->token)
         munmap(comm->token, KOLO_PAGE_BYTES);
     KOLO_POINT("destroy.freeing");

@@ -254,8 +254,9 @@ static int adopt(kolo_comm *comm) {
  * shows of a call cannot be of a later one, since it is never KOLO_HISTORY ahead. */
 static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
-    const uint64_t last = theirs < comm->calls ? theirs : comm->calls;
-    for (uint64_t call = comm->calls < KOLO_HISTORY ? 1 : comm->calls - KOLO_HISTORY + 1; call <= last; call++)
+    const uint64_t last = theirs < comm->call.number ? theirs : comm->call.number;
+    for (uint64_t call = comm->call.number < KOLO_HISTORY ? 1 : comm->call.number - KOLO_HISTORY + 1; call <= last;
+         call++)
         if (call_of(comm, peer, call) != call_of(comm, comm->rank, call))
             return call;
     return 0;
@@ -270,7 +271,7 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
     if (kolo_load_acquire(&header->failure) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = code;
-        self->failure_call = finding->call ? finding->call : comm->calls;
+        self->failure_call = finding->call ? finding->call : comm->call.number;
         self->failure_peer_calls = finding->node ? 0 : kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
         KOLO_POINT("failure.noted");
         report.rank =

@@ -64,14 +64,14 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const char activity = kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     char call[80], standing[600];
-    kolo_call_describe(comm->call, call, sizeof call);
+    kolo_call_describe(comm->call.word, call, sizeof call);
     list_ranks(comm, standing, sizeof standing);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32
              "), which is %s and %s %" PRIu64 "; begun so far: %s",
-             (double)wait->waited_ns * 1e-9, comm->calls, call, kolo_rank_global(comm, late),
+             (double)wait->waited_ns * 1e-9, comm->call.number, call, kolo_rank_global(comm, late),
              comm->segment.members[late].process.pid, kolo_progress_report_activity(activity),
-             calls < comm->calls ? "has come as far as call" : "is in call", calls, standing);
+             calls < comm->call.number ? "has come as far as call" : "is in call", calls, standing);
 }
 
 void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait) {

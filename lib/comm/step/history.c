@@ -20,14 +20,14 @@ static uint64_t pack(uint32_t rank, uint64_t time) {
 
 /* The present call's record; `began_ns` counts if it has none yet. */
 static struct kolo_shared_record *open_record(kolo_comm *comm, int64_t began_ns) {
-    struct kolo_shared_record *record = &comm->history->records[comm->calls % KOLO_HISTORY];
-    if (comm->recorded != comm->calls) {
-        comm->recorded = comm->calls;
-        comm->recorded_longest_ns = 0;
+    struct kolo_shared_record *record = &comm->history->records[comm->call.number % KOLO_HISTORY];
+    if (comm->call.recorded != comm->call.number) {
+        comm->call.recorded = comm->call.number;
+        comm->call.recorded_longest_ns = 0;
         kolo_show_release(&record->ended_ns, 0);
         kolo_show_release(&record->longest, 0);
         kolo_show_release(&record->began_ns, (uint64_t)began_ns);
-        kolo_show_release(&record->number, comm->calls); /* pairs with kolo_history_read, as do the others */
+        kolo_show_release(&record->number, comm->call.number); /* pairs with kolo_history_read, as do the others */
     }
     return record;
 }
@@ -49,8 +49,8 @@ void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, b
         return;
     }
     const uint64_t waited_ns = (uint64_t)wait->waited_ns;
-    if (waited_ns > comm->recorded_longest_ns) {
-        comm->recorded_longest_ns = waited_ns;
+    if (waited_ns > comm->call.recorded_longest_ns) {
+        comm->call.recorded_longest_ns = waited_ns;
         kolo_show_release(&record->longest, pack(kolo_peer_rank(wait->peer), waited_ns));
     }
     kolo_show_release(&record->ended_ns, (uint64_t)(wait->start_ns + wait->waited_ns));

@@ -38,7 +38,8 @@ bool kolo_oversubscription_is_behind(kolo_waiter *waiter) {
     for (uint32_t first = 0; first < comm->size; first += 64)
         for (uint64_t left = comm->oversubscription.ranks[first / 64]; left; left &= left - 1) {
             const struct kolo_shared_signal *signal = &comm->segment.signals[first + (uint32_t)__builtin_ctzll(left)];
-            if (kolo_load_relaxed(&signal->calls) < comm->calls || kolo_load_relaxed(&signal->progress) < progress)
+            if (kolo_load_relaxed(&signal->calls) < comm->call.number ||
+                kolo_load_relaxed(&signal->progress) < progress)
                 return true;
         }
     return comm->oversubscription.unknown > 0;

@@ -13,23 +13,23 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
 /* True if the rank of `signal`, whose progress was seen to be `progress`, has made other calls than this one: up to the
  * last of this rank's in which it has published. Calls before the last round of lines have been compared there. */
 static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t progress) {
-    uint64_t call = comm->calls, step = comm->step, stamp = comm->stamp;
+    uint64_t call = comm->call.number, step = comm->call.step, stamp = comm->call.stamp;
     while (progress <= step) {
-        const struct kolo_past_steps *past = &comm->past[--call % KOLO_STAMPS];
-        if (call == 0 || call + KOLO_STAMPS < comm->calls || past->line_rounds != comm->line_rounds)
+        const struct kolo_past_steps *past = &comm->call.past[--call % KOLO_STAMPS];
+        if (call == 0 || call + KOLO_STAMPS < comm->call.number || past->line_rounds != comm->call.line_rounds)
             return false;
         step = past->step;
         stamp = past->stamp;
     }
     const uint64_t theirs = kolo_load_relaxed(&signal->stamps[call % KOLO_STAMPS]);
-    return theirs != stamp && theirs != comm->stamp;
+    return theirs != stamp && theirs != comm->call.stamp;
 }
 
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS, needed = comm->slot_free[slot];
-    const uint64_t *readers = comm->slot_readers[slot];
+    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS, needed = comm->call.slot_free[slot];
+    const uint64_t *readers = comm->call.slot_readers[slot];
     for (uint32_t peer = 0; peer < comm->size; peer++) {
-        if (peer == comm->rank || comm->peer_steps[peer] >= needed)
+        if (peer == comm->rank || comm->call.peer_steps[peer] >= needed)
             continue;
         if (readers && !(readers[peer / 64] >> (peer % 64) & 1))
             continue;
@@ -42,7 +42,7 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
         const uint64_t progress = kolo_load_acquire(&signal->progress); /* may be later than what was waited for */
         if (__builtin_expect(differs(comm, signal, progress), 0))
             return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
-        comm->peer_steps[peer] = progress;
+        comm->call.peer_steps[peer] = progress;
     }
     return 0;
 }

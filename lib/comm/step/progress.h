@@ -11,11 +11,13 @@
  *
  * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
  * Whoever wants to write into its slot for ticket t first waits until all peers, or those that the algorithm names,
- * have reached the step at which they are done reading ticket t - KOLO_SLOTS: the algorithm that used it recorded that
- * step (kolo_slot_retire), and any step that a rank publishes after its last read will do, the first one of the next
- * ticket for instance. Since each rank publishes at least once a ticket, the step comes. By then all are done with that
- * ticket in whatever slot: an algorithm may have ranks write into each other's slots too, once they know that their
- * owners have claimed them (mesh, tree), or let two ranks swap theirs (oneshot).
+ * have reached the step with which they are done with ticket t - KOLO_SLOTS. The algorithm that used that ticket says
+ * which step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published it no
+ * longer touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will
+ * do, also one of the next call. Since each rank publishes at least once a ticket, the step comes. So an algorithm may
+ * have ranks write into each other's slots too, once they know that their owners have claimed them (mesh, tree), or let
+ * two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free again need not claim it
+ * for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
  *
  * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
  * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
@@ -26,14 +28,14 @@
  *
  * Who only claims slots compares as well, or ranks that are all roots would never find out. The step that a claim waits
  * for is of an earlier call, and the peer may have published later ones by then. So each rank keeps the stamps and
- * first steps of its own last calls (comm->past): by them it knows the last call that the peer's progress is of, and
- * compares the peer's stamp of that call, which covers all calls before it. The peer may have stored a newer stamp in
- * the same place, but has not published it when its progress was read: that one is of the claimer's present call, as no
- * rank ends a call before all that claim slots in it have done so. After a round of lines there is nothing to compare
- * of the calls before it: its lines carry stamps, and nobody ends it without something of every rank. Thus a rank that
- * claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that differ in call c
- * end no call of steps from c + KOLO_SLOTS on, and none in which they wait for each other. Who claims nothing and waits
- * for nobody, since no more calls follow, is not told.
+ * first steps of its own last calls (comm->call.past): by them it knows the last call that the peer's progress is of,
+ * and compares the peer's stamp of that call, which covers all calls before it. The peer may have stored a newer stamp
+ * in the same place, but has not published it when its progress was read: that one is of the claimer's present call, as
+ * no rank ends a call before all that claim slots in it have done so. After a round of lines there is nothing to
+ * compare of the calls before it: its lines carry stamps, and nobody ends it without something of every rank. Thus a
+ * rank that claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that differ
+ * in call c end no call of steps from c + KOLO_SLOTS on, and none in which they wait for each other. Who claims nothing
+ * and waits for nobody, since no more calls follow, is not told.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. */
@@ -50,13 +52,13 @@
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
     KOLO_POINT("call.beginning");
-    comm->calls++;
-    comm->call = kolo_call_word(collective, dtype, op, root, count);
-    comm->stamp = (comm->stamp ^ comm->call) * KOLO_STAMP_MIX;
+    comm->call.number++;
+    comm->call.word = kolo_call_word(collective, dtype, op, root, count);
+    comm->call.stamp = (comm->call.stamp ^ comm->call.word) * KOLO_STAMP_MIX;
     /* Pairs with failure.c's look, as does the next. */
-    kolo_store_release(&comm->history->words[comm->calls % (2 * KOLO_HISTORY)], comm->call);
+    kolo_store_release(&comm->history->words[comm->call.number % (2 * KOLO_HISTORY)], comm->call.word);
     KOLO_POINT("call.described");
-    kolo_store_release(&comm->signal->calls, comm->calls);
+    kolo_store_release(&comm->signal->calls, comm->call.number);
     KOLO_POINT("call.begun");
 }
 
@@ -66,21 +68,21 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
     kolo_show_relaxed(&signal->sent_bytes, comm->stats.sent_bytes);
     kolo_show_relaxed(&signal->received_bytes, comm->stats.received_bytes);
-    kolo_show_release(&signal->ended, comm->calls);
+    kolo_show_release(&signal->ended, comm->call.number);
 }
 
 /* Notes an act that all ranks make in the same order but that none waits for: ranks that differ in it find out in their
  * next call. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
-    comm->stamp = (comm->stamp ^ kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index)) * KOLO_STAMP_MIX;
+    comm->call.stamp = (comm->call.stamp ^ kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index)) * KOLO_STAMP_MIX;
 }
 
 /* Publishes step `step` of the present call, from 1. */
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
     KOLO_POINT("step.stamping");
-    kolo_store_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS], comm->stamp);
-    kolo_publish(&comm->waiter, &signal->progress, comm->step + step, &signal->bell);
+    kolo_store_relaxed(&signal->stamps[comm->call.number % KOLO_STAMPS], comm->call.stamp);
+    kolo_publish(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell);
     KOLO_POINT("step.published");
 }
 
@@ -88,12 +90,12 @@ static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
 static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step) {
     struct kolo_shared_signal *signal = &comm->segment.signals[peer];
     KOLO_POINT("step.awaiting");
-    int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, comm->step + step, &signal->bell, peer);
+    int rc = kolo_wait_at_least(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell, peer);
     if (rc < 0)
         return rc;
     KOLO_POINT("step.awaited");
-    comm->peer_steps[peer] = comm->step + step; /* spares kolo_slot_claim a look at the line */
-    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->calls % KOLO_STAMPS]) != comm->stamp, 0))
+    comm->call.peer_steps[peer] = comm->call.step + step; /* spares kolo_slot_claim a look at the line */
+    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.number % KOLO_STAMPS]) != comm->call.stamp, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
     return 0;
 }
@@ -104,13 +106,20 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* Records that this rank's slot of `ticket` has been read by all its readers once those have published `step` of this
- * call, or the first step of the next call where that is step `steps + 1`. `readers` has a bit a rank, in words of 64,
- * and stays the caller's; NULL: all ranks. */
+/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one, but for what algo/direct.c says. */
+static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
+    comm->call.steps = steps;
+    comm->call.tickets = tickets;
+}
+
+/* Says that a rank which publishes `step` no longer touches any slot of `ticket`: it neither reads its peers' slots nor
+ * writes into them. Where the schedule has no such step, that is when a rank publishes the first step of the next one.
+ * `readers` are those that touch this rank's slot: a bit a rank, in words of 64, which stay the caller's; NULL: all
+ * ranks. */
 static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers) {
-    const uint64_t slot = (comm->ticket + ticket) % KOLO_SLOTS;
-    comm->slot_free[slot] = comm->step + step;
-    comm->slot_readers[slot] = readers;
+    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS, past = comm->call.steps + 1;
+    comm->call.slot_free[slot] = comm->call.step + (step < past ? step : past);
+    comm->call.slot_readers[slot] = readers;
 }
 
 static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t step) {
@@ -119,17 +128,16 @@ static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t s
 
 /* Slot of `rank` for the call's ticket `ticket`. */
 static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t ticket) {
-    uint64_t index = rank * (uint64_t)KOLO_SLOTS + (comm->ticket + ticket) % KOLO_SLOTS;
+    uint64_t index = rank * (uint64_t)KOLO_SLOTS + (comm->call.ticket + ticket) % KOLO_SLOTS;
     return comm->segment.slots + index * comm->segment.slot_bytes;
 }
 
-/* Ends a call that had `steps` steps and `tickets` tickets. */
-static inline void kolo_call_end(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
+static inline void kolo_schedule_end(kolo_comm *comm) {
     KOLO_POINT("call.ending");
-    comm->past[comm->calls % KOLO_STAMPS] =
-        (struct kolo_past_steps){.step = comm->step, .stamp = comm->stamp, .line_rounds = comm->line_rounds};
-    comm->step += steps;
-    comm->ticket += tickets;
+    comm->call.past[comm->call.number % KOLO_STAMPS] = (struct kolo_past_steps){
+        .step = comm->call.step, .stamp = comm->call.stamp, .line_rounds = comm->call.line_rounds};
+    comm->call.step += comm->call.steps;
+    comm->call.ticket += comm->call.tickets;
 }
 
 /* Returns rank - 1 or rank + 1, round the ring. */

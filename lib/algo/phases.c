@@ -1,0 +1,123 @@
+#include "algo/phases.h"
+
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+uint8_t *kolo_phase_shown_at(const kolo_comm *comm, uint32_t rank, size_t chunk) {
+    const uint32_t turn = (comm->call.ticket + chunk) / KOLO_SLOTS & 1;
+    return kolo_slot(comm, comm->size == 2 ? rank ^ turn : rank, chunk);
+}
+
+int kolo_phase_show(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("phase.claimed");
+    kolo_copy(kolo_phase_shown_at(comm, comm->rank, chunk), message->send + first * element_bytes,
+              count * element_bytes);
+    KOLO_POINT("phase.shown");
+    kolo_step_publish(comm, step);
+    return 0;
+}
+
+void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, own, count = kolo_chunk(message, chunk, &first);
+    const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
+    const uint8_t *from = message->send + first * element_bytes;
+    uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
+    const size_t before_bytes = own * element_bytes, upto_bytes = (own + own_count) * element_bytes;
+    kolo_copy(slot, from, before_bytes);
+    kolo_copy(slot + upto_bytes, from + upto_bytes, count * element_bytes - upto_bytes);
+    KOLO_POINT("phase.scattered");
+    comm->stats.sent_bytes += (count - own_count) * element_bytes;
+    kolo_step_publish(comm, step);
+}
+
+/* Copies a piece's result, which lies in comm->call.targets[first], to all other targets but this rank's, and to
+ * `recv`. */
+static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t bytes, bool is_streamed, const void *next) {
+    const uint8_t *result = comm->call.targets[first];
+    for (uint32_t peer = kolo_rank_after(comm, first); peer != first; peer = kolo_rank_after(comm, peer))
+        if (peer != comm->rank)
+            kolo_copy(comm->call.targets[peer], result, bytes);
+    KOLO_POINT("phase.given_back");
+    if (is_streamed)
+        kolo_copy_stream(recv, result, bytes, next);
+    else
+        kolo_copy(recv, result, bytes);
+}
+
+/* Folds `count` elements of comm->call.sources into `recv` and comm->call.targets, and uses both up: piece by piece, so
+ * that what is handed out is still in the first cache. The kernel stores into a place that it reads, one peer's box: it
+ * would fetch any other before it overwrites it, in the midst of all that it waits for already, while `recv` and the
+ * other boxes are written by copying (copy.c). */
+static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
+    const kolo_kernel *kernel = message->kernel;
+    const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+    const uint32_t first = kolo_rank_after(comm, comm->rank);
+    for (size_t done = 0; done < count; done += piece_count) {
+        const size_t left = count - done, part = left < piece_count ? left : piece_count;
+        const size_t bytes = part * kernel->element_bytes;
+        kernel->fold(comm->call.targets[first], comm->call.sources, comm->size, part, comm->size);
+        KOLO_POINT("phase.folded");
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + bytes;
+        hand_out(comm, first, recv, bytes, message->plan.stream,
+                 left - part >= part ? comm->call.sources[comm->rank] : NULL);
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            comm->call.targets[rank] += bytes;
+        recv += bytes;
+    }
+}
+
+/* The same where there is one box only, and `recv` is to stay in the caches: the kernel writes both. It does fetch the
+ * lines of `recv`, but beside those that it reads, which is faster than copying to them afterwards. */
+static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
+    message->kernel->fold_to_both(comm->call.targets[kolo_rank_after(comm, comm->rank)], recv, comm->call.sources,
+                                  count, 2);
+    KOLO_POINT("phase.folded_two");
+}
+
+int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
+                      uint64_t step) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, own, count = kolo_chunk(message, chunk, &first);
+    const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
+    int rc = kolo_step_await_all(comm, scattered);
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        comm->call.targets[rank] = kolo_slot(comm, rank, chunk) + own * element_bytes;
+        comm->call.sources[rank] = comm->call.targets[rank];
+    }
+    comm->call.sources[comm->rank] = message->send + (first + own) * element_bytes;
+    uint8_t *recv = message->recv + (first + own) * element_bytes;
+    if (comm->size == 2 && !message->plan.stream)
+        fold_two(comm, message, recv, own_count);
+    else
+        fold(comm, message, recv, own_count);
+    comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
+    comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
+    KOLO_POINT("phase.reduced");
+    kolo_step_publish(comm, step);
+    return 0;
+}
+
+int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, slice, count = kolo_chunk(message, chunk, &first);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const size_t slice_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, peer, &slice);
+        int rc = kolo_step_await(comm, peer, reduced);
+        if (rc < 0)
+            return rc;
+        kolo_result_copy(message, first + slice, kolo_slot(comm, comm->rank, chunk) + slice * element_bytes,
+                         slice_count);
+        KOLO_POINT("phase.gathered");
+        comm->stats.received_bytes += slice_count * element_bytes;
+    }
+    return 0;
+}

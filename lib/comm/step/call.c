@@ -1,0 +1,28 @@
+#include "comm/step/call.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+int kolo_call_allocate(struct kolo_call *call, uint32_t ranks) {
+    const size_t unpacked_bytes = (size_t)ranks * sizeof(struct kolo_shared_lines) / 2;
+    call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
+    call->sources = calloc(ranks, sizeof *call->sources);
+    call->targets = calloc(ranks, sizeof *call->targets);
+    call->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
+    call->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
+    if (!call->peer_steps || !call->sources || !call->targets || !call->unpacked || !call->stage)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", ranks);
+    memset(call->unpacked, 0, unpacked_bytes);
+    return 0;
+}
+
+void kolo_call_free(struct kolo_call *call) {
+    free(call->peer_steps);
+    free(call->sources);
+    free(call->targets);
+    free(call->unpacked);
+    free(call->stage);
+}
