@@ -35,8 +35,9 @@ static size_t compare(const perf_sampler *sampler, const char *what, const void 
         int digits = (int)element_bytes * 2;
         fprintf(stderr,
                 "%s: rank %d: %s of %zu %s: %s element %zu is 0x%0*llx, should be 0x%0*llx (wrong elements: %zu)\n",
-                sampler->program, sampler->rank, sampler->collective, count, kolo_dtype_name(options->dtype), what,
-                first, digits, (unsigned long long)element_bits(data, first, element_bytes), digits,
+                sampler->program, kolo_comm_rank(sampler->comm), sampler->collective, count,
+                kolo_dtype_name(options->dtype), what, first, digits,
+                (unsigned long long)element_bits(data, first, element_bytes), digits,
                 (unsigned long long)element_bits(table, first % PERF_TABLE_PERIOD, element_bytes), wrong);
     }
     return wrong;
@@ -46,7 +47,7 @@ static size_t compare_guards(const perf_sampler *sampler, const char *what, cons
     size_t changed = perf_buffer_guards_changed(buffer, bytes);
     if (changed > 0)
         fprintf(stderr, "%s: rank %d: %s of %zu bytes: bytes overwritten beside %s: %zu\n", sampler->program,
-                sampler->rank, sampler->collective, bytes, what, changed);
+                kolo_comm_rank(sampler->comm), sampler->collective, bytes, what, changed);
     return changed;
 }
 

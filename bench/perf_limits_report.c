@@ -211,8 +211,7 @@ int perf_limits_report(const perf_options *options, int launched_ranks) {
         fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", reason);
         return 1;
     }
-    const perf_run run = {.sampler.ranks = session.job.ranks, .nodes = 1};
-    if (perf_report_open(&session.report, options, &run, NULL) != 0)
+    if (perf_report_open(&session.report, options, session.job.ranks, 1, NULL) != 0)
         return 1;
     show_head(&session);
     perf_report_flush(&session.report);

@@ -74,42 +74,42 @@ static int confirm_limits(bound_source *source, kolo_comm *comm) {
 }
 
 /* The results of one message size: one, or those out of place and in place. */
-static int run_places(perf_run *run, size_t bytes, perf_row rows[2], int *count) {
-    const perf_options *options = run->sampler.options;
+static int run_places(perf_sampler *sampler, size_t bytes, perf_row rows[2], int *count) {
+    const perf_options *options = sampler->options;
     const bool both = options->both_places;
     int status = KOLO_OK;
     *count = 0;
     while (*count < (both ? 2 : 1) && status == KOLO_OK) {
-        run->sampler.in_place = both ? *count == 1 : options->in_place;
-        status = perf_run_row(run, bytes, &rows[(*count)++]);
+        sampler->in_place = both ? *count == 1 : options->in_place;
+        status = perf_run_row(sampler, bytes, &rows[(*count)++]);
     }
     return status;
 }
 
 /* Rank 0 alone knows whether anybody still reads the rows. Collective. */
-static int agree_on_end(perf_run *run, const perf_report *report, bool *ends) {
-    int32_t wanted = run->sampler.rank == 0 && perf_report_is_wanted(report);
-    int status = kolo_broadcast(run->comm, &wanted, 1, KOLO_I32, 0);
+static int agree_on_end(perf_sampler *sampler, const perf_report *report, bool *ends) {
+    int32_t wanted = kolo_comm_rank(sampler->comm) == 0 && perf_report_is_wanted(report);
+    int status = kolo_broadcast(sampler->comm, &wanted, 1, KOLO_I32, 0);
     *ends = wanted == 0;
     return status;
 }
 
 /* All rows. Returns 0 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
-static int run_rows(perf_run *run, perf_report *report, int64_t *wrong) {
+static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong) {
     perf_sizes sizes = {0};
     int status = KOLO_OK;
     bool ends = false;
-    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, run->sampler.options)) {
+    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, sampler->options)) {
         perf_row rows[2];
         int count;
-        status = run_places(run, sizes.bytes, rows, &count);
+        status = run_places(sampler, sizes.bytes, rows, &count);
         if (status != KOLO_OK)
             break;
-        if (run->sampler.rank == 0)
+        if (kolo_comm_rank(sampler->comm) == 0)
             perf_report_rows(report, rows, count);
         for (int i = 0; i < count; i++)
             *wrong += rows[i].wrong > 0 ? rows[i].wrong : 0;
-        status = agree_on_end(run, report, &ends);
+        status = agree_on_end(sampler, report, &ends);
     }
     return status;
 }
@@ -140,9 +140,9 @@ static void say_error(int rank) {
     fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
 }
 
-static int begin_report(perf_report *report, const perf_options *options, const perf_run *run,
-                        const bound_source *source) {
-    if (perf_report_open(report, options, run, source->measured ? &source->limits : NULL) != 0)
+static int begin_report(perf_report *report, const perf_options *options, kolo_comm *comm, const bound_source *source) {
+    if (perf_report_open(report, options, kolo_comm_size(comm), kolo_comm_nodes(comm),
+                         source->measured ? &source->limits : NULL) != 0)
         return 1;
     perf_report_head(report, options->both_places ? "--place both leaves it out"
                              : options->limits    ? source->reason
@@ -162,21 +162,21 @@ static void end_report(perf_report *report, const bound_source *source, int64_t 
 /* Everything that happens within a communicator. Returns the exit status. */
 static int run_collective(const perf_options *options, kolo_comm *comm, bound_source *source) {
     int rank = kolo_comm_rank(comm);
-    perf_run run = {0};
+    perf_sampler sampler = {0};
     perf_report report = {0};
     int64_t wrong = 0;
     int status = options->limits ? confirm_limits(source, comm) : KOLO_OK;
     if (status == KOLO_OK)
-        status = perf_run_prepare(&run, options, comm);
+        status = perf_run_prepare(&sampler, options, comm);
     if (status == KOLO_OK && rank == 0)
-        status = begin_report(&report, options, &run, source);
+        status = begin_report(&report, options, comm, source);
     if (status == KOLO_OK)
-        status = run_rows(&run, &report, &wrong);
+        status = run_rows(&sampler, &report, &wrong);
     if (status < 0)
         say_error(rank);
     if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
         kolo_comm_abort(comm, EXIT_FAILED);
-    perf_sampler_free(&run.sampler);
+    perf_sampler_free(&sampler);
     if (status == KOLO_OK && rank == 0)
         end_report(&report, source, wrong);
     if (rank == 0 && report.options != NULL && perf_report_close(&report) != 0)

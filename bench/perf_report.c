@@ -21,10 +21,11 @@ static FILE *open_records(const char *option, const char *path) {
     return file;
 }
 
-int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits) {
+int perf_report_open(perf_report *report, const perf_options *options, int ranks, int nodes,
+                     const perf_limits *limits) {
     *report = (perf_report){.options = options,
-                            .ranks = run->sampler.ranks,
-                            .nodes = run->nodes,
+                            .ranks = ranks,
+                            .nodes = nodes,
                             .origin = perf_origin_now(),
                             .table = stdout,
                             .limits = limits};

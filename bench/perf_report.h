@@ -11,7 +11,7 @@
 #include "perf_bound.h"
 #include "perf_options.h"
 #include "perf_record.h"
-#include "perf_run.h"
+#include "perf_sampler.h"
 
 typedef struct perf_report {
     const perf_options *options;
@@ -30,7 +30,7 @@ typedef struct perf_report {
 } perf_report;
 
 /* Opens the files that are asked for. Returns 0, or -1 after saying on stderr what cannot be written. */
-int perf_report_open(perf_report *report, const perf_options *options, const perf_run *run, const perf_limits *limits);
+int perf_report_open(perf_report *report, const perf_options *options, int ranks, int nodes, const perf_limits *limits);
 
 /* The lines above the table. `note` is why there is no bound, or NULL. */
 void perf_report_head(perf_report *report, const char *note);

@@ -8,19 +8,12 @@
 #include "kolo.h"
 #include "perf_sampler.h"
 
-typedef struct perf_run {
-    perf_sampler sampler;
-    kolo_comm *comm;
-    int nodes;
-    kolo_stats before; /* the timed samples */
-} perf_run;
-
 /* Allocates what all rows need. Returns 0, or 1 after saying on stderr what this rank lacks; perf_sampler_free either
  * way. */
-int perf_run_prepare(perf_run *run, const perf_options *options, kolo_comm *comm);
+int perf_run_prepare(perf_sampler *sampler, const perf_options *options, kolo_comm *comm);
 
 /* Measures messages of `bytes` bytes; collective over all ranks. Returns 0 with *row filled, the same on every rank, or
  * a negative KOLO_ERR_*. */
-int perf_run_row(perf_run *run, size_t bytes, perf_row *row);
+int perf_run_row(perf_sampler *sampler, size_t bytes, perf_row *row);
 
 #endif

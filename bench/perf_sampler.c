@@ -16,6 +16,10 @@ const perf_buffer *perf_sampler_result(const perf_sampler *sampler) {
     return sampler->in_place ? &sampler->send : &sampler->recv;
 }
 
+int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op) {
+    return kolo_allreduce(sampler->comm, values, values, count, KOLO_F64, op);
+}
+
 static bool reduces(const perf_sampler *sampler) {
     return sampler->options->collective == PERF_ALLREDUCE;
 }
@@ -35,7 +39,7 @@ static void fill_send(perf_sampler *sampler, size_t count) {
 static void prepare_sample(perf_sampler *sampler, size_t count) {
     const perf_options *options = sampler->options;
     size_t bytes = count * kolo_dtype_bytes(options->dtype);
-    bool sends = reduces(sampler) || sampler->rank == ROOT;
+    bool sends = reduces(sampler) || kolo_comm_rank(sampler->comm) == ROOT;
     bool send_is_spent = reduces(sampler) && sampler->in_place;
     if (options->buffers == PERF_WARM)
         return;
@@ -51,10 +55,10 @@ static void prepare_sample(perf_sampler *sampler, size_t count) {
 /* The time of one call, from `calls` of them. */
 static int take_sample(perf_sampler *sampler, size_t count, int calls, double *sample_us) {
     prepare_sample(sampler, count);
-    int status = sampler->calls->meet(sampler);
+    int status = kolo_barrier(sampler->comm);
     double begin_us = perf_now_us();
     for (int i = 0; i < calls && status == 0; i++)
-        status = sampler->calls->call(sampler, count);
+        status = sampler->call(sampler, count);
     *sample_us = (perf_now_us() - begin_us) / calls;
     return status;
 }
@@ -62,10 +66,10 @@ static int take_sample(perf_sampler *sampler, size_t count, int calls, double *s
 /* One call on fresh inputs, into a result buffer that holds something else, between guard bytes. */
 static int verify_call(perf_sampler *sampler, size_t count, double *call_us, uint64_t *wrong) {
     perf_check_begin(sampler, count);
-    int status = sampler->calls->meet(sampler);
+    int status = kolo_barrier(sampler->comm);
     double begin_us = perf_now_us();
     if (status == 0)
-        status = sampler->calls->call(sampler, count);
+        status = sampler->call(sampler, count);
     *call_us = perf_now_us() - begin_us;
     if (status == 0)
         *wrong += perf_check_result(sampler, count, PERF_SEED_VERIFIED);
@@ -83,13 +87,13 @@ static int calls_of_sample(const perf_sampler *sampler, size_t bytes, double cal
 static int warm_up(perf_sampler *sampler, const perf_row *row, double *call_us) {
     const int wanted = sampler->options->warmup;
     const int usual = row->bytes <= 64 << 10 ? 10 : row->bytes <= 4 << 20 ? 5 : 2;
-    int status = sampler->calls->join(sampler, call_us, 1, false);
+    int status = perf_sampler_join(sampler, call_us, 1, KOLO_MAX);
     for (int i = 0; i < (wanted < 0 ? usual : wanted) && status == 0; i++) {
         if (*call_us > sampler->slow_call_us)
             break;
         status = take_sample(sampler, row->count, calls_of_sample(sampler, row->bytes, *call_us), call_us);
         if (status == 0)
-            status = sampler->calls->join(sampler, call_us, 1, false);
+            status = perf_sampler_join(sampler, call_us, 1, KOLO_MAX);
     }
     return status;
 }
@@ -108,7 +112,7 @@ static int take_timed_samples(perf_sampler *sampler, perf_row *row, double call_
         spent_us = fmax(spent_us + perf_now_us() - begin_us, 1e-3);
         if (iters > 0 || status != 0)
             break;
-        status = sampler->calls->join(sampler, &spent_us, 1, false);
+        status = perf_sampler_join(sampler, &spent_us, 1, KOLO_MAX);
         wanted = fmin(fmin(floor(row->samples * sampler->budget_us / spent_us), row->samples * 4), PERF_SAMPLES_MAX);
     }
     return status;
@@ -116,11 +120,10 @@ static int take_timed_samples(perf_sampler *sampler, perf_row *row, double call_
 
 /* The slowest rank's time of every sample, and what all ranks found wrong. */
 static int summarize(perf_sampler *sampler, perf_row *row, uint64_t wrong) {
-    const perf_calls *calls = sampler->calls;
     double wrong_of_all = (double)wrong;
-    int status = calls->join(sampler, sampler->samples_us, (size_t)row->samples, false);
+    int status = perf_sampler_join(sampler, sampler->samples_us, (size_t)row->samples, KOLO_MAX);
     if (status == 0 && sampler->options->check) {
-        status = calls->join(sampler, &wrong_of_all, 1, true);
+        status = perf_sampler_join(sampler, &wrong_of_all, 1, KOLO_SUM);
         row->wrong = (int64_t)wrong_of_all;
     }
     if (status == 0)
@@ -130,7 +133,6 @@ static int summarize(perf_sampler *sampler, perf_row *row, uint64_t wrong) {
 
 int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row) {
     const perf_options *options = sampler->options;
-    const perf_calls *calls = sampler->calls;
     size_t count = bytes / kolo_dtype_bytes(options->dtype);
     uint64_t wrong = 0;
     double call_us = 0;
@@ -142,11 +144,11 @@ int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row) {
         status = warm_up(sampler, row, &call_us);
     row->calls_per_sample = calls_of_sample(sampler, bytes, call_us);
     if (status == 0)
-        status = calls->watch(sampler, row, false);
+        status = sampler->watch(sampler, row, false);
     if (status == 0)
         status = take_timed_samples(sampler, row, call_us);
     if (status == 0)
-        status = calls->watch(sampler, row, true);
+        status = sampler->watch(sampler, row, true);
     if (options->check && status == 0) {
         if (!feeds_on_results(sampler))
             wrong += perf_check_result(sampler, count, PERF_SEED_TIMED);
@@ -158,7 +160,7 @@ int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row) {
 static void make_tables(perf_sampler *sampler) {
     const perf_options *options = sampler->options;
     perf_tables *tables = sampler->tables;
-    const int rank = sampler->rank, ranks = sampler->ranks;
+    const int rank = kolo_comm_rank(sampler->comm), ranks = kolo_comm_size(sampler->comm);
     kolo_op op = reduces(sampler) ? options->op : KOLO_MAX; /* a broadcast may carry any values: MAX's are the freest */
     for (uint64_t seed = 0; seed < PERF_SEEDS; seed++) {
         perf_values_input(tables->input[seed], options->dtype, op, ranks, rank, seed);
@@ -172,13 +174,14 @@ static void make_tables(perf_sampler *sampler) {
 
 int perf_sampler_prepare(perf_sampler *sampler, size_t bytes) {
     const int samples = sampler->options->iters > 0 ? sampler->options->iters : PERF_SAMPLES_MAX;
+    kolo_comm *alloc = sampler->options->alloc ? sampler->comm : NULL;
     sampler->tables = malloc(sizeof(*sampler->tables));
     sampler->samples_us = malloc((size_t)samples * sizeof(double));
     if (sampler->tables == NULL || sampler->samples_us == NULL ||
-        perf_buffer_allocate(&sampler->send, bytes, sampler->comm) != 0 ||
-        (!sampler->in_place && perf_buffer_allocate(&sampler->recv, bytes, sampler->comm) != 0)) {
+        perf_buffer_allocate(&sampler->send, bytes, alloc) != 0 ||
+        (!sampler->in_place && perf_buffer_allocate(&sampler->recv, bytes, alloc) != 0)) {
         fprintf(stderr, "%s: rank %d: no memory for buffers of %zu bytes and %d samples; use a smaller %s\n",
-                sampler->program, sampler->rank, bytes, samples, sampler->smaller);
+                sampler->program, kolo_comm_rank(sampler->comm), bytes, samples, sampler->smaller);
         return 1;
     }
     make_tables(sampler);

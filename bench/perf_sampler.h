@@ -1,9 +1,9 @@
 /* Timing a collective, one message size after the other, and verifying what it gives: the same for kolo-perf and for
- * the drivers of comparison/, which differ in how a call is made and in how the ranks wait for each other.
+ * the drivers of comparison/, which differ in how a call is made.
  *
  * A row is one message size. It is verified, warmed up, timed and verified again. The time of a sample is that of the
- * slowest rank; all ranks wait for each other before every sample. How many samples there are follows from times that
- * all ranks have agreed on.
+ * slowest rank; all ranks wait for each other before every sample, by kolo_barrier of the sampler's communicator. How
+ * many samples there are follows from times that all ranks have agreed on.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -48,16 +48,6 @@ typedef struct perf_row {
 
 typedef struct perf_sampler perf_sampler;
 
-/* What a program does in its own way. All are collective, and return 0 or what perf_sampler_row shall return. */
-typedef struct perf_calls {
-    int (*call)(perf_sampler *sampler, size_t count);
-    int (*meet)(perf_sampler *sampler); /* all ranks have come when it returns */
-    /* Each value becomes the largest of all ranks', or their sum. */
-    int (*join)(perf_sampler *sampler, double *values, size_t count, bool sums);
-    /* Right before and right after the timed samples. */
-    int (*watch)(perf_sampler *sampler, perf_row *row, bool ended);
-} perf_calls;
-
 /* Values of one rank (perf_values.h). Verified calls and timed ones use different seeds, so that a result which a call
  * did not write is not taken for one that it did. */
 enum { PERF_SEED_VERIFIED, PERF_SEED_TIMED, PERF_SEEDS };
@@ -68,35 +58,38 @@ typedef struct perf_tables {
     char neutral[PERF_VALUES_BYTES_MAX];
 } perf_tables;
 
-struct perf_sampler {
-    /* Set by the program. */
-    const char *program;         /* as its messages begin */
-    const char *collective;      /* likewise */
-    const char *smaller;         /* its option for smaller messages */
-    const perf_options *options; /* collective, dtype, op, iters, warmup, check, buffers */
-    const perf_calls *calls;
-    int rank;
-    int ranks;
-    bool in_place;       /* the calls are; may be set before each row where there is a recv */
-    kolo_comm *comm;     /* whose kolo_alloc the buffers are from; NULL: posix_memalign's */
-    double budget_us;    /* about what the timed samples of a row take, without options->iters */
-    int samples_min;     /* likewise */
-    double slow_call_us; /* a call that takes longer is not warmed up for, and sampled once */
+typedef struct perf_sampler {
+    /* Set by the program. Both functions are collective, and return 0 or what perf_sampler_row shall return. */
+    int (*call)(struct perf_sampler *sampler, size_t count);
+    int (*watch)(struct perf_sampler *sampler, perf_row *row, bool ended); /* right before and after timed samples */
+    const char *program;                                                   /* as its messages begin */
+    const char *collective;                                                /* likewise */
+    const char *smaller;                                                   /* its option for smaller messages */
+    const perf_options *options; /* collective, dtype, op, iters, warmup, check, buffers, alloc */
+    kolo_comm *comm;             /* by which the ranks wait and agree */
+    bool in_place;               /* the calls are; may be set before each row where there is a recv */
+    double budget_us;            /* about what the timed samples of a row take, without options->iters */
+    int samples_min;             /* likewise */
+    double slow_call_us;         /* a call that takes longer is not warmed up for, and sampled once */
     /* Its own. */
     perf_buffer send;
     perf_buffer recv; /* not allocated where all calls are in place */
     perf_tables *tables;
     double *samples_us;
-};
+} perf_sampler;
 
 /* Allocates what rows of up to `bytes` bytes need. Returns 0, or 1 after saying on stderr what this rank lacks;
  * perf_sampler_free either way. */
 int perf_sampler_prepare(perf_sampler *sampler, size_t bytes);
 
-/* Measures messages of `bytes` bytes. Returns 0 with *row filled, the same on every rank. */
+/* Measures messages of `bytes` bytes; collective. Returns 0 with *row filled, the same on every rank, or a negative
+ * KOLO_ERR_* of its communicator, or what one of the functions has returned. */
 int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row);
 
 void perf_sampler_free(perf_sampler *sampler);
+
+/* Each value becomes the ranks' KOLO_MAX or KOLO_SUM. Returns what kolo returns. */
+int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op);
 
 /* Where a call leaves its result. */
 const perf_buffer *perf_sampler_result(const perf_sampler *sampler);

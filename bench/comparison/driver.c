@@ -5,7 +5,7 @@
 #include "driver.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,12 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command_line.h"
 #include "driver_exchange.h"
-#include "driver_gate.h"
+#include "launched_rank.h"
 #include "perf_flush.h"
 #include "perf_sampler.h"
 
-enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3 };
+enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, CONTROL_SLOT_BYTES = 8192 };
 
 static const double slow_call_us = 1e6; /* a call above this is sampled once, and nothing larger is called */
 static const double long_size_us = 1e6; /* a size that takes more than this in all is not measured twice */
@@ -32,157 +33,111 @@ typedef struct driver_options {
     int sizes;
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
+    unsigned dtype;
+    unsigned buffers;
     bool twice;
-    double budget_us; /* of the timed samples of a size */
+    double budget_ms; /* of the timed samples of a size */
 } driver_options;
 
 typedef struct driver {
     perf_sampler sampler;
     const driver_options *options;
     const driver_shim *shim;
-    driver_gate gate;
+    driver_exchange exchange;
     FILE *out; /* of rank 0 */
 } driver;
 
-static const char usage_text[] =
-    "usage: DRIVER --gate FILE --out FILE --sizes BYTES[,BYTES...] [option]...\n"
-    "\n"
-    "Times all-reduces (sum) of one library; started by bench/compare, as each rank of a job.\n"
-    "\n"
-    "  --gate FILE        an empty file that the ranks of this job, and no other, share\n"
-    "  --out FILE         where rank 0 writes a JSON object a line: the library, then each size\n"
-    "  --sizes LIST       bytes of the messages, in this order; ends after one whose call takes above a second\n"
-    "  --dtype NAME       f32 (default) or bf16\n"
-    "  --buffers STATE    warm (default), dirty or cold, as kolo-perf has them\n"
-    "  --in-place         recv is send\n"
-    "  --cpus LIST        bind rank r to the CPU at r modulo the list's length\n"
-    "  --budget-ms N      about the time of a size's timed samples (default 100)\n"
-    "  --twice            then, in reverse order, once more each size that took less than a second\n"
-    "  --help             this text\n"
-    "\n"
-    "Exit status: 0 done, 1 a call failed, 2 bad command line, 3 the library cannot sum this dtype.\n"
-    "\n"
-    "example:\n"
-    "  : >/dev/shm/gate && mpirun -n 2 ./driver-mpi --gate /dev/shm/gate --out rows.json --sizes 8,65536\n";
+static driver_options given;
 
-static bool parse_sizes(const char *text, driver_options *options) {
-    for (options->sizes = 0; options->sizes < SIZES_MAX;) {
+static const char *dtype_name(unsigned dtype) {
+    return dtype == 0 ? "f32" : dtype == 1 ? "bf16" : NULL;
+}
+
+static const char *buffers_name(unsigned buffers) {
+    static const char *const names[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
+    return names[buffers];
+}
+
+static const char *read_sizes(const char *typed) {
+    static const char allowed[] = "whole multiples of 4 bytes, 64 at most, like 8,65536";
+    for (given.sizes = 0; given.sizes < SIZES_MAX;) {
         char *end;
         errno = 0;
-        unsigned long long bytes = strtoull(text, &end, 10);
-        if (*text < '0' || *text > '9' || errno != 0 || bytes < 4 || bytes % 4 != 0 || bytes > PTRDIFF_MAX / 4)
-            return false;
-        options->size_bytes[options->sizes++] = (size_t)bytes;
+        unsigned long long bytes = strtoull(typed, &end, 10);
+        if (*typed < '0' || *typed > '9' || errno != 0 || bytes < 4 || bytes % 4 != 0 || bytes > PTRDIFF_MAX / 4)
+            return allowed;
+        given.size_bytes[given.sizes++] = (size_t)bytes;
         if (*end != ',')
-            return *end == '\0';
-        text = end + 1;
+            return *end == '\0' ? NULL : allowed;
+        typed = end + 1;
     }
-    return false;
+    return allowed;
 }
 
-static bool parse_cpus(const char *text, driver_options *options) {
-    for (options->cpus = 0; options->cpus < CPUS_MAX;) {
-        char *end;
-        errno = 0;
-        long cpu = strtol(text, &end, 10);
-        if (*text < '0' || *text > '9' || errno != 0 || cpu >= CPU_SETSIZE)
-            return false;
-        options->cpu[options->cpus++] = (int)cpu;
-        if (*end != ',')
-            return *end == '\0';
-        text = end + 1;
-    }
-    return false;
-}
-
-static bool parse_name(const char *text, const char *const names[], int *index) {
-    for (int i = 0; names[i] != NULL; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool set_option(driver_options *options, int id, const char *text) {
-    static const char *const dtypes[] = {"f32", "bf16", NULL};
-    static const char *const states[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
-    int index;
-    char *end;
-    switch (id) {
-    case 'g':
-        options->gate_path = text;
-        return true;
-    case 'o':
-        options->out_path = text;
-        return true;
-    case 's':
-        return parse_sizes(text, options);
-    case 'c':
-        return parse_cpus(text, options);
-    case 'i':
-        options->measured.in_place = true;
-        return true;
-    case 't':
-        options->twice = true;
-        return true;
-    case 'm':
-        options->budget_us = strtod(text, &end) * 1e3;
-        return end != text && *end == '\0' && options->budget_us > 0 && options->budget_us <= 1e9;
-    case 'd':
-        if (!parse_name(text, dtypes, &index))
-            return false;
-        options->measured.dtype = index == 0 ? KOLO_F32 : KOLO_BF16;
-        return true;
-    default:
-        if (!parse_name(text, states, &index))
-            return false;
-        options->measured.buffers = (perf_buffers)index;
-        return true;
-    }
-}
-
-/* Returns -1 to go on, or an exit status. */
-static int parse(driver_options *options, int argc, char **argv) {
-    static const struct option long_options[] = {{"gate", required_argument, NULL, 'g'},
-                                                 {"out", required_argument, NULL, 'o'},
-                                                 {"sizes", required_argument, NULL, 's'},
-                                                 {"dtype", required_argument, NULL, 'd'},
-                                                 {"buffers", required_argument, NULL, 'b'},
-                                                 {"in-place", no_argument, NULL, 'i'},
-                                                 {"cpus", required_argument, NULL, 'c'},
-                                                 {"budget-ms", required_argument, NULL, 'm'},
-                                                 {"twice", no_argument, NULL, 't'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {0}};
-    *options = (driver_options){
-        .measured = {.collective = PERF_ALLREDUCE, .dtype = KOLO_F32, .op = KOLO_SUM, .warmup = -1, .check = true},
-        .budget_us = 1e5};
-    int id;
-    while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        if (id == 'h')
-            return fputs(usage_text, stdout) == EOF ? DRIVER_FAILED : 0;
-        if (id == '?')
-            return DRIVER_USAGE; /* getopt has said what is wrong */
-        if (!set_option(options, id, optarg)) {
-            fprintf(stderr, "driver: '%s' is not allowed for an option; see --help\n", optarg);
-            return DRIVER_USAGE;
-        }
-    }
-    if (optind < argc || options->gate_path == NULL || options->out_path == NULL || options->sizes == 0) {
-        fprintf(stderr, "driver: --gate, --out and --sizes are needed, and nothing but options; see --help\n");
-        return DRIVER_USAGE;
-    }
-    if (options->measured.buffers == PERF_COLD && !perf_can_flush()) {
-        fprintf(stderr, "driver: programs cannot flush the caches of this machine; use --buffers warm or dirty\n");
-        return DRIVER_USAGE;
-    }
-    return -1;
+static void parse(int argc, char **argv) {
+    static const command_option options[] = {
+        {.name = "gate",
+         .value = "FILE",
+         .help = "an empty file that the ranks of this job, and no other, share",
+         .text = &given.gate_path},
+        {.name = "out",
+         .value = "FILE",
+         .help = "where rank 0 writes a JSON object a line: the library, then each size",
+         .text = &given.out_path},
+        {.name = "sizes",
+         .value = "LIST",
+         .help = "bytes of the messages, in this order; ends after one whose call takes above a second",
+         .read = read_sizes},
+        {.name = "dtype",
+         .value = "NAME",
+         .help = "f32 (default) or bf16",
+         .choice = &given.dtype,
+         .name_of = dtype_name},
+        {.name = "buffers",
+         .value = "STATE",
+         .help = "warm (default), dirty or cold, as kolo-perf has them",
+         .choice = &given.buffers,
+         .name_of = buffers_name},
+        {.name = "in-place", .help = "recv is send", .flag = &given.measured.in_place},
+        {.name = "cpus",
+         .value = "LIST",
+         .help = "bind rank r to the CPU at r modulo the list's length",
+         .integer = given.cpu,
+         .high = CPU_SETSIZE - 1,
+         .list_count = &given.cpus,
+         .list_max = CPUS_MAX},
+        {.name = "budget-ms",
+         .value = "N",
+         .help = "about the time of a size's timed samples (default 100)",
+         .number = &given.budget_ms,
+         .least = 0.001,
+         .most = 1e6},
+        {.name = "twice",
+         .help = "then, in reverse order, once more each size that took less than a second",
+         .flag = &given.twice},
+    };
+    command_line line = {
+        .program = "driver",
+        .before = "usage: DRIVER --gate FILE --out FILE --sizes BYTES[,BYTES...] [option]...\n\n"
+                  "Times all-reduces (sum) of one library; started by bench/compare, as each rank of a job.\n",
+        .after = "Exit status: 0 done, 1 a call failed, 2 bad command line, 3 the library cannot sum this dtype.\n\n"
+                 "example:\n"
+                 "  : >gate; mpirun -n 2 ./driver-mpi --gate gate --out rows.json --sizes 8,65536\n",
+        .options = options,
+        .options_count = sizeof(options) / sizeof(options[0])};
+    given = (driver_options){.measured = {.collective = PERF_ALLREDUCE, .op = KOLO_SUM, .warmup = -1, .check = true},
+                             .budget_ms = 100};
+    command_line_read(&line, argc, argv);
+    if (given.gate_path == NULL || given.out_path == NULL || given.sizes == 0)
+        command_line_refuse(&line, "--gate, --out and --sizes are needed");
+    if (given.buffers == PERF_COLD && !perf_can_flush())
+        command_line_refuse(&line, "programs cannot flush the caches of this machine; use --buffers warm or dirty");
+    given.measured.dtype = given.dtype == 0 ? KOLO_F32 : KOLO_BF16;
+    given.measured.buffers = (perf_buffers)given.buffers;
 }
 
 static void bind_to_cpu(const driver_options *options, int rank) {
-    if (options->cpus == 0 || rank < 0)
+    if (options->cpus == 0)
         return;
     int cpu = options->cpu[rank % options->cpus];
     cpu_set_t one;
@@ -190,17 +145,6 @@ static void bind_to_cpu(const driver_options *options, int rank) {
     CPU_SET(cpu, &one);
     if (sched_setaffinity(0, sizeof(one), &one) != 0) /* slower, but not wrong */
         fprintf(stderr, "driver: rank %d cannot be bound to CPU %d: %s\n", rank, cpu, strerror(errno));
-}
-
-/* The rank, before the library is asked: memory that it touches when it begins shall be near this rank's CPU. */
-static int rank_from_launcher(void) {
-    static const char *const variables[] = {"KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"};
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *text = getenv(variables[i]);
-        if (text != NULL && *text >= '0' && *text <= '9')
-            return atoi(text);
-    }
-    return -1;
 }
 
 static size_t size_bytes_max(const driver_options *options) {
@@ -219,16 +163,8 @@ static int call(perf_sampler *sampler, size_t count) {
     return driver_of(sampler)->shim->allreduce(sampler->send.data, perf_sampler_result(sampler)->data, count);
 }
 
-static int meet(perf_sampler *sampler) {
-    return driver_gate_pass(&driver_of(sampler)->gate);
-}
-
-static int join(perf_sampler *sampler, double *values, size_t count, bool sums) {
-    return driver_gate_join(&driver_of(sampler)->gate, values, count, sums);
-}
-
 static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
-    return driver_exchange_measure(&driver_of(sampler)->gate, &row->exchange_ns[ended]);
+    return driver_exchange_measure(&driver_of(sampler)->exchange, &row->exchange_ns[ended]);
 }
 
 static void write_exchange(FILE *out, const char *name, double ns) {
@@ -261,7 +197,7 @@ static int measure_size(driver *driver, size_t bytes, perf_row *row, double *siz
     int status = perf_sampler_row(&driver->sampler, bytes, row);
     *size_us = perf_now_us() - begin_us;
     if (status == 0)
-        status = join(&driver->sampler, size_us, 1, false);
+        status = perf_sampler_join(&driver->sampler, size_us, 1, KOLO_MAX);
     return status == 0 ? report(driver, row) : status;
 }
 
@@ -283,7 +219,7 @@ static int measure_sizes(driver *driver) {
 }
 
 static int open_out(driver *driver, const char *library) {
-    if (driver->sampler.rank != 0)
+    if (kolo_comm_rank(driver->sampler.comm) != 0)
         return 0;
     driver->out = fopen(driver->options->out_path, "we");
     if (driver->out == NULL)
@@ -295,57 +231,77 @@ static int open_out(driver *driver, const char *library) {
             fputc(*c, driver->out);
         else if (c[1] > ' ')
             fputc(' ', driver->out);
-    fprintf(driver->out, "\", \"ranks\": %d}\n", driver->sampler.ranks);
+    fprintf(driver->out, "\", \"ranks\": %d}\n", kolo_comm_size(driver->sampler.comm));
     return 0;
 }
 
-static int measure(driver *driver, const char *library) {
-    const driver_options *options = driver->options;
-    const perf_sampler *sampler = &driver->sampler;
-    const int cpus = options->cpus > 0 ? options->cpus : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int status = driver_gate_open(&driver->gate, options->gate_path, sampler->rank, sampler->ranks, cpus);
+/* By this the ranks of every library wait for each other and agree, so that none is measured with its own. */
+static int open_control(driver *driver, int rank, int ranks) {
+    kolo_options creation = KOLO_OPTIONS_INIT;
+    creation.rank = rank;
+    creation.size = ranks;
+    creation.slot_bytes = CONTROL_SLOT_BYTES;
+    creation.shm_fd = open(driver->options->gate_path, O_RDWR | O_CLOEXEC);
+    if (creation.shm_fd < 0) {
+        fprintf(stderr, "driver: rank %d: cannot open the gate %s: %s\n", rank, driver->options->gate_path,
+                strerror(errno));
+        return DRIVER_FAILED;
+    }
+    int status = kolo_comm_create(&driver->sampler.comm, &creation);
+    close(creation.shm_fd);
+    if (status != KOLO_OK)
+        return status;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s.lines", driver->options->gate_path);
+    return driver_exchange_open(&driver->exchange, driver->sampler.comm, path);
+}
+
+static int measure(driver *driver, int rank, int ranks, const char *library) {
+    int status = open_control(driver, rank, ranks);
     if (status == 0)
         status = open_out(driver, library);
     if (status == 0)
-        status = perf_sampler_prepare(&driver->sampler, size_bytes_max(options));
+        status = perf_sampler_prepare(&driver->sampler, size_bytes_max(driver->options));
     if (status == 0)
         status = measure_sizes(driver);
+    if (status < 0)
+        fprintf(stderr, "driver: %s\n", kolo_error_message());
     if (driver->out != NULL && fclose(driver->out) != 0 && status == 0)
         status = lose_output(driver);
-    driver_gate_close(&driver->gate);
     perf_sampler_free(&driver->sampler);
+    kolo_comm_destroy(driver->sampler.comm);
     return status == 0 ? 0 : DRIVER_FAILED;
 }
 
 int driver_run(int argc, char **argv, const driver_shim *shim) {
-    static const perf_calls calls = {call, meet, join, watch};
-    driver_options options;
-    int status = parse(&options, argc, argv);
-    if (status >= 0)
-        return status;
+    parse(argc, argv);
     driver driver = {.sampler = {.program = "driver",
                                  .collective = "allreduce",
                                  .smaller = "--sizes",
-                                 .options = &options.measured,
-                                 .calls = &calls,
-                                 .in_place = options.measured.in_place,
-                                 .budget_us = options.budget_us,
+                                 .options = &given.measured,
+                                 .call = call,
+                                 .watch = watch,
+                                 .in_place = given.measured.in_place,
+                                 .budget_us = given.budget_ms * 1e3,
                                  .samples_min = SAMPLES_MIN,
                                  .slow_call_us = slow_call_us},
-                     .options = &options,
+                     .options = &given,
                      .shim = shim};
-    int *rank = &driver.sampler.rank, *ranks = &driver.sampler.ranks;
     const char *library = "";
-    bind_to_cpu(&options, rank_from_launcher());
-    status = shim->begin(options.measured.dtype, rank, ranks, &library);
+    int rank, ranks;
+    /* Before the library is asked: memory that it touches when it begins shall be near this rank's CPU. */
+    const launched_rank guess = launched_rank_guess();
+    if (guess.size > 1)
+        bind_to_cpu(&given, guess.rank);
+    int status = shim->begin(given.measured.dtype, &rank, &ranks, &library);
     if (status != 0)
         return status == DRIVER_UNSUPPORTED ? DRIVER_UNSUPPORTED : DRIVER_FAILED;
-    if (*ranks < 1 || *ranks > DRIVER_RANKS_MAX) {
-        fprintf(stderr, "driver: %d ranks; 1 to %d can be measured\n", *ranks, DRIVER_RANKS_MAX);
+    if (ranks < 1 || ranks > KOLO_RANKS_MAX) {
+        fprintf(stderr, "driver: %d ranks; 1 to %d can be measured\n", ranks, KOLO_RANKS_MAX);
         return DRIVER_FAILED;
     }
-    bind_to_cpu(&options, *rank);
-    status = measure(&driver, library);
+    bind_to_cpu(&given, rank);
+    status = measure(&driver, rank, ranks, library);
     if (status == 0 && shim->end() != 0)
         status = DRIVER_FAILED;
     return status;

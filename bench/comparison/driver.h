@@ -9,10 +9,10 @@
 
 #include <stddef.h>
 
-#include "kolo.h" /* only kolo's shim calls kolo; the types are for all */
+#include "kolo.h" /* its types; kolo's shim alone measures it */
 
-/* Exit statuses, beside 0. */
-enum { DRIVER_FAILED = 1, DRIVER_USAGE = 2, DRIVER_UNSUPPORTED = 3 };
+/* Exit statuses, beside 0 and the 2 of a bad command line. */
+enum { DRIVER_FAILED = 1, DRIVER_UNSUPPORTED = 3 };
 
 /* Each function returns 0 or another number, then after a line on stderr; begin also DRIVER_UNSUPPORTED, without one,
  * where the library cannot sum the dtype. */

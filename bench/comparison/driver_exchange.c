@@ -2,9 +2,15 @@
  */
 #include "driver_exchange.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "perf_statistics.h"
 
@@ -28,12 +34,38 @@ typedef struct pair {
     double deadline_us;
 } pair;
 
-/* The first rank on another CPU than rank 0, or 0. */
-static int partner(driver_gate *gate) {
-    for (int rank = 1; rank < gate->ranks; rank++)
-        if (*driver_gate_cpu(gate, rank) != *driver_gate_cpu(gate, 0))
-            return rank;
+typedef struct exchange_line {
+    _Alignas(128) _Atomic uint64_t number;
+} exchange_line;
+
+int driver_exchange_open(driver_exchange *exchange, kolo_comm *comm, const char *path) {
+    *exchange = (driver_exchange){.comm = comm, .lines = MAP_FAILED};
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0 && ftruncate(fd, 2 * sizeof(exchange_line)) == 0)
+        exchange->lines = mmap(NULL, 2 * sizeof(exchange_line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (exchange->lines == MAP_FAILED)
+        fprintf(stderr, "driver: rank %d: cannot map %s: %s\n", kolo_comm_rank(comm), path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (exchange->lines == MAP_FAILED || kolo_barrier(comm) != KOLO_OK)
+        return 1;
+    if (kolo_comm_rank(comm) == 0)
+        unlink(path);
     return 0;
+}
+
+/* *partner is the first rank on another CPU than rank 0, or 0. */
+static int find_partner(kolo_comm *comm, int *partner) {
+    static int32_t cpus[KOLO_RANKS_MAX];
+    const int ranks = kolo_comm_size(comm);
+    memset(cpus, 0, sizeof(cpus));
+    cpus[kolo_comm_rank(comm)] = sched_getcpu();
+    const int status = kolo_allreduce(comm, cpus, cpus, (size_t)ranks, KOLO_I32, KOLO_SUM);
+    *partner = 0;
+    for (int rank = ranks - 1; rank > 0; rank--)
+        if (cpus[rank] != cpus[0])
+            *partner = rank;
+    return status;
 }
 
 static uint64_t seen(const pair *pair) {
@@ -101,25 +133,25 @@ static double fastest_ns(pair *pair) {
 }
 
 /* The partner's time counts for nothing: one of the two may have been interrupted after the other's last batch. */
-int driver_exchange_measure(driver_gate *gate, double *ns) {
+int driver_exchange_measure(driver_exchange *exchange, double *ns) {
+    const int rank = kolo_comm_rank(exchange->comm);
+    exchange_line *lines = exchange->lines;
     for (int i = 0; i < TRIES; i++) {
+        int partner;
+        int status = find_partner(exchange->comm, &partner);
         *ns = 0;
-        *driver_gate_cpu(gate, gate->rank) = sched_getcpu();
-        if (driver_gate_pass(gate) != 0)
-            return -1;
-        const int other = partner(gate);
-        if (other != 0 && (gate->rank == 0 || gate->rank == other)) {
-            pair pair = {.own = driver_gate_exchange_line(gate, gate->rank),
-                         .other = driver_gate_exchange_line(gate, other - gate->rank),
-                         .here = 1 + gate->exchanges * NUMBERS};
+        if (status == KOLO_OK && partner != 0 && (rank == 0 || rank == partner)) {
+            pair pair = {.own = &lines[rank != 0].number,
+                         .other = &lines[rank == 0].number,
+                         .here = 1 + exchange->measured * NUMBERS};
             *ns = fastest_ns(&pair);
         }
-        gate->exchanges++;
-        *ns = gate->rank == 0 ? *ns : 0;
-        if (driver_gate_join(gate, ns, 1, false) != 0) /* the CPUs are read until here, and nobody disturbs the two */
-            return -1;
-        if (other == 0 || *ns > 0)
-            return 0;
+        exchange->measured++;
+        *ns = rank == 0 ? *ns : 0;
+        if (status == KOLO_OK) /* nobody disturbs the two */
+            status = kolo_allreduce(exchange->comm, ns, ns, 1, KOLO_F64, KOLO_MAX);
+        if (status != KOLO_OK || partner == 0 || *ns > 0)
+            return status;
     }
-    return 0;
+    return KOLO_OK;
 }

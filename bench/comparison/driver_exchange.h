@@ -9,11 +9,23 @@
 #ifndef DRIVER_EXCHANGE_H
 #define DRIVER_EXCHANGE_H
 
-#include "driver_gate.h"
+#include <stdint.h>
 
-/* All ranks call it. *ns is set, the same on all: the time of an exchange, or 0 where all ranks are on one CPU or the
- * two did not get through a batch undisturbed in a few tries, each of which takes half a millisecond at most once both
- * have come. Returns 0, or -1 after a line on stderr. */
-int driver_exchange_measure(driver_gate *gate, double *ns);
+#include "kolo.h"
+
+typedef struct driver_exchange {
+    kolo_comm *comm;
+    struct exchange_line *lines; /* of the two */
+    uint64_t measured;           /* how often */
+} driver_exchange;
+
+/* All ranks of the communicator call it. The file is made, and has no name any more when this returns. Returns 0, or 1
+ * after a line on stderr. */
+int driver_exchange_open(driver_exchange *exchange, kolo_comm *comm, const char *path);
+
+/* Likewise. *ns is set, the same on all: the time of an exchange, or 0 where all ranks are on one CPU or the two did
+ * not get through a batch undisturbed in a few tries, each of which takes half a millisecond at most once both have
+ * come. Returns what kolo returns. */
+int driver_exchange_measure(driver_exchange *exchange, double *ns);
 
 #endif

@@ -8,10 +8,12 @@ from comparison import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_exchange", "_gate")),
-          *(HERE.parent / f"perf_{part}.c" for part in ("buffers", "check", "flush", "sampler", "statistics", "values"))]
-FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE", f"-I{HERE}", f"-I{HERE.parent}",
-         f"-I{SOURCE / 'include'}"]
+COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_exchange")),
+          *(HERE.parent / f"perf_{part}.c" for part in ("buffers", "check", "flush", "sampler", "statistics", "values")),
+          *(SOURCE / "tools" / f"{name}.c" for name in ("command_help", "command_line", "launched_rank", "nearest_name",
+                                                        "wrapped_text"))]
+FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE",
+         *(f"-I{folder}" for folder in (HERE, HERE.parent, SOURCE / "tools", SOURCE / "include"))]
 PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")
 
 
@@ -72,7 +74,7 @@ class Drivers:
         return self.compile("libdriver.so", [os.environ.get("CC", "cc")], None, ["-shared", "-fPIC"])
 
     def compile(self, name, compiler, shim, flags=(), environment=None):
-        """All have kolo's library: the sampler asks it for the names and the sizes of types."""
+        """All have kolo's library, by which their ranks wait for each other between samples."""
         target, libraries = self.folder / name, self.kolo_build / "lib"
         sources = [*COMMON, *([shim] if shim else [])]
         run([*compiler, *FLAGS, *flags, *sources, "-o", target, f"-L{libraries}", "-lkolo", f"-Wl,-rpath,{libraries}",
