@@ -6,16 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "age_text.h"
 #include "json_text.h"
 #include "kolo_tools.h"
+#include "quantity_text.h"
 
 static void print_name(const kolo_job_name *name, bool removed) {
     char creator[64] = "no job file";
     if (name->pid)
         snprintf(creator, sizeof creator, "made by pid %" PRIu32 "%s", name->pid,
                  name->stale ? ", which is gone" : ", which lives");
-    printf("%s: %s, %s ago%s\n", name->path, creator, age_text_of(name->age_s).text, removed ? ": removed" : "");
+    printf("%s: %s, %s ago%s\n", name->path, creator, age_text(name->age_s).text, removed ? ": removed" : "");
 }
 
 static void print_name_json(const kolo_job_name *name, bool removed, bool first) {

@@ -8,6 +8,7 @@
 #include "command_line.h"
 #include "info_stale.h"
 #include "json_text.h"
+#include "quantity_text.h"
 #include "kolo_tools.h"
 #include "wrapped_text.h"
 
@@ -18,7 +19,6 @@
 #include <string.h>
 
 enum {
-    ITEMS_MAX = 32,
     PLANS = 15 /* message sizes shown: 8 B to 2 GiB, each four times the one before */
 };
 
@@ -54,52 +54,7 @@ typedef struct item {
     int64_t number;   /* the others */
 } item;
 
-/* "512 B", "1.5 MiB": at most one decimal. */
-static const char *format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    double value = (double)bytes;
-    while (value >= 1024 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1024;
-        unit++;
-    }
-    uint64_t tenths = (uint64_t)(value * 10 + 0.5);
-    if (tenths % 10 == 0)
-        snprintf(text, text_bytes, "%" PRIu64 " %s", tenths / 10, units[unit]);
-    else
-        snprintf(text, text_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
-    return text;
-}
-
-static size_t list_machine(const kolo_machine *machine, item *items) {
-    const item list[ITEMS_MAX] = {
-        {"processor", "cpu_model", "model", ITEM_TEXT, machine->cpu_model, 0},
-        {NULL, "isa", "instruction sets", ITEM_TEXT, machine->isa, 0},
-        {NULL, "kernels", "kernels in use", ITEM_TEXT, machine->kernels, 0},
-        {NULL, "l1d_bytes", "L1 data, per core", ITEM_BYTES, NULL, (int64_t)machine->l1d_bytes},
-        {NULL, "l2_bytes", "L2, per core", ITEM_BYTES, NULL, (int64_t)machine->l2_bytes},
-        {NULL, "l3_bytes", "L3, per domain", ITEM_BYTES, NULL, (int64_t)machine->l3_bytes},
-        {"topology", "cpus_online", "CPUs online", ITEM_COUNT, NULL, machine->cpus_online},
-        {NULL, "cpus_allowed", "CPUs allowed", ITEM_COUNT, NULL, machine->cpus_allowed},
-        {NULL, "quota_millicpus", "CPU quota", ITEM_MILLICPUS, NULL, machine->quota_millicpus},
-        {NULL, "l3_domains", "L3 domains", ITEM_COUNT, NULL, machine->l3_domains},
-        {NULL, "numa_nodes", "NUMA nodes", ITEM_COUNT, NULL, machine->numa_nodes},
-        {"memory", "memory_bytes", "memory", ITEM_BYTES, NULL, (int64_t)machine->memory_bytes},
-        {NULL, "shm_total_bytes", "/dev/shm, size", ITEM_BYTES, NULL, (int64_t)machine->shm_total_bytes},
-        {NULL, "shm_free_bytes", "/dev/shm, free", ITEM_BYTES, NULL, (int64_t)machine->shm_free_bytes},
-        {"kernel", "io_uring", "io_uring", ITEM_KERNEL_CALL, NULL, machine->io_uring},
-        {NULL, "membarrier", "membarrier", ITEM_KERNEL_CALL, NULL, machine->membarrier},
-        {NULL, "pidfd", "pidfd", ITEM_KERNEL_CALL, NULL, machine->pidfd},
-    };
-    size_t count = 0;
-    while (list[count].key)
-        count++;
-    memcpy(items, list, count * sizeof *items);
-    return count;
-}
-
 static void print_item(const item *it, const kolo_machine *machine) {
-    char text[32];
     enum { VALUE_COLUMN = 22 };
     printf("  %-20s", it->label);
     switch (it->kind) {
@@ -112,7 +67,7 @@ static void print_item(const item *it, const kolo_machine *machine) {
     case ITEM_BYTES:
         /* All of /dev/shm may be in use: there, free space of 0 is a figure. */
         if (it->number || (!strcmp(it->key, "shm_free_bytes") && machine->shm_total_bytes))
-            puts(format_bytes(text, sizeof text, (uint64_t)it->number));
+            puts(bytes_text((uint64_t)it->number).text);
         else
             puts("unknown");
         break;
@@ -131,43 +86,52 @@ static void print_item(const item *it, const kolo_machine *machine) {
     }
 }
 
-static void print_machine(const kolo_machine *machine) {
-    item items[ITEMS_MAX];
-    size_t count = list_machine(machine, items);
-    for (size_t i = 0; i < count; i++) {
-        if (items[i].section)
-            printf("\n%s\n", items[i].section);
-        print_item(&items[i], machine);
+static void print_machine(const kolo_machine *machine, bool json) {
+    const item list[] = {
+        {"processor", "cpu_model", "model", ITEM_TEXT, machine->cpu_model, 0},
+        {NULL, "isa", "instruction sets", ITEM_TEXT, machine->isa, 0},
+        {NULL, "kernels", "kernels in use", ITEM_TEXT, machine->kernels, 0},
+        {NULL, "l1d_bytes", "L1 data, per core", ITEM_BYTES, NULL, (int64_t)machine->l1d_bytes},
+        {NULL, "l2_bytes", "L2, per core", ITEM_BYTES, NULL, (int64_t)machine->l2_bytes},
+        {NULL, "l3_bytes", "L3, per domain", ITEM_BYTES, NULL, (int64_t)machine->l3_bytes},
+        {"topology", "cpus_online", "CPUs online", ITEM_COUNT, NULL, machine->cpus_online},
+        {NULL, "cpus_allowed", "CPUs allowed", ITEM_COUNT, NULL, machine->cpus_allowed},
+        {NULL, "quota_millicpus", "CPU quota", ITEM_MILLICPUS, NULL, machine->quota_millicpus},
+        {NULL, "l3_domains", "L3 domains", ITEM_COUNT, NULL, machine->l3_domains},
+        {NULL, "numa_nodes", "NUMA nodes", ITEM_COUNT, NULL, machine->numa_nodes},
+        {"memory", "memory_bytes", "memory", ITEM_BYTES, NULL, (int64_t)machine->memory_bytes},
+        {NULL, "shm_total_bytes", "/dev/shm, size", ITEM_BYTES, NULL, (int64_t)machine->shm_total_bytes},
+        {NULL, "shm_free_bytes", "/dev/shm, free", ITEM_BYTES, NULL, (int64_t)machine->shm_free_bytes},
+        {"kernel", "io_uring", "io_uring", ITEM_KERNEL_CALL, NULL, machine->io_uring},
+        {NULL, "membarrier", "membarrier", ITEM_KERNEL_CALL, NULL, machine->membarrier},
+        {NULL, "pidfd", "pidfd", ITEM_KERNEL_CALL, NULL, machine->pidfd},
+    };
+    const size_t count = sizeof list / sizeof *list;
+    for (size_t i = 0; i < count && !json; i++) {
+        if (list[i].section)
+            printf("\n%s\n", list[i].section);
+        print_item(&list[i], machine);
     }
-}
-
-static void print_machine_json(const kolo_machine *machine) {
-    item items[ITEMS_MAX];
-    size_t count = list_machine(machine, items);
-    puts("  \"machine\": {");
-    for (size_t i = 0; i < count; i++) {
-        printf("    \"%s\": ", items[i].key);
-        if (items[i].kind == ITEM_TEXT)
-            json_text_print(stdout, items[i].text);
+    for (size_t i = 0; i < count && json; i++) {
+        printf("    \"%s\": ", list[i].key);
+        if (list[i].kind == ITEM_TEXT)
+            json_text_print(stdout, list[i].text);
         else
-            printf("%" PRId64, items[i].number);
+            printf("%" PRId64, list[i].number);
         puts(i + 1 < count ? "," : "");
     }
-    puts("  },");
 }
 
 static void print_plans(const report *seen) {
-    char size[32], chunk[32], slot[32], segment[32];
     printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
     fputs("  by: ", stdout);
     wrapped_text_print(seen->plans[0].tuning, 6, 6);
     printf("  %10s  %-9s  %10s  %8s  %10s  %10s\n", "message", "algorithm", "chunk", "chunks", "slot", "segment");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
-        printf("  %10s  %-9s  %10s  %8zu  %10s  %10s\n", format_bytes(size, sizeof size, seen->plan_bytes[i]),
-               kolo_algorithm_name(plan->algorithm), format_bytes(chunk, sizeof chunk, plan->chunk_bytes), plan->chunks,
-               format_bytes(slot, sizeof slot, plan->slot_bytes),
-               format_bytes(segment, sizeof segment, plan->segment_bytes));
+        printf("  %10s  %-9s  %10s  %8zu  %10s  %10s\n", bytes_text(seen->plan_bytes[i]).text,
+               kolo_algorithm_name(plan->algorithm), bytes_text(plan->chunk_bytes).text, plan->chunks,
+               bytes_text(plan->slot_bytes).text, bytes_text(plan->segment_bytes).text);
     }
 }
 
@@ -313,14 +277,16 @@ static int gather(report *seen, int ranks) {
 
 static void print_table(const report *seen) {
     printf("kolo %s\n", kolo_version());
-    print_machine(&seen->machine);
+    print_machine(&seen->machine, false);
     print_plans(seen);
 }
 
 static void print_json(const report *seen) {
     printf("{\n  \"version\": \"%s\",\n", kolo_version());
     if (seen) {
-        print_machine_json(&seen->machine);
+        puts("  \"machine\": {");
+        print_machine(&seen->machine, true);
+        puts("  },");
         print_plans_json(seen);
     }
     print_env_json();

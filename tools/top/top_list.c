@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "age_text.h"
 #include "kolo_watch.h"
+#include "quantity_text.h"
 #include "top_sample.h"
 
 /* Communicators of one name that have a process in common. */
@@ -73,7 +73,7 @@ static void print_table(const job *jobs, int count) {
     printf("%-36s  %8s  %5s  %-8s  %8s\n", "job", "pid", "ranks", "state", "age");
     for (int i = 0; i < count; i++)
         printf("%-36.60s  %8d  %5d  %-8s  %8s\n", jobs[i].name[0] ? jobs[i].name : "-", pid_of(&jobs[i]),
-               jobs[i].largest->seen.ranks, state_of(&jobs[i]), age_text_of((int64_t)jobs[i].age_s).text);
+               jobs[i].largest->seen.ranks, state_of(&jobs[i]), age_text((int64_t)jobs[i].age_s).text);
 }
 
 /* Names were checked when they were found: letters, digits, '.', '_' and '-'. */

@@ -5,30 +5,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "quantity_text.h"
+
 #define DISTURBED_RATIO 1.25
 
-static const char *format_bytes(char *text, size_t text_bytes, size_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-    int unit = 0;
-    while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, text_bytes, "%zu %s", bytes, units[unit]);
-    return text;
-}
-
 static void print_row(const tune_space *space, const tune_times *times, const tune_choice *choice, int size) {
-    char bytes[24], chunk[24];
     const size_t message_bytes = space->size_bytes[size];
     const int candidate = choice->candidate[size], way = tune_candidate_way(candidate);
     const size_t chunk_bytes = tune_space_chunk_bytes(space, way);
     const bool same = candidate == space->default_candidate[size];
     const double default_us = times->us[size][TUNE_DEFAULT], tuned_us = same ? default_us : times->us[size][candidate];
-    printf("  %8s %11.2f  %-8s %11.2f  %-8s %8s  %-6s %5.2f\n", format_bytes(bytes, sizeof bytes, message_bytes),
-           default_us, kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us,
+    printf("  %8s %11.2f  %-8s %11.2f  %-8s %8s  %-6s %5.2f\n", bytes_text(message_bytes).text, default_us,
+           kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us,
            kolo_algorithm_name(tune_space_algorithm(space, way)),
-           chunk_bytes < message_bytes ? format_bytes(chunk, sizeof chunk, chunk_bytes) : "whole",
+           chunk_bytes < message_bytes ? bytes_text(chunk_bytes).text : "whole",
            tune_candidate_streams(candidate) ? "stream" : "", default_us / tuned_us);
 }
 
