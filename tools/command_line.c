@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/name_distance.h"
 #include "kolo.h"
-#include "terminal_colour.h"
+#include "messages.h"
 
 enum { MESSAGE_BYTES = 512, WORD_BYTES = 64 };
 
@@ -27,10 +26,8 @@ void command_line_refuse(const command_line *line, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    const bool bold = terminal_has_colour(STDERR_FILENO);
     if (!line->silent)
-        fprintf(stderr, "%s%s:%s %s; see %s --help\n", bold ? "\033[1m" : "", line->program, bold ? "\033[0m" : "",
-                message, line->program);
+        message_print("%s; see %s --help", message, line->program);
     exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 
@@ -41,10 +38,7 @@ static _Noreturn void print_and_exit(const command_line *line, bool help) {
         command_help_print(line);
     else
         printf("%s %s\n", line->program, kolo_version());
-    if (fflush(stdout) == 0)
-        exit(EXIT_SUCCESS);
-    fprintf(stderr, "%s: cannot write to standard output: %s\n", line->program, strerror(errno));
-    exit(EXIT_FAILURE);
+    exit(message_unless_written() == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /* NULL past the last. */

@@ -8,6 +8,7 @@
 
 #include "json_text.h"
 #include "kolo_tools.h"
+#include "messages.h"
 #include "quantity_text.h"
 
 static void print_name(const kolo_job_name *name, bool removed) {
@@ -59,10 +60,7 @@ static bool is_named(const kolo_job_name *name, const char *asked) {
 
 /* False, with a message, where it cannot be removed. */
 static bool remove_name(const kolo_job_name *name) {
-    if (kolo_job_name_remove(name->path) == 0)
-        return true;
-    fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
-    return false;
+    return kolo_job_name_remove(name->path) == 0 || message_print("%s", kolo_error_message()) == 0;
 }
 
 /* Those that are asked for, whether they are stale or not; -1 if one is not there or cannot be removed. */
@@ -74,7 +72,7 @@ static int remove_named(const info_stale_request *request, const kolo_job_name *
         while (i < count && !is_named(&names[i], *asked))
             i++;
         if (i == count)
-            fprintf(stderr, "kolo-info: '%s': no job of this user has that name in /dev/shm\n", *asked);
+            message_print("'%s': no job of this user has that name in /dev/shm", *asked);
         const bool removed = i < count && remove_name(&names[i]);
         if (!removed)
             result = -1;
@@ -138,7 +136,7 @@ int info_stale_print(const info_stale_request *request) {
     bool failed;
     kolo_job_name *names = gather(&count, &failed);
     if (failed) {
-        fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
+        message_print("%s", kolo_error_message());
         free(names);
         return -1;
     }
@@ -154,5 +152,5 @@ int info_stale_print(const info_stale_request *request) {
     if (asks && ask_and_remove(names, count) < 0)
         result = -1;
     free(names);
-    return fflush(stdout) || ferror(stdout) ? -1 : result;
+    return message_unless_written() < 0 ? -1 : result;
 }

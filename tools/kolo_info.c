@@ -8,6 +8,7 @@
 #include "command_line.h"
 #include "info_stale.h"
 #include "json_text.h"
+#include "messages.h"
 #include "quantity_text.h"
 #include "kolo_tools.h"
 #include "wrapped_text.h"
@@ -254,10 +255,8 @@ static void check_stale(const info_stale_request *stale) {
 /* Asks for everything before a line is printed, so that an error leaves no half of a report. */
 static int gather(report *seen, int ranks) {
     *seen = (report){.machine.machine_bytes = sizeof(kolo_machine)};
-    if (kolo_machine_query(&seen->machine) < 0) {
-        fprintf(stderr, "kolo-info: %s\n", kolo_error_message());
-        return -1;
-    }
+    if (kolo_machine_query(&seen->machine) < 0)
+        return message_print("%s", kolo_error_message());
     seen->ranks = ranks ? ranks : (int)seen->machine.cpus_allowed;
     if (seen->ranks > KOLO_RANKS_MAX)
         seen->ranks = KOLO_RANKS_MAX;
@@ -266,11 +265,8 @@ static int gather(report *seen, int ranks) {
         size_t count = bytes / kolo_dtype_bytes(KOLO_F32);
         seen->plan_bytes[i] = bytes;
         seen->plans[i].plan_bytes = sizeof(kolo_plan);
-        if (kolo_plan_query(&seen->plans[i], NULL, seen->ranks, count, KOLO_F32, KOLO_SUM) < 0) {
-            fprintf(stderr, "kolo-info: no plan for %d ranks and %zu bytes: %s\n", seen->ranks, bytes,
-                    kolo_error_message());
-            return -1;
-        }
+        if (kolo_plan_query(&seen->plans[i], NULL, seen->ranks, count, KOLO_F32, KOLO_SUM) < 0)
+            return message_print("no plan for %d ranks and %zu bytes: %s", seen->ranks, bytes, kolo_error_message());
     }
     return 0;
 }
@@ -310,9 +306,5 @@ int main(int argc, char **argv) {
     else
         print_table(&seen);
 
-    if (fflush(stdout) || ferror(stdout)) {
-        perror("kolo-info: cannot write the report");
-        return EXIT_FAILURE;
-    }
-    return EXIT_SUCCESS;
+    return message_unless_written() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

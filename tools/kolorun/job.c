@@ -618,7 +618,8 @@ static int job_open(struct job *job) {
         files_limit_raise(&job->context);
     if (rc == 0 && job->options->tag_output)
         rc = tagged_output_create(&job->output, ranks, job->options->first_rank);
-    messages_join(job->output);
+    if (job->output != NULL)
+        messages_redirect(tagged_output_message, job->output);
     return rc;
 }
 

@@ -286,8 +286,8 @@ bool tagged_output_busy(const struct tagged_output *output) {
            bytes_used(&output->sinks[1].pending) > 0;
 }
 
-void tagged_output_message(struct tagged_output *output, const char *line) {
-    struct line_sink *sink = output->sink_of_stream[1];
+void tagged_output_message(void *to, const char *line) {
+    struct line_sink *sink = ((struct tagged_output *)to)->sink_of_stream[1];
     if (sink->fd >= 0)
         bytes_append(&sink->pending, line, strlen(line));
 }

@@ -38,7 +38,7 @@ void tagged_output_finish(struct tagged_output *output);
 /* Whether something is still to be read from a rank or to be written. */
 bool tagged_output_busy(const struct tagged_output *output);
 
-/* Puts a line of kolorun's own between the lines of standard error. */
-void tagged_output_message(struct tagged_output *output, const char *line);
+/* Puts a line of kolorun's own, to the tagged_output `to`, between the lines of standard error. */
+void tagged_output_message(void *to, const char *line);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kolo_watch.h"
+#include "messages.h"
 #include "quantity_text.h"
 #include "top_sample.h"
 
@@ -90,7 +91,7 @@ static void print_json(const job *jobs, int count) {
 int top_list_print(bool json) {
     kolo_watch *watch;
     if (kolo_watch_open(&watch, NULL) < 0) {
-        fprintf(stderr, "kolo-top: %s\n", kolo_error_message());
+        message_print("%s", kolo_error_message());
         return EXIT_FAILURE;
     }
     const top_sample none = {0};
@@ -105,7 +106,7 @@ int top_list_print(bool json) {
         print_json(jobs, count);
     else if (good && jobs)
         print_table(jobs, count);
-    good = good && jobs && fflush(stdout) == 0;
+    good = good && jobs && message_unless_written() == 0;
     free(jobs);
     top_sample_free(&sample);
     kolo_watch_close(watch);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "messages.h"
 #include "now.h"
 #include "terminal_colour.h"
 #include "top_list.h"
@@ -93,10 +94,7 @@ static bool show(const top_sample *sample) {
         if (top_terminal_has_keys())
             puts("q quits");
     }
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return true;
-    perror("kolo-top: cannot write the report");
-    return false;
+    return message_unless_written() == 0;
 }
 
 /* Shows one interval after another until all communicators are over; the program's exit status. */
@@ -131,7 +129,7 @@ int main(int argc, char **argv) {
     if (!target)
         return top_list_print(options.json);
     if (kolo_watch_open(&watch, target) < 0) {
-        fprintf(stderr, "kolo-top: %s; kolo-top alone lists your jobs\n", kolo_error_message());
+        message_print("%s; kolo-top alone lists your jobs", kolo_error_message());
         return EXIT_FAILURE;
     }
     top_report_set_colour(!options.json && terminal_has_colour(STDOUT_FILENO));

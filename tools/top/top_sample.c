@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "messages.h"
+
 #define NS             1e-9
 #define AWAITED_MIN    0.01 /* a share of the interval below which nobody is called a straggler */
 #define WAITS_FOLLOWED 64   /* of a chain of ranks that wait for one another */
@@ -164,7 +166,7 @@ bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *be
         good = take_comm(&sample->comms[index], watch, index, before);
     }
     if (!good)
-        fprintf(stderr, "kolo-top: out of memory\n");
+        message_print("out of memory");
     return good;
 }
 

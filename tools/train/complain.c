@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "messages.h"
+
 int complain(const kolo_comm *comm, const char *format, ...) {
     char text[1024];
     va_list arguments;
@@ -11,10 +13,8 @@ int complain(const kolo_comm *comm, const char *format, ...) {
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (comm != NULL && kolo_comm_size(comm) > 1)
-        fprintf(stderr, "kolo-train: rank %d: %s\n", kolo_comm_rank(comm), text);
-    else
-        fprintf(stderr, "kolo-train: %s\n", text);
-    return -1;
+        return message_print("rank %d: %s", kolo_comm_rank(comm), text);
+    return message_print("%s", text);
 }
 
 static int losses_are_told;

@@ -9,6 +9,7 @@
 #include "dataset.h"
 #include "descriptor.h"
 #include "elastic.h"
+#include "messages.h"
 #include "replicas.h"
 #include "train_files.h"
 #include "train_options.h"
@@ -102,8 +103,8 @@ static int take_in(session *s) {
         return joined;
     int rc = hand_over(s, 0);
     if (rc == 0 && kolo_comm_rank(s->comm) == 0)
-        fprintf(stderr, "kolo-train: %d joined: going on with %d ranks after step %zu\n", joined,
-                kolo_comm_size(s->comm), s->trainer.steps);
+        message_print("%d joined: going on with %d ranks after step %zu", joined, kolo_comm_size(s->comm),
+                      s->trainer.steps);
     return rc;
 }
 
@@ -138,8 +139,8 @@ static int shrink_and_continue(session *s) {
     if (rc == 0 && kolo_comm_rank(left) == 0 && s->files.data_path[0] == '\0')
         rc = train_files_take_over(&s->files, left, &s->options);
     if (rc == 0 && kolo_comm_rank(left) == 0)
-        fprintf(stderr, "kolo-train: %s: going on with %d rank%s after step %zu\n", failure.message,
-                kolo_comm_size(left), kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
+        message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
+                      kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
     return rc;
 }
 
@@ -229,7 +230,7 @@ static int run(session *s) {
 int main(int argc, char **argv) {
     session s = {.options = train_options_read(argc, argv), .listener = -1};
     if (s.options.join_job == NULL && kolo_comm_create(&s.comm, NULL) < 0) {
-        fprintf(stderr, "kolo-train: %s\n", kolo_error_message());
+        message_print("%s", kolo_error_message());
         return EXIT_FAILURE;
     }
     int code = run(&s);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "messages.h"
 #include "now.h"
 #include "tune_choice.h"
 #include "tune_profile.h"
@@ -139,24 +140,20 @@ static size_t fitting_bytes(const tuning *tuning, int ranks) {
     while (bytes > 1024 && 2 * bytes * (size_t)ranks > tuning->machine.memory_bytes / MEMORY_PART)
         bytes /= 2;
     if (bytes < options.max_bytes)
-        fprintf(stderr, "kolo-tune: %d ranks: messages of up to %zu bytes only, for want of memory\n", ranks, bytes);
+        message_print("%d ranks: messages of up to %zu bytes only, for want of memory", ranks, bytes);
     return bytes;
 }
 
 static int prepare(tuning *tuning) {
     clear_variables();
     tuning->machine.machine_bytes = sizeof tuning->machine;
-    if (kolo_machine_query(&tuning->machine) < 0) {
-        fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
-        return -1;
-    }
+    if (kolo_machine_query(&tuning->machine) < 0)
+        return message_print("%s", kolo_error_message());
     choose_rank_counts((int)tuning->machine.cpus_allowed);
     for (int i = 0; i < options.rank_counts; i++)
         if (tune_space_make(&tuning->spaces[i], options.ranks[i], fitting_bytes(tuning, options.ranks[i]),
-                            options.quick) < 0) {
-            fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
-            return -1;
-        }
+                            options.quick) < 0)
+            return message_print("%s", kolo_error_message());
     if (!options.output && tune_profile_default_path(tuning->path) < 0)
         return -1;
     if (options.output)
@@ -166,8 +163,7 @@ static int prepare(tuning *tuning) {
     tuning->times = mmap(NULL, sizeof *tuning->times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (tuning->times != MAP_FAILED)
         return tune_team_block_signals();
-    perror("kolo-tune: cannot map memory");
-    return -1;
+    return message_print("cannot map memory: %s", strerror(errno));
 }
 
 /* Measures one rank count. Returns as tune_team_run. */
@@ -181,10 +177,8 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
                     .steps_before = steps_before,
                     .steps_total = steps_total,
                     .begin_s = begin_s};
-    if (job.shm_fd < 0) {
-        perror("kolo-tune: cannot create the ranks' shared file");
-        return -1;
-    }
+    if (job.shm_fd < 0)
+        return message_print("cannot create the ranks' shared file: %s", strerror(errno));
     const int result = tune_team_run(&job, options.unbound);
     close(job.shm_fd);
     return result;
@@ -211,10 +205,8 @@ static int save(const tuning *tuning) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
-    if (!file) {
-        perror("kolo-tune: cannot write the profile");
-        return -1;
-    }
+    if (!file)
+        return message_print("cannot write the profile: %s", strerror(errno));
     fputs("# What kolo-tune measured to be fastest; kolo-tune --help says how kolo uses it.\n", file);
     tune_profile_write_head(file, &tuning->machine);
     for (int i = 0; i < options.rank_counts; i++)
@@ -222,7 +214,7 @@ static int save(const tuning *tuning) {
     tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts);
     int result = fclose(file) == 0 ? 0 : -1;
     if (result < 0)
-        perror("kolo-tune: cannot write the profile");
+        message_print("cannot write the profile: %s", strerror(errno));
     else
         result = tune_profile_replace(tuning->path, text, bytes);
     free(text);
@@ -235,7 +227,7 @@ static int conclude(const tuning *tuning) {
     const int status = tune_profile_check(tuning->path);
     if (status == 0 && options.output)
         printf("to go by it: export KOLO_TUNE_FILE=%s%s\n", tuning->path[0] == '/' ? "" : "$PWD/", tuning->path);
-    return fflush(stdout) == 0 ? status : EXIT_FAILURE;
+    return message_unless_written() == 0 ? status : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "messages.h"
 #include "now.h"
 #include "tune_profile.h"
 
@@ -39,7 +40,7 @@ typedef struct measurement {
 /* The parent tells which rank died: what the others then find is no news. */
 static int complain(const measurement *m, int status) {
     if (status != KOLO_ERR_PEER_DEAD)
-        fprintf(stderr, "kolo-tune: rank %d of %d: %s\n", m->rank, m->job->space->ranks, kolo_error_message());
+        message_print("rank %d of %d: %s", m->rank, m->job->space->ranks, kolo_error_message());
     return status;
 }
 
@@ -226,8 +227,8 @@ int tune_measure(const tune_job *job, int rank) {
         *m = (measurement){.job = job, .rank = rank, .send = send, .recv = recv};
         status = measure_sizes(m);
     } else {
-        fprintf(stderr, "kolo-tune: rank %d of %d: no memory for messages of %zu bytes: use a smaller --max\n", rank,
-                job->space->ranks, bytes);
+        message_print("rank %d of %d: no memory for messages of %zu bytes: use a smaller --max", rank,
+                      job->space->ranks, bytes);
     }
     free(m);
     free(send);

@@ -1,10 +1,9 @@
 #include "tune_report.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "messages.h"
 #include "quantity_text.h"
 
 #define DISTURBED_RATIO 1.25
@@ -41,8 +40,5 @@ int tune_report(const tune_space *space, const tune_times *times, const tune_cho
     for (int size = 0; size < space->sizes; size++)
         print_row(space, times, choice, size);
     print_disturbed(space, times);
-    if (fflush(stdout) == 0)
-        return 0;
-    fprintf(stderr, "kolo-tune: cannot write to standard output: %s\n", strerror(errno));
-    return -1;
+    return message_unless_written();
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "binding.h"
+#include "messages.h"
 
 static sigset_t awaited, original;
 
@@ -29,8 +30,7 @@ int tune_team_block_signals(void) {
             sigaddset(&awaited, ending[i]);
     if (sigprocmask(SIG_BLOCK, &awaited, &original) == 0)
         return 0;
-    perror("kolo-tune: cannot block signals");
-    return -1;
+    return message_print("cannot block signals: %s", strerror(errno));
 }
 
 bool tune_team_binds(int ranks, bool unbound) {
@@ -51,7 +51,7 @@ static _Noreturn void be_rank(const tune_job *job, int rank, struct binding *bin
     const int rc = binding->ranks != NULL ? binding_apply(&binding->ranks[rank]) : 0;
     binding_settle(binding);
     if (rc < 0) {
-        fprintf(stderr, "kolo-tune: rank %d cannot be bound: %s: use --unbound\n", rank, strerror(-rc));
+        message_print("rank %d cannot be bound: %s: use --unbound", rank, strerror(-rc));
         _exit(EXIT_FAILURE);
     }
     _exit(tune_measure(job, rank));
@@ -65,7 +65,7 @@ static int start_ranks(const tune_job *job, struct binding *binding, pid_t *pids
         if (pids[rank] == 0)
             be_rank(job, rank, binding, parent);
         if (pids[rank] < 0) {
-            fprintf(stderr, "kolo-tune: cannot start %d ranks: %s\n", job->space->ranks, strerror(errno));
+            message_print("cannot start %d ranks: %s", job->space->ranks, strerror(errno));
             pids[rank] = 0;
             return -1;
         }
@@ -76,8 +76,8 @@ static int start_ranks(const tune_job *job, struct binding *binding, pid_t *pids
 /* Tells what became of a rank; true if it did its part. */
 static bool judge(const tune_job *job, int rank, int wait_status) {
     if (WIFSIGNALED(wait_status))
-        fprintf(stderr, "kolo-tune: rank %d of %d was ended by signal %d (%s)\n", rank, job->space->ranks,
-                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        message_print("rank %d of %d was ended by signal %d (%s)", rank, job->space->ranks, WTERMSIG(wait_status),
+                      strsignal(WTERMSIG(wait_status)));
     return wait_status == 0;
 }
 
@@ -124,10 +124,8 @@ static void end_ranks(const tune_job *job, const pid_t *pids) {
 int tune_team_run(const tune_job *job, bool unbound) {
     struct binding binding;
     const int rc = binding_choose(&binding, job->space->ranks, unbound ? BIND_NONE : BIND_AUTO);
-    if (rc < 0) {
-        fprintf(stderr, "kolo-tune: cannot choose CPUs for the ranks: %s\n", strerror(-rc));
-        return -1;
-    }
+    if (rc < 0)
+        return message_print("cannot choose CPUs for the ranks: %s", strerror(-rc));
     pid_t pids[KOLO_RANKS_MAX] = {0};
     int result = start_ranks(job, &binding, pids);
     binding_settle(&binding);

@@ -1,33 +1,46 @@
 #include "messages.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "tagged_output.h"
 #include "terminal_colour.h"
 
 #define TEXT_BYTES (PATH_MAX + 1024)
 
-static struct tagged_output *joined;
-
-void messages_join(struct tagged_output *output) {
-    joined = output;
+static void put_to_stderr(void *to, const char *line) {
+    (void)to;
+    fputs(line, stderr);
 }
 
-void message_print(const char *format, ...) {
+static void (*redirected)(void *to, const char *line) = put_to_stderr;
+static void *redirected_to;
+
+void messages_redirect(void (*put)(void *to, const char *line), void *to) {
+    redirected = put;
+    redirected_to = to;
+}
+
+int message_print(const char *format, ...) {
     const bool bold = terminal_has_colour(STDERR_FILENO);
-    char text[TEXT_BYTES], line[TEXT_BYTES + 32];
+    char text[TEXT_BYTES], line[TEXT_BYTES + 64];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    snprintf(line, sizeof line, "%skolorun:%s %s\n", bold ? "\033[1m" : "", bold ? "\033[0m" : "", text);
-    if (joined != NULL)
-        tagged_output_message(joined, line);
-    else
-        fputs(line, stderr);
+    snprintf(line, sizeof line, "%s%.32s:%s %s\n", bold ? "\033[1m" : "", program_invocation_short_name,
+             bold ? "\033[0m" : "", text);
+    redirected(redirected_to, line);
+    return -1;
+}
+
+int message_unless_written(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    return message_print("cannot write to standard output: %s", strerror(errno));
 }
 
 int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank) {

@@ -1,0 +1,21 @@
+/* A program's messages on standard error. */
+#ifndef KOLO_TOOLS_MESSAGES_H
+#define KOLO_TOOLS_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Prints "PROGRAM: TEXT\n" in one write, as other processes may print there, too. Returns -1. */
+int message_print(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+
+/* From now on such lines go to put(to, line). */
+void messages_redirect(void (*put)(void *to, const char *line), void *to);
+
+/* To be called after the last output. Returns 0, or -1 with a message if standard output could not be written. */
+int message_unless_written(void);
+
+/* Writes those of `count` ranks that are `listed`, counted from `first_rank`, in words: "rank 3", "ranks 0-2, 5"; a
+ * list that does not fit ends in "...". Returns how many there are. */
+int message_ranks_format(char *text, size_t text_bytes, const bool *listed, int count, int first_rank);
+
+#endif
