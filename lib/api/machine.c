@@ -15,7 +15,7 @@
 #include "comm/creation/options.h"
 #include "cpu/features.h"
 #include "cpu/model.h"
-#include "cpu/quota.h"
+#include "cpu/limits/quota.h"
 #include "cpu/topology.h"
 #include "net/uring.h"
 #include "reduce/reducer.h"

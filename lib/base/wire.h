@@ -1,9 +1,12 @@
-/* Numbers as machines send them to each other: little-endian, of so many bytes, at any address. */
+/* What processes of a job tell each other: numbers, little-endian, of so many bytes, at any address; and the library's
+ * version as one word, since the other one may have another. */
 #ifndef KOLO_BASE_WIRE_H
 #define KOLO_BASE_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "kolo.h"
 
 static inline void kolo_wire_put(uint8_t *at, uint64_t value, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
@@ -28,5 +31,11 @@ static inline uint64_t kolo_wire_take(const uint8_t **at, size_t bytes) {
     *at += bytes;
     return value;
 }
+
+/* For printf: the format, and its arguments. */
+#define KOLO_VERSION_FORMAT      "%u.%u.%u"
+#define KOLO_VERSION_PARTS(word) (unsigned)((word) >> 16 & 255), (unsigned)((word) >> 8 & 255), (unsigned)((word)&255)
+
+#define KOLO_VERSION_WORD ((uint32_t)(KOLO_VERSION_MAJOR << 16 | KOLO_VERSION_MINOR << 8 | KOLO_VERSION_PATCH))
 
 #endif

@@ -10,7 +10,6 @@
 #include "comm/step/heap.h"
 #include "comm/failure/liveness.h"
 #include "comm/step/call.h"
-#include "comm/step/oversubscription.h"
 #include "comm/creation/options.h"
 #include "comm/nodes.h"
 #include "reduce/reducer.h"
@@ -28,6 +27,14 @@ struct kolo_stall {
     int64_t warn_ns; /* of one wait, before the first; 0: never */
     int64_t next_ns; /* of the wait last warned about */
     uint64_t wait;   /* which one that was, as waiter.slept counts them */
+};
+
+/* Which ranks run on this one's processor, see comm/step/oversubscription.h. */
+struct kolo_oversubscription {
+    uint64_t processor;              /* as in kolo_shared_member */
+    uint32_t next;                   /* the rank to look at next */
+    uint32_t unknown;                /* ranks not looked at since this one came to the processor */
+    uint64_t ranks[KOLO_RANK_WORDS]; /* a bit for each that last waited on this processor */
 };
 
 /* Instead of a rank: the node's proxy, see internode/proxy.h. */

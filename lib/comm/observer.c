@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "base/version.h"
+#include "base/wire.h"
 #include "comm/creation/options.h"
 #include "comm/failure/process.h"
 #include "shm/memory_file.h"

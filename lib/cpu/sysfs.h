@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpu/topology.h"
+#include "cpu/cpu_set.h"
 
 /* Reads the first line of `root`/`path`, without white space at its end. False where there is no such regular file, or
  * the line is empty or does not fit. */

@@ -8,30 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KOLO_CPUS_MAX       1024
+#include "cpu/cpu_set.h"
+
 #define KOLO_CORE_KINDS_MAX 4
 #define KOLO_CPU_NOWHERE    UINT16_MAX /* no group, see kolo_topology */
-
-/* A set of logical CPUs, fit to be kept in a shared segment. CPUs from KOLO_CPUS_MAX on are left out. */
-typedef struct kolo_cpu_set {
-    uint64_t words[KOLO_CPUS_MAX / 64];
-} kolo_cpu_set;
-
-static inline bool kolo_cpu_set_has(const kolo_cpu_set *set, uint32_t cpu) {
-    return set->words[cpu / 64] >> (cpu % 64) & 1;
-}
-
-static inline void kolo_cpu_set_add(kolo_cpu_set *set, uint32_t cpu) {
-    set->words[cpu / 64] |= UINT64_C(1) << (cpu % 64);
-}
-
-uint32_t kolo_cpu_set_count(const kolo_cpu_set *set);
-
-/* Adds the CPUs of `more` to `set`. */
-void kolo_cpu_set_merge(kolo_cpu_set *set, const kolo_cpu_set *more);
-
-/* The calling thread's affinity mask, which a control group's cpuset limits; empty where the kernel does not tell. */
-void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
 /* Cores of one kind on a hybrid machine. */
 typedef struct kolo_core_kind {

@@ -21,7 +21,7 @@
  * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. */
 #include "internode/hierarchy.h"
 
-#include "internode/internode.h"
+#include "internode/proxy.h"
 #include "comm/step/progress.h"
 #include "reduce/copy.h"
 #include "sync/point.h"

@@ -5,10 +5,10 @@
 #define KOLO_INTERNODE_INTERNODE_H
 
 #include "comm/comm.h"
-#include "comm/nodes.h"
-#include "internode/proxy.h"
 #include "internode/assembly/subtrees.h"
 #include "net/connect/listener.h"
+
+struct kolo_proxy;
 
 struct kolo_internode {
     struct kolo_nodes nodes;
@@ -39,21 +39,6 @@ static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ti
 
 static inline uint8_t *kolo_internode_result(const kolo_comm *comm, uint64_t ticket) {
     return kolo_internode_partial(comm, ticket) + comm->segment.slot_bytes;
-}
-
-/* Orders an exchange; the leader's. */
-static inline void kolo_internode_order(kolo_comm *comm, const struct kolo_order *order, bool background) {
-    const struct kolo_internode *internode = comm->internode;
-    kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
-}
-
-/* Waits until the exchange of `ticket` is done. */
-static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
-    const uint32_t index = kolo_internode_lane(comm->internode, ticket);
-    if (comm->internode->proxies[index])
-        return kolo_proxy_await(comm->internode->proxies[index], ticket);
-    struct kolo_shared_lane *lane = &comm->segment.internode->lanes[index];
-    return kolo_wait_at_least(&comm->waiter, &lane->done, ticket + 1, &lane->bell, KOLO_PEER_PROXY);
 }
 
 #endif

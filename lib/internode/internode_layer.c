@@ -10,7 +10,7 @@
 #include "internode/assembly/assembly.h"
 #include "internode/assembly/shrink_nodes.h"
 #include "internode/exchange.h"
-#include "internode/internode.h"
+#include "internode/proxy.h"
 #include "sync/point.h"
 
 struct creation {

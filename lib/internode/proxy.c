@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
-#include "internode/internode.h"
 #include "cpu/fpenv.h"
 #include "net/uring.h"
 #include "sync/futex.h"

@@ -36,8 +36,7 @@
 
 #include <pthread.h>
 
-#include "comm/comm.h"
-#include "internode/assembly/subtrees.h"
+#include "internode/internode.h"
 #include "net/engine.h"
 
 /* What the leader orders: to exchange one chunk. */
@@ -95,6 +94,21 @@ void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, 
 
 /* The leader's: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the background. */
 int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
+
+/* Orders an exchange; the leader's. */
+static inline void kolo_internode_order(kolo_comm *comm, const struct kolo_order *order, bool background) {
+    const struct kolo_internode *internode = comm->internode;
+    kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
+}
+
+/* Waits until the exchange of `ticket` is done. */
+static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
+    const uint32_t index = kolo_internode_lane(comm->internode, ticket);
+    if (comm->internode->proxies[index])
+        return kolo_proxy_await(comm->internode->proxies[index], ticket);
+    struct kolo_shared_lane *lane = &comm->segment.internode->lanes[index];
+    return kolo_wait_at_least(&comm->waiter, &lane->done, ticket + 1, &lane->bell, KOLO_PEER_PROXY);
+}
 
 /* Whether another node's leader is heard of. LOST: it was silent for too long, and was given up. CLOSED: its streams
  * have ended otherwise. */

@@ -1,6 +1,6 @@
 /* What an engine consists of: seen by the files net/engine*.c alone.
  *
- * engine.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
+ * engine_run.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
  * what is to be sent; engine_uring.c and engine_poll.c are backends, which move bytes and know no frames. Input and
  * output start operations at a backend, at most one of each a stream, and the backend tells them how each one ended,
  * from `reap`, `submit` and `wait`. Started operations are under way after `wait`, sends also after `submit`. */
@@ -156,7 +156,7 @@ void kolo_output_done(struct kolo_stream *stream, int result);
 /* The kernel has let go of a piece, which had been counted in message->holds. */
 void kolo_message_release(struct kolo_engine *engine, struct kolo_message *message);
 
-/* engine.c */
+/* engine_run.c */
 
 /* Shuts all sockets of the neighbour because of `error`, a positive errno. */
 void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error);

@@ -1,4 +1,4 @@
-/* The instances of the kernels, a file each; reducer.c chooses between them. */
+/* The instances of the kernels, a file each; reducer_choice.c chooses between them. */
 #ifndef KOLO_REDUCE_INSTANCES_H
 #define KOLO_REDUCE_INSTANCES_H
 

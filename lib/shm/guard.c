@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/common_lock.h"
+#include "sync/common_lock.h"
 #include "base/file.h"
 #include "sync/point.h"
 
@@ -50,7 +50,7 @@ struct guard {
 };
 
 static struct {
-    uint64_t forks; /* see base/common_lock.h */
+    uint64_t forks; /* see sync/common_lock.h */
     uint64_t users; /* communicators */
     struct guard *newest;
 } own;

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "base/version.h"
+#include "base/wire.h"
 #include "cpu/topology.h"
 #include "sync/wait.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cpu/memory.h"
+#include "cpu/limits/memory.h"
 #include "shm/segment.h"
 #include "sync/point.h"
 

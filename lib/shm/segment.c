@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/common_lock.h"
+#include "sync/common_lock.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "cpu/memory.h"
+#include "cpu/limits/memory.h"
 #include "shm/guard.h"
 #include "sync/point.h"
 
@@ -138,7 +138,7 @@ void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
 
 /* How many descriptors kolo_segment_close has kept. */
 static struct {
-    uint64_t forks; /* see base/common_lock.h */
+    uint64_t forks; /* see sync/common_lock.h */
     uint32_t count;
 } kept;
 

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/version.h"
+#include "base/wire.h"
 
 static void assert_socket(int fd) {
     static const struct {

@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_NS = 1000000000 };
 
-/* In place of reduce/reducer.c: the portable instance is the only one that is instrumented. */
+/* In place of reduce/reducer_choice.c: the portable instance is the only one that is instrumented. */
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     (void)features;
     return &kolo_reducer_portable;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/memory.h"
+#include "cpu/limits/memory.h"
 
 static void test_left(void **state) {
     (void)state;

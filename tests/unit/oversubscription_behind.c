@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "comm/comm.h"
+#include "comm/step/oversubscription.h"
 
 enum { RANKS = 130, SELF = 3, NEIGHBOUR = 129, CALLS = 7, PROGRESS = 40 };
 

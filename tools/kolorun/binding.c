@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu/quota.h"
+#include "cpu/limits/quota.h"
 #include "neighbours.h"
 #include "placement.h"
 

@@ -7,11 +7,10 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/version.h"
+#include "base/wire.h"
 #include "comm/failure/liveness.h"
 #include "comm/failure/watchdog.h"
 #include "comm/ranks.h"
-#include "comm/creation/rendezvous.h"
 #include "shm/guard.h"
 #include "sync/futex.h"
 #include "sync/point.h"

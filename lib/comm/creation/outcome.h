@@ -57,12 +57,7 @@
 #ifndef KOLO_COMM_CREATION_OUTCOME_H
 #define KOLO_COMM_CREATION_OUTCOME_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct kolo_job;
-struct kolo_job_header;
-struct kolo_shared_process;
+#include "comm/creation/creation_job.h"
 
 /* Waits for other ranks, until there may be news: 0, or the reason to give up, its message set. To be called again and
  * again, a look at what is waited for between two calls. */

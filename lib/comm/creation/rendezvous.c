@@ -347,10 +347,6 @@ static int register_rank(struct kolo_job *job) {
     return 0;
 }
 
-uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank) {
-    return job->remote ? kolo_nodes_rank(job->remote->nodes, job->remote->node, rank) : rank;
-}
-
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
     *job = (struct kolo_job){.settings = settings,
                              .remote = job->remote,

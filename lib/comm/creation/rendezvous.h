@@ -12,50 +12,15 @@
 #ifndef KOLO_COMM_CREATION_RENDEZVOUS_H
 #define KOLO_COMM_CREATION_RENDEZVOUS_H
 
-#include "base/awake.h"
-#include "comm/creation/options.h"
-#include "comm/creation/other_nodes.h"
-#include "shm/segment.h"
+#include "comm/creation/creation_job.h"
 
 #define KOLO_JOB_DIRECTORY "/dev/shm"
 #define KOLO_JOB_PATH      KOLO_JOB_DIRECTORY "/kolo-%u-" /* of a user's jobs, before the job's name */
-
-struct kolo_job {
-    const struct kolo_settings *settings;
-    struct kolo_remote_ranks *remote; /* NULL: there is one node */
-    struct kolo_rejoin *rejoin;       /* NULL: none */
-    uint32_t rank;
-    uint32_t ranks;
-    int fd;
-    struct kolo_job_header *header; /* NULL: not yet mapped */
-    struct kolo_job_member *members;
-    size_t bytes;
-    char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
-    bool linked;                         /* the name exists and is this rank's to remove */
-    int64_t linked_ns;                   /* since when */
-    bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
-    uint64_t own_namespace;              /* see comm/failure/process.h */
-    uint64_t epoch;                      /* 0: not registered */
-    bool was_nameless;                   /* once there was no name when this rank looked for it */
-    struct kolo_awake *awake;            /* by which the next two are: that of `remote` or its own */
-    struct kolo_awake own_awake;
-    int64_t deadline_ns;
-    int64_t look_ns;  /* when to look next at what is not for the watchdog */
-    int64_t pause_ns; /* the last one, while there is no bell to sleep at */
-    uint32_t rings;   /* of this rank's bell, before it last looked at what it waits for */
-    bool has_slept;   /* there */
-    int64_t overslept_ns;
-    bool is_watchdog; /* this rank was the last time it looked, see comm/failure/watchdog.h */
-    bool is_blind;    /* nothing tells of some rank whether it lives */
-};
 
 /* Opens (rank 0: makes) the job file and registers this rank. Of *job, remote and rejoin are the caller's
  * to set before. The job must be closed even where this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM.
  */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
-
-/* The number, among all nodes, of this one's rank `rank`, for messages. */
-uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);

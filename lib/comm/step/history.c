@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "comm/failure/failure.h"
 #include "comm/ranks.h"
 
 /* A rank, plus one, and a time, in one word, so that neither is ever read without the other. */
@@ -84,33 +83,6 @@ bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kol
     }
     const uint64_t calls = kolo_load_acquire(&signal->calls);
     return number > 0 && number <= calls && calls - number < KOLO_HISTORY;
-}
-
-/* In words. */
-
-struct kolo_call_parts kolo_call_parts(uint64_t word) {
-    struct kolo_call_parts parts = {.collective = (kolo_collective)((word >> 59) - 1),
-                                    .dtype = (kolo_dtype)(word >> 54 & 31),
-                                    .op = (kolo_op)(word >> 50 & 15),
-                                    .root = word >> 40 & 1023,
-                                    .count = word & KOLO_CALL_COUNT};
-    if (!kolo_collective_name(parts.collective) || !kolo_dtype_name(parts.dtype) || !kolo_op_name(parts.op))
-        parts = (struct kolo_call_parts){.collective = KOLO_COLLECTIVES};
-    return parts;
-}
-
-void kolo_call_describe(uint64_t word, char *text, size_t text_bytes) {
-    const struct kolo_call_parts parts = kolo_call_parts(word);
-    if (parts.collective == KOLO_COLLECTIVES)
-        snprintf(text, text_bytes, "an unknown call");
-    else if (parts.collective == KOLO_ALLREDUCE)
-        snprintf(text, text_bytes, "allreduce of %" PRIu64 " %s, %s", parts.count, kolo_dtype_name(parts.dtype),
-                 kolo_op_name(parts.op));
-    else if (parts.collective == KOLO_BROADCAST)
-        snprintf(text, text_bytes, "broadcast of %" PRIu64 " %s from rank %" PRIu32, parts.count,
-                 kolo_dtype_name(parts.dtype), parts.root);
-    else
-        snprintf(text, text_bytes, "%s", kolo_collective_name(parts.collective));
 }
 
 /* How a log tells where ranks stand. */

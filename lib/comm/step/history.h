@@ -16,6 +16,7 @@
 #define KOLO_COMM_STEP_HISTORY_H
 
 #include "comm/comm.h"
+#include "comm/step/call_word.h"
 
 #define KOLO_TIMED_BYTES_MIN ((size_t)256 << 10) /* two looks at the clock are half a percent of such a call */
 
@@ -43,20 +44,6 @@ bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kol
 
 /* Whom a rank waits for by its `waiting` word, and since when; false: for nobody. */
 bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
-
-/* What a call's word says. */
-struct kolo_call_parts {
-    kolo_collective collective; /* KOLO_COLLECTIVES: unknown; then the others mean nothing */
-    kolo_dtype dtype;
-    kolo_op op;
-    uint32_t root;
-    uint64_t count;
-};
-
-struct kolo_call_parts kolo_call_parts(uint64_t word);
-
-/* "allreduce of 1024 f32, sum" */
-void kolo_call_describe(uint64_t word, char *text, size_t text_bytes);
 
 /* Logs where the ranks stand: a line for each or, of more than 16, for all that stand alike. */
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level);

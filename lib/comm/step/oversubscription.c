@@ -3,8 +3,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "comm/comm.h"
-
 static void move_to(kolo_comm *comm, uint64_t processor) {
     struct kolo_oversubscription *known = &comm->oversubscription;
     known->processor = processor;

@@ -10,18 +10,7 @@
 #ifndef KOLO_COMM_STEP_OVERSUBSCRIPTION_H
 #define KOLO_COMM_STEP_OVERSUBSCRIPTION_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "shm/layout.h"
-#include "sync/wait.h"
-
-struct kolo_oversubscription {
-    uint64_t processor;              /* as in kolo_shared_member */
-    uint32_t next;                   /* the rank to look at next */
-    uint32_t unknown;                /* ranks not looked at since this one came to the processor */
-    uint64_t ranks[KOLO_RANK_WORDS]; /* a bit for each that last waited on this processor */
-};
+#include "comm/comm.h"
 
 /* True if one is behind, or if the processor is not known. The waiter's `oversubscribed`: its owner is the
  * communicator. */

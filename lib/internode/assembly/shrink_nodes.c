@@ -67,10 +67,8 @@
 #include "base/status.h"
 #include "comm/ranks.h"
 #include "internode/assembly/assembly_message.h"
-#include "internode/internode.h"
 #include "internode/proxy.h"
 #include "net/connect/listener.h"
-#include "net/connect/handshake.h"
 #include "sync/point.h"
 
 #ifndef KOLO_LEADERLESS_MS /* tests/faults wait less */

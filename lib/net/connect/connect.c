@@ -16,9 +16,8 @@
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/version.h"
+#include "base/wire.h"
 #include "net/connect/listener.h"
-#include "net/connect/handshake.h"
 #include "sync/point.h"
 
 #define CONNECT_NS_MAX (3000 * KOLO_NS_PER_MS) /* the kernel asks ever more seldom whether somebody is there */

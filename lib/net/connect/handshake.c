@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/version.h"
 #include "base/wire.h"
+#include "net/connect/address.h"
 
 #define MARK "kolo" /* a message begins with this and its kind */
 

@@ -23,13 +23,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/connect/listener.h"
+#include "kolo.h"
 #include "net/connect/secret.h"
 
 #define KOLO_WIRE_LAYOUT        3u /* changes with every change to what processes on different machines send each other */
 #define KOLO_HANDSHAKE_BYTES    64
 #define KOLO_INTRODUCTION_BYTES 256
 #define KOLO_VERDICT_BYTES      64
+#define KOLO_SESSION_BYTES      16
+#define KOLO_NET_JOB_BYTES      128
+
+/* What a connection is for. */
+enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_SHRINK = 4 };
+
+/* What who connects says of itself. */
+struct kolo_introduction {
+    uint32_t role;
+    uint32_t rank, size; /* of all */
+    uint32_t node;       /* CONTROL, DATA, SHRINK: which node it is */
+    uint32_t stream;     /* CONTROL, DATA: which of that role, from 0 */
+    uint8_t
+        session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random: who comes again shows */
+    char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */
+
+    bool foreign; /* set by the listener: it is of another version, this one, and there is no more to be said to it */
+    uint32_t version, layout;
+};
 
 /* The bytes of all four, as they are sent. */
 struct kolo_dialogue {

@@ -22,8 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/version.h"
-#include "net/connect/handshake.h"
+#include "base/wire.h"
 #include "sync/point.h"
 
 enum { BACKLOG = 4096, REASON_BYTES = 192, LOGGED_MAX = 16 };

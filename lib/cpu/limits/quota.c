@@ -1,6 +1,6 @@
-#include "cpu/quota.h"
+#include "cpu/limits/quota.h"
 
-#include "cpu/cgroup.h"
+#include "cpu/limits/cgroup.h"
 
 /* Quota and period, both in microseconds, as thousandths of a CPU. */
 static uint64_t millicpus(int64_t quota_us, int64_t period_us) {

@@ -14,10 +14,9 @@
 #include "base/environment.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "base/version.h"
+#include "base/wire.h"
 #include "internode/assembly/assembly_peers.h"
 #include "comm/creation/rendezvous.h"
-#include "net/connect/handshake.h"
 #include "sync/point.h"
 
 #define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the listener is open, those who have come are looked at so often */

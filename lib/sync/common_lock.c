@@ -1,4 +1,4 @@
-#include "base/common_lock.h"
+#include "sync/common_lock.h"
 
 #include <pthread.h>
 

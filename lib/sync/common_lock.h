@@ -4,8 +4,8 @@
  * fork takes it, so that the child finds what it protects whole. But that is the parent's: kolo_common_lock returns how
  * many forks lie between the first process and this one, and who finds another number than it last saw has to begin
  * anew. */
-#ifndef KOLO_BASE_COMMON_LOCK_H
-#define KOLO_BASE_COMMON_LOCK_H
+#ifndef KOLO_SYNC_COMMON_LOCK_H
+#define KOLO_SYNC_COMMON_LOCK_H
 
 #include <stdint.h>
 

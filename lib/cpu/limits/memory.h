@@ -1,6 +1,6 @@
 /* How much memory is left for this process. */
-#ifndef KOLO_CPU_MEMORY_H
-#define KOLO_CPU_MEMORY_H
+#ifndef KOLO_CPU_LIMITS_MEMORY_H
+#define KOLO_CPU_LIMITS_MEMORY_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* The CPU limit that control groups set. */
-#ifndef KOLO_CPU_QUOTA_H
-#define KOLO_CPU_QUOTA_H
+#ifndef KOLO_CPU_LIMITS_QUOTA_H
+#define KOLO_CPU_LIMITS_QUOTA_H
 
 #include <stdint.h>
 

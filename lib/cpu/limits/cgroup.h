@@ -1,6 +1,6 @@
 /* Limits that control groups set. */
-#ifndef KOLO_CPU_CGROUP_H
-#define KOLO_CPU_CGROUP_H
+#ifndef KOLO_CPU_LIMITS_CGROUP_H
+#define KOLO_CPU_LIMITS_CGROUP_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "cpu/cgroup.h"
+#include "cpu/limits/cgroup.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
-#include "cpu/memory.h"
+#include "cpu/limits/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/cgroup.h"
+#include "cpu/limits/cgroup.h"
 
 /* The number behind `key`, which begins a line of `path`; -1 if there is none. */
 static int64_t read_key(const char *path, const char *key) {

@@ -1,0 +1,44 @@
+/* A creation under way, as one rank sees it: see comm/creation/rendezvous.h and comm/creation/outcome.h. */
+#ifndef KOLO_COMM_CREATION_CREATION_JOB_H
+#define KOLO_COMM_CREATION_CREATION_JOB_H
+
+#include "base/awake.h"
+#include "comm/creation/options.h"
+#include "comm/creation/other_nodes.h"
+#include "shm/layout.h"
+
+struct kolo_job {
+    const struct kolo_settings *settings;
+    struct kolo_remote_ranks *remote; /* NULL: there is one node */
+    struct kolo_rejoin *rejoin;       /* NULL: none */
+    uint32_t rank;
+    uint32_t ranks;
+    int fd;
+    struct kolo_job_header *header; /* NULL: not yet mapped */
+    struct kolo_job_member *members;
+    size_t bytes;
+    char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
+    bool linked;                         /* the name exists and is this rank's to remove */
+    int64_t linked_ns;                   /* since when */
+    bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
+    uint64_t own_namespace;              /* see comm/failure/process.h */
+    uint64_t epoch;                      /* 0: not registered */
+    bool was_nameless;                   /* once there was no name when this rank looked for it */
+    struct kolo_awake *awake;            /* by which the next two are: that of `remote` or its own */
+    struct kolo_awake own_awake;
+    int64_t deadline_ns;
+    int64_t look_ns;  /* when to look next at what is not for the watchdog */
+    int64_t pause_ns; /* the last one, while there is no bell to sleep at */
+    uint32_t rings;   /* of this rank's bell, before it last looked at what it waits for */
+    bool has_slept;   /* there */
+    int64_t overslept_ns;
+    bool is_watchdog; /* this rank was the last time it looked, see comm/failure/watchdog.h */
+    bool is_blind;    /* nothing tells of some rank whether it lives */
+};
+
+/* The number, among all nodes, of this one's rank `rank`, for messages. */
+static inline uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank) {
+    return job->remote ? kolo_nodes_rank(job->remote->nodes, job->remote->node, rank) : rank;
+}
+
+#endif
