@@ -90,7 +90,7 @@ class Strangers(net_testing.NetTest):
                 stranger = self.lab.nodes[2].start([sys.executable, "-c", STRANGER, way, self.lab.nodes[0].address,
                                                     net_testing.PORT])
                 self.assert_forms(job, lambda stranger=stranger: stranger.texts()[0])
-                self.assertTrue(other_version.is_running(), stranger.texts()[1])
+                self.assertTrue(stranger.is_running(), stranger.texts()[1])
                 stranger.kill()
                 self.assert_nothing_left()
 
@@ -98,7 +98,7 @@ class Strangers(net_testing.NetTest):
         job = self.delayed()
         strangers = [self.lab.nodes[2].start([sys.executable, "-c", STRANGER, way, self.lab.nodes[0].address,
                                               net_testing.PORT]) for way in WAYS]
-        self.assert_forms(job, lambda: all(other_version.texts()[0] for stranger in strangers))
+        self.assert_forms(job, lambda: all(stranger.texts()[0] for stranger in strangers))
         self.lab.nodes[2].kill()
         self.assert_nothing_left()
 
