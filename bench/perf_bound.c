@@ -47,19 +47,19 @@ perf_limits_request perf_bound_request(const perf_job *job, int cpus, size_t byt
     perf_limits_request request = {
         .exchange_bytes_max = bytes_max, .stream_bytes_max = SIZE_MAX, .in_place = job->in_place, .cold = job->cold};
     if (job->cold)
-        request.pieces |= PERF_PIECE_READ;
+        request.pieces |= 1u << PERF_READ;
     else if (bytes_max < SIZE_MAX / (size_t)job->ranks)
         request.stream_bytes_max = bytes_max * (size_t)job->ranks / (size_t)cpus;
     if (job->ranks > 1 && cpus > 1)
-        request.pieces |= PERF_PIECE_LATENCY | (job->alloc ? 0 : PERF_PIECE_SENDRECV);
+        request.pieces |= 1u << PERF_LATENCY | (job->alloc ? 0u : 1u << PERF_SENDRECV);
     if (cpus > 2)
-        request.pieces |= PERF_PIECE_FETCH;
+        request.pieces |= 1u << PERF_FETCH;
     if (job->ranks > cpus)
-        request.pieces |= PERF_PIECE_HANDOVER;
+        request.pieces |= 1u << PERF_HANDOVER;
     if (!job->in_place)
-        request.pieces |= PERF_PIECE_COPY;
+        request.pieces |= 1u << PERF_COPY;
     else if (job->ranks > 1)
-        request.pieces |= PERF_PIECE_UPDATE; /* alone and in place there is nothing to do */
+        request.pieces |= 1u << PERF_UPDATE; /* alone and in place there is nothing to do */
     return request;
 }
 
@@ -68,26 +68,26 @@ perf_limits_request perf_bound_request(const perf_job *job, int cpus, size_t byt
  * reads at the best rate seen. Beyond the curve's ends the time is that of the end: within a line size counts for
  * nothing, and the longest messages take at least as long as those below. */
 static double transfer_us(const perf_limits *limits, size_t bytes) {
-    const perf_curve *curve = &limits->sendrecv;
+    const perf_curve *curve = &limits->curve[PERF_SENDRECV];
     if (curve->points == 0)
         return 0;
     const double least = (double)curve->bytes[0], most = (double)curve->bytes[curve->points - 1];
     double us = perf_curve_us(curve, fmin(fmax((double)bytes, least), most));
     double further_bytes = (1 - 2.0 / limits->cpus) * (double)bytes;
-    if (limits->fetch.points > 0)
-        us += further_bytes / perf_curve_gbps_max(&limits->fetch) * 1e-3;
+    if (limits->curve[PERF_FETCH].points > 0)
+        us += further_bytes / perf_curve_gbps_max(&limits->curve[PERF_FETCH]) * 1e-3;
     return us;
 }
 
 /* Inputs that are in no cache come from memory; outputs need not get there before the call ends. */
 static double memory_us(const perf_limits *limits, const perf_job *job, size_t bytes) {
-    const perf_curve *curve = job->in_place ? &limits->update : &limits->copy;
+    const perf_curve *curve = job->in_place ? &limits->curve[PERF_UPDATE] : &limits->curve[PERF_COPY];
     if (job->in_place && job->ranks == 1)
         return 0;
     double bytes_per_cpu = (double)bytes * job->ranks / limits->cpus;
     double us = perf_curve_us(curve, bytes_per_cpu);
-    if (job->cold && limits->read.points > 0)
-        us = fmax(us, proportion_us(&limits->read, limits->read.points - 1, bytes_per_cpu));
+    if (job->cold && limits->curve[PERF_READ].points > 0)
+        us = fmax(us, proportion_us(&limits->curve[PERF_READ], limits->curve[PERF_READ].points - 1, bytes_per_cpu));
     return us;
 }
 

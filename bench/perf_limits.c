@@ -15,17 +15,6 @@ enum { FEW_CPUS = 16, MANY_CPUS = 32 };
 enum { BLOCK_BYTES_FEW = 4 << 20, BLOCK_BYTES_MANY = 1 << 20 };
 enum { STREAM_BYTES_FEW = 64 << 20, STREAM_BYTES_MANY = 16 << 20, STREAM_BYTES_LEAST = 1 << 20 };
 
-static const struct {
-    perf_piece piece;
-    perf_worker_function measure;
-    int cpus_min;
-} pieces[] = {
-    {PERF_PIECE_LATENCY, perf_measure_latency, 2},     {PERF_PIECE_HANDOVER, perf_measure_handover, 1},
-    {PERF_PIECE_EXCHANGES, perf_measure_exchanges, 2}, {PERF_PIECE_SENDRECV, perf_measure_sendrecv, 2},
-    {PERF_PIECE_FETCH, perf_measure_fetch, 2},         {PERF_PIECE_COPY, perf_measure_copy, 1},
-    {PERF_PIECE_UPDATE, perf_measure_update, 1},       {PERF_PIECE_READ, perf_measure_read, 1},
-};
-
 int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes) {
     *limits = (perf_limits){0};
     limits->cpus = perf_place_cpus(ranks, launched, limits->cpu);
@@ -70,8 +59,9 @@ static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
 }
 
 /* Each piece begins with zeroed words, so with fresh memory. */
-static int measure_piece(perf_limits *limits, const perf_limits_request *request, perf_piece piece,
-                         perf_worker_function measure, char *reason, size_t reason_bytes) {
+static int measure_piece(perf_limits *limits, const perf_limits_request *request, perf_piece piece, char *reason,
+                         size_t reason_bytes) {
+    const perf_worker_function measure = perf_piece_rows[piece].measure;
     size_t bytes;
     perf_workshop *shop = open_workshop(limits, &bytes);
     if (shop == NULL) {
@@ -79,10 +69,11 @@ static int measure_piece(perf_limits *limits, const perf_limits_request *request
         return -1;
     }
     shop->request = *request;
+    shop->piece = piece;
     int result = choose_stream_bytes(limits->cpus, &shop->stream_bytes_max);
     if (result != 0) {
         snprintf(reason, reason_bytes, "%s", kolo_error_message());
-    } else if (piece == PERF_PIECE_HANDOVER) {
+    } else if (piece == PERF_HANDOVER) {
         int same_cpu[2] = {limits->cpu[0], limits->cpu[0]};
         result = perf_team_run(same_cpu, 2, measure, shop, reason, reason_bytes);
     } else {
@@ -95,10 +86,10 @@ static int measure_piece(perf_limits *limits, const perf_limits_request *request
 }
 
 int perf_limits_measure(perf_limits *limits, const perf_limits_request *request, char *reason, size_t reason_bytes) {
-    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
-        if (!(request->pieces & pieces[i].piece) || limits->cpus < pieces[i].cpus_min)
+    for (perf_piece piece = 0; piece < PERF_PIECES; piece++) {
+        if (!(request->pieces & 1u << piece) || limits->cpus < perf_piece_rows[piece].cpus_min)
             continue;
-        if (measure_piece(limits, request, pieces[i].piece, pieces[i].measure, reason, reason_bytes) != 0)
+        if (measure_piece(limits, request, piece, reason, reason_bytes) != 0)
             return -1;
     }
     return 0;

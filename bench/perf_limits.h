@@ -26,6 +26,19 @@ typedef struct perf_latency {
     double min_ns; /* of the fastest round */
 } perf_latency;
 
+typedef enum perf_piece {
+    PERF_LATENCY, /* hop, exchange */
+    PERF_HANDOVER,
+    /* Curves: */
+    PERF_EXCHANGES, /* all at once, in pairs: each writes a block and reads the other's */
+    PERF_SENDRECV,  /* all at once, in pairs: each has the other's private block in its own private memory */
+    PERF_FETCH,     /* all at once: each reads a block that another has just written */
+    PERF_COPY,      /* all at once: each reads a private block and writes another private block */
+    PERF_UPDATE,    /* all at once: each reads a private block and writes it back changed */
+    PERF_READ,      /* all at once: each reads a private block */
+    PERF_PIECES
+} perf_piece;
+
 /* "All at once" means all CPUs of the job, each doing the same. What was not asked for, or needs more CPUs than there
  * are, is 0. Every time is the lower quartile of many rounds (perf_rounds.h). */
 typedef struct perf_limits {
@@ -35,27 +48,11 @@ typedef struct perf_limits {
     perf_latency exchange; /* two CPUs each write a line and read the other's; the slowest pair tried */
     perf_latency exchange_nearest; /* the fastest pair tried */
     double handover_us;            /* one process gives its CPU to another that is ready; fastest round */
-    perf_curve exchanges;          /* all at once, in pairs: each writes a block and reads the other's */
-    perf_curve sendrecv; /* all at once, in pairs: each has the other's private block in its own private memory */
-    perf_curve fetch;    /* all at once: each reads a block that another has just written */
-    perf_curve copy;     /* all at once: each reads a private block and writes another private block */
-    perf_curve update;   /* all at once: each reads a private block and writes it back changed */
-    perf_curve read;     /* all at once: each reads a private block */
+    perf_curve curve[PERF_PIECES];
 } perf_limits;
 
-typedef enum perf_piece {
-    PERF_PIECE_LATENCY = 1 << 0, /* hop, exchange */
-    PERF_PIECE_HANDOVER = 1 << 1,
-    PERF_PIECE_EXCHANGES = 1 << 2,
-    PERF_PIECE_FETCH = 1 << 3,
-    PERF_PIECE_COPY = 1 << 4,
-    PERF_PIECE_UPDATE = 1 << 5,
-    PERF_PIECE_READ = 1 << 6,
-    PERF_PIECE_SENDRECV = 1 << 7
-} perf_piece;
-
 typedef struct perf_limits_request {
-    unsigned pieces;           /* of perf_piece */
+    unsigned pieces;           /* bits, by perf_piece */
     size_t exchange_bytes_max; /* curves go to the first point at or above this, or to their end */
     size_t stream_bytes_max;   /* likewise: copy, update, read */
     bool in_place;             /* sendrecv: the private blocks are one */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "perf_bound.h"
+#include "perf_pieces.h"
 #include "perf_report.h"
 
 typedef struct session {
@@ -14,14 +15,6 @@ typedef struct session {
     perf_limits limits;
     perf_report report;
 } session;
-
-/* A curve and how it is shown. */
-typedef struct curve_row {
-    perf_piece piece;
-    const char *name;
-    const char *meaning;
-    const perf_curve *curve;
-} curve_row;
 
 static void write_record(session *session, const perf_field *list, size_t count) {
     perf_field fields[PERF_FIELDS_MAX];
@@ -59,25 +52,27 @@ static void show_latencies(session *session) {
     perf_report_flush(&session->report);
 }
 
-static void show_curve(session *session, const curve_row *row) {
+static void show_curve(session *session, perf_piece piece) {
+    const perf_piece_row *row = &perf_piece_rows[piece];
+    const perf_curve *curve = &session->limits.curve[piece];
     FILE *table = session->report.table;
     fprintf(table, "#\n# %s\n# %12s %12s %9s  %s\n", row->meaning, "bytes/core", "us", "GB/s", "fastest way");
-    if (row->curve->points == 0)
+    if (curve->points == 0)
         fprintf(table, "# none: the job has one CPU\n");
-    for (int point = 0; point < row->curve->points; point++) {
-        const double bytes = (double)row->curve->bytes[point];
-        const double us = row->curve->us[point];
-        const double gbps = perf_curve_gbps(row->curve, point);
+    for (int point = 0; point < curve->points; point++) {
+        const double bytes = (double)curve->bytes[point];
+        const double us = curve->us[point];
+        const double gbps = perf_curve_gbps(curve, point);
         fprintf(table, "# %12.0f", bytes);
         perf_print_digits(table, us, 12);
-        fprintf(table, " %9.2f  %s\n", gbps, row->curve->way[point]);
+        fprintf(table, " %9.2f  %s\n", gbps, curve->way[point]);
         const perf_field fields[] = {{.name = "collective", .text = "limits"},
                                      {.name = "limit", .text = row->name},
                                      {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
                                      {"bytes_per_cpu", PERF_NUMBER, NULL, bytes, 0},
                                      {"time_us", PERF_NUMBER, NULL, us, 4},
                                      {"gbps_per_cpu", PERF_NUMBER, NULL, gbps, 4},
-                                     {.name = "way", .text = row->curve->way[point]}};
+                                     {.name = "way", .text = curve->way[point]}};
         write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
     }
     perf_report_flush(&session->report);
@@ -98,28 +93,13 @@ static int measure(session *session, unsigned pieces) {
 }
 
 static int measure_and_show(session *session) {
-    const perf_limits *limits = &session->limits;
-    const curve_row rows[] = {
-        {PERF_PIECE_EXCHANGES, "exchanges", "Blocks between cores, all at once: write one, read another's",
-         &limits->exchanges},
-        {PERF_PIECE_SENDRECV, "sendrecv",
-         "Private blocks to another core's private memory, all cores at once, in pairs", &limits->sendrecv},
-        {PERF_PIECE_FETCH, "fetch", "Reading what another core has just written, all at once", &limits->fetch},
-        {PERF_PIECE_COPY, "copy", "Private memory to private memory, all cores at once (memory out of place)",
-         &limits->copy},
-        {PERF_PIECE_UPDATE, "update", "Private memory read and written back, all cores at once (memory in place)",
-         &limits->update},
-        {PERF_PIECE_READ, "read", "Private memory read only, all cores at once", &limits->read},
-    };
-    if (measure(session, PERF_PIECE_LATENCY | PERF_PIECE_HANDOVER) != 0)
+    if (measure(session, 1u << PERF_LATENCY | 1u << PERF_HANDOVER) != 0)
         return -1;
     show_latencies(session);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (measure(session, rows[i].piece) != 0)
+    for (perf_piece piece = PERF_EXCHANGES; piece < PERF_PIECES && perf_report_is_wanted(&session->report); piece++) {
+        if (measure(session, 1u << piece) != 0)
             return -1;
-        show_curve(session, &rows[i]);
-        if (!perf_report_is_wanted(&session->report))
-            break;
+        show_curve(session, piece);
     }
     return 0;
 }

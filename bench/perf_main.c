@@ -119,7 +119,7 @@ static void say_if_machine_changed(const bound_source *source, FILE *table) {
     const double ratio_max = 1.5;
     char reason[256];
     perf_limits after = source->limits;
-    perf_limits_request request = {.pieces = PERF_PIECE_LATENCY, .point_us = PERF_POINT_QUICK_US};
+    perf_limits_request request = {.pieces = 1u << PERF_LATENCY, .point_us = PERF_POINT_QUICK_US};
     double before_ns = source->limits.exchange.ns;
     after.hop = after.exchange = after.exchange_nearest = (perf_latency){0};
     if (before_ns == 0 || perf_limits_measure(&after, &request, reason, sizeof(reason)) != 0)

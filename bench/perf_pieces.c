@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "perf_boxes.h"
-#include "perf_lines_template.h"
+#include "perf_lines.h"
 #include "perf_rounds.h"
 
 enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };
 enum { BYPASS_BYTES_MIN = 16 << 10, ANSWER_BYTES_MIN = 16 << 10 };
-enum { FETCH_BYTES_MIN = 64 << 10, FETCH_BYTES_MAX = 1 << 20, STREAM_BYTES_MIN = 4096 };
+enum { FETCH_BYTES_MIN = 64 << 10, FETCH_BYTES_MAX = 1 << 20, STREAM_BYTES_MIN = 4096, SENDRECV_BYTES_MIN = 16 };
 enum { CHUNK_BYTES_MAX = 1 << 20 };
 
 /* What was read is summed into this, so that no compiler can leave the reading out. */
@@ -18,10 +18,8 @@ static volatile uint64_t read_sink;
 
 /* Latency. */
 
-/* Whether it is faster to poll or to relax between two looks differs from processor to processor: both are tried. */
-
 /* A repetition is two hops. */
-static inline void ping_pong(perf_task *task, bool relaxes) {
+static void ping_pong(perf_task *task) {
     perf_word *flags = task->shop->flags;
     int own = task->worker->index;
     bool begins = own < task->partner;
@@ -29,32 +27,15 @@ static inline void ping_pong(perf_task *task, bool relaxes) {
         task->sequence++;
         if (begins)
             perf_word_store(&flags[own].value, task->sequence);
-        perf_word_await(&flags[task->partner].value, task->sequence, relaxes);
+        perf_word_await(&flags[task->partner].value, task->sequence, task->relaxes);
         if (!begins)
             perf_word_store(&flags[own].value, task->sequence);
     }
 }
 
-static void ping_pong_polling(perf_task *task) {
-    ping_pong(task, false);
-}
-
-static void ping_pong_relaxing(perf_task *task) {
-    ping_pong(task, true);
-}
-
-/* A line has its number, and nothing else that is looked at. */
-static inline void pass_lines(perf_task *task, char *sent, const char *received, bool relaxes) {
-    for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-        perf_word_store((_Atomic uint64_t *)(sent + at), task->sequence);
-    for (size_t at = 0; at < task->bytes; at += CACHE_LINE_BYTES)
-        perf_word_await((const _Atomic uint64_t *)(received + at), task->sequence, relaxes);
-}
-
-/* Replaces *best by the latency of this kind of work, of which `per_repetition` hops or exchanges make a repetition,
+/* Replaces *best by the latency of the task's work, of which `per_repetition` hops or exchanges make a repetition,
  * where that is less. */
-static void measure_latency_of(perf_task *task, void (*work)(perf_task *), int per_repetition, perf_latency *best) {
-    task->work = work;
+static void measure_latency_of(perf_task *task, int per_repetition, perf_latency *best) {
     perf_task_time time = perf_rounds_take(task);
     perf_latency latency = {.ns = time.us * 1e3 / per_repetition, .min_ns = time.min_us * 1e3 / per_repetition};
     if (best->ns == 0 || latency.ns < best->ns)
@@ -70,12 +51,16 @@ static void measure_pair(perf_task *task, int other) {
 
     /* A pair's numbers have to agree, and to be above those of pairs before it; who stood by has not counted. */
     task->sequence = (uint64_t)other << 32;
-    perf_latency hop = {0};
-    measure_latency_of(task, ping_pong_polling, 2, &hop);
-    measure_latency_of(task, ping_pong_relaxing, 2, &hop);
-    perf_latency exchange = {0};
-    for (int i = 0; i < LINE_WAYS; i++)
-        measure_latency_of(task, line_ways[i].work, 1, &exchange);
+    perf_latency hop = {0}, exchange = {0};
+    for (int relaxes = 0; relaxes < 2; relaxes++) {
+        task->work = ping_pong;
+        task->relaxes = relaxes;
+        measure_latency_of(task, 2, &hop);
+    }
+    for (int way = 0; way < PERF_LINE_WAYS; way++) {
+        perf_lines_choose(task, way);
+        measure_latency_of(task, 1, &exchange);
+    }
     if (own != 0)
         return;
     if (hop.ns > limits->hop.ns)
@@ -87,7 +72,7 @@ static void measure_pair(perf_task *task, int other) {
 }
 
 /* Worker 0 with some of the others, near and far ones. */
-void perf_measure_latency(perf_worker *worker, void *argument) {
+static void measure_latency(perf_worker *worker, void *argument) {
     perf_task task = {.shop = argument, .worker = worker};
     int others = worker->team->workers - 1;
     int pairs = others < PAIRS_MAX ? others : PAIRS_MAX;
@@ -113,7 +98,7 @@ static void hand_over(perf_task *task) {
 }
 
 /* The fastest round, as whoever else is ready runs in between. */
-void perf_measure_handover(perf_worker *worker, void *argument) {
+static void measure_handover(perf_worker *worker, void *argument) {
     perf_task task = {
         .shop = argument, .worker = worker, .partner = !worker->index, .repetitions = 20, .work = hand_over};
     perf_task_time time = perf_rounds_take(&task);
@@ -195,38 +180,23 @@ enum { HANDING_WAYS = sizeof(handing_ways) / sizeof(handing_ways[0]) };
 
 _Static_assert((int)ANSWER_BYTES_MIN / 4 % (int)PERF_STREAM_BLOCK_BYTES == 0, "parts are whole blocks of a stream");
 
-static void measure_exchange_point(perf_task *task, perf_curve *curve, int point) {
+static void try_exchanges(perf_task *task) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
     task->repetitions = perf_repetitions(BATCH_BYTES, task->bytes, 100);
     if (task->bytes <= PERF_LINEWISE_BYTES_MAX)
-        measure_lines(task, curve, point);
-    task->work = exchange_blocks;
+        perf_lines_try(task);
     for (int i = 0; i < ways_count && task->bytes >= PERF_STREAM_BLOCK_BYTES; i++) {
         task->way = ways[i];
         task->way.read = ways[0].read;
         bool bypasses = strstr(task->way.name, "bypass") != NULL;
         if (task->way.fill != NULL && (!bypasses || task->bytes >= BYPASS_BYTES_MIN))
-            perf_rounds_record(task, curve, point, perf_rounds_take(task), task->way.name);
+            perf_rounds_try(task, exchange_blocks, task->way.name);
     }
     task->way = ways[0];
-    for (int i = 0; i < HANDING_WAYS; i++) {
-        task->work = handing_ways[i].work;
+    for (int i = 0; i < HANDING_WAYS; i++)
         if (task->bytes >= handing_ways[i].bytes_min)
-            perf_rounds_record(task, curve, point, perf_rounds_take(task), handing_ways[i].name);
-    }
-}
-
-void perf_measure_exchanges(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    int neighbour = worker->index ^ 1;
-    perf_task task = {.shop = shop, .worker = worker};
-    task.partner = neighbour < worker->team->workers ? neighbour : worker->index; /* the odd one: with itself */
-    task.bytes = CACHE_LINE_BYTES;
-    int point = 0;
-    do {
-        measure_exchange_point(&task, &shop->limits.exchanges, point++);
-    } while (perf_point_next(&task.bytes, shop->request.exchange_bytes_max, shop->block_bytes_max));
+            perf_rounds_try(task, handing_ways[i].work, handing_ways[i].name);
 }
 
 static void write_own_block(perf_task *task) {
@@ -237,24 +207,17 @@ static void read_partners_block(perf_task *task) {
     read_sink = task->way.read(perf_task_block(task, task->partner, 0), task->bytes);
 }
 
-void perf_measure_fetch(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
+static void try_fetch(perf_task *task) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
-    perf_task task = {.shop = shop, .worker = worker, .repetitions = 1, .prepare = write_own_block};
-    task.partner = (worker->index + 1) % worker->team->workers;
-    task.work = read_partners_block;
-    task.bytes = FETCH_BYTES_MIN;
-    int point = 0;
-    do {
-        for (int i = 0; i < ways_count; i++) {
-            task.way = ways[i];
-            task.way.fill = ways[0].fill;
-            if (task.way.read != NULL)
-                perf_rounds_record(&task, &shop->limits.fetch, point, perf_rounds_take(&task), task.way.name);
-        }
-        point++;
-    } while (perf_point_next(&task.bytes, FETCH_BYTES_MAX, FETCH_BYTES_MAX));
+    task->repetitions = 1;
+    task->prepare = write_own_block;
+    for (int i = 0; i < ways_count; i++) {
+        task->way = ways[i];
+        task->way.fill = ways[0].fill;
+        if (task->way.read != NULL)
+            perf_rounds_try(task, read_partners_block, task->way.name);
+    }
 }
 
 /* Private memory. Long blocks are done in chunks, one a round, so that a round is much shorter than a scheduler's time
@@ -290,13 +253,15 @@ static bool has_way(const perf_task *task) {
     return task->work == update_private ? task->way.update != NULL : task->way.read != NULL;
 }
 
-static void measure_stream_point(perf_task *task, perf_curve *curve, int point) {
+static void try_stream(perf_task *task, void (*work)(perf_task *task)) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
+    task->at_bytes = 0;
     task->chunk_bytes = task->bytes < CHUNK_BYTES_MAX ? task->bytes : CHUNK_BYTES_MAX;
     task->repetitions = perf_repetitions(STREAM_BYTES_MIN * 16, task->bytes, 16);
     size_t chunks = task->bytes / task->chunk_bytes;
     task->way = ways[0];
+    task->work = work;
     for (size_t i = 0; i < chunks; i++) /* the caches forget what was measured before */
         task->work(task);
     for (int i = 0; i < ways_count; i++) {
@@ -304,38 +269,74 @@ static void measure_stream_point(perf_task *task, perf_curve *curve, int point) 
         if (!has_way(task))
             continue;
         perf_task_time time = perf_rounds_take(task);
-        if (chunks > 1)
-            time.us = time.mean_us * (double)chunks; /* some may be in a cache, some not */
-        perf_rounds_record(task, curve, point, time, task->way.name);
+        /* Of chunks, some may be in a cache, some not. */
+        perf_rounds_record(task, chunks > 1 ? time.mean_us * (double)chunks : time.us, task->way.name);
     }
 }
 
-static void measure_stream(perf_worker *worker, perf_workshop *shop, perf_curve *curve, void (*work)(perf_task *)) {
-    size_t wanted_bytes = shop->request.stream_bytes_max;
-    size_t mapped_bytes = STREAM_BYTES_MIN;
-    while (perf_point_next(&mapped_bytes, wanted_bytes, shop->stream_bytes_max)) {
+static void try_copy(perf_task *task) {
+    try_stream(task, copy_private);
+}
+
+static void try_update(perf_task *task) {
+    try_stream(task, update_private);
+}
+
+static void try_read(perf_task *task) {
+    try_stream(task, read_private);
+}
+
+/* All pieces. */
+
+/* Who has no neighbour exchanges blocks with itself; private ones it does not exchange at all. */
+static int partner_of(const perf_piece_row *row, const perf_worker *worker) {
+    const int workers = worker->team->workers, neighbour = worker->index ^ 1;
+    if (row->blocks == BLOCKS_FETCHED)
+        return (worker->index + 1) % workers;
+    return neighbour < workers || row->blocks == BLOCKS_PRIVATE ? neighbour
+           : row->private_blocks > 0                            ? -1
+                                                                : worker->index;
+}
+
+/* Point after point. */
+static void measure_curve(perf_worker *worker, void *argument) {
+    perf_workshop *shop = argument;
+    const perf_piece_row *row = &perf_piece_rows[shop->piece];
+    const bool joins_blocks = shop->piece == PERF_SENDRECV && shop->request.in_place;
+    size_t wanted_bytes = FETCH_BYTES_MAX, end_bytes = FETCH_BYTES_MAX;
+    if (row->blocks != BLOCKS_FETCHED) {
+        const bool is_private = row->blocks == BLOCKS_PRIVATE;
+        wanted_bytes = is_private ? shop->request.stream_bytes_max : shop->request.exchange_bytes_max;
+        end_bytes = is_private ? shop->stream_bytes_max : shop->block_bytes_max;
     }
-    perf_task task = {.shop = shop, .worker = worker, .work = work, .bytes = STREAM_BYTES_MIN};
-    task.in = perf_private_allocate(mapped_bytes);
-    task.out = work == copy_private ? perf_private_allocate(mapped_bytes) : NULL;
-    int point = 0;
+    size_t last_bytes = row->bytes_min;
+    while (perf_point_next(&last_bytes, wanted_bytes, end_bytes)) {
+    }
+    perf_task task = {.shop = shop, .worker = worker, .partner = partner_of(row, worker), .bytes = row->bytes_min};
+    task.curve = &shop->limits.curve[shop->piece];
+    if (row->private_blocks > 0)
+        task.in = task.out = perf_private_allocate(last_bytes);
+    if (row->private_blocks > 1 && !joins_blocks)
+        task.out = perf_private_allocate(last_bytes);
     do {
-        task.at_bytes = 0;
-        measure_stream_point(&task, curve, point++);
-    } while (perf_point_next(&task.bytes, wanted_bytes, shop->stream_bytes_max));
+        row->try_ways(&task);
+        task.point++;
+    } while (perf_point_next(&task.bytes, wanted_bytes, end_bytes));
 }
 
-void perf_measure_copy(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    measure_stream(worker, shop, &shop->limits.copy, copy_private);
-}
-
-void perf_measure_update(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    measure_stream(worker, shop, &shop->limits.update, update_private);
-}
-
-void perf_measure_read(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    measure_stream(worker, shop, &shop->limits.read, read_private);
-}
+const perf_piece_row perf_piece_rows[PERF_PIECES] = {
+    [PERF_LATENCY] = {.measure = measure_latency, .cpus_min = 2},
+    [PERF_HANDOVER] = {.measure = measure_handover, .cpus_min = 1},
+    [PERF_EXCHANGES] = {"exchanges", "Blocks between cores, all at once: write one, read another's", measure_curve, 2,
+                        try_exchanges, CACHE_LINE_BYTES, BLOCKS_EXCHANGED, 0},
+    [PERF_SENDRECV] = {"sendrecv", "Private blocks to another core's private memory, all cores at once, in pairs",
+                       measure_curve, 2, perf_try_sendrecv, SENDRECV_BYTES_MIN, BLOCKS_EXCHANGED, 2},
+    [PERF_FETCH] = {"fetch", "Reading what another core has just written, all at once", measure_curve, 2, try_fetch,
+                    FETCH_BYTES_MIN, BLOCKS_FETCHED, 0},
+    [PERF_COPY] = {"copy", "Private memory to private memory, all cores at once (memory out of place)", measure_curve,
+                   1, try_copy, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 2},
+    [PERF_UPDATE] = {"update", "Private memory read and written back, all cores at once (memory in place)",
+                     measure_curve, 1, try_update, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 1},
+    [PERF_READ] = {"read", "Private memory read only, all cores at once", measure_curve, 1, try_read, STREAM_BYTES_MIN,
+                   BLOCKS_PRIVATE, 1},
+};

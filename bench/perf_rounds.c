@@ -64,15 +64,20 @@ perf_task_time perf_rounds_take(perf_task *task) {
     return time;
 }
 
-void perf_rounds_record(const perf_task *task, perf_curve *curve, int point, perf_task_time time, const char *way) {
-    if (task->worker->index != 0)
-        return;
-    if (point < curve->points && curve->us[point] <= time.us)
+void perf_rounds_record(const perf_task *task, double us, const char *way) {
+    perf_curve *curve = task->curve;
+    const int point = task->point;
+    if (task->worker->index != 0 || (point < curve->points && curve->us[point] <= us))
         return;
     curve->points = point + 1;
     curve->bytes[point] = task->bytes;
-    curve->us[point] = time.us;
+    curve->us[point] = us;
     curve->way[point] = way;
+}
+
+void perf_rounds_try(perf_task *task, void (*work)(perf_task *task), const char *way) {
+    task->work = work;
+    perf_rounds_record(task, perf_rounds_take(task).us, way);
 }
 
 bool perf_point_next(size_t *bytes, size_t wanted_bytes, size_t end_bytes) {

@@ -30,6 +30,7 @@ typedef struct perf_span {
 typedef struct perf_workshop {
     perf_limits limits; /* written by worker 0 only */
     perf_limits_request request;
+    perf_piece piece;
     size_t block_bytes_max;               /* of exchanges and fetch */
     size_t stream_bytes_max;              /* of copy, update and read */
     bool rounds_over;                     /* worker 0's decision; see perf_rounds_take */
@@ -48,6 +49,8 @@ typedef struct perf_task {
     void (*copy_in)(void *to, const void *from, size_t bytes); /* from private memory into shared */
     size_t bytes;
     int repetitions;
+    bool swaps;        /* of lines: they change hands */
+    bool relaxes;      /* of what waits for a line: it does not just poll */
     uint64_t sequence; /* grows with each repetition, over all measurements of a run */
     char *in;          /* private memory, and the part of it that is next */
     char *out;
@@ -55,6 +58,8 @@ typedef struct perf_task {
     size_t chunk_bytes;
     void (*prepare)(struct perf_task *task); /* not timed; may be NULL */
     void (*work)(struct perf_task *task);
+    perf_curve *curve; /* that is measured, and at which point */
+    int point;
 } perf_task;
 
 /* Of one repetition. */
@@ -73,8 +78,11 @@ static inline int perf_repetitions(size_t target_bytes, size_t bytes, int most) 
 /* Takes rounds until the request's time is used up. Only worker 0's result is valid. */
 perf_task_time perf_rounds_take(perf_task *task);
 
-/* Enters a time into a curve, unless the point already has a faster way. */
-void perf_rounds_record(const perf_task *task, perf_curve *curve, int point, perf_task_time time, const char *way);
+/* Enters a time at the point of the task's curve, unless that already has a faster way. */
+void perf_rounds_record(const perf_task *task, double us, const char *way);
+
+/* Takes rounds of this work, and enters its time. */
+void perf_rounds_try(perf_task *task, void (*work)(perf_task *task), const char *way);
 
 /* The next point of a curve; false once the last one has reached `wanted_bytes`, or the curve its end. */
 bool perf_point_next(size_t *bytes, size_t wanted_bytes, size_t end_bytes);

@@ -14,30 +14,17 @@
 
 #include "perf_boxes.h"
 #include "perf_flush.h"
-#include "perf_lines_template.h"
+#include "perf_lines.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"
 
-enum { LINE_BYTES = 64, PAYLOAD_BYTES = 56 }; /* of a line, before its number */
-enum { BYTES_MIN = 16, LINES_BYTES_MAX = 1024 };
+enum { LINES_BYTES_MAX = 1024 };
 /* From where on a way is worth a try. */
 enum { STEPS_BYTES_MIN = 4096, LIBC_BYTES_MIN = 16 << 10, BYPASS_BYTES_MIN = 1 << 20 };
 enum { BOXES = 4 }; /* that the chunks of a message use in turn */
 enum { BATCH_BYTES = 16 << 10, BATCH_MAX = 50 };
 
 /* In one step. */
-
-/* Each line brings its number; the rest of the last one is copied along. */
-static inline void pass_lines(perf_task *task, char *sent, const char *received, bool relaxes) {
-    for (size_t at = 0; at < task->bytes; at += PAYLOAD_BYTES, sent += LINE_BYTES) {
-        memcpy(sent, task->in + at, PAYLOAD_BYTES);
-        perf_word_store((_Atomic uint64_t *)(sent + PAYLOAD_BYTES), task->sequence);
-    }
-    for (size_t at = 0; at < task->bytes; at += PAYLOAD_BYTES, received += LINE_BYTES) {
-        perf_word_await((const _Atomic uint64_t *)(received + PAYLOAD_BYTES), task->sequence, relaxes);
-        memcpy(task->out + at, received, PAYLOAD_BYTES);
-    }
-}
 
 /* In the block that it has read before. */
 static void one_step(perf_task *task) {
@@ -116,25 +103,24 @@ static void flush_private(perf_task *task) {
     perf_flush(task->out, task->bytes);
 }
 
-static void measure_blocks(perf_task *task, perf_curve *curve, int point) {
+static void try_blocks(perf_task *task) {
     if (task->bytes < PERF_STREAM_BLOCK_BYTES)
         return;
-    task->work = one_step;
-    perf_rounds_record(task, curve, point, perf_rounds_take(task), "one step");
-    task->work = two_steps;
+    perf_rounds_try(task, one_step, "one step");
     for (int i = 0; i < STEP_WAYS && task->bytes >= STEPS_BYTES_MIN; i++) {
         task->chunk_bytes = step_ways[i].chunk_bytes ? step_ways[i].chunk_bytes : task->bytes;
         if (step_ways[i].chunk_bytes < task->bytes)
-            perf_rounds_record(task, curve, point, perf_rounds_take(task), step_ways[i].name);
+            perf_rounds_try(task, two_steps, step_ways[i].name);
     }
 }
 
-static void measure_point(perf_task *task, perf_curve *curve, int point) {
+void perf_try_sendrecv(perf_task *task) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     const int ways_count = perf_stream_ways(ways);
+    task->prepare = task->shop->request.cold ? flush_private : NULL;
     task->repetitions = task->prepare != NULL ? 1 : perf_repetitions(BATCH_BYTES, task->bytes, BATCH_MAX);
     if (task->bytes <= LINES_BYTES_MAX)
-        measure_lines(task, curve, point);
+        perf_lines_try(task);
     for (int i = 0; i < ways_count; i++) {
         const bool bypasses = strstr(ways[i].name, "bypass") != NULL;
         if (strstr(ways[i].name, "prefetch") != NULL || (bypasses && task->bytes < BYPASS_BYTES_MIN) ||
@@ -143,20 +129,6 @@ static void measure_point(perf_task *task, perf_curve *curve, int point) {
         task->way = ways[i];
         task->way.join = ways[0].join;
         task->copy_in = bypasses ? ways[0].copy : ways[i].copy;
-        measure_blocks(task, curve, point);
+        try_blocks(task);
     }
-}
-
-void perf_measure_sendrecv(perf_worker *worker, void *argument) {
-    perf_workshop *shop = argument;
-    perf_task task = {.shop = shop, .worker = worker, .bytes = BYTES_MIN};
-    const int neighbour = worker->index ^ 1;
-    task.partner = neighbour < worker->team->workers ? neighbour : -1;
-    task.prepare = shop->request.cold ? flush_private : NULL;
-    task.in = perf_private_allocate(shop->block_bytes_max);
-    task.out = shop->request.in_place ? task.in : perf_private_allocate(shop->block_bytes_max);
-    int point = 0;
-    do {
-        measure_point(&task, &shop->limits.sendrecv, point++);
-    } while (perf_point_next(&task.bytes, shop->request.exchange_bytes_max, shop->block_bytes_max));
 }
