@@ -11,19 +11,20 @@
 #include "messages.h"
 #include "quantity_text.h"
 
-static void print_name(const kolo_job_name *name, bool removed) {
+/* As a line, or as the next of a list of JSON objects. */
+static void print_name(const kolo_job_name *name, bool removed, bool json, bool first) {
     char creator[64] = "no job file";
+    if (json) {
+        printf("%s\n    {\"path\": ", first ? "" : ",");
+        json_text_print(stdout, name->path);
+        printf(", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
+               name->stale ? "true" : "false", name->age_s, removed ? "true" : "false");
+        return;
+    }
     if (name->pid)
         snprintf(creator, sizeof creator, "made by pid %" PRIu32 "%s", name->pid,
                  name->stale ? ", which is gone" : ", which lives");
     printf("%s: %s, %s ago%s\n", name->path, creator, age_text(name->age_s).text, removed ? ": removed" : "");
-}
-
-static void print_name_json(const kolo_job_name *name, bool removed, bool first) {
-    printf("%s\n    {\"path\": ", first ? "" : ",");
-    json_text_print(stdout, name->path);
-    printf(", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
-           name->stale ? "true" : "false", name->age_s, removed ? "true" : "false");
 }
 
 /* All names as they are now: removing one would shift the places of others. NULL: none, or *failed. */
@@ -58,9 +59,9 @@ static bool is_named(const kolo_job_name *name, const char *asked) {
            strcmp(asked, job_of(name)) == 0;
 }
 
-/* False, with a message, where it cannot be removed. */
-static bool remove_name(const kolo_job_name *name) {
-    return kolo_job_name_remove(name->path) == 0 || message_print("%s", kolo_error_message()) == 0;
+/* 0, or -1 with a message. */
+static int remove_name(const kolo_job_name *name) {
+    return kolo_job_name_remove(name->path) < 0 ? message_print("%s", kolo_error_message()) : 0;
 }
 
 /* Those that are asked for, whether they are stale or not; -1 if one is not there or cannot be removed. */
@@ -71,16 +72,12 @@ static int remove_named(const info_stale_request *request, const kolo_job_name *
         size_t i = 0;
         while (i < count && !is_named(&names[i], *asked))
             i++;
-        if (i == count)
-            message_print("'%s': no job of this user has that name in /dev/shm", *asked);
-        const bool removed = i < count && remove_name(&names[i]);
-        if (!removed)
-            result = -1;
-        if (removed && request->json)
-            print_name_json(&names[i], true, first);
-        else if (removed)
-            print_name(&names[i], true);
-        first &= !removed;
+        const int rc = i < count ? remove_name(&names[i])
+                                 : message_print("'%s': no job of this user has that name in /dev/shm", *asked);
+        if (rc == 0)
+            print_name(&names[i], true, request->json, first);
+        first &= rc < 0;
+        result |= rc;
     }
     return result;
 }
@@ -90,67 +87,54 @@ static int print_all(const info_stale_request *request, const kolo_job_name *nam
     int result = 0;
     for (size_t i = 0; i < count; i++) {
         const bool wanted = request->all && names[i].stale;
-        const bool removed = wanted && remove_name(&names[i]);
-        if (wanted && !removed)
-            result = -1;
-        if (request->json)
-            print_name_json(&names[i], removed, i == 0);
-        else
-            print_name(&names[i], removed);
+        const int rc = wanted ? remove_name(&names[i]) : 0;
+        print_name(&names[i], wanted && rc == 0, request->json, i == 0);
+        result |= rc;
     }
     return result;
 }
 
-static size_t count_stale(const kolo_job_name *names, size_t count) {
-    size_t stale = 0;
-    for (size_t i = 0; i < count; i++)
-        stale += names[i].stale != 0;
-    return stale;
-}
-
 /* Asks whether to remove those that are stale, and does so. */
-static int ask_and_remove(const kolo_job_name *names, size_t count) {
-    const size_t stale = count_stale(names, count);
+static int ask_and_remove(const kolo_job_name *names, size_t count, size_t stale) {
     char answer[16] = "";
-    if (stale == 0)
-        return 0;
+    int result = 0;
     fflush(stdout);
     fprintf(stderr, "remove the %zu that %s stale? [y/N] ", stale, stale == 1 ? "is" : "are");
     if (!fgets(answer, sizeof answer, stdin) || (answer[0] != 'y' && answer[0] != 'Y')) {
         fputs("nothing was removed\n", stderr);
         return 0;
     }
-    int result = 0;
     for (size_t i = 0; i < count; i++) {
-        const bool removed = names[i].stale && remove_name(&names[i]);
-        if (removed)
+        if (!names[i].stale)
+            continue;
+        const int rc = remove_name(&names[i]);
+        if (rc == 0)
             printf("%s: removed\n", names[i].path);
-        else if (names[i].stale)
-            result = -1;
+        result |= rc;
     }
     return result;
 }
 
 int info_stale_print(const info_stale_request *request) {
-    size_t count;
+    size_t count, stale = 0;
     bool failed;
     kolo_job_name *names = gather(&count, &failed);
     if (failed) {
-        message_print("%s", kolo_error_message());
         free(names);
-        return -1;
+        return message_print("%s", kolo_error_message());
     }
-    const bool named = request->remove && !request->all && *request->names;
-    const bool asks = request->remove && !request->all && !named;
+    for (size_t i = 0; i < count; i++)
+        stale += names[i].stale != 0;
+    const bool named = *request->names;
     if (request->json)
         fputs("{\n  \"names\": [", stdout);
     int result = named ? remove_named(request, names, count) : print_all(request, names, count);
     if (request->json)
         puts("\n  ]\n}");
     else if (!named)
-        printf("%zu stale of %zu names of jobs in /dev/shm\n", count_stale(names, count), count);
-    if (asks && ask_and_remove(names, count) < 0)
-        result = -1;
+        printf("%zu stale of %zu names of jobs in /dev/shm\n", stale, count);
+    if (request->remove && !request->all && !named && stale > 0)
+        result |= ask_and_remove(names, count, stale);
     free(names);
-    return message_unless_written() < 0 ? -1 : result;
+    return message_unless_written() | result;
 }

@@ -62,9 +62,9 @@ struct job {
     struct binding *binding;
     struct launch_context context;
     struct tagged_output *output; /* NULL: the ranks write for themselves */
-    struct rank_process *ranks;
+    struct rank_process ranks[KOLO_RANKS_MAX];
     int running; /* ranks that have started and not ended */
-    struct epoll_event *ends;
+    struct epoll_event ends[KOLO_RANKS_MAX];
     int ends_fd; /* epoll over the pidfds */
     int signal_fd;
     enum phase phase;
@@ -138,6 +138,13 @@ static void phase_advance(struct job *job) {
     }
 }
 
+/* Ends the job without giving the ranks time. */
+static void job_kill(struct job *job, int exit_code) {
+    job_end(job, exit_code, 0);
+    job->phase = PHASE_TERMINATING;
+    phase_advance(job);
+}
+
 /* Says why children could not become the program. All have the same reason as a rule: one is told. */
 static void launch_failures_report(struct job *job) {
     struct launch_failure failure;
@@ -171,19 +178,10 @@ static bool restart_plan(struct job *job, struct rank_process *process) {
     return true;
 }
 
-/* Whether nobody reads any more what kolorun and its ranks print. */
+/* Whether nobody reads any more what kolorun and its ranks print, as in `kolorun ... | head`. */
 static bool reader_gone(int fd) {
     struct pollfd output = {.fd = fd};
     return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
-}
-
-/* `kolorun ... | head`: ends the job at once, as a single program would end, and before the other ranks have anything
- * to say about the loss of one. */
-static void end_unread(struct job *job) {
-    job_end(job, 128 + SIGPIPE, 0);
-    job_signal(job, SIGKILL);
-    job->phase = PHASE_KILLING;
-    job->phase_deadline_ms = now_ms() + KILL_TO_GIVING_UP_MS;
 }
 
 static bool asks_to_end(int signal_number) {
@@ -208,20 +206,10 @@ static bool was_asked(struct job *job, int status) {
 static void asked_end(struct job *job, int64_t grace_ms) {
     if (job->phase != PHASE_RUNNING)
         return;
-    switch (job->asked_signal) {
-    case SIGINT:
-        message_print("interrupted");
-        break;
-    case SIGTERM:
-        message_print("terminated");
-        break;
-    case SIGHUP:
-        message_print("hung up: the terminal has gone");
-        break;
-    default:
-        message_print("ended by SIGQUIT");
-        break;
-    }
+    message_print("%s", job->asked_signal == SIGINT    ? "interrupted"
+                        : job->asked_signal == SIGTERM ? "terminated"
+                        : job->asked_signal == SIGHUP  ? "hung up: the terminal has gone"
+                                                       : "ended by SIGQUIT");
     job_end(job, 128 + job->asked_signal, grace_ms);
 }
 
@@ -236,7 +224,7 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
         return;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE &&
         (reader_gone(STDOUT_FILENO) || reader_gone(STDERR_FILENO))) {
-        end_unread(job);
+        job_kill(job, 128 + SIGPIPE); /* as a single program ends, before others tell of the loss of this one */
         return;
     }
     char rest[PATH_MAX + 8] = "";
@@ -405,7 +393,7 @@ static void output_service(struct job *job, const struct pollfd *fds) {
         if (job->running == 0 && job->exit_code == 0)
             job->exit_code = 128 + SIGPIPE;
         else if (job->phase == PHASE_RUNNING)
-            end_unread(job);
+            job_kill(job, 128 + SIGPIPE);
         return;
     }
     message_print("cannot write standard %s: %s; ending the job", stream == STDOUT_FILENO ? "output" : "error",
@@ -455,9 +443,7 @@ static void deadline_handle(struct job *job) {
     if (job->running > 0 && job->asked_deadline_ms < job->timeout_at_ms) {
         message_print("%s did not end within %g s of SIG%s: killing", ranks,
                       (double)job->options->signal_grace_ms / 1000, sigabbrev_np(job->asked_signal));
-        job_end(job, 128 + job->asked_signal, 0);
-        job->phase = PHASE_TERMINATING;
-        phase_advance(job);
+        job_kill(job, 128 + job->asked_signal);
         return;
     }
     double seconds = (double)job->options->timeout_ms / 1000;
@@ -602,10 +588,6 @@ static void files_limit_raise(const struct launch_context *context) {
 
 static int job_open(struct job *job) {
     int ranks = job->options->ranks;
-    job->ranks = calloc((size_t)ranks, sizeof *job->ranks);
-    job->ends = calloc((size_t)ranks, sizeof *job->ends);
-    if (job->ranks == NULL || job->ends == NULL)
-        return -ENOMEM;
     for (int rank = 0; rank < ranks; rank++)
         job->ranks[rank] = (struct rank_process){.pidfd = -1, .restart_at_ms = NEVER_MS};
     job->ends_fd = epoll_create1(EPOLL_CLOEXEC);

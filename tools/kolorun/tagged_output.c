@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kolo.h"
 #include "terminal_colour.h"
 
 #define LINE_BYTES_MAX   (1 << 20) /* a longer line is broken, so that memory stays bounded */
@@ -47,7 +48,7 @@ struct tagged_output {
     int first_rank;
     int source_count; /* of them, source_count / TAGGED_STREAMS for each stream */
     int open_sources;
-    struct line_source *sources;
+    struct line_source sources[KOLO_RANKS_MAX * TAGGED_STREAMS];
     int ready_fds[TAGGED_STREAMS]; /* epoll over the pipes of each stream */
     struct line_sink sinks[TAGGED_STREAMS];
     struct line_sink *sink_of_stream[TAGGED_STREAMS];
@@ -179,25 +180,21 @@ static bool same_file(int a, int b) {
 }
 
 int tagged_output_create(struct tagged_output **output, int ranks, int first_rank) {
-    struct tagged_output *made = calloc(1, sizeof *made);
-    if (made == NULL)
-        return -ENOMEM;
-    made->first_rank = first_rank;
+    static struct tagged_output only = {.sinks = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}}};
+    only.first_rank = first_rank;
+    only.source_count = ranks * TAGGED_STREAMS;
+    for (int i = 0; i < only.source_count; i++)
+        only.sources[i].fd = -1;
     for (int stream = 0; stream < TAGGED_STREAMS; stream++) {
-        made->sinks[stream].fd = STDOUT_FILENO + stream;
-        made->sinks[stream].coloured = terminal_has_colour(STDOUT_FILENO + stream);
-        made->sink_of_stream[stream] = &made->sinks[stream];
-        made->ready_fds[stream] = epoll_create1(EPOLL_CLOEXEC);
+        only.sinks[stream].coloured = terminal_has_colour(only.sinks[stream].fd);
+        only.sink_of_stream[stream] = &only.sinks[stream];
+        only.ready_fds[stream] = epoll_create1(EPOLL_CLOEXEC);
+        if (only.ready_fds[stream] < 0)
+            return -errno;
     }
     if (same_file(STDOUT_FILENO, STDERR_FILENO))
-        made->sink_of_stream[1] = &made->sinks[0];
-    made->sources = calloc((size_t)ranks * TAGGED_STREAMS, sizeof *made->sources);
-    if (made->sources == NULL || made->ready_fds[0] < 0 || made->ready_fds[1] < 0)
-        return -errno;
-    made->source_count = ranks * TAGGED_STREAMS;
-    for (int i = 0; i < made->source_count; i++)
-        made->sources[i].fd = -1;
-    *output = made;
+        only.sink_of_stream[1] = &only.sinks[0];
+    *output = &only;
     return 0;
 }
 

@@ -16,8 +16,8 @@
 
 struct tagged_output;
 
-/* Makes the state for `ranks` ranks, without pipes yet; the tag of the first is first_rank. Returns 0 or a negative
- * errno. */
+/* Makes the only state, for `ranks` ranks, without pipes yet; the tag of the first is first_rank. Returns 0 or a
+ * negative errno. */
 int tagged_output_create(struct tagged_output **output, int ranks, int first_rank);
 
 /* Makes the pipes of one rank. If it had some before, what lies in them is passed on first. write_ends[0] and [1] are

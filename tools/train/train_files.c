@@ -37,23 +37,14 @@ int train_files_read(train_files *files, const kolo_comm *comm, const train_opti
     return 0;
 }
 
-static int open_json(const kolo_comm *comm, const train_options *options, train_files *files) {
+int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options) {
+    find_data(options, files);
     if (options->json_path == NULL)
         return 0;
     files->json = fopen(options->json_path, "we");
     if (files->json == NULL)
         return complain(comm, "cannot write '%s': %s", options->json_path, strerror(errno));
     return 0;
-}
-
-int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
-    int rc = open_json(comm, options, files);
-    return rc < 0 ? rc : train_files_read(files, comm, options, all);
-}
-
-int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options) {
-    find_data(options, files);
-    return open_json(comm, options, files);
 }
 
 int train_files_close(train_files *files, const train_report *report) {

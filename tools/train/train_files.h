@@ -16,15 +16,12 @@ typedef struct train_files {
     FILE *json;               /* NULL: none asked for, or closed */
 } train_files;
 
-/* Reads the data into *all, and opens the JSON file before the training, so that a path that can't be written doesn't
- * cost a whole run. Returns 0, or -1 having said why. */
-int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
+/* Finds the data, and opens the JSON file before the training, so that a path that can't be written doesn't cost a
+ * whole run. For the rank that is, or has become, rank 0. Returns 0, or -1 having said why. */
+int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options);
 
-/* Reads the data alone. comm NULL: there is none yet. */
+/* Reads the data. comm NULL: there is none yet. Returns 0, or -1 having said why. */
 int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
-
-/* The same as train_files_open without the data, on a rank that has become rank 0. */
-int train_files_take_over(train_files *files, const kolo_comm *comm, const train_options *options);
 
 /* Writes the JSON, if it was asked for. Returns 0, or -1 having said why. */
 int train_files_close(train_files *files, const train_report *report);

@@ -137,7 +137,7 @@ static int shrink_and_continue(session *s) {
     s->comm = left;
     int rc = trainer_continue(&s->trainer, left);
     if (rc == 0 && kolo_comm_rank(left) == 0 && s->files.data_path[0] == '\0')
-        rc = train_files_take_over(&s->files, left, &s->options);
+        rc = train_files_open(&s->files, left, &s->options);
     if (rc == 0 && kolo_comm_rank(left) == 0)
         message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
                       kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
@@ -161,8 +161,10 @@ static int train_and_conclude(session *s) {
 static int load_data(session *s) {
     dataset all = {0};
     int rc = 0;
-    if (kolo_comm_rank(s->comm) == 0 && train_files_open(&s->files, s->comm, &s->options, &all) < 0)
-        rc = -1;
+    if (kolo_comm_rank(s->comm) == 0)
+        rc = train_files_open(&s->files, s->comm, &s->options);
+    if (rc == 0 && kolo_comm_rank(s->comm) == 0)
+        rc = train_files_read(&s->files, s->comm, &s->options, &all);
     if (rc == 0 && s->options.elastic && kolo_comm_rank(s->comm) == 0)
         s->options.data_fingerprint = dataset_fingerprint(&all);
     if (rc == 0)
