@@ -1,7 +1,4 @@
-/* How each figure of a machine file follows from those of kolo-perf limits is at the function that makes it.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* How each figure of a machine file follows from those of kolo-perf limits is at the function that makes it. */
 #include "sim_calibrate.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
-/* A machine file from what kolo-perf limits has measured.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* A machine file from what kolo-perf limits has measured. */
 #ifndef SIM_CALIBRATE_H
 #define SIM_CALIBRATE_H
 

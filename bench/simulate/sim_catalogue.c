@@ -1,7 +1,4 @@
-/* They lie at a place that is known from that of the program, built or installed.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* They lie at a place that is known from that of the program, built or installed. */
 #include "sim_catalogue.h"
 
 #include <dirent.h>

@@ -1,7 +1,4 @@
-/* The machine files that come with kolo, by name.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The machine files that come with kolo, by name. */
 #ifndef SIM_CATALOGUE_H
 #define SIM_CATALOGUE_H
 

@@ -1,6 +1,7 @@
 #include "sim_engine.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "fibers.h"
 
@@ -9,8 +10,13 @@ typedef struct rank_run {
     sim_state state;
 } rank_run;
 
+/* A rank takes 1 to SLOWEST times as long as the fastest; each access is up to SHORT_NS late, and one of RARE by up to
+ * LONG_NS: longer than a whole call of a small message. */
+enum { SLOWEST = 4, SHORT_NS = 40, LONG_NS = 20000, RARE = 256 };
+
 static struct {
     uint32_t ranks;
+    uint64_t noise_seed, noise_drawn;
     rank_run run[SIM_RANKS_MAX];
     uint32_t heap[SIM_RANKS_MAX]; /* ranks that can run but do not, the earliest first */
     uint32_t heap_length;
@@ -80,18 +86,16 @@ static void run_body(uint32_t rank) {
     run_next(); /* never comes back */
 }
 
-sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max) {
+sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max, uint64_t noise_seed) {
     if (fibers_create(ranks, run_body) != 0)
         return SIM_END_NO_MEMORY;
+    memset(&engine, 0, sizeof engine);
     engine.ranks = ranks;
     engine.body = body;
-    engine.heap_length = engine.meeting = engine.done = 0;
-    engine.events = 0;
     engine.events_max = events_max;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        engine.run[rank] = (rank_run){.now_ns = 0};
+    engine.noise_seed = noise_seed;
+    for (uint32_t rank = 0; rank < ranks; rank++)
         push(rank);
-    }
     fiber_switch(pop());
     if (engine.done == ranks)
         return SIM_END_ALL;
@@ -122,6 +126,25 @@ void sim_spend_until(double at_ns) {
     rank_run *self = &engine.run[sim_self()];
     if (at_ns > self->now_ns)
         self->now_ns = at_ns;
+}
+
+/* From 0 to 1, by the splitmix64 generator: a counter, mixed. */
+static double draw(uint64_t index) {
+    uint64_t mixed = (engine.noise_seed + index) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (double)((mixed ^ mixed >> 31) >> 11) * 0x1p-53;
+}
+
+void sim_work(double ns) {
+    sim_spend(engine.noise_seed ? ns * (1 + (SLOWEST - 1) * draw(UINT64_C(1) << 62 | sim_self())) : ns);
+}
+
+void sim_pause(void) {
+    if (!engine.noise_seed)
+        return;
+    const double kind = draw(engine.noise_drawn++), size = draw(engine.noise_drawn++);
+    sim_spend(size * (kind * RARE < 1 ? LONG_NS : SHORT_NS));
 }
 
 void sim_turn(void) {

@@ -3,10 +3,7 @@
  * A rank spends time (sim_spend) and then, before it touches what others touch too, takes its turn (sim_turn): it goes
  * on once no other rank that can run has an earlier clock; equal clocks go by rank. So accesses happen in the order of
  * their times, and the same input gives the same output. Nothing here knows of machines or messages. One simulation at
- * a time, in one thread.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * a time, in one thread. */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 
@@ -24,8 +21,10 @@ typedef enum sim_end {
     SIM_END_NO_MEMORY
 } sim_end;
 
-/* Runs body(rank) of all ranks to the end, or to events_max turns. */
-sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max);
+/* Runs body(rank) of all ranks to the end, or to events_max turns. A noise_seed other than 0 disturbs them, always in
+ * the same way: some are slower than others, and all pause now and then, so that they come in orders in which ranks of
+ * equal speed never do. */
+sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max, uint64_t noise_seed);
 
 uint64_t sim_engine_events(void);
 sim_state sim_engine_state(uint32_t rank);
@@ -37,6 +36,10 @@ double sim_now_ns(void);
 void sim_spend(double ns);
 void sim_spend_until(double at_ns);
 void sim_turn(void);
+
+/* Work that takes `ns` at full speed; and a point at which the rank may pause. */
+void sim_work(double ns);
+void sim_pause(void);
 
 /* Stops the rank until another one wakes it. */
 void sim_block(void);

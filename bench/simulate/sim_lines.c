@@ -1,11 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
 #include "sim_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim_engine.h"
+#include "team.h"
 
 enum { LINE_BYTES = 64, CORE_WORDS = SIM_CORES_MAX / 64, HITS_MAX = 64, NOBODY = -1 };
 
@@ -34,11 +33,11 @@ static struct {
     onlooker onlookers[SIM_RANKS_MAX];
 } all;
 
-int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes) {
+int sim_lines_create(const sim_machine *machine) {
     memset(&all, 0, sizeof all);
     all.machine = machine;
-    all.memory = memory;
-    all.count = (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    all.memory = team_piece(TEAM_HEADER, 0);
+    all.count = (size_t)(team_piece(TEAM_SLOTS, 0) - all.memory) / LINE_BYTES;
     all.domains = sim_machine_domains(machine);
     all.lines = calloc(all.count, sizeof *all.lines);
     all.domain_free_ns = calloc(all.count * all.domains, sizeof *all.domain_free_ns);
@@ -154,7 +153,7 @@ void sim_line_stored(const void *word) {
     line->poll_last = last;
 }
 
-void sim_line_poll(const uint64_t *word, uint64_t target, uint32_t peer) {
+void sim_line_poll(const uint64_t *word, uint64_t target) {
     const uint32_t self = sim_self();
     cache_line *line = &all.lines[index_of(word)];
     onlooker *me = &all.onlookers[self];
@@ -163,7 +162,7 @@ void sim_line_poll(const uint64_t *word, uint64_t target, uint32_t peer) {
         sim_line_look(word, false);
         return;
     }
-    me->poll = (sim_poll){.word = word, .target = target, .peer = peer};
+    me->poll = (sim_poll){.word = word, .target = target};
     me->next = NOBODY;
     if (line->poll_first == NOBODY)
         line->poll_first = (int32_t)self;

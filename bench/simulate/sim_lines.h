@@ -6,10 +6,7 @@
  * makes it ask again, whether or not the value is what it waits for. Loads of flags that turn out to be set already
  * overlap, as processors speculate past them: loads_in_flight at a time.
  *
- * The flags themselves are real memory, which the library reads and writes; this is only about time.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * The flags themselves are real memory, which the library reads and writes; this is only about time. */
 #ifndef SIM_LINES_H
 #define SIM_LINES_H
 
@@ -19,8 +16,8 @@
 
 #include "sim_machine.h"
 
-/* Lines from `memory` on. 0, or -1 if there is no memory. */
-int sim_lines_create(const sim_machine *machine, const void *memory, size_t bytes);
+/* Those of the team before its slots. 0, or -1 if there is no memory. */
+int sim_lines_create(const sim_machine *machine);
 void sim_lines_destroy(void);
 
 bool sim_lines_holds(const void *address);
@@ -32,8 +29,8 @@ void sim_line_stored(const void *word);
 /* The running rank looks at a word: as sim_line_load, but later loads may overlap with this one if `reached`. */
 void sim_line_look(const void *word, bool reached);
 
-/* The running rank polls `word` until it is at least `target`; `peer` owns it and is named in reports. */
-void sim_line_poll(const uint64_t *word, uint64_t target, uint32_t peer);
+/* The running rank polls `word` until it is at least `target`. */
+void sim_line_poll(const uint64_t *word, uint64_t target);
 
 /* Loads that overlapped are over before anything else begins. */
 void sim_line_settle(void);
@@ -42,7 +39,6 @@ void sim_line_settle(void);
 typedef struct sim_poll {
     const uint64_t *word;
     uint64_t target;
-    uint32_t peer;
 } sim_poll;
 
 sim_poll sim_line_polled(uint32_t rank);

@@ -1,7 +1,4 @@
-/* The machine that is modelled: its shape, its latencies and its bandwidths, read from a small text file.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The machine that is modelled: its shape, its latencies and its bandwidths, read from a small text file. */
 #ifndef SIM_MACHINE_H
 #define SIM_MACHINE_H
 

@@ -1,7 +1,4 @@
-/* kolo-simulate: predicts all-reduce times on a machine that is described in a file.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo-simulate: predicts all-reduce times on a machine that is described in a file. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

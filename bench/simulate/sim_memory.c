@@ -173,25 +173,23 @@ static void touch(granule *block, uint32_t core, double bytes) {
     block->domains |= UINT64_C(1) << domain;
 }
 
-typedef enum access { ACCESS_READ, ACCESS_WRITE, ACCESS_STREAM } access;
-
-static double access_block(granule *block, access access, uint32_t home, double bytes, double *shared_end_ns) {
+static double access_block(granule *block, sim_access access, uint32_t home, double bytes, double *shared_end_ns) {
     const uint32_t core = sim_self();
-    if (access == ACCESS_STREAM) {
+    if (access == SIM_STREAM) {
         cross_memory(home, core, false, bytes, shared_end_ns);
         *block = (granule){0};
         return bytes / memory.machine->stream_gbps;
     }
     const double ns = fetch(block, home, core, bytes, shared_end_ns);
     touch(block, core, bytes);
-    if (access == ACCESS_WRITE) {
+    if (access == SIM_WRITE) {
         block->domains = UINT64_C(1) << sim_machine_domain(memory.machine, core);
         block->dirty = true;
     }
     return ns;
 }
 
-static double access_blocks(const void *address, size_t bytes, access access, double *shared_end_ns) {
+double sim_memory_access(sim_access access, const void *address, size_t bytes, double *shared_end_ns) {
     team_place place;
     double ns = 0;
     if (!find_place(address, &place)) /* a scratch buffer of the core's own */
@@ -204,18 +202,6 @@ static double access_blocks(const void *address, size_t bytes, access access, do
         offset += part;
     }
     return ns;
-}
-
-double sim_memory_read(const void *address, size_t bytes, double *shared_end_ns) {
-    return access_blocks(address, bytes, ACCESS_READ, shared_end_ns);
-}
-
-double sim_memory_write(const void *address, size_t bytes, double *shared_end_ns) {
-    return access_blocks(address, bytes, ACCESS_WRITE, shared_end_ns);
-}
-
-double sim_memory_stream(const void *address, size_t bytes, double *shared_end_ns) {
-    return access_blocks(address, bytes, ACCESS_STREAM, shared_end_ns);
 }
 
 double sim_memory_latency_ns(const void *address) {

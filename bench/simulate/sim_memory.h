@@ -4,10 +4,7 @@
  * how much had passed through that core's and that domain's caches by then. What has passed since says whether it still
  * is in the L2, in the L3, or only in memory. A core's own rate for that place gives the time; in addition a transfer
  * occupies what it shares with others (a domain's way out, a node's memory, a socket's link) for bytes / rate, first
- * come, first served.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * come, first served. */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
 
@@ -24,11 +21,11 @@ void sim_memory_destroy(void);
 /* False if the bytes begin in a rank's slots or in a buffer and leave them. */
 bool sim_memory_fits(const void *address, size_t bytes);
 
-/* The running rank's core reads or writes `bytes` from `address` on: the ns that it takes the core itself. What
- * is shared with others moves *shared_end_ns. Other addresses are taken to be in its L2. */
-double sim_memory_read(const void *address, size_t bytes, double *shared_end_ns);
-double sim_memory_write(const void *address, size_t bytes, double *shared_end_ns);
-double sim_memory_stream(const void *address, size_t bytes, double *shared_end_ns);
+typedef enum sim_access { SIM_READ, SIM_WRITE, SIM_STREAM } sim_access;
+
+/* The running rank's core reads or writes `bytes` from `address` on, or stores them past the caches: the ns that it
+ * takes the core itself. What is shared with others moves *shared_end_ns. Other addresses are taken to be in its L2. */
+double sim_memory_access(sim_access access, const void *address, size_t bytes, double *shared_end_ns);
 
 /* Latency of the first line of a block, before its bytes stream in. */
 double sim_memory_latency_ns(const void *address);

@@ -1,7 +1,4 @@
-/* The command line of kolo-simulate.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The command line of kolo-simulate. */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 

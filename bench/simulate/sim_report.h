@@ -1,7 +1,4 @@
-/* Predictions as a table and as JSON rows.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Predictions as a table and as JSON rows. */
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 

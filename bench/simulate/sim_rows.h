@@ -1,7 +1,4 @@
-/* Rows of measurements as kolo-perf writes them: a JSON object on each line.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Rows of measurements as kolo-perf writes them: a JSON object on each line. */
 #ifndef SIM_ROWS_H
 #define SIM_ROWS_H
 

@@ -1,7 +1,4 @@
-/* One prediction: a communicator of the real library on the modelled machine, and the real kolo_allreduce on it.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* One prediction: a communicator of the real library on the modelled machine, and the real kolo_allreduce on it. */
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
 
@@ -38,12 +35,14 @@ typedef struct sim_outcome {
 /* 0, or -1 with outcome->problem. */
 int sim_run(const sim_case *asked, sim_outcome *outcome);
 
-/* For what stands in for the library's lower layers: the machine, the ranks, the bytes of each call's message, and the
- * running rank's call, from 1. */
-const sim_machine *sim_run_machine(void);
-uint32_t sim_run_ranks(void);
+/* For what stands in for the library's lower layers: what is asked, the bytes of each call's message, and the running
+ * rank's call, from 1. */
+const sim_case *sim_run_asked(void);
 size_t sim_run_bytes(void);
 uint64_t sim_run_call(void);
+
+/* Of an element of the accumulation type. */
+size_t sim_acc_bytes(kolo_dtype dtype);
 
 /* True if the running rank's wait, which would have to wait, is the one to be skipped. */
 bool sim_run_skips_wait(void);

@@ -1,13 +1,9 @@
-/* The model in place of sync/.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The model in place of sync/. */
 #include "sim_sync.h"
 
 #include "sim_check.h"
 #include "sim_engine.h"
 #include "sim_lines.h"
-#include "sim_noise.h"
 #include "sim_run.h"
 
 /* One thread runs all ranks: the words need no memory order here, and are plain to sim_lines.h. */
@@ -33,14 +29,14 @@ uint64_t sim_load_acquire(const kolo_atomic_u64 *word) {
 
 void sim_store_relaxed(kolo_atomic_u64 *word, uint64_t value) {
     sim_line_settle();
-    sim_spend(sim_run_machine()->store_ns);
+    sim_spend(sim_run_asked()->machine->store_ns);
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
 void sim_store_release(kolo_atomic_u64 *word, uint64_t value) {
-    sim_noise_pause();
+    sim_pause();
     sim_line_settle();
-    sim_spend(sim_run_machine()->store_ns);
+    sim_spend(sim_run_asked()->machine->store_ns);
     sim_turn();
     atomic_store_explicit(word, value, memory_order_relaxed);
     sim_check_released(word);
@@ -48,20 +44,20 @@ void sim_store_release(kolo_atomic_u64 *word, uint64_t value) {
         sim_line_stored(word);
 }
 
-int sim_wait_at_least(const kolo_atomic_u64 *flag, uint64_t target, uint32_t peer) {
-    sim_noise_pause();
+int sim_wait_at_least(const kolo_atomic_u64 *flag, uint64_t target) {
+    sim_pause();
     if (value_of(flag) >= target)
         sim_line_look(flag, true);
     else if (sim_run_skips_wait())
         return 0;
     else
-        sim_line_poll(plain(flag), target, peer);
+        sim_line_poll(plain(flag), target);
     sim_check_acquired(flag);
     return 0;
 }
 
 void sim_ring(void) {
-    sim_spend(sim_run_machine()->load_ns);
+    sim_spend(sim_run_asked()->machine->load_ns);
 }
 
 /* What the real headers' inline functions would call. Nobody sleeps here, so nobody is woken. */
@@ -70,7 +66,8 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
                      uint32_t peer) {
     (void)waiter;
     (void)bell;
-    return sim_wait_at_least(flag, target, peer);
+    (void)peer;
+    return sim_wait_at_least(flag, target);
 }
 
 void kolo_bell_ring_slowly(kolo_bell *bell) {

@@ -1,7 +1,4 @@
-/* Predicted beside measured.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Predicted beside measured. */
 #ifndef SIM_VALIDATE_H
 #define SIM_VALIDATE_H
 
