@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Reads kolo-perf's rows from `path`, and this machine's caches, and writes a machine file. 0, or 2 with the reason on
- * stderr. */
-int sim_calibrate(const char *path, FILE *machine_file);
+/* Reads kolo-perf's rows from `path`, and this machine's caches, and writes a machine file. Ends the program at a
+ * mistake. */
+void sim_calibrate(const char *path, FILE *machine_file);
 
 #endif

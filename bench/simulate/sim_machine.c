@@ -1,10 +1,13 @@
 #include "sim_machine.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim_options.h"
 
 enum { LINE_BYTES_MAX = 512, LINES_MAX = 1000 };
 
@@ -77,34 +80,28 @@ static bool parse_value(const char *text, unit unit, double *value) {
            (unit > UNIT_BYTES || *value == floor(*value));
 }
 
-/* One line without its comment: "key value", or nothing. Returns 0 or -1 with the reason. */
-static int read_field(sim_machine *machine, bool *seen, char *line, char *reason, size_t reason_bytes) {
+/* One line without its comment: "key value", or nothing. `place` names it. */
+static void read_field(sim_machine *machine, bool *seen, char *line, const char *place) {
     char *rest = NULL;
     const char *key = strtok_r(line, " \t\r\n", &rest);
     if (key == NULL)
-        return 0;
+        return;
     const char *text = strtok_r(NULL, "\r\n", &rest);
     text = text != NULL ? text + strspn(text, " \t") : "";
     if (strcmp(key, "name") == 0) {
         snprintf(machine->name, sizeof machine->name, "%s", text);
-        return 0;
+        return;
     }
     int field = 0;
     while (field < FIELDS && strcmp(key, fields[field].key) != 0)
         field++;
-    if (field == FIELDS) {
-        snprintf(reason, reason_bytes, "'%s' is not a key of a machine file", key);
-        return -1;
-    }
-    if (seen[field]) {
-        snprintf(reason, reason_bytes, "'%s' is there twice", key);
-        return -1;
-    }
+    if (field == FIELDS)
+        sim_refuse("%s: '%s' is not a key of a machine file", place, key);
+    if (seen[field])
+        sim_refuse("%s: '%s' is there twice", place, key);
     seen[field] = true;
-    if (parse_value(text, fields[field].unit, field_of(machine, field)))
-        return 0;
-    snprintf(reason, reason_bytes, "%s '%s': must be %s", key, text, ranges[fields[field].unit].range);
-    return -1;
+    if (!parse_value(text, fields[field].unit, field_of(machine, field)))
+        sim_refuse("%s: %s '%s': must be %s", place, key, text, ranges[fields[field].unit].range);
 }
 
 static void end_text(char *line) {
@@ -114,59 +111,38 @@ static void end_text(char *line) {
     line[length] = '\0';
 }
 
-static int read_lines(sim_machine *machine, bool *seen, FILE *file, const char *path, char *reason,
-                      size_t reason_bytes) {
-    char line[LINE_BYTES_MAX], problem[256];
+static void read_lines(sim_machine *machine, bool *seen, FILE *file, const char *path) {
+    char line[LINE_BYTES_MAX], place[PATH_MAX + 32];
     for (int number = 1; fgets(line, sizeof line, file) != NULL; number++) {
-        if (number > LINES_MAX || (strchr(line, '\n') == NULL && strlen(line) == sizeof line - 1)) {
-            snprintf(reason, reason_bytes, "%s:%d: more than %d bytes a line or %d lines: not a machine file", path,
-                     number, LINE_BYTES_MAX - 2, LINES_MAX);
-            return -1;
-        }
+        snprintf(place, sizeof place, "--machine %s:%d", path, number);
+        if (number > LINES_MAX || (strchr(line, '\n') == NULL && strlen(line) == sizeof line - 1))
+            sim_refuse("%s: more than %d bytes a line or %d lines: not a machine file", place, LINE_BYTES_MAX - 2,
+                       LINES_MAX);
         end_text(line);
-        if (read_field(machine, seen, line, problem, sizeof problem) != 0) {
-            snprintf(reason, reason_bytes, "%s:%d: %s", path, number, problem);
-            return -1;
-        }
+        read_field(machine, seen, line, place);
     }
-    if (!ferror(file))
-        return 0;
-    snprintf(reason, reason_bytes, "%s: cannot be read: %s", path, strerror(errno));
-    return -1;
+    if (ferror(file))
+        sim_refuse("--machine %s: cannot be read: %s", path, strerror(errno));
 }
 
-static int check_whole(const sim_machine *machine, const bool *seen, const char *path, char *reason,
-                       size_t reason_bytes) {
-    for (int field = 0; field < FIELDS; field++) {
-        if (!seen[field]) {
-            snprintf(reason, reason_bytes, "%s: '%s' is missing: add it, %s", path, fields[field].key,
-                     ranges[fields[field].unit].range);
-            return -1;
-        }
-    }
-    const double domains = machine->sockets * machine->nodes * machine->domains;
-    if (domains <= SIM_DOMAINS_MAX && domains * machine->cores <= SIM_CORES_MAX)
-        return 0;
-    snprintf(reason, reason_bytes, "%s: %.0f L3 domains of %.0f cores: at most %d domains and %d cores can be modelled",
-             path, domains, machine->cores, SIM_DOMAINS_MAX, SIM_CORES_MAX);
-    return -1;
-}
-
-int sim_machine_read(sim_machine *machine, const char *path, char *reason, size_t reason_bytes) {
+void sim_machine_read(sim_machine *machine, const char *path) {
     bool seen[FIELDS] = {false};
     *machine = (sim_machine){.name = ""};
     FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        snprintf(reason, reason_bytes, "%s: cannot be opened: %s", path, strerror(errno));
-        return -1;
-    }
-    int rc = read_lines(machine, seen, file, path, reason, reason_bytes);
+    if (file == NULL)
+        sim_refuse("--machine %s: cannot be opened: %s", path, strerror(errno));
+    read_lines(machine, seen, file, path);
     fclose(file);
-    if (rc == 0)
-        rc = check_whole(machine, seen, path, reason, reason_bytes);
+    for (int field = 0; field < FIELDS; field++)
+        if (!seen[field])
+            sim_refuse("--machine %s: '%s' is missing: add it, %s", path, fields[field].key,
+                       ranges[fields[field].unit].range);
+    const double domains = machine->sockets * machine->nodes * machine->domains;
+    if (domains > SIM_DOMAINS_MAX || domains * machine->cores > SIM_CORES_MAX)
+        sim_refuse("--machine %s: %.0f L3 domains of %.0f cores: at most %d domains and %d cores can be modelled", path,
+                   domains, machine->cores, SIM_DOMAINS_MAX, SIM_CORES_MAX);
     if (machine->name[0] == '\0')
         snprintf(machine->name, sizeof machine->name, "%.*s", (int)sizeof machine->name - 1, path);
-    return rc;
 }
 
 void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment) {

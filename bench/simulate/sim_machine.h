@@ -46,8 +46,8 @@ typedef struct sim_machine {
     double link_gbps;                 /* of a socket to the others, each way */
 } sim_machine;
 
-/* Reads a machine file. 0, or -1 with the file, line and remedy in `reason`. */
-int sim_machine_read(sim_machine *machine, const char *path, char *reason, size_t reason_bytes);
+/* Reads a machine file. Ends the program at a mistake. */
+void sim_machine_read(sim_machine *machine, const char *path);
 
 /* Writes one that sim_machine_read can read; `comment` goes before it, line by line. */
 void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment);

@@ -12,23 +12,20 @@
 #include "sim_validate.h"
 
 static int run(const sim_options *options) {
-    if (options->calibrate_path != NULL)
-        return sim_calibrate(options->calibrate_path, stdout);
     sim_machine machine;
-    char path[PATH_MAX], reason[PATH_MAX + 256];
+    char path[PATH_MAX];
+    if (options->calibrate_path != NULL) {
+        sim_calibrate(options->calibrate_path, stdout);
+        return 0;
+    }
     if (sim_catalogue_find(options->machine_name, path, sizeof path) != 0) {
         fprintf(stderr, "kolo-simulate: --machine '%s': neither a file nor a machine that comes with kolo\n",
                 options->machine_name);
         sim_catalogue_print(stderr);
         return 2;
     }
-    if (sim_machine_read(&machine, path, reason, sizeof reason) != 0) {
-        fprintf(stderr, "kolo-simulate: --machine %s\n", reason);
-        return 2;
-    }
-    if (options->validate_path != NULL)
-        return sim_validate(options, &machine);
-    return sim_report_predictions(options, &machine);
+    sim_machine_read(&machine, path);
+    return options->validate_path != NULL ? sim_validate(options, &machine) : sim_report(options, &machine);
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,6 @@
 #include "sim_options.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -114,6 +115,16 @@ static command_line line = {
         "Example: an all-reduce among 64 and 128 ranks of a two-socket EPYC, as the plan would do it\n"
         "  kolo-simulate --machine epyc-milan-2x64 --ranks 64,128 --algorithm auto",
 };
+
+void sim_refuse(const char *format, ...) {
+    va_list arguments;
+    fputs("kolo-simulate: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(COMMAND_LINE_MISTAKE);
+}
 
 const sim_options *sim_options_read(int argc, char **argv) {
     command_line_read(&line, argc, argv);

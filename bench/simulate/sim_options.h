@@ -31,4 +31,7 @@ typedef struct sim_options {
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. */
 const sim_options *sim_options_read(int argc, char **argv);
 
+/* Says what is wrong with a file that an option names, and ends the program. */
+_Noreturn void sim_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

@@ -5,47 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_text.h"
 #include "sim_run.h"
 
 enum { COLUMN_WIDTH = 7 }; /* all algorithms, and what auto chooses, fit 80 columns */
 
-typedef struct report {
+static struct {
     const sim_options *options;
     const sim_machine *machine;
-    FILE *json;
-    kolo_algorithm algorithms[SIM_LIST_MAX];
-    int columns;
+    FILE *json; /* NULL: none */
     bool failed;
     bool extrapolated;
 } report;
 
-static void choose_columns(report *report) {
-    const sim_options *options = report->options;
-    if (options->algorithms_count > 0) {
-        memcpy(report->algorithms, options->algorithms, sizeof report->algorithms);
-        report->columns = options->algorithms_count;
-        return;
-    }
-    for (int algorithm = 0; algorithm < KOLO_ALGORITHMS && report->columns < SIM_LIST_MAX; algorithm++)
-        report->algorithms[report->columns++] = (kolo_algorithm)algorithm;
+static int columns(void) {
+    return report.options->algorithms_count > 0 ? report.options->algorithms_count : KOLO_ALGORITHMS;
 }
 
-/* Before it, all sizes that round to the same number of elements are one. */
-static size_t whole_elements(size_t bytes, kolo_dtype dtype) {
-    const size_t element_bytes = kolo_dtype_bytes(dtype), count = bytes / element_bytes;
-    return count > 0 ? count : 1;
+static kolo_algorithm algorithm_of(int column) {
+    return report.options->algorithms_count > 0 ? report.options->algorithms[column] : (kolo_algorithm)column;
 }
 
-static void print_head(const report *report, uint32_t ranks) {
-    const sim_options *options = report->options;
+static void print_head(uint32_t ranks) {
+    const sim_options *options = report.options;
     printf("#\n# %s\n# %" PRIu32 " ranks, %s, %s, buffers warm: us a call, predicted, not measured\n",
-           report->machine->name, ranks, kolo_dtype_name(options->dtype),
+           report.machine->name, ranks, kolo_dtype_name(options->dtype),
            options->in_place ? "in place" : "out of place");
     printf("#%10s", "bytes");
-    for (int column = 0; column < report->columns; column++) {
-        const kolo_algorithm algorithm = report->algorithms[column];
-        printf(" %*s", COLUMN_WIDTH, kolo_algorithm_name(algorithm));
-        if (algorithm == KOLO_ALGORITHM_AUTO)
+    for (int column = 0; column < columns(); column++) {
+        printf(" %*s", COLUMN_WIDTH, kolo_algorithm_name(algorithm_of(column)));
+        if (algorithm_of(column) == KOLO_ALGORITHM_AUTO)
             printf(" %-8s", "chooses");
     }
     printf("\n");
@@ -67,22 +56,10 @@ static void print_cell(const sim_outcome *outcome, bool show_choice) {
     fflush(stdout);
 }
 
-/* A JSON string. What JSON does not allow in one becomes a blank. */
-static void write_text(FILE *json, const char *key, const char *text) {
-    fprintf(json, "\"%s\": \"", key);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', json);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, json);
-    }
-    fputc('"', json);
-}
-
-static void write_row(const report *report, const sim_case *asked, const sim_outcome *outcome) {
+static void write_row(FILE *json, const sim_case *asked, const sim_outcome *outcome) {
     const size_t bytes = asked->count * kolo_dtype_bytes(asked->dtype);
-    FILE *json = report->json;
-    fprintf(json, "{\"predicted\": true, ");
-    write_text(json, "machine", report->machine->name);
+    fprintf(json, "{\"predicted\": true, \"machine\": ");
+    json_text_print(json, report.machine->name);
     fprintf(json,
             ", \"collective\": \"allreduce\", \"ranks\": %" PRIu32 ", \"bytes\": %zu, \"dtype\": \"%s\", "
             "\"in_place\": %s, \"asked\": \"%s\", \"algo\": \"%s\", \"chunks\": %zu, \"extrapolated\": %s, "
@@ -94,15 +71,15 @@ static void write_row(const report *report, const sim_case *asked, const sim_out
         fprintf(json, "\"time_us\": %.4f, \"busbw_gbps\": %.4f}\n", outcome->time_us,
                 (double)bytes * 2 * (asked->ranks - 1) / asked->ranks / outcome->time_us * 1e-3);
     } else {
-        fprintf(json, "\"time_us\": null, ");
-        write_text(json, "problem", outcome->problem);
+        fprintf(json, "\"time_us\": null, \"problem\": ");
+        json_text_print(json, outcome->problem);
         fprintf(json, "}\n");
     }
 }
 
-static void predict_cell(report *report, uint32_t ranks, size_t count, kolo_algorithm algorithm) {
-    const sim_options *options = report->options;
-    const sim_case asked = {.machine = report->machine,
+static void predict_cell(uint32_t ranks, size_t count, kolo_algorithm algorithm) {
+    const sim_options *options = report.options;
+    const sim_case asked = {.machine = report.machine,
                             .ranks = ranks,
                             .algorithm = algorithm,
                             .dtype = options->dtype,
@@ -114,27 +91,28 @@ static void predict_cell(report *report, uint32_t ranks, size_t count, kolo_algo
                             .skipped_wait = options->skipped_wait};
     sim_outcome outcome;
     if (sim_run(&asked, &outcome) != 0) {
-        report->failed = true;
+        report.failed = true;
         fflush(stdout);
         fprintf(stderr, "kolo-simulate: %s, %" PRIu32 " ranks, %zu bytes: %s\n", kolo_algorithm_name(algorithm), ranks,
                 count * kolo_dtype_bytes(options->dtype), outcome.problem);
     }
-    report->extrapolated |= outcome.extrapolated;
+    report.extrapolated |= outcome.extrapolated;
     print_cell(&outcome, algorithm == KOLO_ALGORITHM_AUTO);
-    if (report->json != NULL)
-        write_row(report, &asked, &outcome);
+    if (report.json != NULL)
+        write_row(report.json, &asked, &outcome);
 }
 
-static void predict_ranks(report *report, uint32_t ranks) {
-    const sim_options *options = report->options;
-    print_head(report, ranks);
+static void predict_ranks(uint32_t ranks) {
+    const sim_options *options = report.options;
+    const size_t element_bytes = kolo_dtype_bytes(options->dtype);
+    print_head(ranks);
     size_t count_before = 0;
     for (size_t bytes = options->min_bytes;;) {
-        const size_t count = whole_elements(bytes, options->dtype);
-        if (count != count_before) {
-            printf(" %10zu", count * kolo_dtype_bytes(options->dtype));
-            for (int column = 0; column < report->columns; column++)
-                predict_cell(report, ranks, count, report->algorithms[column]);
+        const size_t count = bytes < element_bytes ? 1 : bytes / element_bytes;
+        if (count != count_before) { /* or sizes round to the same number of elements */
+            printf(" %10zu", count * element_bytes);
+            for (int column = 0; column < columns(); column++)
+                predict_cell(ranks, count, algorithm_of(column));
             printf("\n");
         }
         count_before = count;
@@ -144,39 +122,29 @@ static void predict_ranks(report *report, uint32_t ranks) {
     }
 }
 
-static int close_json(FILE *json, const char *path) {
-    if (json == NULL)
-        return 0;
-    const bool failed = ferror(json);
-    if (fclose(json) == 0 && !failed)
-        return 0;
-    fprintf(stderr, "kolo-simulate: rows were lost: cannot write --json '%s': %s\n", path, strerror(errno));
-    return 2;
+static void close_json(const char *path) {
+    const bool failed = ferror(report.json);
+    if (fclose(report.json) != 0 || failed)
+        sim_refuse("rows were lost: cannot write --json '%s': %s", path, strerror(errno));
 }
 
-int sim_report_predictions(const sim_options *options, const sim_machine *machine) {
-    report report = {.options = options, .machine = machine};
+int sim_report(const sim_options *options, const sim_machine *machine) {
     const uint32_t cores = sim_machine_cores(machine);
-    for (int i = 0; i < options->ranks_count; i++) {
-        if ((uint32_t)options->ranks[i] <= cores)
-            continue;
-        fprintf(stderr,
-                "kolo-simulate: --ranks %d: %s has %" PRIu32 " cores, and cores that ranks share are"
-                " not modelled\n",
-                options->ranks[i], machine->name, cores);
-        return 2;
-    }
-    if (options->json_path != NULL && (report.json = fopen(options->json_path, "we")) == NULL) {
-        fprintf(stderr, "kolo-simulate: cannot write --json '%s': %s\n", options->json_path, strerror(errno));
-        return 2;
-    }
-    choose_columns(&report);
+    report.options = options;
+    report.machine = machine;
     for (int i = 0; i < options->ranks_count; i++)
-        predict_ranks(&report, (uint32_t)options->ranks[i]);
+        if ((uint32_t)options->ranks[i] > cores)
+            sim_refuse("--ranks %d: %s has %" PRIu32 " cores, and cores that ranks share are not modelled",
+                       options->ranks[i], machine->name, cores);
+    if (options->json_path != NULL && (report.json = fopen(options->json_path, "we")) == NULL)
+        sim_refuse("cannot write --json '%s': %s", options->json_path, strerror(errno));
+    for (int i = 0; i < options->ranks_count; i++)
+        predict_ranks((uint32_t)options->ranks[i]);
     if (options->ranks_count == 0)
-        predict_ranks(&report, cores);
+        predict_ranks(cores);
     if (report.extrapolated)
         printf("# * the first chunks were simulated; the others take as long each as the last\n");
-    const int rc = close_json(report.json, options->json_path);
-    return rc != 0 ? rc : report.failed;
+    if (report.json != NULL)
+        close_json(options->json_path);
+    return report.failed;
 }

@@ -5,8 +5,8 @@
 #include "sim_machine.h"
 #include "sim_options.h"
 
-/* The whole matrix of ranks, sizes and algorithms. 0; 1 if a prediction failed; 2 if a file cannot be written or the
- * machine has too few cores. */
-int sim_report_predictions(const sim_options *options, const sim_machine *machine);
+/* The whole matrix of ranks, sizes and algorithms. 0, or 1 if a prediction failed. Ends the program if a file cannot be
+ * written or the machine has too few cores. */
+int sim_report(const sim_options *options, const sim_machine *machine);
 
 #endif

@@ -1,22 +1,37 @@
 #include "sim_rows.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int sim_row_next(FILE *file, char text[SIM_ROW_BYTES_MAX], int *number) {
-    while (*number < SIM_ROWS_MAX && fgets(text, SIM_ROW_BYTES_MAX, file) != NULL) {
-        ++*number;
-        size_t length = strlen(text);
-        const bool whole = length > 0 && (text[length - 1] == '\n' || length < SIM_ROW_BYTES_MAX - 1);
-        while (length > 0 && isspace((unsigned char)text[length - 1]))
-            text[--length] = '\0';
-        if (length == 0)
-            continue;
-        return whole && text[0] == '{' && text[length - 1] == '}' ? 1 : -1;
+#include "sim_options.h"
+
+enum { ROW_BYTES_MAX = 2048, ROWS_MAX = 100000 };
+
+/* Without what is blank at its end; false: it is no object. */
+static bool end_row(char *text) {
+    size_t length = strlen(text);
+    const bool whole = length > 0 && (text[length - 1] == '\n' || length < ROW_BYTES_MAX - 1);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
+    return length == 0 || (whole && text[0] == '{' && text[length - 1] == '}');
+}
+
+void sim_rows_read(const char *option, const char *path, void (*take)(const char *row)) {
+    char row[ROW_BYTES_MAX];
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        sim_refuse("--%s '%s': cannot be opened: %s", option, path, strerror(errno));
+    for (int number = 1; fgets(row, sizeof row, file) != NULL; number++) {
+        if (number > ROWS_MAX || !end_row(row))
+            sim_refuse("--%s %s:%d: not a row of kolo-perf's --json", option, path, number);
+        if (row[0] != '\0')
+            take(row);
     }
-    return *number < SIM_ROWS_MAX ? 0 : -1;
+    fclose(file);
 }
 
 /* What follows "key": in the row, or NULL. */

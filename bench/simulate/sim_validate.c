@@ -1,6 +1,5 @@
 #include "sim_validate.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,16 +8,17 @@
 #include "sim_rows.h"
 #include "sim_run.h"
 
-typedef struct tally {
+static struct {
+    const sim_machine *machine;
     int rows;
     int skipped;
     int failed;
     double log_sum; /* of predicted / measured, in absolute value */
     double worst;   /* largest factor between the two */
-} tally;
+} tally = {.worst = 1};
 
 /* Fills *asked from a row of kolo-perf; false if the row is no all-reduce with warm buffers that can be modelled. */
-static bool read_case(const char *row, const sim_machine *machine, sim_case *asked, double *measured_us) {
+static bool read_case(const char *row, sim_case *asked, double *measured_us) {
     char collective[32], algorithm[32], dtype[16], buffers[16];
     double ranks, bytes;
     if (!sim_row_text(row, "collective", collective, sizeof collective) || strcmp(collective, "allreduce") != 0 ||
@@ -27,9 +27,9 @@ static bool read_case(const char *row, const sim_machine *machine, sim_case *ask
         !sim_row_number(row, "ranks", &ranks) || !sim_row_number(row, "bytes", &bytes) ||
         !sim_row_number(row, "median", measured_us))
         return false;
-    if (ranks < 2 || ranks > sim_machine_cores(machine) || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0)
+    if (ranks < 2 || ranks > sim_machine_cores(tally.machine) || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0)
         return false;
-    *asked = (sim_case){.machine = machine, .ranks = (uint32_t)ranks, .in_place = sim_row_true(row, "in_place")};
+    *asked = (sim_case){.machine = tally.machine, .ranks = (uint32_t)ranks, .in_place = sim_row_true(row, "in_place")};
     int found = 0;
     for (int i = 1; i < KOLO_ALGORITHMS && !found; i++) {
         asked->algorithm = (kolo_algorithm)i;
@@ -45,62 +45,40 @@ static bool read_case(const char *row, const sim_machine *machine, sim_case *ask
     return asked->count > 0;
 }
 
-static void show_row(const sim_case *asked, double measured_us, tally *tally) {
+static void show_row(const char *row) {
+    sim_case asked;
     sim_outcome outcome;
-    const size_t bytes = asked->count * kolo_dtype_bytes(asked->dtype);
-    if (sim_run(asked, &outcome) != 0) {
-        fprintf(stderr, "kolo-simulate: %" PRIu32 " ranks, %zu bytes: %s\n", asked->ranks, bytes, outcome.problem);
-        tally->failed++;
+    double measured_us;
+    if (!read_case(row, &asked, &measured_us)) {
+        tally.skipped++;
+        return;
+    }
+    const size_t bytes = asked.count * kolo_dtype_bytes(asked.dtype);
+    if (sim_run(&asked, &outcome) != 0) {
+        fprintf(stderr, "kolo-simulate: %" PRIu32 " ranks, %zu bytes: %s\n", asked.ranks, bytes, outcome.problem);
+        tally.failed++;
         return;
     }
     const double ratio = outcome.time_us / measured_us, factor = ratio < 1 ? 1 / ratio : ratio;
-    printf(" %12zu %6" PRIu32 " %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, asked->ranks,
-           kolo_dtype_name(asked->dtype), asked->in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm),
+    printf(" %12zu %6" PRIu32 " %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, asked.ranks,
+           kolo_dtype_name(asked.dtype), asked.in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm),
            outcome.time_us, measured_us, (ratio - 1) * 100);
-    tally->rows++;
-    tally->log_sum += log(factor);
-    tally->worst = factor > tally->worst ? factor : tally->worst;
-}
-
-static int show_rows(FILE *file, const char *path, const sim_machine *machine, tally *tally) {
-    char row[SIM_ROW_BYTES_MAX];
-    int number = 0, rc;
-    while ((rc = sim_row_next(file, row, &number)) == 1) {
-        sim_case asked;
-        double measured_us;
-        if (!read_case(row, machine, &asked, &measured_us)) {
-            tally->skipped++;
-            continue;
-        }
-        show_row(&asked, measured_us, tally);
-    }
-    if (rc == 0)
-        return 0;
-    fprintf(stderr, "kolo-simulate: --validate %s:%d: not a row of kolo-perf's --json\n", path, number);
-    return 2;
+    tally.rows++;
+    tally.log_sum += log(factor);
+    tally.worst = factor > tally.worst ? factor : tally.worst;
 }
 
 int sim_validate(const sim_options *options, const sim_machine *machine) {
-    const char *path = options->validate_path;
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        fprintf(stderr, "kolo-simulate: --validate '%s': cannot be opened: %s\n", path, strerror(errno));
-        return 2;
-    }
-    tally tally = {.worst = 1};
+    tally.machine = machine;
     printf(
         "# %s: predicted beside measured\n#%12s %6s %6s %-6s %-8s %12s %12s %9s\n#%12s %6s %6s %-6s %-8s %12s %12s\n",
         machine->name, "bytes", "ranks", "dtype", "place", "algo", "predicted", "measured", "error", "", "", "", "", "",
         "us", "us");
-    int rc = show_rows(file, path, machine, &tally);
-    fclose(file);
-    if (rc == 0 && tally.rows == 0 && tally.failed == 0) {
-        fprintf(stderr,
-                "kolo-simulate: --validate '%s': no row can be compared: it takes all-reduces with warm buffers"
-                " of 2 to %" PRIu32 " ranks\n",
-                path, sim_machine_cores(machine));
-        return 2;
-    }
+    sim_rows_read("validate", options->validate_path, show_row);
+    if (tally.rows == 0 && tally.failed == 0)
+        sim_refuse("--validate '%s': no row can be compared: it takes all-reduces with warm buffers of 2 to %" PRIu32
+                   " ranks",
+                   options->validate_path, sim_machine_cores(machine));
     if (tally.rows > 0)
         printf("# %d rows: off by a factor of %.2f in the geometric mean, %.2f at worst\n", tally.rows,
                exp(tally.log_sum / tally.rows), tally.worst);
@@ -108,5 +86,5 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
         printf("# %d rows left out: no all-reduce, buffers not warm, one rank, or more ranks\n"
                "#   than cores\n",
                tally.skipped);
-    return rc != 0 ? rc : tally.failed > 0;
+    return tally.failed > 0;
 }

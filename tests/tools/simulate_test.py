@@ -111,7 +111,7 @@ class Predictions(SimulateTest):
     def test_any_name_makes_json(self):
         machine = self.write("machine", SMALL.read_text(encoding="utf-8").replace("desktop,", 'a "\\ \t b'))
         rows = self.predict("--machine", machine, "--ranks", "2", "--max", "8", "--algorithm", "auto")
-        self.assertEqual('a "\\   b 8 cores', rows[0]["machine"])
+        self.assertEqual('a "\\ \t b 8 cores', rows[0]["machine"])
 
     def test_same_input_same_output(self):
         arguments = ("--machine", SMALL, "--max", "256K", "--factor", "32", "--jitter", "7", "--check")
