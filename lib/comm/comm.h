@@ -69,7 +69,7 @@ struct kolo_comm {
     kolo_log_level log_level;
     struct kolo_settings origin; /* what it was created with */
 
-    /* See comm/creation/shrink.c and comm/creation/other_nodes.h. */
+    /* See comm/creation/agreement.h and comm/creation/other_nodes.h. */
     struct kolo_listener *listener;      /* that a leader keeps; NULL: none */
     uint64_t shrink_generation;          /* the last one that this rank took part in */
     uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */

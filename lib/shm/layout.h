@@ -157,25 +157,22 @@ struct kolo_shared_header {
      * mapping, rank 0 included; the last one removes it. One word, so that leaving touches it once. */
     KOLO_ALIGNED kolo_atomic_u64 occupancy;
 
-    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/creation/shrink.c. */
+    /* Any rank in kolo_comm_shrink, by compare-and-swap, once a generation: see comm/creation/agreement.h. */
     KOLO_ALIGNED kolo_atomic_u64 shrink_decision; /* whose view counts */
-    kolo_atomic_u64 shrink_outcome;               /* whether a communicator has come of it */
+    kolo_atomic_u64 shrink_outcome;               /* why no communicator has come of it */
 };
 
-/* What a rank says in one generation of kolo_comm_shrink, see comm/creation/shrink.c. */
+/* What a rank says in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
 struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
 
-    KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of the segment below; stored last */
-    kolo_atomic_u64 pid;                  /* where it is open, and which file that is: see shm/memory_file.h */
+    /* The leader: an empty file for the ranks of this node, which ranks of all nodes are left, and where they meet. */
+    KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of what follows; stored last */
+    kolo_atomic_u64 pid;                  /* where the file is open, and which one it is: see shm/memory_file.h */
     kolo_atomic_u64 fd;
     kolo_atomic_u64 device;
     kolo_atomic_u64 inode;
-    kolo_atomic_u64 mapping; /* its address, for ranks that are threads of the same process */
-
-    /* Where there are several nodes: which ranks of all are left, and where they meet, as text.
-     * `offered` is then of that, and of a file that is still empty. */
-    kolo_atomic_u64 meeting[KOLO_MEETING_WORDS];
+    kolo_atomic_u64 meeting[KOLO_MEETING_WORDS]; /* as text; of one node: empty */
     KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
 };
 
@@ -196,7 +193,6 @@ struct kolo_shared_member {
     kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
-    kolo_atomic_u64 shrink_attached;                 /* the last one whose segment it was ready to use */
     struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */
 };
 

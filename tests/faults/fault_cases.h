@@ -34,7 +34,7 @@ enum twist {
     /* Of PHASE_SHRINK, where rank 0 breaks the communicator by an abort unless: */
     TWIST_DIES,        /* the actor breaks it, by its death; another one pauses before it destroys it */
     TWIST_SECOND_VIEW, /* the actor dies in the shrink, and the victim finds that out, as another rank pauses then */
-    TWIST_PAUSES,      /* the actor pauses once it is attached, so that the victim concludes */
+    TWIST_PAUSES,      /* the actor pauses once it is attached, before it knows what comes of it */
     TWIST_LACKS        /* the victim has no descriptor left: the first shrink fails on all */
 };
 

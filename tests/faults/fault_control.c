@@ -110,9 +110,8 @@ static void stay_away(kolo_comm *comm) {
     comm->shrunk = comm->rank == 0;
 }
 
-static void grow(kolo_comm *comm) {
-    comm->origin.slot_bytes += comm->rank * KOLO_PAGE_BYTES;
-    comm->segment.slot_bytes = comm->origin.slot_bytes;
+static void hurry(kolo_comm *comm) {
+    comm->origin.create_timeout_ns = 1;
 }
 
 /* Where the victim is struck. */
@@ -148,11 +147,11 @@ static const struct control controls[] = {
     {&in_shrink, "no defect", nothing, ACTION_KILL, false, NULL},
     {&in_shrink, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
     {&in_shrink, "deaths are not looked for", see_no_death, ACTION_KILL, false, "shrink 1 took"},
-    {&in_shrink, "waits never end", wait_for_ever, ACTION_KILL, false, "hangs, last at shrink.waiting"},
+    {&in_shrink, "waits never end", wait_for_ever, ACTION_KILL, false, "hangs, last at job."},
     {&in_shrink, "the deadline is not waited for", wait_briefly, ACTION_STOP, false, "0 shrinks and 0 sums waited"},
     {&in_shrink, "a living rank is left out", drop_last, ACTION_KILL, false, "has no communicator"},
     {&in_shrink, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink 1: status -10"},
-    {&in_shrink, "segments of different sizes", grow, ACTION_KILL, false, "damaged"},
+    {&in_shrink, "the creation has no time", hurry, ACTION_KILL, false, "has no communicator"},
     {&in_shrink, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
     {&on_nodes, "no defect", nothing, ACTION_KILL, false, NULL},
     {&on_nodes, "no defect, stopped", nothing, ACTION_STOP, false, NULL},

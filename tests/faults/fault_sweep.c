@@ -163,8 +163,8 @@ static bool begins_with(const char *name, const char *const *beginnings) {
  * sleepers are there to be woken, by design in few cases, but by chance in any. */
 static bool is_assured(const struct trial *trial) {
     static const char *const meeting[] = {"assembly.", "listener.", "connect.", "proxy.start", "engine.added", NULL};
-    static const char *const rejoin[] = {"agreement.",    "rejoin.",    "listener.reopened",
-                                         "connect.hello", "guard.drop", NULL};
+    static const char *const rejoin[] = {"agreement.",    "shrink.agreed", "listener.reopened",
+                                         "connect.hello", "guard.drop",    NULL};
     static const char *const network[] = {"proxy.",    "engine.",    "poll.",        "uring.",
                                           "exchange.", "hierarchy.", "failure.rela", NULL};
     static const struct {
@@ -179,8 +179,7 @@ static bool is_assured(const struct trial *trial) {
                    {"shrink.waiting", "shrink-late-3"},
                    {"shrink.aborting", "shrink-second-3"},
                    {"shrink.aborted", "shrink-second-3"},
-                   {"shrink.committing", "shrink-concludes-2"},
-                   {"shrink.committed", "shrink-concludes-2"},
+                   {"shrink.looking", "shrink-second-3"},
                    {"segment.marking_dead", "shrink-death-3"},
                    {"segment.discounting", "shrink-death-3"},
                    {"segment.marked_dead", "shrink-death-3"},

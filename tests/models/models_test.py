@@ -73,13 +73,15 @@ DEFAULT = [
     *controls("SWAP FIELDS_FIRST LAST_LOOK", "abort", "RANKS=2", "CALLS=2"),
     *controls("FAILURE", "abort", "RANKS=2", "CALLS=1", "DEATHS=0", "STOPS=0", mode=CLAIM),
     *controls("CHECK", "abort", "RANKS=2", "CALLS=1", "DEATHS=1", "STOPS=0", mode=CLAIM),
-    small("shrink", "RANKS=3", "DEATHS=2"),
-    small("shrink", "RANKS=3", "DEATHS=0", "LATE=2"),
-    small("shrink", "RANKS=3", "DEATHS=0", "STOPS=1"),
-    small("shrink", "RANKS=3", "DEATHS=0", "LACKS=1"),
-    *controls("DECISION_SWAP OUTCOME_SWAP SECOND_PROPOSAL", "shrink", "RANKS=3", "DEATHS=0", "LATE=1"),
-    *controls("RECHECK", "shrink", "RANKS=3", "DEATHS=0", "LATE=2"),
-    *controls("COMPLETE_FIRST SECOND_LOOK ATTACHED GONE", "shrink", "RANKS=3", "DEATHS=1"),
+    small("agreement", "RANKS=3", "DEATHS=2"),
+    small("agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
+    small("agreement", "RANKS=3", "DEATHS=0", "STOPS=1"),
+    small("agreement", "RANKS=3", "DEATHS=0", "LACKS=1"),
+    *controls("DECISION_SWAP JOB_SWAP SECOND_PROPOSAL", "agreement", "RANKS=3", "DEATHS=0", "LATE=1"),
+    *controls("OUTCOME_SWAP", "agreement", "RANKS=3", "DEATHS=0", "LACKS=2"),
+    *controls("RECHECK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
+    *controls("SECOND_LOOK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2", "LACKS=1"),
+    *controls("ATTACHED GONE LOOK", "agreement", "RANKS=3", "DEATHS=1"),
 ]
 
 MORE = [
@@ -91,12 +93,12 @@ MORE = [
     small("slots", "RANKS=3", "CALLS=2", "CHUNKS=2", reduced=True),
     small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", reduced=True),
     small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", "PUBLISHERS_FENCE", reduced=True),
-    small("shrink", "RANKS=2", "DEATHS=1", "STOPS=1", "LATE=1", "LACKS=1"),
-    small("shrink", "RANKS=3", "DEATHS=1", "LATE=1"),
-    small("shrink", "RANKS=3", "DEATHS=1", "STOPS=1"),
-    small("shrink", "RANKS=3", "DEATHS=1", "LACKS=1"),
-    small("shrink", "RANKS=3", "DEATHS=0", "LATE=1", "LACKS=1"),
-    small("shrink", "RANKS=4", "DEATHS=1", mode=COMPACT),
+    small("agreement", "RANKS=2", "DEATHS=1", "STOPS=1", "LATE=1", "LACKS=1"),
+    small("agreement", "RANKS=3", "DEATHS=1", "LATE=1"),
+    small("agreement", "RANKS=3", "DEATHS=1", "STOPS=1"),
+    small("agreement", "RANKS=3", "DEATHS=1", "LACKS=1"),
+    small("agreement", "RANKS=3", "DEATHS=0", "LATE=1", "LACKS=1"),
+    small("agreement", "RANKS=4", "DEATHS=1", mode=COMPACT),
 ]
 
 
@@ -180,7 +182,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
                                      epilog="example: models_test.py --model slots")
     parser.add_argument("--all", action="store_true", help="larger bounds too: some minutes")
-    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort", "shrink"], help="only this one")
+    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort", "agreement"], help="only this one")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="searches at once")
     options = parser.parse_args()
     if not shutil.which("spin"):

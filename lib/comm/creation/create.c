@@ -54,7 +54,8 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     return kolo_segment_allocate(segment->fd, 0, bytes);
 }
 
-void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users) {
+/* Lays the segment out over a new mapping of its file. */
+static void format_segment(kolo_comm *comm, void *mapping) {
     struct kolo_segment *segment = &comm->segment;
     kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->nodes);
     segment->counted = true;
@@ -67,7 +68,7 @@ void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users) {
     shared->segment_bytes = segment->bytes;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
     kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
-    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, users));
+    kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, 1));
 }
 
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
@@ -81,7 +82,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     if (rc < 0)
         return rc;
     KOLO_POINT("create.mapped");
-    kolo_comm_format_segment(comm, mapping, 1);
+    format_segment(comm, mapping);
 
     struct kolo_memory_file file;
     rc = kolo_memory_file_name(segment->fd, &file);
@@ -329,7 +330,8 @@ static int allocate_own(kolo_comm *comm) {
     return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size);
 }
 
-void kolo_comm_finish(kolo_comm *comm) {
+/* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
+static void finish(kolo_comm *comm) {
     comm->settings = comm->segment.header->settings;
     comm->signal = &comm->segment.signals[comm->rank];
     comm->history = &comm->segment.histories[comm->rank];
@@ -368,7 +370,7 @@ static int join(kolo_comm *comm, struct creation *creation) {
     if (rc < 0)
         return rc;
     close_segment(comm, job);
-    kolo_comm_finish(comm);
+    finish(comm);
     return 0;
 }
 
@@ -451,9 +453,24 @@ static int make(kolo_comm **comm, struct creation *creation, const struct kolo_s
         if (rc < 0 && meets)
             kolo_job_fail(&creation->job, rc);
     }
+    if (rc < 0 && meets && creation->job.rejoin)
+        creation->job.rejoin->culprit = kolo_job_culprit(&creation->job);
     if (meets)
         kolo_job_close(&creation->job);
     return rc;
+}
+
+void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size) {
+    *settings = comm->origin;
+    settings->place.rank = rank;
+    settings->place.size = size;
+    settings->place.job[0] = '\0';
+    settings->shm_fd = -1;
+    settings->net.rendezvous[0] = '\0';
+    settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
+    settings->slot_bytes = comm->segment.slot_bytes;
+    if (settings->create_timeout_ns > comm->waiter.timeout_ns)
+        settings->create_timeout_ns = comm->waiter.timeout_ns;
 }
 
 int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,

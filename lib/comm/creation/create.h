@@ -20,15 +20,11 @@ struct kolo_layer_above {
 int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above,
                    struct kolo_rejoin *rejoin);
 
-/* What comm/creation/shrink.c makes a communicator of, too. */
-
-/* Allocates what a communicator has of its own; kolo_comm_free frees it. */
+/* Allocates what a communicator has of its own, the first part of making one; kolo_comm_free frees it. */
 int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above);
 
-/* Rank 0's part: lays the segment out over a new mapping of its file that `users` ranks are going to use. */
-void kolo_comm_format_segment(kolo_comm *comm, void *mapping, uint32_t users);
-
-/* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
-void kolo_comm_finish(kolo_comm *comm);
+/* Fills in what a communicator is to be created with whose ranks are all, or some, of those of `comm`: `comm`'s
+ * settings, without a place to meet. */
+void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size);
 
 #endif

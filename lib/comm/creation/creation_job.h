@@ -33,6 +33,7 @@ struct kolo_job {
     bool has_slept;   /* there */
     int64_t overslept_ns;
     bool is_watchdog; /* this rank was the last time it looked, see comm/failure/watchdog.h */
+    uint32_t culprit; /* for whom this rank gave up its wait; else its own number */
     bool is_blind;    /* nothing tells of some rank whether it lives */
 };
 

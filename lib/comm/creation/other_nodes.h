@@ -21,12 +21,14 @@ struct kolo_remote_ranks {
     int64_t deadline_ns;
 };
 
-/* What is there already where the ranks that are left of a broken communicator meet again. */
+/* What is there already where ranks of a communicator meet to make another one. */
 struct kolo_rejoin {
     struct kolo_listener *rendezvous;  /* rank 0's: open at settings->net.rendezvous; who meets takes it */
     struct kolo_listener *listener;    /* that a leader has kept; NULL: it opens one */
     int (*look)(struct kolo_rejoin *); /* called now and then by who waits: 0, or why it need not wait any more */
     void *owner;                       /* for `look` */
+    uint32_t culprit; /* UINT32_MAX, until `look` or a creation that fails sets it: who of this node is at fault, by its
+                         number in the new communicator */
 };
 
 /* What the nodes of a broken communicator have agreed on. */

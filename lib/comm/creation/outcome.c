@@ -276,6 +276,14 @@ static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
     return fail_late(job, job->rank, *culprit);
 }
 
+/* Elsewhere than in the job's file. */
+static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
+    const int rc = job->rejoin->look(job->rejoin);
+    if (job->rejoin->culprit < job->ranks)
+        *culprit = job->rejoin->culprit;
+    return rc;
+}
+
 /* Without a bell. */
 static void pause_briefly(struct kolo_job *job) {
     const int64_t longest_ns = PAUSE_NS_MAX * (1 + (job->ranks - 1) / SEEKERS);
@@ -325,7 +333,7 @@ int kolo_job_wait(struct kolo_job *job) {
         job->look_ns = now_ns + LOOK_NS;
         rc = job->remote ? look_elsewhere(job, &culprit) : 0;
         if (rc == 0 && job->rejoin)
-            rc = job->rejoin->look(job->rejoin);
+            rc = look_as_asked(job, &culprit);
         if (rc == 0 && job->header)
             rc = check_name(job);
         if (rc == 0 && job->header)
@@ -336,6 +344,7 @@ int kolo_job_wait(struct kolo_job *job) {
         rc = fail_late(job, job->rank, culprit);
     }
     if (rc < 0) { /* another one may have been first to give up */
+        job->culprit = culprit;
         const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
         return published < 0 ? published : rc;
     }
@@ -365,9 +374,14 @@ static void await_seekers(const struct kolo_job *job) {
     }
 }
 
+uint32_t kolo_job_culprit(const struct kolo_job *job) {
+    const uint64_t outcome = job->header ? kolo_load_acquire(&job->header->outcome) : 0; /* pairs with conclude */
+    return status_of(outcome) ? culprit_of(outcome) % job->ranks : job->culprit;
+}
+
 int kolo_job_fail(struct kolo_job *job, int status) {
     if (job->header)
-        publish_failure(job, status, job->rank);
+        publish_failure(job, status, job->culprit);
     if (job->linked)
         await_seekers(job);
     return status;

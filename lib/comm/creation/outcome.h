@@ -80,6 +80,9 @@ uint64_t kolo_job_completed(const struct kolo_job *job);
 /* For a rank of another version than the header's: says so in it, and returns KOLO_ERR_VERSION. */
 int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header);
 
+/* The rank at fault, once this rank's creation has failed. */
+uint32_t kolo_job_culprit(const struct kolo_job *job);
+
 /* KOLO_ERR_PEER_DEAD, with a message. */
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process);
 

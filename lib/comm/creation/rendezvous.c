@@ -353,6 +353,7 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
                              .rejoin = job->rejoin,
                              .fd = -1,
                              .rank = (uint32_t)settings->place.rank,
+                             .culprit = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};
     job->bytes = kolo_layout_job_bytes(job->ranks);
     job->own_namespace = kolo_process_own_namespace();

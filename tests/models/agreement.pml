@@ -1,31 +1,31 @@
-/* Going on after a failure: lib/comm/creation/shrink.c. RANKS ranks of a broken communicator shrink it, through as many
- * generations as it takes. At any step any of them may die, be stopped for ever, be so slow that a deadline passes for
- * the others, or lack memory, and then try again or leave.
+/* Going on after a failure: lib/comm/creation/agreement.h and shrink.c. RANKS ranks of a broken communicator shrink it,
+ * through as many generations as it takes. At any step any of them may die, be stopped for ever, be so slow that a
+ * deadline passes for the others, or lack memory, and then try again or leave.
  *
- * Shown. Agreement: all that get a communicator get the same one, of the same generation with the same ranks, and each
- * has the complete segment of that generation. Whole views: what a rank takes over was written for its generation, and
- * is no torn copy. Membership: whoever is in a view has come; whoever is told that the others went on without it is not
- * in what they made; that happens to nobody, and every survivor gets a communicator, where no deadline passes and
- * nobody lacks anything. One outcome a generation. Survival: whoever is neither dead nor stopped ends. All runs are
- * finite, so that a search for invalid end states shows the last one.
+ * Shown. Agreement: all that get a communicator get the same one, of the same generation with the same ranks. Whole
+ * views: what a rank takes over was written for its generation, and is no torn copy. Membership: whoever is in a view
+ * has come; whoever is told that the others went on without it is not in what they made; that happens to nobody, and
+ * every survivor gets a communicator, where no deadline passes and nobody lacks anything. One outcome a generation, and
+ * none of a generation in which somebody gets a communicator. Survival: whoever is neither dead nor stopped ends. All
+ * runs are finite, so that a search for invalid end states shows the last one.
  *
- * Names. decision, outcome: shrink_decision and shrink_outcome of kolo_shared_header, packed as there. arrived,
- * attached, departed (state): of kolo_shared_member; view, offered: of its proposals. segment[r]: what the descriptor
- * that r has offered stands for: 0, nothing, it is closed; else a generation's segment, complete or not yet. dead[r]: r
- * makes no step any more; then its files are closed; then its pidfd shows it, gone[r], and another process may have its
- * pid, and files of its own, FOREIGN. known: kolo_comm.survivors of a rank; mine: what it has opened.
+ * Names. decision, outcome: shrink_decision and shrink_outcome of kolo_shared_header, packed as there. arrived, departed
+ * (state): of kolo_shared_member; view, offered, file: of its proposals. open[r]: the file of which generation the
+ * leader r has open; 0: none. attached, job: the creation in that file, of kolo_job_member and the outcome of
+ * kolo_job_header, which is a word of its own in each file. dead[r]: r makes no step any more; then its files are
+ * closed; then its pidfd shows it, gone[r]. known: kolo_comm.survivors of a rank; mine: the file that it has opened.
  *
- * Left out: threads that share the leader's mapping; damage. Looks at several words in a row are one step where the
- * words only grow: what is seen is what would be seen at the last of the looks. But who is gone need not be known to
+ * Left out: what a creation does beside its word of outcome; damage. Looks at several words in a row are one step where
+ * the words only grow: what is seen is what would be seen at the last of the looks. But who is gone need not be known to
  * who writes a view. Memory order: after a store no rank relies on what it then loads from another word to be as new;
  * all else are releases and acquires, so that a rank's steps happen in its program's order.
  *
- * Controls. WITHOUT_DECISION_SWAP, WITHOUT_OUTCOME_SWAP: that word is stored, not swapped in. WITHOUT_RECHECK: the
- * decision is not looked at again after the view was copied. WITHOUT_SECOND_PROPOSAL: one proposal instead of two in
- * turn. WITHOUT_COMPLETE_FIRST: the segment is offered before it is complete. WITHOUT_SECOND_LOOK: who has opened the
- * descriptor does not look again for an outcome, nor whether the leader is gone. WITHOUT_ATTACHED: who has attached
- * concludes without waiting for the others. WITHOUT_GONE: who waits for the offer does not look whether the leader is
- * gone. */
+ * Controls. WITHOUT_DECISION_SWAP, WITHOUT_OUTCOME_SWAP, WITHOUT_JOB_SWAP: that word is stored, not swapped in.
+ * WITHOUT_RECHECK: the decision is not looked at again after the view was copied. WITHOUT_SECOND_PROPOSAL: one proposal
+ * instead of two in turn. WITHOUT_SECOND_LOOK: who has opened the file does not look again for an outcome.
+ * WITHOUT_ATTACHED: the leader completes the creation without waiting for the others. WITHOUT_GONE: who waits for the
+ * offer does not look whether the leader is gone. WITHOUT_LOOK: who waits in the creation looks neither at the outcome
+ * nor whether others are gone. */
 
 #ifndef RANKS
 #define RANKS 3
@@ -48,18 +48,17 @@
 #define PROPOSALS 2
 #endif
 
-#define COMMITTED 1
-#define ABORTED 2
-#define FAILED 3
+#define ABORTED 1
+#define FAILED 2
+#define COMPLETE 1 /* of a creation */
+#define GIVEN_UP(rank) (2 + (rank))
 #define TORN 255
 #define ALL ((1 << RANKS) - 1)
 #define HAS(set, rank) ((set) >> (rank) & 1)
 #define LOWEST(set) (HAS(set, 0) -> 0 : (HAS(set, 1) -> 1 : (HAS(set, 2) -> 2 : 3)))
 #define PROPOSAL(rank) ((rank) * PROPOSALS + generation % PROPOSALS)
 #define VIEW(set) (generation * 16 + (set))
-#define INCOMPLETE (2 * generation)
-#define COMPLETE (2 * generation + 1)
-#define FOREIGN 255
+#define GENERATIONS (RANKS + LACKS + 2)
 
 #define DECISION(author) (generation * 4 + (author))
 #define DECIDED(word) ((word) / 4)
@@ -72,20 +71,21 @@
 
 byte decision, outcome;
 byte arrived[RANKS], attached[RANKS];
-byte view[RANKS * PROPOSALS], offered[RANKS * PROPOSALS];
-byte segment[RANKS];
+byte view[RANKS * PROPOSALS], offered[RANKS * PROPOSALS], file[RANKS * PROPOSALS];
+byte open[RANKS];
+byte job[GENERATIONS];
 bool departed[RANKS];
 bool gone[RANKS];
 
 bool dead[RANKS], stopped[RANKS], left_out[RANKS];
 byte deaths, stops, late, lacks;
-byte said[RANKS + LACKS + 1]; /* [generation] the outcome that ranks have read */
+byte said[GENERATIONS]; /* [generation] the outcome that ranks have read */
 byte made;                    /* generation and view of the communicator that has come of it */
 
 #define IS_GONE(rank) (gone[rank] || departed[rank])
 #define HAS_COME(rank) (!HAS(known, rank) || arrived[rank] >= generation || IS_GONE(rank))
-#define HAS_ATTACHED(rank) (!HAS(known, rank) || attached[rank] >= generation)
-#define IS_NOT_LOST(rank) (HAS_ATTACHED(rank) || !IS_GONE(rank))
+#define HAS_ATTACHED(rank) (!HAS(known, rank) || attached[rank] == generation)
+#define IS_THERE(rank) (!HAS(known, rank) || !IS_GONE(rank))
 #if RANKS == 2
 #define OF_ALL(holds) (holds(0) && holds(1))
 #elif RANKS == 3
@@ -187,14 +187,9 @@ inline adopt_view() {
 }
 
 inline offer() {
-    segment[me] = INCOMPLETE;
-#ifdef WITHOUT_COMPLETE_FIRST
-    offered[PROPOSAL(me)] = generation;
-    atomic { segment[me] = COMPLETE; mine = COMPLETE }
-#else
-    atomic { segment[me] = COMPLETE; mine = COMPLETE };
+    atomic { open[me] = generation; mine = generation };
+    file[PROPOSAL(me)] = generation;
     offered[PROPOSAL(me)] = generation
-#endif
 }
 
 inline accept_offer() {
@@ -210,45 +205,74 @@ inline accept_offer() {
         settle_outcome(OUTCOME(ABORTED, leader));
         goto concluding
     fi;
+    mine = file[PROPOSAL(leader)];
     if
-    :: atomic { segment[leader] -> mine = segment[leader] }
-    :: !segment[leader] && (IS_SETTLED || IS_GONE(leader))
+    :: open[leader] == mine
+    :: open[leader] != mine && IS_SETTLED -> goto concluding
+    :: open[leader] != mine && IS_GONE(leader) ->
+        settle_outcome(OUTCOME(ABORTED, leader));
+        goto concluding
     fi;
 #ifndef WITHOUT_SECOND_LOOK
     if
-    :: IS_GONE(leader) -> settle_outcome(OUTCOME(ABORTED, leader)); goto concluding
-    :: else
-    fi;
-    if
     :: IS_SETTLED -> goto concluding
     :: else
-    fi
+    fi;
 #endif
+    assert(mine == generation)
 }
 
-inline await_outcome() {
-    if
-    :: IS_SETTLED
-#ifdef WITHOUT_ATTACHED
-    :: !IS_SETTLED ->
-#else
-    :: !IS_SETTLED && OF_ALL(HAS_ATTACHED) ->
+/* Ends the creation in this rank's file, unless it has ended. */
+inline end_creation(value) {
+    atomic {
+        word = job[generation];
+#ifdef WITHOUT_JOB_SWAP
+    };
+    atomic {
 #endif
-        settle_outcome(OUTCOME(COMMITTED, 0))
-    :: atomic { !IS_SETTLED && !OF_ALL(IS_NOT_LOST) ->
+        if
+        :: word == 0 -> job[generation] = value; word = value
+        :: else
+        fi
+    }
+}
+
+inline create() {
+    attached[me] = generation;
+    if
+    :: job[generation]
+#ifdef WITHOUT_ATTACHED
+    :: !job[generation] && leader == me -> end_creation(COMPLETE)
+#else
+    :: !job[generation] && leader == me && OF_ALL(HAS_ATTACHED) -> end_creation(COMPLETE)
+#endif
+#ifndef WITHOUT_LOOK
+    :: !job[generation] && IS_SETTLED -> end_creation(GIVEN_UP(me))
+    :: atomic { !job[generation] && !OF_ALL(IS_THERE) ->
         do
-        :: IS_NOT_LOST(other) -> other++
+        :: IS_THERE(other) -> other++
         :: else -> break
         od };
-        settle_outcome(OUTCOME(ABORTED, other))
-    :: atomic { !IS_SETTLED && !OF_ALL(HAS_ATTACHED) && IS_LATE ->
+        end_creation(GIVEN_UP(other))
+#endif
+    :: atomic { !job[generation] && IS_LATE ->
         PASS_DEADLINE;
         do
-        :: HAS_ATTACHED(other) -> other++
-        :: else -> break
+        :: other < RANKS && HAS_ATTACHED(other) -> other++
+        :: other == RANKS -> other = leader; break
+        :: other < RANKS && !HAS_ATTACHED(other) -> break
         od };
-        settle_outcome(OUTCOME(ABORTED, other))
-    fi
+        end_creation(GIVEN_UP(other))
+    fi;
+    atomic {
+        other = 0;
+        word = job[generation];
+        if
+        :: word == COMPLETE -> take_into_use(); goto leave
+        :: else
+        fi
+    };
+    settle_outcome(OUTCOME(ABORTED, job[generation] - GIVEN_UP(0)))
 }
 
 /* A rank that gets an error tries again or leaves. */
@@ -262,13 +286,9 @@ inline conclude() {
             said[generation] = word
         :: else
         fi;
-        if
-        :: word == OUTCOME(COMMITTED, 0) -> take_into_use(); goto leave
-        :: else
-        fi;
         mine = 0;
         if
-        :: leader == me -> segment[me] = 0
+        :: leader == me -> open[me] = 0
         :: else
         fi;
         leader = 0;
@@ -283,8 +303,9 @@ inline conclude() {
 }
 
 inline take_into_use() {
-    assert(mine == COMPLETE || known == 1 << me);
+    assert(mine == generation);
     assert(made == 0 || made == VIEW(known));
+    assert(!IS_SETTLED);
     for (other : 0 .. RANKS - 1) {
         assert(!HAS(known, other) || !left_out[other])
     }
@@ -315,12 +336,11 @@ proctype rank(byte me) {
             :: atomic { lacks < LACKS -> lacks++ };
                 settle_outcome(OUTCOME(FAILED, me));
                 goto concluding
-            :: known == 1 << me
+            :: atomic { known == 1 << me -> mine = generation; take_into_use(); goto leave }
             :: known != 1 << me && leader == me -> offer()
             :: known != 1 << me && leader != me -> accept_offer()
             fi;
-            attached[me] = generation;
-            await_outcome();
+            create();
 concluding:
             conclude()
         od;
@@ -344,8 +364,8 @@ proctype fate() {
         :: !dead[victim] && !stopped[victim] && !departed[victim] -> dead[victim] = true; deaths++
         :: else -> break
         fi };
-        segment[victim] = 0;
-        atomic { gone[victim] = true; segment[victim] = FOREIGN; victim = 0 }
+        open[victim] = 0;
+        atomic { gone[victim] = true; victim = 0 }
     :: atomic { stops < STOPS ->
         select(victim : 0 .. RANKS - 1);
         if
