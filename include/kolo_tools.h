@@ -55,10 +55,42 @@ typedef struct kolo_plan {
     char tuning[512];         /* which profile, or why none, in words */
 } kolo_plan;
 
-/* Fills *plan for an all-reduce of `count` elements between `ranks` ranks of this machine under `options` (NULL: from
- * the environment). KOLO_ERR_ARG also as kolo_allreduce and kolo_comm_create. */
-KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
-                             kolo_op op);
+/* Fills *plan for a collective with a message of `count` elements between `ranks` ranks of this machine, under
+ * `options` (NULL: from the environment). `op` is of no meaning where nothing is reduced. KOLO_ERR_ARG also as the
+ * collective and kolo_comm_create, and for KOLO_ALLOC and KOLO_FREE, which have no plan. */
+KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kolo_collective collective,
+                             size_t count, kolo_dtype dtype, kolo_op op);
+
+/* A profile is a file of text in which kolo-tune writes what it measured; lib/plan/profile.h of the sources describes
+ * it. It has a section for each collective and number of ranks that was measured. A section has bands, by message size:
+ * each has an algorithm and a chunk. What is larger than the last band allows was not measured, and has the default. */
+#define KOLO_PROFILE_SECTIONS   32   /* of a profile, at most */
+#define KOLO_PROFILE_BANDS      16   /* of a section, at most */
+#define KOLO_PROFILE_TEXT_BYTES 2048 /* of a section as text, its NUL included, at most */
+
+typedef struct kolo_profile_band {
+    uint64_t bytes_max;       /* of a message; larger than that of the band before; UINT64_MAX: any size */
+    kolo_algorithm algorithm; /* one that gives the same bits as all others do, and not CENTRAL */
+    uint32_t chunk_bytes;     /* of a message, that one pipeline step covers; a multiple of 128, 1024 .. 2^30 */
+} kolo_profile_band;
+
+typedef struct kolo_profile_section {
+    size_t section_bytes;       /* sizeof(kolo_profile_section); set by the caller */
+    kolo_collective collective; /* one that has more than one algorithm */
+    int ranks;                  /* 2 .. KOLO_RANKS_MAX */
+    int has_stream;             /* 0: stream_bytes_min was not measured, and has the default */
+    int bands;                  /* 0 .. KOLO_PROFILE_BANDS */
+    uint64_t stream_bytes_min;  /* results of messages from here on are stored past the caches; UINT64_MAX: none */
+    kolo_profile_band band[KOLO_PROFILE_BANDS];
+} kolo_profile_section;
+
+/* Fills *section with the one at `index`, from 0, of the profile `path`. KOLO_ERR_ARG also for an index past the last
+ * one; and for every index if kolo ignores the profile here: the message says why. */
+KOLO_API int kolo_profile_section_get(const char *path, size_t index, kolo_profile_section *section);
+
+/* Writes a section as text; NULL: the lines that come before all sections, for this machine. They end in a newline.
+ * KOLO_ERR_ARG also for a section that kolo_profile_section_get would refuse. */
+KOLO_API int kolo_profile_format(const kolo_profile_section *section, char text[KOLO_PROFILE_TEXT_BYTES]);
 
 /* A name of this user's in /dev/shm by which the ranks of a job meet. It is removed as soon as all ranks have come. If
  * rank 0 is killed before that, it stays until a job of the same name replaces it or kolo_job_name_remove removes it.

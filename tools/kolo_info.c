@@ -265,7 +265,7 @@ static int gather(report *seen, int ranks) {
         size_t count = bytes / kolo_dtype_bytes(KOLO_F32);
         seen->plan_bytes[i] = bytes;
         seen->plans[i].plan_bytes = sizeof(kolo_plan);
-        if (kolo_plan_query(&seen->plans[i], NULL, seen->ranks, count, KOLO_F32, KOLO_SUM) < 0)
+        if (kolo_plan_query(&seen->plans[i], NULL, seen->ranks, KOLO_ALLREDUCE, count, KOLO_F32, KOLO_SUM) < 0)
             return message_print("no plan for %d ranks and %zu bytes: %s", seen->ranks, bytes, kolo_error_message());
     }
     return 0;

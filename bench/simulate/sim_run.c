@@ -198,10 +198,11 @@ static size_t chunks_max(const struct kolo_answer *plan) {
 /* Settings with which a shorter message is treated as the long one would be. */
 static void pin(struct kolo_shared_settings *settings, const struct kolo_answer *plan) {
     settings->algorithm = (uint32_t)plan->algorithm;
-    settings->bands = 1;
-    settings->band[0] = (struct kolo_shared_band){
-        .bytes_max = UINT64_MAX, .algorithm = (uint32_t)plan->algorithm, .chunk_bytes = (uint32_t)run.chunk_bytes};
-    settings->stream_bytes_min = plan->stream ? 0 : UINT64_MAX;
+    settings->tables[KOLO_TABLE_ALLREDUCE] = (struct kolo_shared_table){
+        .stream_bytes_min = plan->stream ? 0 : UINT64_MAX,
+        .bands = 1,
+        .band = {{UINT64_MAX, (uint32_t)plan->algorithm, (uint32_t)run.chunk_bytes}},
+    };
 }
 
 static double simulate_part(const struct kolo_answer *plan, size_t chunks) {

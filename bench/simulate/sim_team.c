@@ -44,7 +44,12 @@ void sim_team_settings(struct kolo_shared_settings *settings, const sim_case *as
         kolo_cpu_set_add(&sets[rank], rank);
         rank_cpus[rank] = &sets[rank];
     }
-    kolo_tuning_default(settings, asked->algorithm, slot_bytes, asked->ranks, &topology, rank_cpus);
+    const struct kolo_tuning_question question = {.algorithm = asked->algorithm,
+                                                  .slot_bytes = slot_bytes,
+                                                  .ranks = asked->ranks,
+                                                  .topology = &topology,
+                                                  .rank_cpus = rank_cpus};
+    kolo_tuning_default(settings, &question);
 }
 
 static bool open_up(uint8_t *memory, size_t bytes) {

@@ -15,7 +15,31 @@
 #include "comm/creation/shrink.h"
 #include "sync/point.h"
 
-static const struct kolo_layer_above layer_above = {.decide = kolo_tuning_decide, .internode = &kolo_internode_calls};
+/* kolo_decide_fn: what binds all ranks, by where they run. */
+static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
+    const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
+    kolo_cpu_set all = {{0}};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        rank_cpus[rank] = &comm->segment.members[rank].cpus;
+        kolo_cpu_set_merge(&all, rank_cpus[rank]);
+    }
+    kolo_topology topology;
+    kolo_topology_read(&topology, &all);
+    const struct kolo_tuning_question question = {
+        .algorithm = settings->algorithm,
+        .slot_bytes = settings->slot_bytes,
+        .ranks = comm->size,
+        .topology = &topology,
+        .rank_cpus = rank_cpus,
+        .tree_sizes = settings->tree_levels_given ? settings->tree_levels : NULL,
+    };
+    struct kolo_tuning_source source;
+    kolo_tuning_make(&comm->segment.header->settings, &question, &source);
+    kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s",
+             source.text);
+}
+
+static const struct kolo_layer_above layer_above = {.decide = decide, .internode = &kolo_internode_calls};
 
 /* Gives the caller what was made, if what rank 0 decided for it makes sense. */
 static int hand_out(kolo_comm *made, kolo_comm **comm) {

@@ -1,4 +1,4 @@
-/* What kolo sees of the machine, and what it would do on it: for tools. */
+/* What kolo sees of the machine, for tools. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,12 +7,9 @@
 #include <unistd.h>
 
 #include "kolo_tools.h"
-#include "plan/plan.h"
-#include "plan/tuning.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "comm/creation/options.h"
 #include "cpu/features.h"
 #include "cpu/model.h"
 #include "cpu/limits/quota.h"
@@ -67,50 +64,5 @@ int kolo_machine_query(kolo_machine *machine) {
     snprintf(found.kernels, sizeof found.kernels, "%s", kolo_reducer_select(features & mask)->name);
     read_shm(&found);
     kolo_sized_fill(&sized, machine, &found);
-    return 0;
-}
-
-int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, size_t count, kolo_dtype dtype,
-                    kolo_op op) {
-    static const struct kolo_sized sized = KOLO_SIZED(kolo_plan, plan_bytes, segment_bytes);
-    kolo_options hypothetical;
-    int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
-    if (rc == 0)
-        rc = kolo_options_read(&hypothetical, options);
-    if (rc < 0)
-        return rc;
-    if (!kolo_op_supports(op, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
-        return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: count %zu, dtype %d, op %d: no such all-reduce", count,
-                         (int)dtype, (int)op);
-    hypothetical.rank = 0;
-    hypothetical.size = ranks < 0 ? 0 : ranks; /* a negative one would mean: from the environment */
-    hypothetical.job = "plan";
-    struct kolo_settings settings;
-    rc = kolo_settings_resolve(&settings, &hypothetical);
-    if (rc < 0)
-        return rc;
-    kolo_cpu_set allowed;
-    kolo_topology topology;
-    struct kolo_shared_settings shared;
-    struct kolo_tuning_source source;
-    kolo_cpu_set_allowed(&allowed);
-    kolo_topology_read(&topology, &allowed);
-    kolo_tuning_make(&shared, &settings, &topology, NULL, &source);
-    const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][op];
-    const struct kolo_question question = {.collective = KOLO_ALLREDUCE,
-                                           .count = count,
-                                           .element_bytes = kernel->element_bytes,
-                                           .acc_bytes = kernel->acc_bytes};
-    const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
-    kolo_plan made = {.algorithm = answer.algorithm,
-                      .chunk_bytes = answer.chunk_count * kernel->element_bytes,
-                      .chunks = answer.lines ? 1 : answer.chunks,
-                      .slot_bytes = settings.slot_bytes,
-                      .segment_bytes =
-                          ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).bytes : 0,
-                      .stream = answer.stream,
-                      .tuned = source.tuned};
-    snprintf(made.tuning, sizeof made.tuning, "%s", source.text);
-    kolo_sized_fill(&sized, plan, &made);
     return 0;
 }

@@ -1,21 +1,40 @@
 #include "plan/plan.h"
 
-#include <string.h>
+#define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
+
+/* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in none: it is for
+ * buffers of kolo_alloc, and what is not done in them goes by band. */
+static const struct traits {
+    uint32_t table;
+    uint32_t algorithms; /* a bit for each that can be forced */
+    uint32_t choices;    /* a bit for each that rank 0 may choose */
+    bool lines;          /* ONESHOT can go through lines */
+} traits[KOLO_COLLECTIVES] = {
+    [KOLO_BARRIER] = {.lines = true},
+    [KOLO_ALLREDUCE] = {.table = KOLO_TABLE_ALLREDUCE,
+                        .algorithms = BIT(ONESHOT) | BIT(MESH) | BIT(RING) | BIT(CENTRAL) | BIT(TREE),
+                        .choices = BIT(ONESHOT) | BIT(MESH) | BIT(TREE),
+                        .lines = true},
+};
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* KOLO_ALGORITHM_DIRECT is for buffers of kolo_alloc: what is not done in them goes by band. */
-static bool is_forced(const struct kolo_shared_settings *settings) {
-    return settings->algorithm != KOLO_ALGORITHM_AUTO && settings->algorithm != KOLO_ALGORITHM_DIRECT;
+static bool is_forced(kolo_collective collective, const struct kolo_shared_settings *settings) {
+    return traits[collective].algorithms >> settings->algorithm & 1;
 }
 
-static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_settings *settings) {
+static const struct kolo_shared_table *table_of(kolo_collective collective,
+                                                const struct kolo_shared_settings *settings) {
+    return &settings->tables[traits[collective].table];
+}
+
+static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_table *table) {
     uint32_t band = 0;
-    while (band + 1 < settings->bands && bytes > settings->band[band].bytes_max)
+    while (band + 1 < table->bands && bytes > table->band[band].bytes_max)
         band++;
-    return &settings->band[band];
+    return &table->band[band];
 }
 
 /* Bytes of a chunk, as the message has them, that one slot can take. Ring and tree keep partial results of the
@@ -37,30 +56,22 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-static size_t allreduce_lines_bytes_end(const struct kolo_shared_settings *settings) {
-    const bool forced = is_forced(settings);
-    if ((forced ? settings->algorithm : settings->band[0].algorithm) != KOLO_ALGORITHM_ONESHOT)
+static size_t lines_bytes_end(kolo_collective collective, const struct kolo_shared_settings *settings) {
+    const struct kolo_shared_band *first = &table_of(collective, settings)->band[0];
+    const bool forced = is_forced(collective, settings);
+    if (!traits[collective].lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
-    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, settings->band[0].bytes_max));
-}
-
-/* Of a collective that has one algorithm, over slots as large as they come. */
-static struct kolo_answer only_algorithm(const struct kolo_question *question, size_t slot_bytes) {
-    struct kolo_answer answer = {.algorithm = KOLO_ALGORITHM_ONESHOT,
-                                 .chunk_count = slot_bytes / question->element_bytes};
-    answer.chunks = question->count ? (question->count + answer.chunk_count - 1) / answer.chunk_count : 1;
-    return answer;
+    return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes) {
     const size_t bytes = question->count * question->element_bytes;
-    const struct kolo_shared_band *band = band_of(bytes, settings);
-    const bool forced = is_forced(settings);
-    if (question->collective != KOLO_ALLREDUCE)
-        return only_algorithm(question, slot_bytes);
+    const struct kolo_shared_table *table = table_of(question->collective, settings);
+    const struct kolo_shared_band *band = band_of(bytes, table);
+    const bool forced = is_forced(question->collective, settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if (bytes < allreduce_lines_bytes_end(settings) ||
+    if (bytes < lines_bytes_end(question->collective, settings) ||
         (answer.algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
@@ -73,20 +84,30 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     answer.chunks = (question->count + answer.chunk_count - 1) / answer.chunk_count;
     if (answer.chunks == 0)
         answer.chunks = 1; /* a call for nothing still meets the others */
-    answer.stream = bytes >= settings->stream_bytes_min;
+    answer.stream = bytes >= table->stream_bytes_min;
     return answer;
 }
 
-bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
-    if (settings->algorithm >= KOLO_ALGORITHMS || settings->bands == 0 || settings->bands > KOLO_BANDS)
+/* `algorithms`: those that may stand in the table, a bit each. */
+static bool table_is_valid(const struct kolo_shared_table *table, uint32_t algorithms) {
+    if (table->bands == 0 || table->bands > KOLO_BANDS)
         return false;
-    for (uint32_t band = 0; band < settings->bands; band++) {
-        const struct kolo_shared_band *this = &settings->band[band];
-        if (this->algorithm == KOLO_ALGORITHM_AUTO || this->algorithm == KOLO_ALGORITHM_DIRECT ||
-            this->algorithm >= KOLO_ALGORITHMS || this->chunk_bytes < KOLO_LINE_BYTES ||
-            (band > 0 && this->bytes_max <= this[-1].bytes_max))
+    for (uint32_t band = 0; band < table->bands; band++) {
+        const struct kolo_shared_band *this = &table->band[band];
+        if (this->algorithm >= KOLO_ALGORITHMS || !(algorithms >> this->algorithm & 1) ||
+            this->chunk_bytes < KOLO_LINE_BYTES || (band > 0 && this->bytes_max <= this[-1].bytes_max))
             return false;
     }
+    return true;
+}
+
+bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
+    if (settings->algorithm >= KOLO_ALGORITHMS || !table_is_valid(&settings->tables[KOLO_TABLE_SINGLE], BIT(ONESHOT)))
+        return false;
+    for (int i = 0; i < KOLO_COLLECTIVES; i++)
+        if (traits[i].table != KOLO_TABLE_SINGLE &&
+            !table_is_valid(&settings->tables[traits[i].table], traits[i].algorithms))
+            return false;
     uint32_t below = 1;
     for (uint32_t level = 0; level < KOLO_TREE_LEVELS && settings->tree_sizes[level]; level++) {
         const uint32_t size = settings->tree_sizes[level];
@@ -98,9 +119,16 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
 }
 
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
-    memset(bytes_end, 0, KOLO_COLLECTIVES * sizeof *bytes_end);
-    bytes_end[KOLO_BARRIER] = 1;
-    bytes_end[KOLO_ALLREDUCE] = allreduce_lines_bytes_end(settings);
+    for (int i = 0; i < KOLO_COLLECTIVES; i++)
+        bytes_end[i] = lines_bytes_end((kolo_collective)i, settings);
+}
+
+uint32_t kolo_plan_table(kolo_collective collective) {
+    return traits[collective].table;
+}
+
+bool kolo_plan_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
+    return traits[collective].choices >> algorithm & 1;
 }
 
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first) {

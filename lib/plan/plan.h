@@ -1,5 +1,6 @@
 /* Which algorithm a call uses and in what pieces: a pure function of what is asked and of what rank 0 decided when the
- * communicator was made, so that every rank gets the same answer. */
+ * communicator was made, so that every rank gets the same answer. plan.c has one row for each collective that has more
+ * than one way. */
 #ifndef KOLO_PLAN_PLAN_H
 #define KOLO_PLAN_PLAN_H
 
@@ -9,9 +10,9 @@
 /* What is asked. */
 struct kolo_question {
     kolo_collective collective;
-    size_t count;
+    size_t count; /* elements of the message, as the call gives them */
     uint32_t element_bytes;
-    uint32_t acc_bytes; /* of one element of the accumulation type */
+    uint32_t acc_bytes; /* of one element of the accumulation type; unused where nothing is reduced */
 };
 
 struct kolo_answer {
@@ -34,6 +35,12 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
 /* For each collective: messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
+
+/* Which of the settings' tables a collective goes by: KOLO_TABLE_SINGLE if it has one algorithm only. */
+uint32_t kolo_plan_table(kolo_collective collective);
+
+/* Whether rank 0 may choose `algorithm` for a collective where nobody forces one: those give the same bits. */
+bool kolo_plan_may_choose(kolo_collective collective, kolo_algorithm algorithm);
 
 /* Elements of slice `rank` of `ranks` of a chunk: *first and the number returned. All slices but the last ones are
  * equal and begin on a KOLO_LINE_BYTES boundary of the chunk. */

@@ -7,8 +7,9 @@
 
 #include "kolo.h"
 #include "cpu/model.h"
+#include "plan/plan.h"
 
-enum { LINE_BYTES = 256, QUOTE_CHARS = 40 };
+enum { LINE_BYTES = 256, QUOTE_CHARS = 40, LIST_BYTES = 160 };
 
 /* The place that parsing has come to. */
 struct reader {
@@ -21,9 +22,6 @@ struct reader {
     struct kolo_profile *profile;
     char *why;
 };
-
-/* Algorithms that a profile may name: those that give the same bits as all others do. */
-static const kolo_algorithm algorithms[] = {KOLO_ALGORITHM_ONESHOT, KOLO_ALGORITHM_MESH, KOLO_ALGORITHM_TREE};
 
 static bool __attribute__((format(printf, 2, 3))) refuse(struct reader *reader, const char *format, ...) {
     int used = snprintf(reader->why, KOLO_PROFILE_WHY_BYTES, "line %u: ", reader->line);
@@ -82,7 +80,7 @@ static bool parse_number(struct reader *reader, const char *what, const char *wo
     return true;
 }
 
-static struct kolo_profile_section *section_of(const struct reader *reader) {
+static kolo_profile_section *section_of(const struct reader *reader) {
     return &reader->profile->section[reader->profile->sections - 1];
 }
 
@@ -144,52 +142,81 @@ static bool parse_l3_bytes(struct reader *reader, char *rest) {
 static bool section_is_complete(struct reader *reader) {
     const struct kolo_profile *profile = reader->profile;
     if (profile->sections > 0 && !reader->has_rest)
-        return refuse(reader, "the section before, of %" PRIu32 " ranks, has no 'rest' band",
-                      section_of(reader)->ranks);
+        return refuse(reader, "the section before, of %s with %d ranks, has no 'rest' band",
+                      kolo_collective_name(section_of(reader)->collective), section_of(reader)->ranks);
     return true;
 }
 
-static bool parse_ranks(struct reader *reader, char *rest) {
+/* Adds a name to those of which a word should have been one. */
+static void list_name(char list[LIST_BYTES], const char *name) {
+    const size_t used = strlen(list);
+    snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
+}
+
+static bool parse_collective(struct reader *reader, const char *word, kolo_collective *collective) {
+    char list[LIST_BYTES] = "";
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        *collective = (kolo_collective)i;
+        if (kolo_plan_table(*collective) == KOLO_TABLE_SINGLE)
+            continue;
+        if (strcmp(word, kolo_collective_name(*collective)) == 0)
+            return true;
+        list_name(list, kolo_collective_name(*collective));
+    }
+    return refuse(reader, "collective '%.*s': must be one of %s", QUOTE_CHARS, word, list);
+}
+
+/* COLLECTIVE ranks NUMBER */
+static bool parse_section(struct reader *reader, char *rest) {
     struct kolo_profile *profile = reader->profile;
+    kolo_collective collective;
     uint64_t ranks = 0;
-    if (!section_is_complete(reader) || !parse_number(reader, "ranks", next_word(&rest), 2, KOLO_RANKS_MAX, &ranks) ||
-        !end_line(reader, rest))
+    if (!section_is_complete(reader) || !parse_collective(reader, next_word(&rest), &collective))
         return false;
-    if (kolo_profile_find(profile, (uint32_t)ranks))
+    const char *word = next_word(&rest);
+    if (strcmp(word, "ranks") != 0)
+        return refuse(reader, "'%.*s': 'ranks' and their number should stand there", QUOTE_CHARS, word);
+    if (!parse_number(reader, "ranks", next_word(&rest), 2, KOLO_RANKS_MAX, &ranks) || !end_line(reader, rest))
+        return false;
+    if (kolo_profile_find(profile, collective, (uint32_t)ranks))
         return refuse(reader, "ranks %" PRIu64 ": there is a section for them already", ranks);
-    if (profile->sections == KOLO_PROFILE_SECTIONS_MAX)
-        return refuse(reader, "ranks %" PRIu64 ": more than %d sections", ranks, KOLO_PROFILE_SECTIONS_MAX);
+    if (profile->sections == KOLO_PROFILE_SECTIONS)
+        return refuse(reader, "ranks %" PRIu64 ": more than %d sections", ranks, KOLO_PROFILE_SECTIONS);
     profile->section[profile->sections++] =
-        (struct kolo_profile_section){.ranks = (uint32_t)ranks, .stream_bytes_min = UINT64_MAX};
+        (kolo_profile_section){.collective = collective, .ranks = (int)ranks, .stream_bytes_min = UINT64_MAX};
     reader->has_rest = false;
     return true;
 }
 
 static bool parse_stream(struct reader *reader, char *rest) {
-    struct kolo_profile_section *section = section_of(reader);
+    kolo_profile_section *section = section_of(reader);
     const char *word = next_word(&rest);
     if (section->has_stream || section->bands > 0 || reader->has_rest)
         return refuse(reader, "stream-from '%.*s': must come once, before the bands", QUOTE_CHARS, word);
-    section->has_stream = true;
+    section->has_stream = 1;
     if (strcmp(word, "never") != 0 &&
         !parse_number(reader, "stream-from (or never)", word, 0, UINT64_MAX - 1, &section->stream_bytes_min))
         return false;
     return end_line(reader, rest);
 }
 
-static bool parse_algorithm(struct reader *reader, const char *word, uint32_t *algorithm) {
-    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
-        if (strcmp(word, kolo_algorithm_name(algorithms[i])) == 0) {
-            *algorithm = (uint32_t)algorithms[i];
+static bool parse_algorithm(struct reader *reader, const char *word, kolo_algorithm *algorithm) {
+    char list[LIST_BYTES] = "";
+    for (int i = 0; i < KOLO_ALGORITHMS; i++) {
+        *algorithm = (kolo_algorithm)i;
+        if (!kolo_plan_may_choose(section_of(reader)->collective, *algorithm))
+            continue;
+        if (strcmp(word, kolo_algorithm_name(*algorithm)) == 0)
             return true;
-        }
-    return refuse(reader, "algorithm '%.*s': must be one of oneshot, mesh, tree", QUOTE_CHARS, word);
+        list_name(list, kolo_algorithm_name(*algorithm));
+    }
+    return refuse(reader, "algorithm '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
 
 /* ALGORITHM chunk BYTES, after the band's bytes_max. */
 static bool parse_band(struct reader *reader, uint64_t bytes_max, char *rest) {
-    struct kolo_profile_section *section = section_of(reader);
-    struct kolo_shared_band *band = &section->band[section->bands];
+    kolo_profile_section *section = section_of(reader);
+    kolo_profile_band *band = &section->band[section->bands];
     if (reader->has_rest)
         return refuse(reader, "a band after the section's 'rest'");
     if (section->bands == KOLO_BANDS)
@@ -243,7 +270,7 @@ static const struct directive {
     {"kolo-profile", PART_FORMAT, parse_format},  {"kolo", PART_MACHINE, parse_version},
     {"cpu-model", PART_MACHINE, parse_cpu_model}, {"cpus", PART_MACHINE, parse_cpus},
     {"l2-bytes", PART_MACHINE, parse_l2_bytes},   {"l3-bytes", PART_MACHINE, parse_l3_bytes},
-    {"ranks", PART_SECTIONS, parse_ranks},        {"stream-from", PART_SECTION, parse_stream},
+    {"collective", PART_SECTIONS, parse_section}, {"stream-from", PART_SECTION, parse_stream},
     {"up-to", PART_SECTION, parse_up_to},         {"rest", PART_SECTION, parse_rest},
 };
 
@@ -262,11 +289,11 @@ static bool check_place(struct reader *reader, unsigned index) {
     const struct directive *directive = &directives[index];
     const bool in_sections = reader->profile->sections > 0;
     if (directive->part <= PART_MACHINE && (in_sections || reader->seen >> index & 1))
-        return refuse(reader, "'%s' must come once, before the first 'ranks'", directive->name);
+        return refuse(reader, "'%s' must come once, before the first 'collective'", directive->name);
     if (directive->part == PART_SECTIONS && missing(reader))
-        return refuse(reader, "'%s' must come before the first 'ranks'", missing(reader));
+        return refuse(reader, "'%s' must come before the first 'collective'", missing(reader));
     if (directive->part == PART_SECTION && !in_sections)
-        return refuse(reader, "'%s' must come after 'ranks'", directive->name);
+        return refuse(reader, "'%s' must come after 'collective'", directive->name);
     reader->seen |= 1u << index;
     return true;
 }
@@ -300,7 +327,7 @@ bool kolo_profile_parse(const char *text, size_t bytes, struct kolo_profile *pro
     }
     reader.line++;
     if (profile->sections == 0)
-        return refuse(&reader, "the end, but '%s' is missing", missing(&reader) ? missing(&reader) : "ranks");
+        return refuse(&reader, "the end, but '%s' is missing", missing(&reader) ? missing(&reader) : "collective");
     return section_is_complete(&reader);
 }
 
@@ -331,26 +358,71 @@ bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_pro
     return false;
 }
 
-void kolo_profile_apply(const struct kolo_profile_section *section, struct kolo_shared_settings *settings) {
-    const struct kolo_shared_settings defaults = *settings;
-    uint32_t bands = section->bands;
-    memcpy(settings->band, section->band, sizeof settings->band);
-    for (uint32_t i = 0; i < defaults.bands; i++) {
-        if (bands > 0 && settings->band[bands - 1].bytes_max >= defaults.band[i].bytes_max)
-            continue;
-        if (bands == KOLO_BANDS) /* no room: the last measured one reaches further */
-            settings->band[bands - 1].bytes_max = defaults.band[i].bytes_max;
-        else
-            settings->band[bands++] = defaults.band[i];
-    }
-    settings->bands = bands;
+void kolo_profile_apply(const kolo_profile_section *section, struct kolo_shared_table *table) {
+    const struct kolo_shared_table defaults = *table;
     if (section->has_stream)
-        settings->stream_bytes_min = section->stream_bytes_min;
+        table->stream_bytes_min = section->stream_bytes_min;
+    for (table->bands = 0; table->bands < (uint32_t)section->bands; table->bands++) {
+        const kolo_profile_band *band = &section->band[table->bands];
+        table->band[table->bands] =
+            (struct kolo_shared_band){band->bytes_max, (uint32_t)band->algorithm, band->chunk_bytes};
+    }
+    for (uint32_t i = 0; i < defaults.bands; i++) {
+        struct kolo_shared_band *next = &table->band[table->bands];
+        if (table->bands > 0 && next[-1].bytes_max >= defaults.band[i].bytes_max)
+            continue;
+        if (table->bands == KOLO_BANDS) { /* no room: the last measured one reaches further */
+            next[-1].bytes_max = defaults.band[i].bytes_max;
+        } else {
+            *next = defaults.band[i];
+            table->bands++;
+        }
+    }
 }
 
-const struct kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, uint32_t ranks) {
+const kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, kolo_collective collective,
+                                              uint32_t ranks) {
     for (uint32_t i = 0; i < profile->sections; i++)
-        if (profile->section[i].ranks == ranks)
+        if (profile->section[i].collective == collective && profile->section[i].ranks == (int)ranks)
             return &profile->section[i];
     return NULL;
+}
+
+static void __attribute__((format(printf, 2, 3))) add(char text[KOLO_PROFILE_TEXT_BYTES], const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, KOLO_PROFILE_TEXT_BYTES - used, format, arguments);
+    va_end(arguments);
+}
+
+void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo_profile_machine *machine) {
+    add(text, "kolo-profile %d\nkolo %s\ncpu-model %s\n", KOLO_PROFILE_FORMAT, kolo_version(), machine->cpu_model);
+    add(text, "cpus %" PRIu64 "\nl2-bytes %" PRIu64 "\nl3-bytes %" PRIu64 "\n", machine->cpus_online, machine->l2_bytes,
+        machine->l3_bytes);
+}
+
+/* The name of a value; of one that there is not, what the parser refuses. */
+static const char *name_or_none(const char *name) {
+    return name ? name : "none";
+}
+
+void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section) {
+    bool has_rest = false;
+    add(text, "\ncollective %s ranks %d\n", name_or_none(kolo_collective_name(section->collective)), section->ranks);
+    if (section->has_stream && section->stream_bytes_min == UINT64_MAX)
+        add(text, "stream-from never\n");
+    else if (section->has_stream)
+        add(text, "stream-from %" PRIu64 "\n", section->stream_bytes_min);
+    for (int i = 0; i < section->bands; i++) {
+        const kolo_profile_band *band = &section->band[i];
+        has_rest = band->bytes_max == UINT64_MAX;
+        if (has_rest)
+            add(text, "rest");
+        else
+            add(text, "up-to %" PRIu64, band->bytes_max);
+        add(text, " %s chunk %" PRIu32 "\n", name_or_none(kolo_algorithm_name(band->algorithm)), band->chunk_bytes);
+    }
+    if (!has_rest)
+        add(text, "rest default\n");
 }

@@ -1,13 +1,14 @@
-/* A profile: what kolo-tune measured on a machine, as text that people can read. For each rank count measured it gives
- * the bands of struct kolo_shared_settings. A line is a comment that begins with '#', or empty, or words:
+/* A profile: what kolo-tune measured on a machine, as text that people can read. For each collective and number of
+ * ranks that was measured it gives a struct kolo_shared_table. A line is a comment that begins with '#', or empty, or
+ * words:
  *
- *     kolo-profile 1                     the format; the first line that is no comment
+ *     kolo-profile 2                     the format; the first line that is no comment
  *     kolo 0.1.0                         the version that measured; major and minor must be this one's
  *     cpu-model AMD EPYC 9R14            the machine, each line once; all must be as they are here
  *     cpus 2                             online
  *     l2-bytes 1048576
  *     l3-bytes 33554432                  0: unknown, as for l2-bytes
- *     ranks 2                            a section, up to the next `ranks`, in any order
+ *     collective allreduce ranks 2       a section, up to the next one, in any order
  *     stream-from 8388608                bytes of a message, or `never`; before the bands; without it: the default
  *     up-to 4096 oneshot chunk 262144    a band: bytes of a message, ascending; algorithm; bytes of a chunk
  *     rest mesh chunk 131072             the last band of each section; or `rest default`, for what was not measured
@@ -18,15 +19,15 @@
 
 #include <stdbool.h>
 
+#include "kolo_tools.h"
 #include "cpu/topology.h"
 #include "shm/layout.h"
 
-#define KOLO_PROFILE_FORMAT       1 /* changes with what the words mean */
-#define KOLO_PROFILE_BYTES_MAX    ((size_t)64 << 10)
-#define KOLO_PROFILE_SECTIONS_MAX 32
-#define KOLO_PROFILE_WHY_BYTES    384 /* of a complaint */
-#define KOLO_CHUNK_BYTES_MIN      1024
-#define KOLO_CHUNK_BYTES_MAX      (UINT64_C(1) << 30)
+#define KOLO_PROFILE_FORMAT    2 /* changes with what the words mean */
+#define KOLO_PROFILE_BYTES_MAX ((size_t)64 << 10)
+#define KOLO_PROFILE_WHY_BYTES 384 /* of a complaint */
+#define KOLO_CHUNK_BYTES_MIN   1024
+#define KOLO_CHUNK_BYTES_MAX   (UINT64_C(1) << 30)
 
 /* What a profile is for. */
 struct kolo_profile_machine {
@@ -36,19 +37,11 @@ struct kolo_profile_machine {
     uint64_t l3_bytes;
 };
 
-struct kolo_profile_section {
-    uint32_t ranks;
-    uint32_t bands;
-    bool has_stream;
-    uint64_t stream_bytes_min; /* if has_stream */
-    struct kolo_shared_band band[KOLO_BANDS];
-};
-
 struct kolo_profile {
     char version[16];
     struct kolo_profile_machine machine;
     uint32_t sections;
-    struct kolo_profile_section section[KOLO_PROFILE_SECTIONS_MAX];
+    kolo_profile_section section[KOLO_PROFILE_SECTIONS]; /* without their section_bytes */
 };
 
 /* Reads `bytes` of `text`, which need not end in a NUL. False, with the line and the value at fault in `why`, where it
@@ -62,10 +55,15 @@ void kolo_profile_machine_read(struct kolo_profile_machine *machine, const kolo_
 bool kolo_profile_fits(const struct kolo_profile *profile, const struct kolo_profile_machine *here,
                        char why[KOLO_PROFILE_WHY_BYTES]);
 
-/* Puts what the section says into `settings`, which hold the defaults. */
-void kolo_profile_apply(const struct kolo_profile_section *section, struct kolo_shared_settings *settings);
+/* Puts what the section says into `table`, which holds the defaults. */
+void kolo_profile_apply(const kolo_profile_section *section, struct kolo_shared_table *table);
 
-/* The section for `ranks` ranks; NULL if none was measured. */
-const struct kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, uint32_t ranks);
+/* The section for a collective of `ranks` ranks; NULL if none was measured. */
+const kolo_profile_section *kolo_profile_find(const struct kolo_profile *profile, kolo_collective collective,
+                                              uint32_t ranks);
+
+/* Appends to `text` what comes before the first section; a section. */
+void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo_profile_machine *machine);
+void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_profile_section *section);
 
 #endif

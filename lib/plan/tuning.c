@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "plan/plan.h"
-#include "plan/profile.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "cpu/levels.h"
@@ -36,23 +35,38 @@ static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) 
     return topology->l3_bytes ? topology->l3_bytes * topology->l3_domains / (2 * (uint64_t)ranks) : UINT64_MAX;
 }
 
-void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, size_t slot_bytes,
-                         uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus) {
-    *settings = (struct kolo_shared_settings){
-        .algorithm = (uint32_t)algorithm,
+/* All-reduce. Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
+ * large messages, not behind; not measured. */
+static struct kolo_shared_table default_allreduce(const struct kolo_tuning_question *question, bool has_levels) {
+    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
+    struct kolo_shared_table table = {
+        .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
         .bands = 2,
-        .direct_bytes_min = DIRECT_BYTES_MIN * ranks,
-        .stream_bytes_min = stream_bytes_min(ranks, topology),
-        .band = {{oneshot_bytes_max(ranks, topology), KOLO_ALGORITHM_ONESHOT, (uint32_t)slot_bytes},
-                 {UINT64_MAX, KOLO_ALGORITHM_MESH, (uint32_t)slot_bytes}},
+        .band = {{oneshot_bytes_max(question->ranks, question->topology), KOLO_ALGORITHM_ONESHOT, slot_bytes},
+                 {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
     };
-    kolo_levels_choose(settings->tree_sizes, topology, rank_cpus, ranks);
-    if (settings->tree_sizes[0]) {
-        /* Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
-         * large messages, not behind; not measured. */
-        settings->bands = 1;
-        settings->band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_ALGORITHM_TREE, (uint32_t)slot_bytes};
+    if (has_levels) {
+        table.bands = 1;
+        table.band[0] = (struct kolo_shared_band){UINT64_MAX, KOLO_ALGORITHM_TREE, slot_bytes};
     }
+    return table;
+}
+
+void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question) {
+    const struct kolo_shared_table single = {
+        .stream_bytes_min = UINT64_MAX,
+        .bands = 1,
+        .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, (uint32_t)question->slot_bytes}},
+    };
+    *settings = (struct kolo_shared_settings){
+        .algorithm = (uint32_t)question->algorithm,
+        .direct_bytes_min = DIRECT_BYTES_MIN * question->ranks,
+        .tables[KOLO_TABLE_SINGLE] = single,
+    };
+    kolo_levels_choose(settings->tree_sizes, question->topology, question->rank_cpus, question->ranks);
+    settings->tables[KOLO_TABLE_ALLREDUCE] = default_allreduce(question, settings->tree_sizes[0] != 0);
+    if (question->tree_sizes)
+        memcpy(settings->tree_sizes, question->tree_sizes, sizeof settings->tree_sizes);
 }
 
 /* Which file to read: false if none. *asked: the user names it, so that it should be there. */
@@ -71,9 +85,8 @@ static bool find_file(char path[PATH_BYTES], bool *asked) {
     return length > 0;
 }
 
-/* Reads and checks the profile: false, with the reason in `why`, where it is of no use here. */
-static bool load_profile(const char *path, struct kolo_profile *profile, const kolo_topology *topology,
-                         char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
+bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
+                      char why[KOLO_PROFILE_WHY_BYTES], bool *absent) {
     const size_t room = KOLO_PROFILE_BYTES_MAX + 1; /* one more tells that it is too long */
     char *text = malloc(room);
     const ssize_t bytes = text ? kolo_file_read_own(path, text, room) : -ENOMEM;
@@ -94,54 +107,40 @@ static bool load_profile(const char *path, struct kolo_profile *profile, const k
     return fits;
 }
 
-/* Replaces what a profile knows better than the defaults in `settings`, if there is one; fills *source. */
-static void use_profile(struct kolo_shared_settings *settings, uint32_t ranks, const kolo_topology *topology,
-                        struct kolo_tuning_source *source) {
-    char path[PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
-    bool asked, absent;
-    struct kolo_profile profile;
-    *source = (struct kolo_tuning_source){.text = "defaults: no profile"};
-    if (!find_file(path, &asked))
-        return;
-    if (!load_profile(path, &profile, topology, why, &absent)) {
-        source->refused = asked || !absent;
-        if (source->refused)
-            snprintf(source->text, sizeof source->text, "defaults: profile %.100s ignored: %s", path, why);
-        return;
+/* Puts the profile's sections for `ranks` ranks into `settings`; fills *source. */
+static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, const struct kolo_profile *profile,
+                         const char *path, struct kolo_tuning_source *source) {
+    size_t used = (size_t)snprintf(source->text, sizeof source->text, "profile %.300s:", path);
+    for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+        const kolo_collective collective = (kolo_collective)i;
+        const kolo_profile_section *section = kolo_profile_find(profile, collective, ranks);
+        if (!section)
+            continue;
+        kolo_profile_apply(section, &settings->tables[kolo_plan_table(collective)]);
+        used += (size_t)snprintf(source->text + used, sizeof source->text - used, "%s %s", source->tuned ? "," : "",
+                                 kolo_collective_name(collective));
+        source->tuned |= 1u << i;
     }
-    const struct kolo_profile_section *section = kolo_profile_find(&profile, ranks);
-    source->tuned = section != NULL;
-    if (section) {
-        kolo_profile_apply(section, settings);
-        snprintf(source->text, sizeof source->text, "profile %.400s", path);
-    } else {
+    if (!source->tuned)
         snprintf(source->text, sizeof source->text,
                  "defaults: profile %.300s has no section for %" PRIu32 " ranks: run kolo-tune --ranks %" PRIu32, path,
                  ranks, ranks);
-    }
 }
 
-void kolo_tuning_make(struct kolo_shared_settings *shared, const struct kolo_settings *settings,
-                      const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus,
+void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source) {
-    const uint32_t ranks = (uint32_t)settings->place.size;
-    kolo_tuning_default(shared, settings->algorithm, settings->slot_bytes, ranks, topology, rank_cpus);
-    if (settings->tree_levels_given)
-        memcpy(shared->tree_sizes, settings->tree_levels, sizeof shared->tree_sizes);
-    use_profile(shared, ranks, topology, source);
-}
-
-void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings) {
-    const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
-    kolo_cpu_set all = {{0}};
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        rank_cpus[rank] = &comm->segment.members[rank].cpus;
-        kolo_cpu_set_merge(&all, rank_cpus[rank]);
+    char path[PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
+    bool asked, absent;
+    struct kolo_profile profile;
+    kolo_tuning_default(settings, question);
+    *source = (struct kolo_tuning_source){.text = "defaults: no profile"};
+    if (!find_file(path, &asked))
+        return;
+    if (kolo_tuning_load(path, question->topology, &profile, why, &absent)) {
+        use_sections(settings, question->ranks, &profile, path, source);
+        return;
     }
-    kolo_topology topology;
-    kolo_topology_read(&topology, &all);
-    struct kolo_tuning_source source;
-    kolo_tuning_make(&comm->segment.header->settings, settings, &topology, rank_cpus, &source);
-    kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s",
-             source.text);
+    source->refused = asked || !absent;
+    if (source->refused)
+        snprintf(source->text, sizeof source->text, "defaults: profile %.100s ignored: %s", path, why);
 }

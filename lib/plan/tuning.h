@@ -2,34 +2,44 @@
  * and where the ranks run, or from a profile that kolo-tune measured on this machine.
  *
  * The profile is the file that KOLO_TUNE_FILE names ("none" or empty: no file), else kolo/tune in the user's
- * configuration directory. Its section for exactly this number of ranks counts. Where there is none the defaults do:
- * thresholds move with the square of the rank count, and oversubscription changes all of them, so that a neighbouring
- * section is as often worse than the defaults as better. A file that cannot be used changes nothing but the log. */
+ * configuration directory. Of each collective its section for exactly this number of ranks counts. Where there is none
+ * the defaults do: thresholds move with the square of the rank count, and oversubscription changes all of them, so that
+ * a neighbouring section is as often worse than the defaults as better. A file that cannot be used changes nothing but
+ * the log. */
 #ifndef KOLO_PLAN_TUNING_H
 #define KOLO_PLAN_TUNING_H
 
-#include "comm/comm.h"
-#include "comm/creation/options.h"
+#include "cpu/topology.h"
+#include "plan/profile.h"
+#include "shm/layout.h"
+
+/* For whom it is decided. */
+struct kolo_tuning_question {
+    kolo_algorithm algorithm; /* forced; AUTO: none is */
+    size_t slot_bytes;
+    uint32_t ranks;
+    const kolo_topology *topology;        /* read for the CPUs of all ranks */
+    const kolo_cpu_set *const *rank_cpus; /* rank r's are *rank_cpus[r]; NULL: any rank may be anywhere */
+    const uint32_t *tree_sizes;           /* KOLO_TREE_LEVELS; NULL: by where the ranks run */
+};
 
 /* Where a communicator's settings come from. */
 struct kolo_tuning_source {
-    bool tuned;     /* a profile's section is in use */
+    uint32_t tuned; /* a bit for each collective for which a profile's section is in use */
     bool refused;   /* there is a profile that cannot be used */
     char text[512]; /* the same in words, with the file's path */
 };
 
-/* The defaults for `ranks` ranks on the CPUs that `topology` was read for, rank r on those of *rank_cpus[r]; rank_cpus
- * NULL: any rank may be anywhere. */
-void kolo_tuning_default(struct kolo_shared_settings *settings, kolo_algorithm algorithm, size_t slot_bytes,
-                         uint32_t ranks, const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus);
+/* The defaults. */
+void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question);
 
-/* The same for a communicator with these `settings`: the defaults, then KOLO_TREE_LEVELS, then what a profile knows
- * better. *source says whether one does. */
-void kolo_tuning_make(struct kolo_shared_settings *shared, const struct kolo_settings *settings,
-                      const kolo_topology *topology, const kolo_cpu_set *const *rank_cpus,
+/* The defaults, and what a profile knows better. *source says which of the two. */
+void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source);
 
-/* kolo_decide_fn of comm/creation/create.h. */
-void kolo_tuning_decide(kolo_comm *comm, const struct kolo_settings *settings);
+/* Reads the profile `path` and checks that it is for this machine: else false, with the reason in `why`, and whether
+ * there is no such file in *absent. */
+bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
+                      char why[KOLO_PROFILE_WHY_BYTES], bool *absent);
 
 #endif

@@ -115,22 +115,30 @@ struct kolo_job_member {
 
 /* A segment. */
 
-/* How messages are reduced that are larger than the band before this one allows. */
+/* How messages are handled that are larger than the band before this one allows. */
 struct kolo_shared_band {
     uint64_t bytes_max;   /* of a message; UINT64_MAX in the last band */
     uint32_t algorithm;   /* kolo_algorithm, never AUTO */
     uint32_t chunk_bytes; /* of a message, in one slot; slots that are smaller limit it */
 };
 
+/* How the messages of a collective are handled, by their size. */
+struct kolo_shared_table {
+    uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
+    uint32_t bands;            /* at least 1 */
+    struct kolo_shared_band band[KOLO_BANDS];
+};
+
+/* A collective that has several algorithms has a table of its own; all others share the first one. */
+enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLES };
+
 /* What binds all ranks of a communicator; rank 0 decides it, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
-    uint32_t bands;            /* at least 1 */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
-    uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
     /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
-    struct kolo_shared_band band[KOLO_BANDS];
+    struct kolo_shared_table tables[KOLO_TABLES];
 };
 
 struct kolo_shared_header {

@@ -8,24 +8,37 @@
 
 enum { SLOT_BYTES = 65536 };
 
-static void require_usable(const struct kolo_profile_section *section) {
+static void require_usable(const kolo_profile_section *section) {
     struct kolo_shared_settings settings = {
-        .bands = 2,
-        .stream_bytes_min = UINT64_MAX,
-        .band = {{4096, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}},
+        .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
+                   {UINT64_MAX,
+                    2,
+                    {{4096, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
     };
+    struct kolo_shared_table *table = &settings.tables[kolo_plan_table(section->collective)];
     REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
-    kolo_profile_apply(section, &settings);
+    kolo_profile_apply(section, table);
     REQUIRE(kolo_plan_settings_valid(&settings));
-    REQUIRE(settings.band[settings.bands - 1].bytes_max == UINT64_MAX);
+    REQUIRE(table->band[table->bands - 1].bytes_max == UINT64_MAX);
     for (unsigned shift = 0; shift < 40; shift++) {
         const struct kolo_question question = {
-            .collective = KOLO_ALLREDUCE, .count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
+            .collective = section->collective, .count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
         const struct kolo_answer answer = kolo_plan_make(&question, &settings, SLOT_BYTES);
         REQUIRE(answer.chunk_count > 0);
         REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&
                                  answer.chunks * answer.chunk_count >= question.count));
     }
+}
+
+/* What has been read can be written, and is read the same. */
+static void require_written_alike(const struct kolo_profile *profile, const kolo_profile_section *section) {
+    static struct kolo_profile again;
+    char text[KOLO_PROFILE_TEXT_BYTES] = "", why[KOLO_PROFILE_WHY_BYTES];
+    kolo_profile_add_head(text, &profile->machine);
+    kolo_profile_add_section(text, section);
+    REQUIRE(kolo_profile_parse(text, strlen(text), &again, why));
+    REQUIRE(memcmp(&again.machine, &profile->machine, sizeof again.machine) == 0);
+    REQUIRE(memcmp(again.section, section, sizeof *section) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -36,9 +49,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         REQUIRE(memchr(why, '\0', sizeof why));
         return 0;
     }
-    REQUIRE(profile.sections >= 1 && profile.sections <= KOLO_PROFILE_SECTIONS_MAX);
-    for (uint32_t i = 0; i < profile.sections; i++)
+    REQUIRE(profile.sections >= 1 && profile.sections <= KOLO_PROFILE_SECTIONS);
+    for (uint32_t i = 0; i < profile.sections; i++) {
         require_usable(&profile.section[i]);
+        require_written_alike(&profile, &profile.section[i]);
+    }
     const struct kolo_profile_machine here = profile.machine;
     if (!kolo_profile_fits(&profile, &here, why))
         REQUIRE(memchr(why, '\0', sizeof why));

@@ -1,7 +1,11 @@
 /* Arguments that are wrong are refused with KOLO_ERR_ARG and a message that names them, on the rank that gave them
  * alone; the communicator works on. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "kolo_tools.h"
 #include "harness.h"
@@ -140,7 +144,7 @@ static int fill_failure(const struct rank *rank, void *filled) {
 }
 
 static int fill_plan(const struct rank *rank, void *filled) {
-    return kolo_plan_query(filled, NULL, rank->ranks, 1000, KOLO_F32, KOLO_SUM);
+    return kolo_plan_query(filled, NULL, rank->ranks, KOLO_ALLREDUCE, 1000, KOLO_F32, KOLO_SUM);
 }
 
 static int fill_machine(const struct rank *rank, void *filled) {
@@ -156,12 +160,93 @@ static int fill_variable(const struct rank *rank, void *filled) {
     return kolo_variable_get(0, filled);
 }
 
+static int fill_unknown_variable(const struct rank *rank, void *filled) {
+    (void)rank;
+    return kolo_unknown_variable_get(0, filled);
+}
+
+/* Writes a profile with one section into a file without a name. Returns its descriptor. */
+static int write_profile(const struct rank *rank, const kolo_profile_section *section) {
+    char text[KOLO_PROFILE_TEXT_BYTES];
+    const int fd = memfd_create("profile", MFD_CLOEXEC);
+    expect(rank, fd >= 0 && fchmod(fd, 0600) == 0, "no file for a profile");
+    for (int i = 0; i < 2; i++) {
+        expect_status(rank, kolo_profile_format(i ? section : NULL, text), 0, "kolo_profile_format");
+        expect(rank, write(fd, text, strlen(text)) == (ssize_t)strlen(text), "the profile cannot be written");
+    }
+    return fd;
+}
+
+static int fill_section(const struct rank *rank, void *filled) {
+    const kolo_profile_section section = {
+        .section_bytes = sizeof section,
+        .collective = KOLO_ALLREDUCE,
+        .ranks = 7,
+        .bands = 2,
+        .band = {{1000, KOLO_ALGORITHM_ONESHOT, 1024}, {UINT64_MAX, KOLO_ALGORITHM_MESH, 2048}}};
+    const int fd = write_profile(rank, &section);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int status = kolo_profile_section_get(path, 0, filled);
+    expect_status(rank, kolo_profile_section_get(path, 1, filled), KOLO_ERR_ARG, "a section past the last");
+    close(fd);
+    return status;
+}
+
+static void refuse_sections(const struct rank *rank) {
+    static const struct {
+        kolo_profile_section section;
+        const char *words;
+    } wrong[] = {
+        {{.collective = KOLO_BROADCAST, .ranks = 2}, "'broadcast'"},
+        {{.collective = KOLO_COLLECTIVES, .ranks = 2}, "collective"},
+        {{.collective = KOLO_ALLREDUCE, .ranks = 1}, "'1'"},
+        {{.collective = KOLO_ALLREDUCE, .ranks = 2, .bands = 17}, "17"},
+        {{.collective = KOLO_ALLREDUCE, .ranks = 2, .bands = 1, .band = {{9, KOLO_ALGORITHM_RING, 1024}}}, "'ring'"},
+        {{.collective = KOLO_ALLREDUCE, .ranks = 2, .bands = 1, .band = {{9, (kolo_algorithm)99, 1024}}}, "algorithm"},
+        {{.collective = KOLO_ALLREDUCE, .ranks = 2, .bands = 1, .band = {{9, KOLO_ALGORITHM_MESH, 7}}}, "'7'"},
+    };
+    kolo_profile_section section = {.section_bytes = sizeof section};
+    char text[KOLO_PROFILE_TEXT_BYTES] = "as before";
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        section = wrong[i].section;
+        section.section_bytes = sizeof section;
+        if (expect_status(rank, kolo_profile_format(&section, text), KOLO_ERR_ARG, "a wrong section"))
+            expect_message(rank, "a wrong section", wrong[i].words, NULL);
+    }
+    expect(rank, strcmp(text, "as before") == 0, "a wrong section was written");
+    expect_status(rank, kolo_profile_format(NULL, NULL), KOLO_ERR_ARG, "text NULL");
+    expect_status(rank, kolo_profile_section_get(NULL, 0, &section), KOLO_ERR_ARG, "path NULL");
+    if (expect_status(rank, kolo_profile_section_get("/nonexistent", 0, &section), KOLO_ERR_ARG, "no such profile"))
+        expect_message(rank, "no such profile", "/nonexistent ignored", NULL);
+}
+
+/* What has one algorithm has a plan, too. */
+static void plan_others(const struct rank *rank) {
+    static const kolo_collective without[] = {KOLO_ALLOC, KOLO_FREE, KOLO_COLLECTIVES};
+    kolo_plan plan = {.plan_bytes = sizeof plan};
+    expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BROADCAST, 1 << 20, KOLO_F32, KOLO_BAND), 0, "broadcast");
+    expect(rank, plan.algorithm == KOLO_ALGORITHM_ONESHOT && plan.chunks * plan.chunk_bytes >= 4 << 20,
+           "a broadcast goes by %s in %zu chunks of %zu", kolo_algorithm_name(plan.algorithm), plan.chunks,
+           plan.chunk_bytes);
+    expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BARRIER, 0, KOLO_U8, KOLO_SUM), 0, "barrier");
+    expect(rank, plan.chunks == 1, "a barrier has %zu chunks", plan.chunks);
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        expect_status(rank, kolo_plan_query(&plan, NULL, 2, without[i], 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG,
+                      "what has no plan");
+    expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_BAND), KOLO_ERR_ARG,
+                  "an op that f32 lacks");
+}
+
 static void fill_other_sizes(const struct rank *rank) {
     check_size(rank, "kolo_stats", sizeof(kolo_stats), offsetof(kolo_stats, buffer_bytes), fill_stats);
     check_size(rank, "kolo_failure", sizeof(kolo_failure), offsetof(kolo_failure, cause), fill_failure);
     check_size(rank, "kolo_plan", sizeof(kolo_plan), offsetof(kolo_plan, stream), fill_plan);
     check_size(rank, "kolo_machine", sizeof(kolo_machine), sizeof(kolo_machine), fill_machine);
     check_size(rank, "kolo_variable", sizeof(kolo_variable), sizeof(kolo_variable), fill_variable);
+    check_size(rank, "kolo_unknown_variable", sizeof(kolo_unknown_variable), sizeof(kolo_unknown_variable),
+               fill_unknown_variable);
+    check_size(rank, "kolo_profile_section", sizeof(kolo_profile_section), sizeof(kolo_profile_section), fill_section);
 }
 
 static void run_all(struct rank *rank) {
@@ -172,11 +257,14 @@ static void run_all(struct rank *rank) {
     accept_borders(rank);
     refuse_null(rank);
     fill_other_sizes(rank);
+    refuse_sections(rank);
+    plan_others(rank);
     still_works(rank);
 }
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Makes calls with wrong arguments.");
+    setenv("KOLO_NONSENSE", "1", 1); /* for kolo_unknown_variable_get */
     for (int ranks = 1; ranks <= 3; ranks++)
         for (int algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
             if (wants_ranks(ranks) && wants_algorithm((kolo_algorithm)algorithm))

@@ -136,8 +136,8 @@ static void read_other_sizes(void) {
         if (sizes[i].status)
             expect_message(NULL, "options of another size", "options_bytes is", "KOLO_OPTIONS_INIT", NULL);
         kolo_comm_destroy(comm);
-        expect_status(NULL, kolo_plan_query(&plan, &given.options, 2, 1, KOLO_F32, KOLO_SUM), sizes[i].status,
-                      "a plan for options of another size");
+        expect_status(NULL, kolo_plan_query(&plan, &given.options, 2, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM),
+                      sizes[i].status, "a plan for options of another size");
     }
 }
 

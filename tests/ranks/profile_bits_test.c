@@ -33,8 +33,8 @@ static void write_profile(char text[TEXT_BYTES], int ranks, uint64_t seed) {
     if (kolo_machine_query(&machine) < 0)
         abort();
     size_t used = (size_t)snprintf(text, TEXT_BYTES,
-                                   "kolo-profile 1\nkolo %s\ncpu-model %s\ncpus %u\nl2-bytes %llu\nl3-bytes %llu\n"
-                                   "ranks %d\n",
+                                   "kolo-profile 2\nkolo %s\ncpu-model %s\ncpus %u\nl2-bytes %llu\nl3-bytes %llu\n"
+                                   "collective allreduce ranks %d\n",
                                    kolo_version(), machine.cpu_model, machine.cpus_online,
                                    (unsigned long long)machine.l2_bytes, (unsigned long long)machine.l3_bytes, ranks);
     if (random_below(&seed, 2))
@@ -89,7 +89,7 @@ static bool create_with_profile(struct rank *rank) {
     if (rank->rank == 0)
         fd = offer_profile(rank->team->argument);
     else if (rank->rank == 1)
-        fd = offer_profile("kolo-profile 1\nranks 9\n");
+        fd = offer_profile("kolo-profile 2\ncollective allreduce ranks 9\n");
     else
         setenv("KOLO_TUNE_FILE", others[rank->rank % 4], 1);
     const int status = kolo_comm_create(&rank->comm, &rank->options);
@@ -120,8 +120,9 @@ static void expect_oneshot(struct rank *rank) {
 static void test_rank_zero_binds(int ranks) {
     char text[TEXT_BYTES];
     write_profile(text, ranks, 1);
-    char *bands = strstr(text, "ranks ");
-    snprintf(bands, (size_t)(text + sizeof text - bands), "ranks %d\nrest oneshot chunk 1024\n", ranks);
+    char *bands = strstr(text, "collective ");
+    snprintf(bands, (size_t)(text + sizeof text - bands), "collective allreduce ranks %d\nrest oneshot chunk 1024\n",
+             ranks);
     harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = expect_oneshot, .argument = text});
 }
 
@@ -139,7 +140,7 @@ static void test_same_bits(int ranks) {
         write_profile(text, ranks, seed);
         kolo_plan plan = {.plan_bytes = sizeof plan};
         const int fd = offer_profile(text); /* of threads, all see it */
-        const int status = kolo_plan_query(&plan, NULL, ranks, 1, KOLO_F32, KOLO_SUM);
+        const int status = kolo_plan_query(&plan, NULL, ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM);
         expect(NULL, status == 0 && plan.tuned, "the profile was not taken: %s\n%s", plan.tuning, text);
         harness_run(&(struct team){.ranks = ranks,
                                    .creates_itself = !arguments.threads,

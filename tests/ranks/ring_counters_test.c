@@ -35,7 +35,7 @@ static uint64_t chunk_sent(size_t chunk_count, kolo_dtype dtype, int ranks, int 
 static uint64_t message_sent(const struct rank *rank, size_t count, kolo_dtype dtype) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
     uint64_t sent = 0;
-    int status = kolo_plan_query(&plan, &rank->options, rank->ranks, count, dtype, KOLO_SUM);
+    int status = kolo_plan_query(&plan, &rank->options, rank->ranks, KOLO_ALLREDUCE, count, dtype, KOLO_SUM);
     if (!expect_status(rank, status, 0, "kolo_plan_query"))
         return 0;
     expect(rank, plan.algorithm == KOLO_ALGORITHM_RING, "the plan is %s", kolo_algorithm_name(plan.algorithm));

@@ -230,7 +230,8 @@ static void hand_down(void) {
 static void be_warned(const char *path) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
     setenv("KOLO_TUNE_FILE", path, 1);
-    expect_status(NULL, kolo_plan_query(&plan, NULL, 2, 1024, KOLO_F32, KOLO_SUM), 0, "kolo_plan_query");
+    expect_status(NULL, kolo_plan_query(&plan, NULL, 2, KOLO_ALLREDUCE, 1024, KOLO_F32, KOLO_SUM), 0,
+                  "kolo_plan_query");
     expect(NULL, strstr(plan.tuning, "another user could have written it") != NULL && !plan.tuned,
            "another user's profile: \"%s\"", plan.tuning);
 }
@@ -238,7 +239,8 @@ static void be_warned(const char *path) {
 static void be_read(const char *path) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
     setenv("KOLO_TUNE_FILE", path, 1);
-    expect_status(NULL, kolo_plan_query(&plan, NULL, 2, 1024, KOLO_F32, KOLO_SUM), 0, "kolo_plan_query");
+    expect_status(NULL, kolo_plan_query(&plan, NULL, 2, KOLO_ALLREDUCE, 1024, KOLO_F32, KOLO_SUM), 0,
+                  "kolo_plan_query");
     expect(NULL, strstr(plan.tuning, "ignored") && !strstr(plan.tuning, "another user"),
            "the user's own profile: \"%s\"", plan.tuning);
 }

@@ -190,15 +190,14 @@ static uint32_t draw_chunk_bytes(uint64_t *random, uint64_t band_bytes_max) {
     return (drawn < least ? least : drawn) * KOLO_LINE_BYTES;
 }
 
-static void add_band(struct kolo_shared_settings *settings, uint32_t algorithm, uint64_t *random) {
-    const uint64_t bytes_max =
-        settings->bands ? settings->band[settings->bands - 1].bytes_max + BAND_BYTES : BAND_BYTES;
-    settings->band[settings->bands++] = (struct kolo_shared_band){
+static void add_band(struct kolo_shared_table *table, uint32_t algorithm, uint64_t *random) {
+    const uint64_t bytes_max = table->bands ? table->band[table->bands - 1].bytes_max + BAND_BYTES : BAND_BYTES;
+    table->band[table->bands++] = (struct kolo_shared_band){
         .bytes_max = bytes_max, .algorithm = algorithm, .chunk_bytes = draw_chunk_bytes(random, bytes_max)};
 }
 
 /* A band of message sizes for each algorithm, in any order, behind the lines'. */
-static void draw_bands(struct kolo_shared_settings *settings, const sched_case *from, uint64_t *random) {
+static void draw_bands(struct kolo_shared_table *table, const sched_case *from, uint64_t *random) {
     uint32_t algorithms[KOLO_ALGORITHMS], count = 0;
     for (uint32_t algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
         if (algorithm != KOLO_ALGORITHM_DIRECT && from->algorithms & BIT(algorithm))
@@ -209,17 +208,17 @@ static void draw_bands(struct kolo_shared_settings *settings, const sched_case *
         algorithms[other] = moved;
     }
     if (from->lines || count == 0)
-        settings->band[settings->bands++] = (struct kolo_shared_band){
+        table->band[table->bands++] = (struct kolo_shared_band){
             .bytes_max = LINES_BYTES, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
     for (uint32_t i = 0; i < count; i++)
-        add_band(settings, algorithms[i], random);
+        add_band(table, algorithms[i], random);
 }
 
 /* Messages of one more band are reduced in kolo_alloc's buffers. */
 static void add_direct_band(team_shape *team, uint64_t *random) {
-    struct kolo_shared_settings *settings = &team->settings;
-    settings->direct_bytes_min = settings->band[settings->bands - 1].bytes_max + 1;
-    add_band(settings, KOLO_ALGORITHM_MESH, random);
+    struct kolo_shared_table *table = &team->settings.tables[KOLO_TABLE_ALLREDUCE];
+    team->settings.direct_bytes_min = table->band[table->bands - 1].bytes_max + 1;
+    add_band(table, KOLO_ALGORITHM_MESH, random);
     team->has_heap = true;
 }
 
@@ -229,9 +228,12 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->team.slot_bytes = SCHED_SLOT_BYTES;
     shape->team.buffer_bytes = SCHED_BUFFER_BYTES;
     shape->team.ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
-    draw_bands(settings, from, random);
+    struct kolo_shared_table *table = &settings->tables[KOLO_TABLE_ALLREDUCE];
+    draw_bands(table, from, random);
+    settings->tables[KOLO_TABLE_SINGLE] =
+        (struct kolo_shared_table){.bands = 1, .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SCHED_SLOT_BYTES}}};
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
-    settings->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
+    table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
     if (from->pairs && from->algorithms & BIT(KOLO_ALGORITHM_DIRECT)) {
         add_direct_band(&shape->team, random);
@@ -246,15 +248,13 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->first_ticket = below(random, 4 * KOLO_SLOTS);
 }
 
-static void draw_reduction(sched_call *call, const struct kolo_shared_settings *settings, uint32_t band,
-                           uint64_t *random) {
+static void draw_reduction(sched_call *call, const struct kolo_shared_table *table, uint32_t band, uint64_t *random) {
     static const kolo_dtype dtypes[] = {KOLO_F32, KOLO_BF16, KOLO_I32, KOLO_U8};
     static const kolo_op ops[] = {KOLO_SUM, KOLO_SUM, KOLO_MAX, KOLO_AVG};
-    const uint64_t least = band ? settings->band[band - 1].bytes_max + 1 : 0;
-    const uint64_t bytes = least + below(random, settings->band[band].bytes_max - least - 2);
+    const uint64_t least = band ? table->band[band - 1].bytes_max + 1 : 0;
+    const uint64_t bytes = least + below(random, table->band[band].bytes_max - least - 2);
     /* Sums of floats in ring order have other bits. */
-    call->dtype =
-        dtypes[settings->band[band].algorithm == KOLO_ALGORITHM_RING ? 2 + below(random, 2) : below(random, 4)];
+    call->dtype = dtypes[table->band[band].algorithm == KOLO_ALGORITHM_RING ? 2 + below(random, 2) : below(random, 4)];
     call->op = ops[below(random, sizeof ops / sizeof *ops)];
     call->count = (bytes + kolo_dtype_bytes(call->dtype) - 1) / kolo_dtype_bytes(call->dtype);
     call->in_place = percent(random, 30);
@@ -273,22 +273,23 @@ static void draw_call(sched_call *call, const sched_case *from, const sched_shap
             from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
     } else {
         call->collective = KOLO_ALLREDUCE;
-        draw_reduction(call, &shape->team.settings, below(random, shape->team.settings.bands), random);
+        const struct kolo_shared_table *table = &shape->team.settings.tables[KOLO_TABLE_ALLREDUCE];
+        draw_reduction(call, table, below(random, table->bands), random);
     }
 }
 
-static uint32_t band_of(const kind *kind, const struct kolo_shared_settings *settings) {
+static uint32_t band_of(const kind *kind, const struct kolo_shared_table *table) {
     uint32_t band = 0; /* the lines' */
     if (kind->algorithm == KOLO_ALGORITHM_DIRECT)
-        return settings->bands - 1;
-    while (kind->algorithm != KOLO_ALGORITHM_AUTO && (band == 0 || settings->band[band].algorithm != kind->algorithm))
+        return table->bands - 1;
+    while (kind->algorithm != KOLO_ALGORITHM_AUTO && (band == 0 || table->band[band].algorithm != kind->algorithm))
         band++;
     return band;
 }
 
 /* Some calls of the first kind, and some of the second: more tickets than there are slots, or fewer. */
 static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
-    const struct kolo_shared_settings *settings = &plan->shape.team.settings;
+    const struct kolo_shared_table *table = &plan->shape.team.settings.tables[KOLO_TABLE_ALLREDUCE];
     const uint32_t firsts = 1 + below(random, SCHED_CALLS_MAX / 2);
     plan->calls = firsts + 1 + below(random, SCHED_CALLS_MAX / 2);
     for (uint32_t i = 0; i < plan->calls; i++) {
@@ -297,7 +298,7 @@ static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
         *call = (sched_call){
             .collective = kind->collective, .dtype = KOLO_U8, .root = kind->root, .outsider = SCHED_NOBODY};
         if (kind->collective == KOLO_ALLREDUCE)
-            draw_reduction(call, settings, band_of(kind, settings), random);
+            draw_reduction(call, table, band_of(kind, table), random);
         else if (kind->collective == KOLO_BROADCAST)
             call->count = below(random, SCHED_BUFFER_BYTES + 1);
     }

@@ -13,7 +13,7 @@ import launching
 
 KOLO_TUNE = os.environ["KOLO_TUNE"]
 KOLO_INFO = os.environ["KOLO_INFO"]
-SECTION = "ranks 2\nup-to 1000 oneshot chunk 1024\nrest oneshot chunk 2048\n"
+SECTION = "collective allreduce ranks 2\nup-to 1000 oneshot chunk 1024\nrest oneshot chunk 2048\n"
 
 
 class Tune(launching.LaunchingTest):
@@ -41,7 +41,7 @@ class Tune(launching.LaunchingTest):
     def head(self, **changes):
         machine = json.loads(self.run_tool(KOLO_INFO, "--json").stdout)
         seen = {"version": machine["version"], **machine["machine"], **changes}
-        return ("kolo-profile 1\nkolo {version}\ncpu-model {cpu_model}\ncpus {cpus_online}\nl2-bytes {l2_bytes}\n"
+        return ("kolo-profile 2\nkolo {version}\ncpu-model {cpu_model}\ncpus {cpus_online}\nl2-bytes {l2_bytes}\n"
                 "l3-bytes {l3_bytes}\n".format(**seen))
 
     def write(self, text, name="profile"):
@@ -67,31 +67,31 @@ class Measuring(Tune):
         self.assertRegex(done.stdout, r"(?m)^ +64 KiB +\d+\.\d+ ")
         self.assertRegex(done.stderr, r"4 ranks, \d+ bytes: \d+ %, about \d+ s left")
         path = self.home / ".config/kolo/tune"
-        self.assertIn(f"{path}: used here, with 2, 4 ranks", done.stdout)
+        self.assertIn(f"{path}: used here, for allreduce with 2, 4 ranks", done.stdout)
         self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
         text = path.read_text()
-        self.assertRegex(text, r"(?m)^ranks 2\n(.+\n)*rest default$")
+        self.assertRegex(text, r"(?m)^collective allreduce ranks 2\n(.+\n)*rest default$")
         self.assert_clean()
         self.assertEqual(0, self.tune("--check", path).returncode)
         # What it says is what is done.
-        bands = re.findall(r"up-to (\d+) (\w+) ", text.split("ranks 2\n")[1].split("ranks")[0])
+        bands = re.findall(r"up-to (\d+) (\w+) ", text.split("ranks 2\n")[1].split("collective")[0])
         for row in self.plan(2):
             chosen = [name for bytes_max, name in bands if row["bytes"] <= int(bytes_max)]
             if chosen:
                 self.assertEqual(chosen[0], row["algorithm"], row)
 
     def test_sections_of_other_rank_counts_are_kept(self):
-        path = self.write(self.head() + "# mine\n" + SECTION + "ranks 3\nrest mesh chunk 4096\n")
+        path = self.write(self.head() + "# mine\n" + SECTION + "collective allreduce ranks 3\nrest mesh chunk 4096\n")
         done = self.tune("--quick", "--max", "1K", "--ranks", "3", "--seconds", "0.1", "--output", path)
         self.assertEqual(0, done.returncode, done.stderr)
         text = path.read_text()
         self.assertIn(SECTION, text)
         self.assertEqual(1, text.count("ranks 3\n"))
         self.assertNotIn("rest mesh chunk 4096", text)
-        self.assertIn("used here, with 3, 2 ranks", done.stdout)
+        self.assertIn("used here, for allreduce with 3, 2 ranks", done.stdout)
 
     def test_damaged_file_is_replaced(self):
-        path = self.write("ranks 5\nnonsense\n")
+        path = self.write("collective allreduce ranks 5\nnonsense\n")
         done = self.tune("--quick", "--max", "1K", "--ranks", "2", "--seconds", "0.1", "--output", path)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn(f"KOLO_TUNE_FILE={path}", done.stdout)
@@ -178,7 +178,7 @@ class Checking(Tune):
     def test_used(self):
         path = self.write(self.head() + SECTION)
         done = self.tune("--check", path)
-        self.assertEqual((0, f"{path}: used here, with 2 ranks\n", ""), (done.returncode, done.stdout, done.stderr))
+        self.assertEqual((0, f"{path}: used here, for allreduce with 2 ranks\n", ""), (done.returncode, done.stdout, done.stderr))
         rows = self.plan(2, KOLO_TUNE_FILE=str(path))
         self.assertEqual({"oneshot"}, {row["algorithm"] for row in rows})
         self.assertEqual({2048}, {row["chunk_bytes"] for row in rows if row["bytes"] > 1000})
@@ -201,7 +201,7 @@ class Checking(Tune):
         self.assert_not_used(self.head(cpus_online=4097) + SECTION, "another machine", "4097 CPUs")
         self.assert_not_used(self.head(cpu_model="Abacus") + SECTION, "another machine", "Abacus")
         self.assert_not_used(self.head(version="9.9.0") + SECTION, "kolo 9.9.0")
-        self.assert_not_used(good.replace("profile 1", "profile 77"), "format 77")
+        self.assert_not_used(good.replace("profile 2", "profile 77"), "format 77")
         self.assert_not_used("", "line 1")
         self.assert_not_used(b"\0" * 100, "line 1")
         self.assert_not_used(os.urandom(1 << 17))
@@ -209,7 +209,7 @@ class Checking(Tune):
     def test_log(self):
         """Rank 0 says once why a profile is ignored, and nothing fails."""
         before = launching.shm_names()
-        for path, words in ((self.write("kolo-profile 1\n"), "line 2"), (self.home / "absent", "No such file")):
+        for path, words in ((self.write("kolo-profile 2\n"), "line 2"), (self.home / "absent", "No such file")):
             done = self.run_tool(launching.KOLORUN, "-n", 3, launching.RANK_PROBE, KOLO_LOG="warn",
                                  KOLO_TUNE_FILE=str(path))
             self.assertEqual(0, done.returncode, done.stderr)

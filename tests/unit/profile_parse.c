@@ -13,11 +13,11 @@
 #include "plan/profile.h"
 
 #define HEAD                                                                                                           \
-    "# a comment\n\nkolo-profile 1\nkolo 0.1.0\n  cpu-model  Some CPU (R) @ 2.0GHz  \ncpus 2\nl2-bytes 1048576\n"      \
+    "# a comment\n\nkolo-profile 2\nkolo 0.1.0\n  cpu-model  Some CPU (R) @ 2.0GHz  \ncpus 2\nl2-bytes 1048576\n"      \
     "l3-bytes 0\n"
 enum { HEAD_LINES = 8 };
 
-#define SECTION "ranks 2\nrest mesh chunk 262144\n"
+#define SECTION "collective allreduce ranks 2\nrest mesh chunk 262144\n"
 
 static char why[KOLO_PROFILE_WHY_BYTES];
 static struct kolo_profile profile;
@@ -39,15 +39,16 @@ static bool parse(const char *text) {
 
 static void test_good(void **state) {
     (void)state;
-    assert_true(parse(HEAD "ranks 4\nstream-from 8388608\nup-to 440 oneshot chunk 1024\n\t# between\n"
-                           "up-to 65537 mesh chunk 1073741824\nrest oneshot chunk 65536\n\n" SECTION));
+    assert_true(parse(HEAD
+                      "collective allreduce ranks 4\nstream-from 8388608\nup-to 440 oneshot chunk 1024\n\t# between\n"
+                      "up-to 65537 mesh chunk 1073741824\nrest oneshot chunk 65536\n\n" SECTION));
     assert_string_equal(profile.version, "0.1.0");
     assert_string_equal(profile.machine.cpu_model, "Some CPU (R) @ 2.0GHz");
     assert_int_equal(profile.machine.cpus_online, 2);
     assert_int_equal(profile.machine.l2_bytes, 1048576);
     assert_int_equal(profile.machine.l3_bytes, 0);
     assert_int_equal(profile.sections, 2);
-    const struct kolo_profile_section *section = kolo_profile_find(&profile, 4);
+    const kolo_profile_section *section = kolo_profile_find(&profile, KOLO_ALLREDUCE, 4);
     assert_non_null(section);
     assert_int_equal(section->stream_bytes_min, 8388608);
     assert_int_equal(section->bands, 3);
@@ -57,13 +58,14 @@ static void test_good(void **state) {
     assert_true(section->band[2].bytes_max == UINT64_MAX);
     assert_int_equal(section->band[2].algorithm, KOLO_ALGORITHM_ONESHOT);
     assert_true(section->has_stream);
-    assert_true(!kolo_profile_find(&profile, 2)->has_stream);
-    assert_null(kolo_profile_find(&profile, 3));
+    assert_true(!kolo_profile_find(&profile, KOLO_ALLREDUCE, 2)->has_stream);
+    assert_null(kolo_profile_find(&profile, KOLO_ALLREDUCE, 3));
+    assert_null(kolo_profile_find(&profile, KOLO_BROADCAST, 2));
 }
 
 static void test_no_cpu_model(void **state) {
     (void)state;
-    assert_true(parse("kolo-profile 1\nkolo 0.1.0\ncpu-model\ncpus 1\nl2-bytes 0\nl3-bytes 0\n" SECTION));
+    assert_true(parse("kolo-profile 2\nkolo 0.1.0\ncpu-model\ncpus 1\nl2-bytes 0\nl3-bytes 0\n" SECTION));
     assert_string_equal(profile.machine.cpu_model, "");
 }
 
@@ -73,47 +75,53 @@ static const struct {
     int line; /* after HEAD's */
     const char *words;
 } damaged[] = {
-    {"", 1, "'ranks' is missing"},
-    {"ranks 2\n", 2, "no 'rest'"},
-    {"ranks 2\nup-to 5 mesh chunk 1024\n" SECTION, 3, "section before, of 2 ranks"},
-    {"ranks 1\n", 1, "ranks '1'"},
-    {"ranks 1025\n", 1, "ranks '1025'"},
-    {"ranks\n", 1, "ranks ''"},
-    {"ranks -2\n", 1, "ranks '-2'"},
-    {"ranks 2 3\n", 1, "'3'"},
-    {"ranks 99999999999999999999999\n", 1, "ranks '99999999999999999999999'"},
+    {"", 1, "'collective' is missing"},
+    {"collective allreduce ranks 2\n", 2, "no 'rest'"},
+    {"collective allreduce ranks 2\nup-to 5 mesh chunk 1024\n" SECTION, 3, "section before, of allreduce with 2 ranks"},
+    {"collective allreduce ranks 1\n", 1, "ranks '1'"},
+    {"collective allreduce ranks 1025\n", 1, "ranks '1025'"},
+    {"collective allreduce ranks\n", 1, "ranks ''"},
+    {"collective allreduce ranks -2\n", 1, "ranks '-2'"},
+    {"collective allreduce ranks 2 3\n", 1, "'3'"},
+    {"collective allreduce ranks 99999999999999999999999\n", 1, "ranks '99999999999999999999999'"},
     {SECTION SECTION, 3, "ranks 2: there is a section"},
-    {"rest mesh chunk 1024\n", 1, "'rest' must come after 'ranks'"},
+    {"rest mesh chunk 1024\n", 1, "'rest' must come after 'collective'"},
     {SECTION "cpus 2\n", 3, "'cpus' must come once"},
     {"kolo 0.1.0\n", 1, "'kolo' must come once"},
-    {"kolo-profile 1\n", 1, "'kolo-profile' must come once"},
+    {"kolo-profile 2\n", 1, "'kolo-profile' must come once"},
     {"speed 9\n", 1, "'speed'"},
-    {"ranks 2\nrest default\nrest default\n", 3, "after the section's 'rest'"},
-    {"ranks 2\nrest default\nstream-from 5\n", 3, "before the bands"},
-    {"ranks 2\nrest defaults\n", 2, "algorithm 'defaults'"},
-    {"ranks 2\nrest default 1\n", 2, "'1'"},
-    {"ranks 2\nup-to 5 default\n", 2, "algorithm 'default'"},
+    {"ranks 2\n", 1, "'ranks'"},
+    {"collective\n", 1, "collective ''"},
+    {"collective 2\n", 1, "collective '2': must be one of allreduce"},
+    {"collective broadcast ranks 2\n", 1, "collective 'broadcast'"},
+    {"collective allreduce\n", 1, "'': 'ranks' and their number"},
+    {"collective allreduce 2\n", 1, "'2': 'ranks' and their number"},
+    {"collective allreduce ranks 2\nrest default\nrest default\n", 3, "after the section's 'rest'"},
+    {"collective allreduce ranks 2\nrest default\nstream-from 5\n", 3, "before the bands"},
+    {"collective allreduce ranks 2\nrest defaults\n", 2, "algorithm 'defaults'"},
+    {"collective allreduce ranks 2\nrest default 1\n", 2, "'1'"},
+    {"collective allreduce ranks 2\nup-to 5 default\n", 2, "algorithm 'default'"},
     {SECTION "up-to 5 mesh chunk 1024\n", 3, "after the section's 'rest'"},
-    {"ranks 2\nrest ring chunk 1024\n", 2, "algorithm 'ring'"},
-    {"ranks 2\nrest central chunk 1024\n", 2, "algorithm 'central'"},
-    {"ranks 2\nrest auto chunk 1024\n", 2, "algorithm 'auto'"},
-    {"ranks 2\nrest\n", 2, "algorithm ''"},
-    {"ranks 2\nrest mesh\n", 2, "'': 'chunk'"},
-    {"ranks 2\nrest mesh 1024\n", 2, "'1024': 'chunk'"},
-    {"ranks 2\nrest mesh chunk\n", 2, "chunk ''"},
-    {"ranks 2\nrest mesh chunk 896\n", 2, "chunk '896'"},
-    {"ranks 2\nrest mesh chunk 1100\n", 2, "chunk '1100': must be a multiple of 128"},
-    {"ranks 2\nrest mesh chunk 1073741952\n", 2, "chunk '1073741952'"},
-    {"ranks 2\nrest mesh chunk 0x400\n", 2, "chunk '0x400'"},
-    {"ranks 2\nrest mesh chunk 1024 k\n", 2, "'k'"},
-    {"ranks 2\nup-to 0 mesh chunk 1024\n", 2, "up-to '0'"},
-    {"ranks 2\nup-to 18446744073709551615 mesh chunk 1024\n", 2, "up-to '18446744073709551615'"},
-    {"ranks 2\nup-to 9 mesh chunk 1024\nup-to 9 oneshot chunk 1024\n", 3, "up-to 9"},
-    {"ranks 2\nstream-from soon\n", 2, "'soon'"},
-    {"ranks 2\nstream-from 1\nstream-from 1\n", 3, "stream-from '1'"},
-    {"ranks 2\nup-to 9 mesh chunk 1024\nstream-from 1\n", 3, "before the bands"},
-    {"ranks 2\nrest mesh chunk 262144", 2, "cut off"},
-    {"ranks 2\nrest me\rsh chunk 262144\n", 2, "0x0d"},
+    {"collective allreduce ranks 2\nrest ring chunk 1024\n", 2, "algorithm 'ring': must be one of oneshot, mesh, tree"},
+    {"collective allreduce ranks 2\nrest central chunk 1024\n", 2, "algorithm 'central'"},
+    {"collective allreduce ranks 2\nrest auto chunk 1024\n", 2, "algorithm 'auto'"},
+    {"collective allreduce ranks 2\nrest\n", 2, "algorithm ''"},
+    {"collective allreduce ranks 2\nrest mesh\n", 2, "'': 'chunk'"},
+    {"collective allreduce ranks 2\nrest mesh 1024\n", 2, "'1024': 'chunk'"},
+    {"collective allreduce ranks 2\nrest mesh chunk\n", 2, "chunk ''"},
+    {"collective allreduce ranks 2\nrest mesh chunk 896\n", 2, "chunk '896'"},
+    {"collective allreduce ranks 2\nrest mesh chunk 1100\n", 2, "chunk '1100': must be a multiple of 128"},
+    {"collective allreduce ranks 2\nrest mesh chunk 1073741952\n", 2, "chunk '1073741952'"},
+    {"collective allreduce ranks 2\nrest mesh chunk 0x400\n", 2, "chunk '0x400'"},
+    {"collective allreduce ranks 2\nrest mesh chunk 1024 k\n", 2, "'k'"},
+    {"collective allreduce ranks 2\nup-to 0 mesh chunk 1024\n", 2, "up-to '0'"},
+    {"collective allreduce ranks 2\nup-to 18446744073709551615 mesh chunk 1024\n", 2, "up-to '18446744073709551615'"},
+    {"collective allreduce ranks 2\nup-to 9 mesh chunk 1024\nup-to 9 oneshot chunk 1024\n", 3, "up-to 9"},
+    {"collective allreduce ranks 2\nstream-from soon\n", 2, "'soon'"},
+    {"collective allreduce ranks 2\nstream-from 1\nstream-from 1\n", 3, "stream-from '1'"},
+    {"collective allreduce ranks 2\nup-to 9 mesh chunk 1024\nstream-from 1\n", 3, "before the bands"},
+    {"collective allreduce ranks 2\nrest mesh chunk 262144", 2, "cut off"},
+    {"collective allreduce ranks 2\nrest me\rsh chunk 262144\n", 2, "0x0d"},
 };
 
 static void assert_refused(const char *text, size_t bytes, const char *place, const char *words) {
@@ -139,16 +147,16 @@ static void test_damaged_head(void **state) {
     } heads[] = {
         {"", "line 1:", "'kolo-profile' is missing"},
         {"\n\n", "line 3:", "'kolo-profile' is missing"},
-        {"root:x:0:0\n", "line 1:", "a profile begins with 'kolo-profile 1'"},
-        {"kolo 0.1.0\n", "line 1:", "a profile begins with 'kolo-profile 1'"},
-        {"kolo-profile 2\n", "line 1:", "format 2: this version reads format 1"},
+        {"root:x:0:0\n", "line 1:", "a profile begins with 'kolo-profile 2'"},
+        {"kolo 0.1.0\n", "line 1:", "a profile begins with 'kolo-profile 2'"},
+        {"kolo-profile 1\n", "line 1:", "format 1: this version reads format 2"},
         {"kolo-profile one\n", "line 1:", "format 'one'"},
-        {"kolo-profile 1 2\n", "line 1:", "'2'"},
-        {"kolo-profile 1\nkolo 0.1.0-rc\n", "line 2:", "version '0.1.0-rc'"},
-        {"kolo-profile 1\nkolo 1234567890.12345\n", "line 2:", "version '1234567890.12345'"},
-        {"kolo-profile 1\nkolo 0.1.0\ncpus 0\n", "line 3:", "cpus '0'"},
-        {"kolo-profile 1\nkolo 0.1.0\ncpus 2\nl2-bytes 1\nl3-bytes 1\n" SECTION, "line 6:", "'cpu-model' must come"},
-        {"kolo-profile 1\ncpu-model 0123456789012345678901234567890123456789012345678901234567890123\n",
+        {"kolo-profile 2 2\n", "line 1:", "'2'"},
+        {"kolo-profile 2\nkolo 0.1.0-rc\n", "line 2:", "version '0.1.0-rc'"},
+        {"kolo-profile 2\nkolo 1234567890.12345\n", "line 2:", "version '1234567890.12345'"},
+        {"kolo-profile 2\nkolo 0.1.0\ncpus 0\n", "line 3:", "cpus '0'"},
+        {"kolo-profile 2\nkolo 0.1.0\ncpus 2\nl2-bytes 1\nl3-bytes 1\n" SECTION, "line 6:", "'cpu-model' must come"},
+        {"kolo-profile 2\ncpu-model 0123456789012345678901234567890123456789012345678901234567890123\n",
          "line 2:", "at most 63"},
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
@@ -157,9 +165,9 @@ static void test_damaged_head(void **state) {
 
 static void test_bytes_that_are_no_text(void **state) {
     (void)state;
-    assert_refused("kolo-profile 1\n\0\n", 17, "line 2:", "0x00");
+    assert_refused("kolo-profile 2\n\0\n", 17, "line 2:", "0x00");
     assert_refused("\0", 1, "line 1:", "cut off");
-    assert_refused("kolo-profile 1\n\x1b[2J\n", 20, "line 2:", "0x1b");
+    assert_refused("kolo-profile 2\n\x1b[2J\n", 20, "line 2:", "0x1b");
 }
 
 static void test_too_long(void **state) {
@@ -180,71 +188,76 @@ static void test_too_long(void **state) {
 
 static void test_too_many(void **state) {
     (void)state;
-    char text[8192] = HEAD "ranks 2\n";
+    char text[8192] = HEAD "collective allreduce ranks 2\n";
     for (int i = 1; i <= KOLO_BANDS; i++)
         snprintf(text + strlen(text), 64, "up-to %d mesh chunk 1024\n", i);
     strcat(text, "rest mesh chunk 1024\n");
     assert_refused(text, strlen(text), "line 26:", "more than 16 bands");
     strcpy(text, HEAD);
-    for (int i = 2; i <= KOLO_PROFILE_SECTIONS_MAX + 2; i++)
-        snprintf(text + strlen(text), 64, "ranks %d\nrest mesh chunk 1024\n", i);
+    for (int i = 2; i <= KOLO_PROFILE_SECTIONS + 2; i++)
+        snprintf(text + strlen(text), 64, "collective allreduce ranks %d\nrest mesh chunk 1024\n", i);
     assert_refused(text, strlen(text), "line 73:", "more than 32 sections");
 }
 
-static const struct kolo_shared_settings defaults = {
-    .bands = 2,
+static const struct kolo_shared_table defaults = {
     .stream_bytes_min = 7,
-    .tree_sizes = {8},
+    .bands = 2,
     .band = {{1000, KOLO_ALGORITHM_ONESHOT, 4096}, {UINT64_MAX, KOLO_ALGORITHM_MESH, 8192}},
 };
 
-static void apply(const char *section, struct kolo_shared_settings *settings) {
+static void assert_usable(const struct kolo_shared_table *table) {
+    const struct kolo_shared_settings settings = {
+        .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, 4096}}}, *table}};
+    assert_true(kolo_plan_settings_valid(&settings));
+    assert_true(table->band[table->bands - 1].bytes_max == UINT64_MAX);
+}
+
+static void apply(const char *section, struct kolo_shared_table *table) {
     char text[2048];
-    snprintf(text, sizeof text, "%sranks 2\n%s", HEAD, section);
+    snprintf(text, sizeof text, "%scollective allreduce ranks 2\n%s", HEAD, section);
     if (!parse(text))
         fail_msg("%s", why);
-    *settings = defaults;
-    kolo_profile_apply(&profile.section[0], settings);
-    assert_true(kolo_plan_settings_valid(settings));
-    assert_true(settings->band[settings->bands - 1].bytes_max == UINT64_MAX);
-    assert_int_equal(settings->tree_sizes[0], 8);
+    *table = defaults;
+    kolo_profile_apply(&profile.section[0], table);
+    assert_usable(table);
 }
 
 /* What a section says replaces the defaults; what it leaves open stays as they are. */
 static void test_apply(void **state) {
     (void)state;
-    struct kolo_shared_settings settings;
-    apply("stream-from never\nup-to 5 mesh chunk 1024\nrest oneshot chunk 2048\n", &settings);
-    assert_int_equal(settings.bands, 2);
-    assert_true(settings.stream_bytes_min == UINT64_MAX);
-    assert_int_equal(settings.band[0].bytes_max, 5);
-    assert_int_equal(settings.band[0].algorithm, KOLO_ALGORITHM_MESH);
-    assert_int_equal(settings.band[1].chunk_bytes, 2048);
-    apply("rest default\n", &settings);
-    assert_memory_equal(&settings, &defaults, sizeof settings);
-    apply("up-to 5 mesh chunk 1024\nrest default\n", &settings);
-    assert_int_equal(settings.bands, 3);
-    assert_int_equal(settings.band[0].bytes_max, 5);
-    assert_memory_equal(&settings.band[1], &defaults.band[0], 2 * sizeof settings.band[0]);
-    assert_int_equal(settings.stream_bytes_min, 7);
-    apply("stream-from 0\nup-to 1000 oneshot chunk 1024\nrest default\n", &settings);
-    assert_int_equal(settings.bands, 2);
-    assert_int_equal(settings.band[0].chunk_bytes, 1024);
-    assert_memory_equal(&settings.band[1], &defaults.band[1], sizeof settings.band[1]);
-    assert_int_equal(settings.stream_bytes_min, 0);
+    struct kolo_shared_table table;
+    apply("stream-from never\nup-to 5 mesh chunk 1024\nrest oneshot chunk 2048\n", &table);
+    assert_int_equal(table.bands, 2);
+    assert_true(table.stream_bytes_min == UINT64_MAX);
+    assert_int_equal(table.band[0].bytes_max, 5);
+    assert_int_equal(table.band[0].algorithm, KOLO_ALGORITHM_MESH);
+    assert_int_equal(table.band[1].chunk_bytes, 2048);
+    apply("rest default\n", &table);
+    assert_memory_equal(&table, &defaults, sizeof table);
+    apply("up-to 5 mesh chunk 1024\nrest default\n", &table);
+    assert_int_equal(table.bands, 3);
+    assert_int_equal(table.band[0].bytes_max, 5);
+    assert_memory_equal(&table.band[1], &defaults.band[0], 2 * sizeof table.band[0]);
+    assert_int_equal(table.stream_bytes_min, 7);
+    apply("stream-from 0\nup-to 1000 oneshot chunk 1024\nrest default\n", &table);
+    assert_int_equal(table.bands, 2);
+    assert_int_equal(table.band[0].chunk_bytes, 1024);
+    assert_memory_equal(&table.band[1], &defaults.band[1], sizeof table.band[1]);
+    assert_int_equal(table.stream_bytes_min, 0);
     char full[1024] = "";
     for (int i = 1; i <= KOLO_BANDS; i++)
         snprintf(full + strlen(full), 64, "up-to %d mesh chunk 1024\n", i);
     strcat(full, "rest default\n");
-    apply(full, &settings);
-    assert_int_equal(settings.bands, KOLO_BANDS);
-    assert_int_equal(settings.band[KOLO_BANDS - 1].algorithm, KOLO_ALGORITHM_MESH);
+    apply(full, &table);
+    assert_int_equal(table.bands, KOLO_BANDS);
+    assert_int_equal(table.band[KOLO_BANDS - 1].algorithm, KOLO_ALGORITHM_MESH);
 }
 
 /* Whatever single byte is changed or wherever the text is cut: refused with words, or a table that the plan takes. */
 static void test_every_change(void **state) {
     (void)state;
-    static const char good[] = HEAD "ranks 3\nstream-from 4096\nup-to 100 oneshot chunk 2048\nrest mesh chunk 4096\n";
+    static const char good[] =
+        HEAD "collective allreduce ranks 3\nstream-from 4096\nup-to 100 oneshot chunk 2048\nrest mesh chunk 4096\n";
     static const char bytes[] = "\0\n #0179azr-\x7f\xff";
     const size_t length = sizeof good - 1;
     for (size_t i = 0; i < length; i++)
@@ -256,19 +269,48 @@ static void test_every_change(void **state) {
                 assert_true(why[0] != '\0');
                 continue;
             }
-            struct kolo_shared_settings settings = defaults;
-            kolo_profile_apply(&profile.section[0], &settings);
-            assert_true(kolo_plan_settings_valid(&settings));
+            struct kolo_shared_table table = defaults;
+            kolo_profile_apply(&profile.section[0], &table);
+            assert_usable(&table);
         }
     for (size_t cut = 0; cut < length; cut++)
         assert_true(!parse_bytes(good, cut));
     assert_true(parse_bytes(good, length));
 }
 
+/* What is read and written again is the same profile. */
+static void test_format(void **state) {
+    (void)state;
+    char text[KOLO_PROFILE_TEXT_BYTES] = "";
+    const struct kolo_profile_machine machine = {"Some CPU", 3, 1048576, 0};
+    const kolo_profile_section sections[] = {
+        {.collective = KOLO_ALLREDUCE, .ranks = 2, .stream_bytes_min = UINT64_MAX},
+        {.collective = KOLO_ALLREDUCE, .ranks = 3, .has_stream = 1, .stream_bytes_min = UINT64_MAX},
+        {.collective = KOLO_ALLREDUCE,
+         .ranks = 1024,
+         .has_stream = 1,
+         .stream_bytes_min = 8388608,
+         .bands = 2,
+         .band = {{440, KOLO_ALGORITHM_TREE, 1024}, {UINT64_MAX, KOLO_ALGORITHM_MESH, 1073741824}}},
+    };
+    enum { SECTIONS = sizeof sections / sizeof *sections };
+    kolo_profile_add_head(text, &machine);
+    for (int i = 0; i < SECTIONS; i++)
+        kolo_profile_add_section(text, &sections[i]);
+    if (!parse(text))
+        fail_msg("%s\n%s", why, text);
+    assert_string_equal(profile.version, kolo_version());
+    assert_string_equal(profile.machine.cpu_model, machine.cpu_model);
+    assert_int_equal(profile.machine.cpus_online, 3);
+    assert_int_equal(profile.machine.l2_bytes, 1048576);
+    assert_int_equal(profile.sections, SECTIONS);
+    assert_memory_equal(profile.section, sections, sizeof sections);
+}
+
 static void test_fits(void **state) {
     (void)state;
     char text[512];
-    snprintf(text, sizeof text, "kolo-profile 1\nkolo %s\ncpu-model A\ncpus 2\nl2-bytes 3\nl3-bytes 4\n%s",
+    snprintf(text, sizeof text, "kolo-profile 2\nkolo %s\ncpu-model A\ncpus 2\nl2-bytes 3\nl3-bytes 4\n%s",
              kolo_version(), SECTION);
     assert_true(parse(text));
     const struct kolo_profile_machine same = {"A", 2, 3, 4};
@@ -298,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_apply),
         cmocka_unit_test(test_every_change),
+        cmocka_unit_test(test_format),
         cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

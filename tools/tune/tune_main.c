@@ -168,8 +168,7 @@ static int prepare(tuning *tuning) {
 
 /* Measures one rank count. Returns as tune_team_run. */
 static int measure(tuning *tuning, int index, int steps_before, int steps_total, double begin_s) {
-    tune_job job = {.machine = &tuning->machine,
-                    .space = &tuning->spaces[index],
+    tune_job job = {.space = &tuning->spaces[index],
                     .times = tuning->times,
                     .shm_fd = memfd_create("kolo-tune", MFD_CLOEXEC),
                     .seconds = options.seconds,
@@ -208,14 +207,14 @@ static int save(const tuning *tuning) {
     if (!file)
         return message_print("cannot write the profile: %s", strerror(errno));
     fputs("# What kolo-tune measured to be fastest; kolo-tune --help says how kolo uses it.\n", file);
-    tune_profile_write_head(file, &tuning->machine);
-    for (int i = 0; i < options.rank_counts; i++)
-        tune_profile_write_section(file, &tuning->spaces[i], &tuning->choices[i]);
-    tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts);
-    int result = fclose(file) == 0 ? 0 : -1;
-    if (result < 0)
+    bool good = tune_profile_write_head(file) == 0;
+    for (int i = 0; good && i < options.rank_counts; i++)
+        good = tune_profile_write_section(file, &tuning->spaces[i], &tuning->choices[i]) == 0;
+    good = good && tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts) == 0;
+    int result = -1;
+    if (fclose(file) != 0)
         message_print("cannot write the profile: %s", strerror(errno));
-    else
+    else if (good)
         result = tune_profile_replace(tuning->path, text, bytes);
     free(text);
     return result;

@@ -50,7 +50,7 @@ static int create(measurement *m, int candidate, kolo_comm **comm) {
     options.size = m->job->space->ranks;
     options.shm_fd = m->job->shm_fd;
     options.timeout_ms = options.create_timeout_ms = WAIT_MS;
-    if (m->rank == 0 && tune_profile_try(m->job->machine, m->job->space, candidate) < 0)
+    if (m->rank == 0 && tune_profile_try(m->job->space, candidate) < 0)
         return KOLO_ERR_SYSTEM;
     const int status = kolo_comm_create(comm, &options);
     return status < 0 ? complain(m, status) : 0;

@@ -5,7 +5,6 @@
 #include "tune_space.h"
 
 typedef struct tune_job {
-    const kolo_machine *machine;
     const tune_space *space;
     tune_times *times; /* in memory that the ranks' parent shares; rank 0 writes it */
     int shm_fd;        /* an empty file through which the ranks meet */

@@ -2,15 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { FORMAT = 1, LINE_BYTES = 256, PROFILE_BYTES_MAX = 64 << 10, SECTIONS_MAX = 32 };
 
 static int complain(const char *what, const char *path) {
     fprintf(stderr, "kolo-tune: %s %s: %s\n", what, path, strerror(errno));
@@ -77,69 +74,34 @@ int tune_profile_prepare(const char *path, bool makes_directories) {
     return try_directory(directory);
 }
 
-void tune_profile_write_head(FILE *file, const kolo_machine *machine) {
-    fprintf(file,
-            "kolo-profile %d\nkolo %s\ncpu-model %s\ncpus %" PRIu32 "\nl2-bytes %" PRIu64 "\nl3-bytes %" PRIu64 "\n",
-            FORMAT, kolo_version(), machine->cpu_model, machine->cpus_online, machine->l2_bytes, machine->l3_bytes);
-}
-
-static void write_way(FILE *file, const tune_space *space, int way) {
-    fprintf(file, "%s chunk %zu\n", kolo_algorithm_name(tune_space_algorithm(space, way)),
-            tune_space_chunk_bytes(space, way));
-}
-
-static void write_stream(FILE *file, uint64_t bytes_min) {
-    if (bytes_min == UINT64_MAX)
-        fputs("stream-from never\n", file);
-    else
-        fprintf(file, "stream-from %" PRIu64 "\n", bytes_min);
-}
-
-void tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice) {
-    fprintf(file, "\nranks %d\n", space->ranks);
-    if (choice->settled || choice->stream_bytes_min != UINT64_MAX)
-        write_stream(file, choice->stream_bytes_min);
-    for (int i = 0; i < choice->bands; i++) {
-        if (choice->band[i].bytes_max == UINT64_MAX)
-            fputs("rest ", file);
-        else
-            fprintf(file, "up-to %" PRIu64 " ", choice->band[i].bytes_max);
-        write_way(file, space, choice->band[i].way);
+static int write_part(FILE *file, const kolo_profile_section *section) {
+    char text[KOLO_PROFILE_TEXT_BYTES];
+    if (kolo_profile_format(section, text) < 0) {
+        fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
+        return -1;
     }
-    if (!choice->settled)
-        fputs("rest default\n", file);
+    return fputs(text, file) < 0 ? -1 : 0;
 }
 
-/* Whether kolo goes by the profile `path` with so many ranks; *plan says why or why not. */
-static bool is_used(const char *path, int ranks, kolo_plan *plan) {
-    *plan = (kolo_plan){.plan_bytes = sizeof *plan};
-    if (setenv("KOLO_TUNE_FILE", path, 1) < 0)
-        return false;
-    if (kolo_plan_query(plan, NULL, ranks, 1, KOLO_F32, KOLO_SUM) == 0)
-        return plan->tuned;
-    snprintf(plan->tuning, sizeof plan->tuning, "%s", kolo_error_message());
-    return false;
+static void add_band(kolo_profile_section *section, uint64_t bytes_max, const tune_space *space, int way) {
+    section->band[section->bands++] = (kolo_profile_band){.bytes_max = bytes_max,
+                                                          .algorithm = tune_space_algorithm(space, way),
+                                                          .chunk_bytes = (uint32_t)tune_space_chunk_bytes(space, way)};
 }
 
-/* Opens a file in which sections can be looked for: one that has an end, soon. NULL if there is none. */
-static FILE *open_sections(const char *path) {
-    struct stat found;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return NULL;
-    const bool good = fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size <= PROFILE_BYTES_MAX;
-    FILE *file = good ? fdopen(fd, "r") : NULL;
-    if (!file)
-        close(fd);
-    return file;
+int tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice) {
+    kolo_profile_section section = {.section_bytes = sizeof section,
+                                    .collective = KOLO_ALLREDUCE,
+                                    .ranks = space->ranks,
+                                    .has_stream = choice->settled || choice->stream_bytes_min != UINT64_MAX,
+                                    .stream_bytes_min = choice->stream_bytes_min};
+    for (int i = 0; i < choice->bands; i++)
+        add_band(&section, choice->band[i].bytes_max, space, choice->band[i].way);
+    return write_part(file, &section);
 }
 
-/* The number of ranks of a section that begins with this line; 0 for other lines. */
-static int section_ranks(const char *line) {
-    static const char name[] = "ranks ";
-    line += strspn(line, " \t");
-    const long ranks = strncmp(line, name, sizeof name - 1) == 0 ? strtol(line + sizeof name - 1, NULL, 10) : 0;
-    return ranks >= 2 && ranks <= KOLO_RANKS_MAX ? (int)ranks : 0;
+int tune_profile_write_head(FILE *file) {
+    return write_part(file, NULL);
 }
 
 static bool contains(const int *ranks, int count, int wanted) {
@@ -149,24 +111,15 @@ static bool contains(const int *ranks, int count, int wanted) {
     return found;
 }
 
-void tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count) {
-    FILE *old = open_sections(path);
-    char line[LINE_BYTES];
-    bool keeps = false;
-    kolo_plan plan;
-    int sections = count;
-    while (old && fgets(line, sizeof line, old)) {
-        const int section = section_ranks(line);
-        if (section > 0) {
-            keeps = sections < SECTIONS_MAX && !contains(ranks, count, section) && is_used(path, section, &plan);
-            sections += keeps;
-            fputs(keeps ? "\n" : "", file);
-        }
-        if (keeps && strspn(line, " \t\n") != strlen(line))
-            fputs(line, file);
+int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count) {
+    kolo_profile_section section = {.section_bytes = sizeof section};
+    int sections = count, result = 0;
+    for (size_t i = 0; result == 0 && kolo_profile_section_get(path, i, &section) == 0; i++) {
+        const bool is_new = section.collective == KOLO_ALLREDUCE && contains(ranks, count, section.ranks);
+        if (!is_new && sections++ < KOLO_PROFILE_SECTIONS)
+            result = write_part(file, &section);
     }
-    if (old)
-        fclose(old);
+    return result;
 }
 
 /* Writes and closes; as the umask has it, not for the user alone as mkstemp does. */
@@ -203,18 +156,20 @@ int tune_profile_replace(const char *path, const char *text, size_t bytes) {
     return -1;
 }
 
-static void write_trial(FILE *file, const kolo_machine *machine, const tune_space *space, int candidate) {
-    tune_profile_write_head(file, machine);
-    fprintf(file, "ranks %d\n", space->ranks);
-    write_stream(file, tune_candidate_streams(candidate) ? 0 : UINT64_MAX);
-    fputs("rest ", file);
-    write_way(file, space, tune_candidate_way(candidate));
+static int write_trial(FILE *file, const tune_space *space, int candidate) {
+    kolo_profile_section section = {.section_bytes = sizeof section,
+                                    .collective = KOLO_ALLREDUCE,
+                                    .ranks = space->ranks,
+                                    .has_stream = 1,
+                                    .stream_bytes_min = tune_candidate_streams(candidate) ? 0 : UINT64_MAX};
+    add_band(&section, UINT64_MAX, space, tune_candidate_way(candidate));
+    return write_part(file, NULL) < 0 || write_part(file, &section) < 0 ? -1 : 0;
 }
 
-int tune_profile_try(const kolo_machine *machine, const tune_space *space, int candidate) {
+int tune_profile_try(const tune_space *space, int candidate) {
     static FILE *trial; /* has no name, and must stay open as long as it may be read */
     char path[64];
-    kolo_plan plan;
+    kolo_plan plan = {.plan_bytes = sizeof plan};
     if (trial)
         fclose(trial);
     trial = NULL;
@@ -225,36 +180,33 @@ int tune_profile_try(const kolo_machine *machine, const tune_space *space, int c
     trial = fd < 0 || fchmod(fd, 0600) < 0 ? NULL : fdopen(fd, "w");
     if (!trial)
         return complain("cannot create", "a trial profile");
-    write_trial(trial, machine, space, candidate);
+    if (write_trial(trial, space, candidate) < 0)
+        return -1;
     if (fflush(trial) != 0)
         return complain("cannot write", "a trial profile");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (is_used(path, space->ranks, &plan))
+    if (setenv("KOLO_TUNE_FILE", path, 1) == 0 &&
+        kolo_plan_query(&plan, NULL, space->ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM) == 0 && plan.tuned)
         return 0;
     fprintf(stderr, "kolo-tune: a trial profile is not used: %s\n", plan.tuning);
     return -1;
 }
 
 int tune_profile_check(const char *path) {
-    kolo_plan plan;
-    char line[LINE_BYTES];
-    char counts[1024] = "";
-    int sections = 0;
-    FILE *file = open_sections(path);
-    while (file && fgets(line, sizeof line, file)) {
-        const int ranks = section_ranks(line);
-        if (ranks == 0 || !is_used(path, ranks, &plan))
-            continue;
-        const size_t used = strlen(counts);
-        snprintf(counts + used, sizeof counts - used, "%s%d", sections++ ? ", " : "", ranks);
+    kolo_profile_section section = {.section_bytes = sizeof section};
+    kolo_collective before = KOLO_COLLECTIVES;
+    if (kolo_profile_section_get(path, 0, &section) < 0) {
+        fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
+        return 1;
     }
-    if (file)
-        fclose(file);
-    if (sections > 0) {
-        printf("%s: used here, with %s ranks\n", path, counts);
-        return fflush(stdout) == 0 ? 0 : 1;
+    printf("%s: used here, for", path);
+    for (size_t i = 0; kolo_profile_section_get(path, i, &section) == 0; i++) {
+        if (section.collective == before)
+            printf(", %d", section.ranks);
+        else
+            printf("%s %s with %d", i ? " ranks," : "", kolo_collective_name(section.collective), section.ranks);
+        before = section.collective;
     }
-    is_used(path, 2, &plan);
-    fprintf(stderr, "kolo-tune: %s\n", plan.tuning);
-    return 1;
+    puts(" ranks");
+    return fflush(stdout) == 0 ? 0 : 1;
 }

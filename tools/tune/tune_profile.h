@@ -1,4 +1,5 @@
-/* Profiles: writing them, and asking the library about them. */
+/* The file of a profile: where it is, what stands in it, and that it is replaced whole. How it is written the library
+ * knows, as it reads it. */
 #ifndef KOLO_TUNE_PROFILE_H
 #define KOLO_TUNE_PROFILE_H
 
@@ -15,20 +16,18 @@ int tune_profile_default_path(char path[TUNE_PATH_BYTES]);
  * complaint. */
 int tune_profile_prepare(const char *path, bool make_directories);
 
-/* Begins a profile for the machine. */
-void tune_profile_write_head(FILE *file, const kolo_machine *machine);
-
-void tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice);
-
-/* Copies the sections of `path`, if kolo uses that profile, for rank counts other than these. */
-void tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count);
+/* Begins a profile for this machine; adds the section that was chosen; copies the sections of `path`, if kolo uses that
+ * profile, for rank counts other than these. Return 0, or -1 after a complaint. */
+int tune_profile_write_head(FILE *file);
+int tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice);
+int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count);
 
 /* Puts `text` in place of the file `path`, whole or not at all. Returns 0 or -1 after a complaint. */
 int tune_profile_replace(const char *path, const char *text, size_t bytes);
 
 /* From now on communicators of `ranks` ranks that this process creates as rank 0 go by one candidate; TUNE_DEFAULT:
  * by the defaults. Returns 0 or -1 after a complaint. */
-int tune_profile_try(const kolo_machine *machine, const tune_space *space, int candidate);
+int tune_profile_try(const tune_space *space, int candidate);
 
 /* kolo-tune --check: says whether kolo uses the profile here. Returns an exit status. */
 int tune_profile_check(const char *path);

@@ -95,7 +95,7 @@ static int find_default(const tune_space *space, int size) {
 
 int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick) {
     kolo_plan plan = {.plan_bytes = sizeof plan};
-    int status = kolo_plan_query(&plan, NULL, ranks, 1, KOLO_F32, KOLO_SUM);
+    int status = kolo_plan_query(&plan, NULL, ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM);
     if (status < 0)
         return status;
     *space = (tune_space){.ranks = ranks};
@@ -104,7 +104,8 @@ int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick) 
     list_sizes(space, max_bytes, quick);
     for (int size = 0; size < space->sizes && status == 0; size++) {
         plan = (kolo_plan){.plan_bytes = sizeof plan};
-        status = kolo_plan_query(&plan, NULL, ranks, space->size_bytes[size] / sizeof(float), KOLO_F32, KOLO_SUM);
+        status = kolo_plan_query(&plan, NULL, ranks, KOLO_ALLREDUCE, space->size_bytes[size] / sizeof(float), KOLO_F32,
+                                 KOLO_SUM);
         space->default_plan[size] = plan;
         space->default_candidate[size] = find_default(space, size);
     }

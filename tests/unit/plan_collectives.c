@@ -1,0 +1,133 @@
+/* The plan of each collective, as a pure function of what is asked and of the settings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/plan.h"
+
+enum { SLOT_BYTES = 8192, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
+
+static const struct kolo_shared_settings by_band = {
+    .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
+               {20000,
+                2,
+                {{ONESHOT_BYTES_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES},
+                 {UINT64_MAX, KOLO_ALGORITHM_MESH, CHUNK_BYTES}}}},
+};
+
+static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
+    struct kolo_shared_settings settings = by_band;
+    settings.algorithm = (uint32_t)algorithm;
+    return settings;
+}
+
+static struct kolo_answer plan(kolo_collective collective, size_t count, const struct kolo_shared_settings *settings) {
+    const struct kolo_question question = {
+        .collective = collective, .count = count, .element_bytes = 4, .acc_bytes = 4};
+    return kolo_plan_make(&question, settings, SLOT_BYTES);
+}
+
+static void test_allreduce(void **state) {
+    (void)state;
+    struct kolo_answer answer = plan(KOLO_ALLREDUCE, KOLO_LINES_BYTES_MAX / 4, &by_band);
+    assert_true(answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
+    answer = plan(KOLO_ALLREDUCE, KOLO_LINES_BYTES_MAX / 4 + 1, &by_band);
+    assert_true(!answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT && answer.chunks == 1);
+    answer = plan(KOLO_ALLREDUCE, ONESHOT_BYTES_MAX / 4 + 1, &by_band);
+    assert_true(answer.algorithm == KOLO_ALGORITHM_MESH && !answer.stream);
+    assert_int_equal(answer.chunk_count, CHUNK_BYTES / 4);
+    assert_int_equal(answer.chunks, 3);
+    assert_true(plan(KOLO_ALLREDUCE, 5000, &by_band).stream);
+}
+
+static void test_forced(void **state) {
+    (void)state;
+    for (int i = KOLO_ALGORITHM_ONESHOT; i < KOLO_ALGORITHMS; i++) {
+        const kolo_algorithm algorithm = (kolo_algorithm)i;
+        const struct kolo_shared_settings settings = forced(algorithm);
+        const bool has_slots = algorithm != KOLO_ALGORITHM_DIRECT;
+        assert_true(kolo_plan_settings_valid(&settings));
+        const struct kolo_answer answer = plan(KOLO_ALLREDUCE, 100000, &settings);
+        assert_int_equal(answer.algorithm, has_slots ? algorithm : KOLO_ALGORITHM_MESH);
+        assert_true(answer.chunks * answer.chunk_count >= 100000);
+        /* What has one algorithm keeps it. */
+        assert_int_equal(plan(KOLO_BROADCAST, 100000, &settings).algorithm, KOLO_ALGORITHM_ONESHOT);
+        assert_true(plan(KOLO_BARRIER, 0, &settings).lines);
+    }
+}
+
+static void test_single(void **state) {
+    (void)state;
+    assert_int_equal(kolo_plan_table(KOLO_BROADCAST), KOLO_TABLE_SINGLE);
+    assert_int_equal(kolo_plan_table(KOLO_BARRIER), KOLO_TABLE_SINGLE);
+    struct kolo_answer answer = plan(KOLO_BARRIER, 0, &by_band);
+    assert_true(answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT && answer.chunk_count > 0);
+    for (size_t count = 0; count < 10000; count += 999) {
+        answer = plan(KOLO_BROADCAST, count, &by_band);
+        assert_true(!answer.lines && !answer.stream && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
+        assert_int_equal(answer.chunk_count, SLOT_BYTES / 4);
+        assert_int_equal(answer.chunks, count ? (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES : 1);
+    }
+}
+
+static void test_lines_bytes_end(void **state) {
+    (void)state;
+    size_t bytes_end[KOLO_COLLECTIVES];
+    struct kolo_shared_settings few = by_band;
+    few.tables[KOLO_TABLE_ALLREDUCE].band[0].bytes_max = 100;
+    kolo_plan_lines(&by_band, bytes_end);
+    assert_int_equal(bytes_end[KOLO_ALLREDUCE], KOLO_LINES_BYTES_MAX + 1);
+    assert_int_equal(bytes_end[KOLO_BROADCAST], 0);
+    assert_true(bytes_end[KOLO_BARRIER] > 0);
+    kolo_plan_lines(&few, bytes_end);
+    assert_int_equal(bytes_end[KOLO_ALLREDUCE], 101);
+    few = forced(KOLO_ALGORITHM_MESH);
+    kolo_plan_lines(&few, bytes_end);
+    assert_int_equal(bytes_end[KOLO_ALLREDUCE], 0);
+    assert_true(bytes_end[KOLO_BARRIER] > 0);
+}
+
+/* What rank 0 may not have written. */
+static void test_damaged(void **state) {
+    (void)state;
+    struct kolo_shared_settings settings = by_band;
+    assert_true(kolo_plan_settings_valid(&settings));
+    for (int table = 0; table < KOLO_TABLES; table++) {
+        struct kolo_shared_table *damaged = &settings.tables[table];
+        const struct kolo_shared_table good = *damaged;
+        for (int i = 0; i < 6; i++) {
+            damaged->bands = i == 0 ? 0 : i == 1 ? KOLO_BANDS + 1 : good.bands;
+            damaged->band[0].algorithm = i == 2   ? KOLO_ALGORITHM_AUTO
+                                         : i == 3 ? KOLO_ALGORITHM_DIRECT
+                                         : i == 4 ? 77
+                                                  : 1;
+            damaged->band[0].chunk_bytes = i == 5 ? 0 : SLOT_BYTES;
+            assert_true(!kolo_plan_settings_valid(&settings));
+            *damaged = good;
+        }
+    }
+    settings.tables[KOLO_TABLE_SINGLE].band[0].algorithm = KOLO_ALGORITHM_MESH;
+    assert_true(!kolo_plan_settings_valid(&settings));
+    settings = forced(KOLO_ALGORITHMS);
+    assert_true(!kolo_plan_settings_valid(&settings));
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    assert_true(kolo_plan_may_choose(KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE));
+    assert_true(!kolo_plan_may_choose(KOLO_ALLREDUCE, KOLO_ALGORITHM_RING));
+    assert_true(!kolo_plan_may_choose(KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL));
+    assert_true(!kolo_plan_may_choose(KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO));
+    assert_true(!kolo_plan_may_choose(KOLO_BROADCAST, KOLO_ALGORITHM_MESH));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allreduce),       cmocka_unit_test(test_forced),  cmocka_unit_test(test_single),
+        cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged), cmocka_unit_test(test_choices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
