@@ -253,7 +253,7 @@ static bool has_way(const perf_task *task) {
     return task->work == update_private ? task->way.update != NULL : task->way.read != NULL;
 }
 
-static void try_stream(perf_task *task, void (*work)(perf_task *task)) {
+static void try_stream(perf_task *task) {
     perf_stream_way ways[PERF_STREAM_WAYS_MAX];
     int ways_count = perf_stream_ways(ways);
     task->at_bytes = 0;
@@ -261,7 +261,6 @@ static void try_stream(perf_task *task, void (*work)(perf_task *task)) {
     task->repetitions = perf_repetitions(STREAM_BYTES_MIN * 16, task->bytes, 16);
     size_t chunks = task->bytes / task->chunk_bytes;
     task->way = ways[0];
-    task->work = work;
     for (size_t i = 0; i < chunks; i++) /* the caches forget what was measured before */
         task->work(task);
     for (int i = 0; i < ways_count; i++) {
@@ -272,18 +271,6 @@ static void try_stream(perf_task *task, void (*work)(perf_task *task)) {
         /* Of chunks, some may be in a cache, some not. */
         perf_rounds_record(task, chunks > 1 ? time.mean_us * (double)chunks : time.us, task->way.name);
     }
-}
-
-static void try_copy(perf_task *task) {
-    try_stream(task, copy_private);
-}
-
-static void try_update(perf_task *task) {
-    try_stream(task, update_private);
-}
-
-static void try_read(perf_task *task) {
-    try_stream(task, read_private);
 }
 
 /* All pieces. */
@@ -314,6 +301,7 @@ static void measure_curve(perf_worker *worker, void *argument) {
     }
     perf_task task = {.shop = shop, .worker = worker, .partner = partner_of(row, worker), .bytes = row->bytes_min};
     task.curve = &shop->limits.curve[shop->piece];
+    task.work = row->work;
     if (row->private_blocks > 0)
         task.in = task.out = perf_private_allocate(last_bytes);
     if (row->private_blocks > 1 && !joins_blocks)
@@ -334,9 +322,9 @@ const perf_piece_row perf_piece_rows[PERF_PIECES] = {
     [PERF_FETCH] = {"fetch", "Reading what another core has just written, all at once", measure_curve, 2, try_fetch,
                     FETCH_BYTES_MIN, BLOCKS_FETCHED, 0},
     [PERF_COPY] = {"copy", "Private memory to private memory, all cores at once (memory out of place)", measure_curve,
-                   1, try_copy, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 2},
+                   1, try_stream, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 2, copy_private},
     [PERF_UPDATE] = {"update", "Private memory read and written back, all cores at once (memory in place)",
-                     measure_curve, 1, try_update, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 1},
-    [PERF_READ] = {"read", "Private memory read only, all cores at once", measure_curve, 1, try_read, STREAM_BYTES_MIN,
-                   BLOCKS_PRIVATE, 1},
+                     measure_curve, 1, try_stream, STREAM_BYTES_MIN, BLOCKS_PRIVATE, 1, update_private},
+    [PERF_READ] = {"read", "Private memory read only, all cores at once", measure_curve, 1, try_stream,
+                   STREAM_BYTES_MIN, BLOCKS_PRIVATE, 1, read_private},
 };

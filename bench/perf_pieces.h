@@ -21,7 +21,8 @@ typedef struct perf_piece_row {
         BLOCKS_EXCHANGED, /* with its neighbour */
         BLOCKS_FETCHED    /* from the next one */
     } blocks;
-    int private_blocks; /* that a worker has */
+    int private_blocks;            /* that a worker has */
+    void (*work)(perf_task *task); /* NULL: try_ways chooses it */
 } perf_piece_row;
 
 extern const perf_piece_row perf_piece_rows[PERF_PIECES];

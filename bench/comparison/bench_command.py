@@ -57,37 +57,15 @@ def prepare(chosen, built):
 
 
 class Command:
-    """One of the two, which says what is measured, and how it is shown."""
+    """One of the two. It has:
 
-    name = None
-    results_format = None  # the number that its result files begin with
-    plots = None  # the module that draws
-    what = None  # the key of the results under which all is that was measured
-
-    def parse(self, arguments):
-        raise NotImplementedError
-
-    def begin(self, options, built):
-        """The results, as far as they are known beforehand."""
-        raise NotImplementedError
-
-    def measure_into(self, results, options, built):
-        """Adds what is measured to the results, and saves them as it comes. Raises Cut."""
-        raise NotImplementedError
-
-    def terminal(self, results):
-        raise NotImplementedError
-
-    def report(self, results, path, images):
-        """In Markdown. `images`: {what place_of(plot) gave: [(title, file)]}."""
-        raise NotImplementedError
-
-    def place_of(self, plot):
-        raise NotImplementedError
-
-    def cases(self, results):
-        """The cases of the results in which libraries were compared."""
-        raise NotImplementedError
+    name, results_format (the number that its result files begin with), plots (the module that draws), and what (the key
+    of the results under which stands all that was measured);
+    parse(arguments): the options;
+    begin(options, built): the results, as far as they are known beforehand;
+    measure_into(results, options, built): adds what is measured, and saves it as it comes; raises Cut;
+    cases(results): those in which libraries were compared;
+    terminal(results), and report(results, path, images) in Markdown, with {place_of(plot): [(title, file)]}."""
 
     def complain(self, text):
         tell(f"{self.name}: {text}")

@@ -25,11 +25,13 @@ enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, CONTROL_SLOT_BYTES = 81
 static const double slow_call_us = 1e6; /* a call above this is sampled once, and nothing larger is called */
 static const double long_size_us = 1e6; /* a size that takes more than this in all is not measured twice */
 
-typedef struct driver_options {
+/* What the command line asks for. */
+static struct {
     perf_options measured;
     const char *gate_path;
     const char *out_path;
     size_t size_bytes[SIZES_MAX];
+    size_t size_bytes_max;
     int sizes;
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
@@ -37,17 +39,11 @@ typedef struct driver_options {
     unsigned buffers;
     bool twice;
     double budget_ms; /* of the timed samples of a size */
-} driver_options;
+} given = {.measured = {.collective = PERF_ALLREDUCE, .op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
 
-typedef struct driver {
-    perf_sampler sampler;
-    const driver_options *options;
-    const driver_shim *shim;
-    driver_exchange exchange;
-    FILE *out; /* of rank 0 */
-} driver;
-
-static driver_options given;
+static const driver_shim *library;
+static driver_exchange exchange;
+static FILE *out; /* of rank 0 */
 
 static const char *dtype_name(unsigned dtype) {
     return dtype == 0 ? "f32" : dtype == 1 ? "bf16" : NULL;
@@ -67,6 +63,7 @@ static const char *read_sizes(const char *typed) {
         if (*typed < '0' || *typed > '9' || errno != 0 || bytes < 4 || bytes % 4 != 0 || bytes > PTRDIFF_MAX / 4)
             return allowed;
         given.size_bytes[given.sizes++] = (size_t)bytes;
+        given.size_bytes_max = bytes > given.size_bytes_max ? (size_t)bytes : given.size_bytes_max;
         if (*end != ',')
             return *end == '\0' ? NULL : allowed;
         typed = end + 1;
@@ -125,8 +122,6 @@ static void parse(int argc, char **argv) {
                  "  : >gate; mpirun -n 2 ./driver-mpi --gate gate --out rows.json --sizes 8,65536\n",
         .options = options,
         .options_count = sizeof(options) / sizeof(options[0])};
-    given = (driver_options){.measured = {.collective = PERF_ALLREDUCE, .op = KOLO_SUM, .warmup = -1, .check = true},
-                             .budget_ms = 100};
     command_line_read(&line, argc, argv);
     if (given.gate_path == NULL || given.out_path == NULL || given.sizes == 0)
         command_line_refuse(&line, "--gate, --out and --sizes are needed");
@@ -136,10 +131,10 @@ static void parse(int argc, char **argv) {
     given.measured.buffers = (perf_buffers)given.buffers;
 }
 
-static void bind_to_cpu(const driver_options *options, int rank) {
-    if (options->cpus == 0)
+static void bind_to_cpu(int rank) {
+    if (given.cpus == 0)
         return;
-    int cpu = options->cpu[rank % options->cpus];
+    int cpu = given.cpu[rank % given.cpus];
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -147,38 +142,26 @@ static void bind_to_cpu(const driver_options *options, int rank) {
         fprintf(stderr, "driver: rank %d cannot be bound to CPU %d: %s\n", rank, cpu, strerror(errno));
 }
 
-static size_t size_bytes_max(const driver_options *options) {
-    size_t max = 0;
-    for (int i = 0; i < options->sizes; i++)
-        if (options->size_bytes[i] > max)
-            max = options->size_bytes[i];
-    return max;
-}
-
-static driver *driver_of(perf_sampler *sampler) {
-    return (driver *)sampler; /* its first member */
-}
-
 static int call(perf_sampler *sampler, size_t count) {
-    return driver_of(sampler)->shim->allreduce(sampler->send.data, perf_sampler_result(sampler)->data, count);
+    return library->allreduce(sampler->send.data, perf_sampler_result(sampler)->data, count);
 }
 
 static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
-    return driver_exchange_measure(&driver_of(sampler)->exchange, &row->exchange_ns[ended]);
+    (void)sampler;
+    return driver_exchange_measure(&exchange, &row->exchange_ns[ended]);
 }
 
-static void write_exchange(FILE *out, const char *name, double ns) {
+static void write_exchange(const char *name, double ns) {
     if (ns > 0)
         fprintf(out, ", \"%s\": %.1f", name, ns);
 }
 
-static int lose_output(const driver *driver) {
-    fprintf(stderr, "driver: cannot write %s: %s\n", driver->options->out_path, strerror(errno));
+static int lose_output(void) {
+    fprintf(stderr, "driver: cannot write %s: %s\n", given.out_path, strerror(errno));
     return DRIVER_FAILED;
 }
 
-static int report(const driver *driver, const perf_row *row) {
-    FILE *out = driver->out;
+static int report(const perf_row *row) {
     if (out == NULL)
         return 0;
     fprintf(out,
@@ -186,123 +169,114 @@ static int report(const driver *driver, const perf_row *row) {
             "\"calls_per_sample\": %d, \"wrong\": %lld",
             row->bytes, row->time_us.median, row->time_us.min, row->time_us.max, row->samples, row->calls_per_sample,
             (long long)row->wrong);
-    write_exchange(out, "exchange_ns", row->exchange_ns[0]);
-    write_exchange(out, "exchange_after_ns", row->exchange_ns[1]);
+    write_exchange("exchange_ns", row->exchange_ns[0]);
+    write_exchange("exchange_after_ns", row->exchange_ns[1]);
     fprintf(out, "}\n");
-    return fflush(out) == 0 ? 0 : lose_output(driver);
+    return fflush(out) == 0 ? 0 : lose_output();
 }
 
-static int measure_size(driver *driver, size_t bytes, perf_row *row, double *size_us) {
+static int measure_size(perf_sampler *sampler, size_t bytes, perf_row *row, double *size_us) {
     double begin_us = perf_now_us();
-    int status = perf_sampler_row(&driver->sampler, bytes, row);
+    int status = perf_sampler_row(sampler, bytes, row);
     *size_us = perf_now_us() - begin_us;
     if (status == 0)
-        status = perf_sampler_join(&driver->sampler, size_us, 1, KOLO_MAX);
-    return status == 0 ? report(driver, row) : status;
+        status = perf_sampler_join(sampler, size_us, 1, KOLO_MAX);
+    return status == 0 ? report(row) : status;
 }
 
-static int measure_sizes(driver *driver) {
-    const driver_options *options = driver->options;
+static int measure_sizes(perf_sampler *sampler) {
     double size_us[SIZES_MAX], ignored_us;
     perf_row row;
     int measured = 0;
     int status = 0;
     /* Beyond a size that is too slow, larger ones would take the time of all other measurements. */
-    for (bool go_on = true; measured < options->sizes && go_on && status == 0; measured++) {
-        status = measure_size(driver, options->size_bytes[measured], &row, &size_us[measured]);
+    for (bool go_on = true; measured < given.sizes && go_on && status == 0; measured++) {
+        status = measure_size(sampler, given.size_bytes[measured], &row, &size_us[measured]);
         go_on = row.time_us.median <= slow_call_us;
     }
-    for (int i = measured - 1; options->twice && i >= 0 && status == 0; i--)
+    for (int i = measured - 1; given.twice && i >= 0 && status == 0; i--)
         if (size_us[i] <= long_size_us)
-            status = measure_size(driver, options->size_bytes[i], &row, &ignored_us);
+            status = measure_size(sampler, given.size_bytes[i], &row, &ignored_us);
     return status;
 }
 
-static int open_out(driver *driver, const char *library) {
-    if (kolo_comm_rank(driver->sampler.comm) != 0)
-        return 0;
-    driver->out = fopen(driver->options->out_path, "we");
-    if (driver->out == NULL)
-        return lose_output(driver);
-    fprintf(driver->out, "{\"library\": \"");
+static int open_out(int ranks, const char *name) {
+    out = fopen(given.out_path, "we");
+    if (out == NULL)
+        return lose_output();
+    fprintf(out, "{\"library\": \"");
     /* The first part of what can be many lines; nothing that JSON would want escaped. */
-    for (const char *c = library; *c != '\0' && *c != ',' && *c != '\n'; c++)
+    for (const char *c = name; *c != '\0' && *c != ',' && *c != '\n'; c++)
         if (*c > ' ' && *c != '"' && *c != '\\')
-            fputc(*c, driver->out);
+            fputc(*c, out);
         else if (c[1] > ' ')
-            fputc(' ', driver->out);
-    fprintf(driver->out, "\", \"ranks\": %d}\n", kolo_comm_size(driver->sampler.comm));
+            fputc(' ', out);
+    fprintf(out, "\", \"ranks\": %d}\n", ranks);
     return 0;
 }
 
 /* By this the ranks of every library wait for each other and agree, so that none is measured with its own. */
-static int open_control(driver *driver, int rank, int ranks) {
+static int open_control(int rank, int ranks, kolo_comm **comm) {
     kolo_options creation = KOLO_OPTIONS_INIT;
     creation.rank = rank;
     creation.size = ranks;
     creation.slot_bytes = CONTROL_SLOT_BYTES;
-    creation.shm_fd = open(driver->options->gate_path, O_RDWR | O_CLOEXEC);
+    creation.shm_fd = open(given.gate_path, O_RDWR | O_CLOEXEC);
     if (creation.shm_fd < 0) {
-        fprintf(stderr, "driver: rank %d: cannot open the gate %s: %s\n", rank, driver->options->gate_path,
-                strerror(errno));
+        fprintf(stderr, "driver: rank %d: cannot open the gate %s: %s\n", rank, given.gate_path, strerror(errno));
         return DRIVER_FAILED;
     }
-    int status = kolo_comm_create(&driver->sampler.comm, &creation);
+    int status = kolo_comm_create(comm, &creation);
     close(creation.shm_fd);
-    if (status != KOLO_OK)
-        return status;
     char path[4096];
-    snprintf(path, sizeof(path), "%s.lines", driver->options->gate_path);
-    return driver_exchange_open(&driver->exchange, driver->sampler.comm, path);
+    snprintf(path, sizeof(path), "%s.lines", given.gate_path);
+    return status == KOLO_OK ? driver_exchange_open(&exchange, *comm, path) : status;
 }
 
-static int measure(driver *driver, int rank, int ranks, const char *library) {
-    int status = open_control(driver, rank, ranks);
+static int measure(int rank, int ranks, const char *name) {
+    perf_sampler sampler = {.call = call,
+                            .watch = watch,
+                            .program = "driver",
+                            .collective = "allreduce",
+                            .smaller = "--sizes",
+                            .options = &given.measured,
+                            .in_place = given.measured.in_place,
+                            .budget_us = given.budget_ms * 1e3,
+                            .samples_min = SAMPLES_MIN,
+                            .slow_call_us = slow_call_us};
+    int status = open_control(rank, ranks, &sampler.comm);
+    if (status == 0 && rank == 0)
+        status = open_out(ranks, name);
     if (status == 0)
-        status = open_out(driver, library);
+        status = perf_sampler_prepare(&sampler, given.size_bytes_max);
     if (status == 0)
-        status = perf_sampler_prepare(&driver->sampler, size_bytes_max(driver->options));
-    if (status == 0)
-        status = measure_sizes(driver);
+        status = measure_sizes(&sampler);
     if (status < 0)
         fprintf(stderr, "driver: %s\n", kolo_error_message());
-    if (driver->out != NULL && fclose(driver->out) != 0 && status == 0)
-        status = lose_output(driver);
-    perf_sampler_free(&driver->sampler);
-    kolo_comm_destroy(driver->sampler.comm);
+    if (out != NULL && fclose(out) != 0 && status == 0)
+        status = lose_output();
+    perf_sampler_free(&sampler);
+    kolo_comm_destroy(sampler.comm);
     return status == 0 ? 0 : DRIVER_FAILED;
 }
 
 int driver_run(int argc, char **argv, const driver_shim *shim) {
-    parse(argc, argv);
-    driver driver = {.sampler = {.program = "driver",
-                                 .collective = "allreduce",
-                                 .smaller = "--sizes",
-                                 .options = &given.measured,
-                                 .call = call,
-                                 .watch = watch,
-                                 .in_place = given.measured.in_place,
-                                 .budget_us = given.budget_ms * 1e3,
-                                 .samples_min = SAMPLES_MIN,
-                                 .slow_call_us = slow_call_us},
-                     .options = &given,
-                     .shim = shim};
-    const char *library = "";
+    const char *name = "";
     int rank, ranks;
+    parse(argc, argv);
+    library = shim;
     /* Before the library is asked: memory that it touches when it begins shall be near this rank's CPU. */
     const launched_rank guess = launched_rank_guess();
     if (guess.size > 1)
-        bind_to_cpu(&given, guess.rank);
-    int status = shim->begin(given.measured.dtype, &rank, &ranks, &library);
+        bind_to_cpu(guess.rank);
+    int status = shim->begin(given.measured.dtype, &rank, &ranks, &name);
     if (status != 0)
         return status == DRIVER_UNSUPPORTED ? DRIVER_UNSUPPORTED : DRIVER_FAILED;
     if (ranks < 1 || ranks > KOLO_RANKS_MAX) {
         fprintf(stderr, "driver: %d ranks; 1 to %d can be measured\n", ranks, KOLO_RANKS_MAX);
         return DRIVER_FAILED;
     }
-    bind_to_cpu(&given, rank);
-    status = measure(&driver, rank, ranks, library);
-    if (status == 0 && shim->end() != 0)
-        status = DRIVER_FAILED;
-    return status;
+    bind_to_cpu(rank);
+    status = measure(rank, ranks, name);
+    return status == 0 && shim->end() != 0 ? DRIVER_FAILED : status;
 }

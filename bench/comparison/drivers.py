@@ -1,4 +1,4 @@
-"""Builds kolo, and the drivers: one program a library, of the same loop and that library's shim."""
+"""Builds kolo, and the drivers: one program a library, of that library's shim and the loop that all have in common."""
 
 import os
 import pathlib
@@ -8,13 +8,7 @@ from comparison import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-COMMON = [*(HERE / f"driver{part}.c" for part in ("", "_exchange")),
-          *(HERE.parent / f"perf_{part}.c" for part in ("buffers", "check", "flush", "sampler", "statistics", "values")),
-          *(SOURCE / "tools" / f"{name}.c" for name in ("command_help", "command_line", "launched_rank", "nearest_name",
-                                                        "wrapped_text"))]
-FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-D_GNU_SOURCE",
-         *(f"-I{folder}" for folder in (HERE, HERE.parent, SOURCE / "tools", SOURCE / "include"))]
-PROGRAMS = ("kolorun", "kolo-perf", "kolo-info")
+BUILT = ("bin/kolorun", "bin/kolo-perf", "lib/libkolo.so", "lib/libkolo_driver.so")
 
 
 def relative(path):
@@ -56,27 +50,20 @@ class Drivers:
             run(["cmake", "-S", SOURCE, "-B", self.kolo_build, *generator, "-DCMAKE_BUILD_TYPE=Release",
                  "-DKOLO_TESTS=OFF"], self.log)
             run(["cmake", "--build", self.kolo_build, "--parallel", str(len(os.sched_getaffinity(0)))], self.log)
-        for name in PROGRAMS:
-            if not (self.kolo_build / "bin" / name).is_file():
-                raise BuildError(f"{self.kolo_build} has no bin/{name}; build kolo there with its tools and its bench")
+        for name in BUILT:
+            if not (self.kolo_build / name).is_file():
+                raise BuildError(f"{self.kolo_build} has no {name}; build kolo there with its tools and its bench")
 
     def kolo_program(self, name):
         return self.kolo_build / "bin" / name
 
-    def kolo_driver(self):
-        return self.compile("driver-kolo", [os.environ.get("CC", "cc")], HERE / "shim_kolo.c")
-
-    def mpi_driver(self, key, mpicc, environment):
-        return self.compile(f"driver-{key}", [mpicc], HERE / "shim_mpi.c", environment=environment)
-
     def driver_library(self):
-        """The driver without a shim, for one in another language."""
-        return self.compile("libdriver.so", [os.environ.get("CC", "cc")], None, ["-shared", "-fPIC"])
+        """What all drivers have in common, for a shim in another language."""
+        return self.kolo_build / "lib" / "libkolo_driver.so"
 
-    def compile(self, name, compiler, shim, flags=(), environment=None):
-        """All have kolo's library, by which their ranks wait for each other between samples."""
-        target, libraries = self.folder / name, self.kolo_build / "lib"
-        sources = [*COMMON, *([shim] if shim else [])]
-        run([*compiler, *FLAGS, *flags, *sources, "-o", target, f"-L{libraries}", "-lkolo", f"-Wl,-rpath,{libraries}",
-             "-lm"], self.log, environment)
+    def compile(self, key, shim, compiler, environment=None):
+        """The driver of a library."""
+        target, libraries = self.folder / f"driver-{key}", self.kolo_build / "lib"
+        run([compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", f"-I{SOURCE / 'include'}", HERE / shim, "-o", target,
+             f"-L{libraries}", "-lkolo_driver", "-lkolo", f"-Wl,-rpath,{libraries}"], self.log, environment)
         return target

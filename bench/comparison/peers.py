@@ -39,7 +39,10 @@ class Launch:
 
 
 class Peer:
-    """A library. `packages` are pip's, into a virtual environment named by the key; `debian` are apt's."""
+    """A library. `packages` are pip's, into a virtual environment named by the key; `debian` are apt's.
+
+    prepare(drivers) finds the library and builds its driver; raises Absent or BuildError.
+    launches(ranks, cpus): how it can be started."""
 
     packages = ()
     debian = ()
@@ -48,17 +51,10 @@ class Peer:
         self.key = key
         self.title = title
 
-    def prepare(self, drivers):
-        """Finds the library and builds its driver; raises Absent or BuildError."""
-        raise NotImplementedError
-
-    def launches(self, ranks, cpus):
-        raise NotImplementedError
-
 
 class Kolo(Peer):
     def prepare(self, drivers):
-        self.driver = drivers.kolo_driver()
+        self.driver = drivers.compile(self.key, "shim_kolo.c", os.environ.get("CC", "cc"))
         self.kolorun = drivers.kolo_program("kolorun")
 
     def launches(self, ranks, cpus):
@@ -77,7 +73,7 @@ class Mpi(Peer):
     def prepare(self, drivers):
         self.prefix = None if self.suffix else drivers.cache / self.key
         self.mpirun = self.program("mpirun")
-        self.driver = drivers.mpi_driver(self.key, self.program("mpicc"), self.environment())
+        self.driver = drivers.compile(self.key, "shim_mpi.c", self.program("mpicc"), self.environment())
 
     def program(self, name):
         if self.suffix:
