@@ -112,15 +112,14 @@ static const command_option table[] = {
      .name_of = dtype_name,
      .read = read_other_dtype,
      .use = A | B,
-     .help = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 (default f32), or NCCL's name for one: half, bfloat16, "
-             "float, ..."},
+     .help = "(default f32), or NCCL's name for one: half, bfloat16, float, ..."},
     {.name = "op",
      .letter = 'o',
      .value = "NAME",
      .choice = &options.op,
      .name_of = op_name,
      .use = A,
-     .help = "sum prod min max avg band bor bxor (default sum); band, bor and bxor are for integers"},
+     .help = "(default sum); band, bor and bxor are for integers"},
     {.name = "place",
      .value = "WHERE",
      .choice = &place,
@@ -134,7 +133,7 @@ static const command_option table[] = {
      .choice = &options.algorithm,
      .name_of = algorithm_name,
      .use = A,
-     .help = "auto oneshot mesh ring central tree direct (default: KOLO_ALGO, else auto)"},
+     .help = "(default: KOLO_ALGO, else auto)"},
     {.name = "buffers",
      .value = "STATE",
      .choice = &options.buffers,
@@ -256,8 +255,7 @@ static void settle(void) {
         command_line_refuse(&line, "--min %zu is above --max %zu; the first size must not exceed the last",
                             options.min_bytes, options.max_bytes);
     if (options.collective == PERF_ALLREDUCE && !kolo_op_supports(options.op, options.dtype))
-        command_line_refuse(&line,
-                            "--op %s is not defined for --dtype %s; use an integer type, or sum prod min max avg",
+        command_line_refuse(&line, "--op %s is not defined for --dtype %s; use an integer dtype, or another --op",
                             kolo_op_name(options.op), kolo_dtype_name(options.dtype));
     if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, "-") == 0 &&
         strcmp(options.csv_path, "-") == 0)
@@ -307,9 +305,5 @@ bool perf_sizes_next(perf_sizes *sizes, const perf_options *of) {
 }
 
 size_t perf_sizes_max_bytes(const perf_options *of) {
-    perf_sizes sizes = {0};
-    size_t max_bytes = 0;
-    while (perf_sizes_next(&sizes, of))
-        max_bytes = sizes.bytes;
-    return max_bytes;
+    return whole_elements_bytes(of->max_bytes, kolo_dtype_bytes(of->dtype));
 }

@@ -5,7 +5,7 @@
 
 #include "wrapped_text.h"
 
-enum { COLUMN_MAX = 24, NAMES_BYTES = 80 };
+enum { COLUMN_MAX = 24, NAMES_BYTES = 80, HELP_BYTES = 2048 };
 
 const command_option command_options_common[2] = {
     {.name = "help", .letter = 'h', .help = "print this"},
@@ -23,6 +23,17 @@ static int format_names(char *text, const command_option *option, bool has_lette
                              option->value ? " " : "", option->value ? option->value : "");
 }
 
+/* What the option is for: its choices, if the text does not tell of them itself. */
+static void print_help(const command_option *option, int column) {
+    char text[HELP_BYTES];
+    size_t used = 0;
+    for (unsigned i = 0; *option->help == '(' && option->name_of && option->name_of(i) && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s ", option->name_of(i));
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, "%s", option->help);
+    wrapped_text_print(text, column, column);
+}
+
 static void print_option(const command_option *option, bool has_letters, int column) {
     char names[NAMES_BYTES];
     if (!option->name) {
@@ -34,7 +45,7 @@ static void print_option(const command_option *option, bool has_letters, int col
         printf("%s\n%*s", names, column, "");
     else
         printf("%-*s", column, names);
-    wrapped_text_print(option->help, column, column);
+    print_help(option, column);
 }
 
 void command_help_print(const command_line *line) {

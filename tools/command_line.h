@@ -15,7 +15,7 @@ typedef struct command_option {
     char letter;       /* of the short form; 0: none */
     bool may_lack;     /* its value may be missing, and is 1 then; only a number may stand apart from the letter */
     const char *value; /* what --help calls its value; NULL: it has none, or one that may be missing */
-    const char *help;  /* as in wrapped_text.h */
+    const char *help;  /* as in wrapped_text.h; one that begins with '(' stands behind the names of all choices */
 
     /* Where the value goes. The one that is not NULL says what it has to be. */
     bool *flag;        /* set to true: the option has no value */
