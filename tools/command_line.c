@@ -47,61 +47,64 @@ static const command_option *option_at(const command_line *line, int index) {
     return common < 0 ? &line->options[index] : common < 2 ? &command_options_common[common] : NULL;
 }
 
-static bool takes_value(const command_option *option) {
-    return option->value || option->may_lack;
+/* What --help calls its value; NULL: it shows none. */
+static const char *value_name(const command_option *option) {
+    const char *last = strrchr(option->names, ' ');
+    return last && last[1] != '-' ? last + 1 : NULL;
 }
 
-/* A long name, which may be cut as long as no other begins like it. */
-static const command_option *find_long(const command_line *line, const typed_option *typed, const char *name) {
-    const size_t length = (size_t)typed->length - (size_t)(name - typed->word);
-    const command_option *found = NULL, *option;
+static bool takes_value(const command_option *option) {
+    return value_name(option) || option->integer;
+}
+
+static const char *long_name(const command_option *option, size_t *length) {
+    const char *name = option->names ? strstr(option->names, "--") : NULL;
+    *length = name ? strcspn(name, " ") : 0;
+    return name;
+}
+
+/* The option with that name, or the only one with a long name that begins so. */
+static const command_option *find_name(const command_line *line, const char *typed, size_t length) {
+    const command_option *option, *found = NULL;
+    bool several = false;
     for (int i = 0; (option = option_at(line, i)); i++) {
-        const char *const names[] = {option->name, option->alias};
-        for (int j = 0; j < 2; j++) {
-            if (!names[j] || strncmp(names[j], name, length) != 0)
+        const char *name = option->names;
+        for (size_t bytes; name && *name == '-'; name += bytes + strspn(name + bytes, ", ")) {
+            bytes = strcspn(name, ", ");
+            /* "--np" is also "-np", but "-ranks" is not "--ranks". */
+            const size_t skipped = typed[1] == '-' && name[1] != '-' && bytes > 2;
+            if (length - skipped > bytes || strncmp(name, typed + skipped, length - skipped) != 0)
                 continue;
-            if (names[j][length] == '\0')
+            if (length - skipped == bytes)
                 return option;
-            if (found && found != option)
-                command_line_refuse(line, "option '%.*s' is ambiguous", typed->length, typed->word);
-            found = option;
+            several |= found && found != option && typed[1] == '-';
+            found = typed[1] == '-' ? option : NULL;
         }
     }
-    return length > 0 ? found : NULL;
-}
-
-/* A letter, behind which its value may stand, or an alias. */
-static const command_option *find_short(const command_line *line, typed_option *typed) {
-    const command_option *option, *found = NULL;
-    const char *name = typed->word + 1;
-    for (int i = 0; (option = option_at(line, i)); i++) {
-        if (option->alias && strcmp(option->alias, name) == 0)
-            return option;
-        if (option->letter && option->letter == name[0] && (takes_value(option) || !name[1]))
-            found = option;
-    }
-    typed->length = found ? 2 : typed->length;
-    typed->value = found && name[1] ? name + 1 : NULL;
-    return found;
+    if (several && length > 2)
+        command_line_refuse(line, "option '%.*s' is ambiguous", (int)length, typed);
+    return length > 2 ? found : NULL;
 }
 
 /* Names the one that differs least, in half of its letters at most. */
-static _Noreturn void refuse_unknown(const command_line *line, const typed_option *typed) {
-    const char *name = typed->word + strspn(typed->word, "-"), *nearest = NULL;
-    const size_t length = (size_t)typed->length - (size_t)(name - typed->word);
-    size_t least = SIZE_MAX;
+static _Noreturn void refuse_unknown(const command_line *line, const char *typed, size_t typed_length) {
+    const size_t dashes = strspn(typed, "-"), length = typed_length - dashes;
+    const char *nearest = NULL;
+    size_t least = SIZE_MAX, nearest_length = 0, other;
     const command_option *option;
-    for (int i = 0; (option = option_at(line, i)); i++) {
-        const size_t other = option->name ? strlen(option->name) : 0;
-        const size_t apart = other ? kolo_name_distance(name, length, option->name, other) : SIZE_MAX;
-        if (apart < least && 2 * apart <= (length > other ? length : other)) {
+    for (int i = 0; length > 1 && (option = option_at(line, i)); i++) {
+        const char *name = long_name(option, &other);
+        const size_t apart = name ? kolo_name_distance(typed + dashes, length, name + 2, other - 2) : SIZE_MAX;
+        if (apart < least && 2 * apart <= (length > other - 2 ? length : other - 2)) {
             least = apart;
-            nearest = option->name;
+            nearest = name;
+            nearest_length = other;
         }
     }
-    if (nearest && length > 1)
-        command_line_refuse(line, "option '%.*s' is unknown (did you mean --%s?)", typed->length, typed->word, nearest);
-    command_line_refuse(line, "option '%.*s' is unknown", typed->length, typed->word);
+    if (nearest)
+        command_line_refuse(line, "option '%.*s' is unknown (did you mean %.*s?)", (int)typed_length, typed,
+                            (int)nearest_length, nearest);
+    command_line_refuse(line, "option '%.*s' is unknown", (int)typed_length, typed);
 }
 
 static bool read_whole(const command_option *option, const char *text, uint64_t *value) {
@@ -218,7 +221,7 @@ static void take(const command_line *line, const typed_option *typed) {
         *option->flag = true;
     } else if (option->text) {
         *option->text = typed->value;
-        wanted = *typed->value ? NULL : option->value;
+        wanted = *typed->value ? NULL : value_name(option);
     } else if (option->read && !option->choice) {
         wanted = option->read(typed->value);
     } else if (!(option->list_count ? store_list(option, typed->value) : store(option, typed->value, 0))) {
@@ -233,16 +236,19 @@ static int read_option(command_line *line, char *const *words) {
     typed_option typed = {.word = words[0], .length = (int)strcspn(words[0], "=")};
     bool has_next_value = false;
     if (typed.word[1] == '-') {
-        typed.option = find_long(line, &typed, typed.word + 2);
+        typed.option = find_name(line, typed.word, (size_t)typed.length);
         typed.value = typed.word[typed.length] ? typed.word + typed.length + 1 : NULL;
-    } else {
-        typed.option = find_short(line, &typed);
+    } else if (!(typed.option = find_name(line, typed.word, strlen(typed.word)))) {
+        const command_option *letter = find_name(line, typed.word, 2); /* its value may stand right behind it */
+        if (letter && takes_value(letter))
+            typed = (typed_option){letter, typed.word, 2, typed.word + 2};
     }
     if (!typed.option)
-        refuse_unknown(line, &typed);
+        refuse_unknown(line, typed.word, (size_t)typed.length);
+    const bool may_lack = typed.option->integer && !value_name(typed.option);
     if (typed.value && !takes_value(typed.option))
         command_line_refuse(line, "option '%.*s' takes no value", typed.length, typed.word);
-    if (!typed.value && typed.option->may_lack)
+    if (!typed.value && may_lack)
         has_next_value = typed.word[1] != '-' && words[1] && words[1][0] >= '0' && words[1][0] <= '9';
     else if (!typed.value && takes_value(typed.option))
         has_next_value = true;
@@ -250,7 +256,7 @@ static int read_option(command_line *line, char *const *words) {
         command_line_refuse(line, "option '%s' needs a value", typed.word);
     if (has_next_value)
         typed.value = words[1];
-    if (!typed.value && typed.option->may_lack)
+    if (!typed.value && may_lack)
         typed.value = "1";
     take(line, &typed);
     if (typed.option >= line->options && typed.option < line->options + line->options_count)
@@ -280,8 +286,11 @@ char **command_line_read(command_line *line, int argc, char **argv) {
 }
 
 bool command_line_has(const command_line *line, const char *name) {
-    for (int i = 0; i < line->options_count; i++)
-        if (line->options[i].name && strcmp(line->options[i].name, name) == 0)
+    size_t length;
+    for (int i = 0; i < line->options_count; i++) {
+        const char *own = long_name(&line->options[i], &length);
+        if (own && strncmp(own, name, length) == 0 && !name[length])
             return line->given >> i & 1;
+    }
     return false;
 }

@@ -9,33 +9,43 @@
 
 enum { COMMAND_LINE_MISTAKE = 2 }; /* the exit status after one */
 
+/* A row begins with the first two; one of the macros below says the rest, which needs no more words. */
 typedef struct command_option {
-    const char *name;  /* NULL: `help` is a heading over the options that follow */
-    const char *alias; /* another name, which may also have a single dash: mpirun's -np; NULL: none */
-    char letter;       /* of the short form; 0: none */
-    bool may_lack;     /* its value may be missing, and is 1 then; only a number may stand apart from the letter */
-    const char *value; /* what --help calls its value; NULL: it has none, or one that may be missing */
+    const char *names; /* as --help shows them: "-n, -np, --ranks N". A letter, others and a long one; a word at the end
+                        * that begins with no dash stands for the value. NULL: `help` is a heading over what follows */
     const char *help;  /* as in wrapped_text.h; one that begins with '(' stands behind the names of all choices */
 
-    /* Where the value goes. The one that is not NULL says what it has to be. */
-    bool *flag;        /* set to true: the option has no value */
-    int *integer;      /* from low to high; a list: see list_count */
+    bool *flag;        /* set to true */
+    int *integer;      /* from low to high. An option that shows no value may have one; 1 where it has none */
     size_t *count;     /* from low to high */
     size_t *bytes;     /* from low to high, with K, M or G if need be */
     double *number;    /* from least to most */
     const char **text; /* anything but nothing */
-    unsigned *choice;  /* of an enum with names; a list: see list_count */
-    /* The rest: takes what is typed, or NULL where there is no value, and returns NULL, or else what should be typed.
-     * Beside `choice`, it is asked for words that are none of the names. */
+    unsigned *choice;  /* of an enum with names */
+    /* Takes what is typed, or NULL where there is no value, and returns NULL, or else what should be typed. Beside
+     * `choice`, it is asked for words that are none of the names. */
     const char *(*read)(const char *typed);
 
-    const char *(*name_of)(unsigned); /* of each choice; NULL past the last */
     uint64_t low, high;
     double least, most;
+    const char *(*name_of)(unsigned); /* of each choice; NULL past the last */
     int *list_count; /* not NULL: up to list_max integers or choices with commas between, and here how many there are */
     int list_max;
     unsigned use; /* the program's own remark */
 } command_option;
+
+#define TO_FLAG(to)                  .flag = &(to)
+#define TO_INTEGER(to, min, max)     .integer = &(to), .low = (min), .high = (max)
+#define TO_COUNT(to, min, max)       .count = &(to), .low = (min), .high = (max)
+#define TO_BYTES(to, min, max)       .bytes = &(to), .low = (min), .high = (max)
+#define TO_NUMBER(to, min, max)      .number = &(to), .least = (min), .most = (max)
+#define TO_TEXT(to)                  .text = &(to)
+#define TO_CHOICE(to, names)         .choice = &(to), .name_of = (names)
+#define TO_FUNCTION(function)        .read = (function)
+#define TO_INTEGERS(to, n, min, max) .integer = (to), .low = (min), .high = (max), LIST(to, n)
+#define TO_CHOICES(to, n, names)     .choice = (to), .name_of = (names), LIST(to, n)
+#define LIST(to, n)                  .list_count = &(n), .list_max = sizeof(to) / sizeof *(to)
+#define USED_FOR(uses)               .use = (uses)
 
 typedef struct command_line {
     const char *program;
@@ -54,7 +64,7 @@ typedef struct command_line {
  * program at --help, at --version and at a mistake. */
 char **command_line_read(command_line *line, int argc, char **argv);
 
-/* True if the option of that name was there. */
+/* True if the option with that long name, as "--max", was there. */
 bool command_line_has(const command_line *line, const char *name);
 
 /* Says what is wrong, and ends the program. */

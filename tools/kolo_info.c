@@ -201,25 +201,19 @@ static void print_env_json(void) {
 static settings chosen;
 
 static const command_option options[] = {
-    {.name = "ranks",
-     .value = "N",
-     .integer = &chosen.ranks,
-     .low = 1,
-     .high = KOLO_RANKS_MAX,
-     .help = "show the plan for N ranks (default: as many as CPUs are allowed)"},
-    {.name = "env",
-     .flag = &chosen.env_only,
-     .help = "show every environment variable that kolo reads, and nothing else"},
-    {.name = "stale",
-     .flag = &chosen.stale_only,
-     .help = "show the names that jobs have in /dev/shm, and nothing else: a job has one while it is created, and a "
-             "killed one may leave it behind"},
-    {.name = "remove",
-     .flag = &chosen.stale.remove,
-     .help = "with --stale: remove those named, unless their creator lives. NAME is a job's name, or a path as --stale "
-             "shows it. Without a name it asks whether to remove all that are stale"},
-    {.name = "all", .flag = &chosen.stale.all, .help = "with --stale --remove: remove all that are stale, unasked"},
-    {.name = "json", .flag = &chosen.json, .help = "print one JSON object"},
+    {"--ranks N", "show the plan for N ranks (default: as many as CPUs are allowed)",
+     TO_INTEGER(chosen.ranks, 1, KOLO_RANKS_MAX)},
+    {"--env", "show every environment variable that kolo reads, and nothing else", TO_FLAG(chosen.env_only)},
+    {"--stale",
+     "show the names that jobs have in /dev/shm, and nothing else: a job has one while it is created, and a "
+     "killed one may leave it behind",
+     TO_FLAG(chosen.stale_only)},
+    {"--remove",
+     "with --stale: remove those named, unless their creator lives. NAME is a job's name, or a path as --stale "
+     "shows it. Without a name it asks whether to remove all that are stale",
+     TO_FLAG(chosen.stale.remove)},
+    {"--all", "with --stale --remove: remove all that are stale, unasked", TO_FLAG(chosen.stale.all)},
+    {"--json", "print one JSON object", TO_FLAG(chosen.json)},
 };
 
 static command_line line = {

@@ -105,7 +105,7 @@ class NcclOptions(PerfTest):
         self.assert_refused(r"option '-b' needs a value", "allreduce", "-b")
         self.assert_refused(r"-b 'x': give a size from 0 to 1024G", "allreduce", "-b", "x")
         self.assert_refused(r"--place 'x': give out, in or both", "allreduce", "--place", "x")
-        self.assert_refused(r"--op has no meaning for barrier", "barrier", "-o", "sum")
+        self.assert_refused(r"option '-o, --op NAME' has no meaning for barrier", "barrier", "-o", "sum")
 
 
 class Records(PerfTest):

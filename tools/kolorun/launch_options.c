@@ -46,71 +46,43 @@ static const char *read_on_failure(const char *word) {
 }
 
 static const command_option table[] = {
-    {.name = "ranks",
-     .letter = 'n',
-     .alias = "np",
-     .value = "N",
-     .integer = typed.ranks,
-     .low = 1,
-     .high = KOLO_RANKS_MAX,
-     .list_count = &typed.rank_counts,
-     .list_max = KOLO_RANKS_MAX,
-     .help = "number of ranks, 1 to 1024; where machines have different numbers, that of each, with commas between"},
-    {.name = "bind",
-     .value = "MODE",
-     .choice = &options.bind,
-     .name_of = bind_name,
-     .help =
-         "auto (default): divide the allowed CPUs among the ranks, in whole L3 domains where there are few ranks, a "
-         "core each where there are as many ranks as cores; do not bind if there are more ranks than CPUs or than a "
-         "quota allows\n"
-         "core: one CPU each, a rank per physical core as long as they last\n"
-         "none: leave placement to the kernel"},
-    {.name = "output",
-     .value = "DIR",
-     .text = &options.output_folder,
-     .help =
-         "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
-         "is created if need be, files of an earlier job are overwritten"},
-    {.name = "tag-output",
-     .flag = &options.tag_output,
-     .help = "begin each line of output with [rank]; lines are never mixed, and one longer than 1 MiB is broken"},
-    {.name = "timeout",
-     .value = "S",
-     .number = &typed.timeout_s,
-     .least = 0.001,
-     .most = SECONDS_MAX,
-     .help = "end the job after S seconds, with exit code 124, and say which rank kept it from going on"},
-    {.name = "grace",
-     .value = "S",
-     .number = &typed.grace_s,
-     .most = SECONDS_MAX,
-     .help = "after a rank has failed, leave the others S seconds to end by themselves (default 0.5); then comes "
-             "SIGTERM, and SIGKILL 0.3 seconds later. After a SIGTERM, SIGHUP or SIGQUIT to kolorun, ranks have S "
-             "seconds (default 10) until SIGKILL"},
-    {.name = "on-failure",
-     .value = "MODE",
-     .read = read_on_failure,
-     .help =
-         "end (default): a rank that fails ends the job\n"
-         "continue: the others go on, as programs that call kolo_comm_shrink want it\n"
-         "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long "
-         "as others run and none has ended well"},
-    {.name = "nnodes",
-     .value = "M",
-     .integer = &typed.nodes,
-     .low = 1,
-     .high = KOLO_RANKS_MAX,
-     .help = "the job is on M machines; start kolorun once on each, with the same options but for --node-rank"},
-    {.name = "node-rank",
-     .value = "R",
-     .integer = &typed.node,
-     .high = KOLO_RANKS_MAX - 1,
-     .help = "which of them this is, 0 to M-1: its ranks follow those of the machines before it"},
-    {.name = "rendezvous",
-     .value = "HOST:PORT",
-     .text = &options.rendezvous,
-     .help = "an address of machine 0 and a free port there, where all meet (default: KOLO_RENDEZVOUS)"},
+    {"-n, -np, --ranks N",
+     "number of ranks, 1 to 1024; where machines have different numbers, that of each, with commas between",
+     TO_INTEGERS(typed.ranks, typed.rank_counts, 1, KOLO_RANKS_MAX)},
+    {"--bind MODE",
+     "auto (default): divide the allowed CPUs among the ranks, in whole L3 domains where there are few ranks, a "
+     "core each where there are as many ranks as cores; do not bind if there are more ranks than CPUs or than a "
+     "quota allows\n"
+     "core: one CPU each, a rank per physical core as long as they last\n"
+     "none: leave placement to the kernel",
+     TO_CHOICE(options.bind, bind_name)},
+    {"--output DIR",
+     "write rank R's standard output to DIR/rank-R.out, and its standard error to DIR/rank-R.err, not here; DIR "
+     "is created if need be, files of an earlier job are overwritten",
+     TO_TEXT(options.output_folder)},
+    {"--tag-output",
+     "begin each line of output with [rank]; lines are never mixed, and one longer than 1 MiB is broken",
+     TO_FLAG(options.tag_output)},
+    {"--timeout S", "end the job after S seconds, with exit code 124, and say which rank kept it from going on",
+     TO_NUMBER(typed.timeout_s, 0.001, SECONDS_MAX)},
+    {"--grace S",
+     "after a rank has failed, leave the others S seconds to end by themselves (default 0.5); then comes "
+     "SIGTERM, and SIGKILL 0.3 seconds later. After a SIGTERM, SIGHUP or SIGQUIT to kolorun, ranks have S "
+     "seconds (default 10) until SIGKILL",
+     TO_NUMBER(typed.grace_s, 0, SECONDS_MAX)},
+    {"--on-failure MODE",
+     "end (default): a rank that fails ends the job\n"
+     "continue: the others go on, as programs that call kolo_comm_shrink want it\n"
+     "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long "
+     "as others run and none has ended well",
+     TO_FUNCTION(read_on_failure)},
+    {"--nnodes M", "the job is on M machines; start kolorun once on each, with the same options but for --node-rank",
+     TO_INTEGER(typed.nodes, 1, KOLO_RANKS_MAX)},
+    {"--node-rank R", "which of them this is, 0 to M-1: its ranks follow those of the machines before it",
+     TO_INTEGER(typed.node, 0, KOLO_RANKS_MAX - 1)},
+    {"--rendezvous HOST:PORT",
+     "an address of machine 0 and a free port there, where all meet (default: KOLO_RENDEZVOUS)",
+     TO_TEXT(options.rendezvous)},
 };
 
 static command_line line = {

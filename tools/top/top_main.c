@@ -26,16 +26,10 @@ static struct {
 } options = {.interval_s = 1};
 
 static const command_option table[] = {
-    {.name = "interval",
-     .value = "S",
-     .number = &options.interval_s,
-     .least = 0.01,
-     .most = 3600,
-     .help = "seconds from one reading to the next (default 1)"},
-    {.name = "once", .flag = &options.once, .help = "read twice, an interval apart, show what lies between, and end"},
-    {.name = "json",
-     .flag = &options.json,
-     .help = "print an object for each reading, on a line of its own, instead of tables; for the list, one object"},
+    {"--interval S", "seconds from one reading to the next (default 1)", TO_NUMBER(options.interval_s, 0.01, 3600)},
+    {"--once", "read twice, an interval apart, show what lies between, and end", TO_FLAG(options.once)},
+    {"--json", "print an object for each reading, on a line of its own, instead of tables; for the list, one object",
+     TO_FLAG(options.json)},
 };
 
 static command_line line = {
@@ -124,7 +118,7 @@ static int follow(kolo_watch *watch) {
 int main(int argc, char **argv) {
     const char *target = *command_line_read(&line, argc, argv);
     kolo_watch *watch;
-    if (!target && (options.once || command_line_has(&line, "interval")))
+    if (!target && (options.once || command_line_has(&line, "--interval")))
         command_line_refuse(&line, "--once and --interval are for one job: give a process or a job's name");
     if (!target)
         return top_list_print(options.json);

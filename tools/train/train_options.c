@@ -18,72 +18,35 @@ static const char *on_failure_name(unsigned on_failure) {
 
 /* The first ones are in the order of enum train_setting. */
 static const command_option table[] = {
-    {.name = "data",
-     .value = "FILE",
-     .text = &options.data_path,
-     .help = "CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0); no header "
-             "line. One row in five is kept for testing, always the same ones. Default: the digits that are installed "
-             "with kolo-train, ../share/kolo/digits.csv"},
-    {.name = "epochs",
-     .value = "N",
-     .count = &options.epochs,
-     .low = 1,
-     .high = 100000,
-     .help = "passes over the training rows (default 30)"},
-    {.name = "steps",
-     .value = "N",
-     .count = &options.steps_max,
-     .low = 1,
-     .high = 1000000000,
-     .help = "stop after that many batches, if the epochs have more"},
-    {.name = "batch",
-     .value = "N",
-     .count = &options.batch_rows,
-     .low = 1,
-     .high = 1000000,
-     .help = "rows of a batch, all processes together; at least one for each (default 256)"},
-    {.name = "hidden",
-     .value = "N",
-     .count = &options.hidden,
-     .low = 1,
-     .high = 16384,
-     .help = "width of the two hidden layers (default 1024)"},
-    {.name = "rate",
-     .value = "X",
-     .number = &options.rate,
-     .least = 1e-9,
-     .most = 100,
-     .help = "learning rate (default 0.1)"},
-    {.name = "seed",
-     .value = "N",
-     .count = &options.seed,
-     .high = UINT64_MAX,
-     .help = "draws the first weights and the order of the rows (default 1)"},
-    {.name = "no-compare",
-     .flag = &no_compare,
-     .help = "leave out the run in one process, as is always done with one rank"},
-    {.name = "on-failure",
-     .value = "MODE",
-     .choice = &options.on_failure,
-     .name_of = on_failure_name,
-     .help = "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
-             "and share the batches between them. kolorun must let them: --on-failure continue"},
-    {.name = "elastic",
-     .flag = &options.elastic,
-     .help =
-         "shrink when a process is lost, and take in new ones: a process that joins does so at the end of an epoch, "
-         "gets all that the others know, and takes its share of the batches. One that kolorun has started again "
-         "(--on-failure restart) joins by itself."},
-    {.name = "join",
-     .value = "JOB",
-     .text = &options.join_job,
-     .help = "join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user. Options "
-             "need not be repeated; those that are must be the training's."},
-    {.name = "json",
-     .value = "FILE",
-     .text = &options.json_path,
-     .help = "also write all figures, with each step's loss, to FILE"},
-    {.name = "quiet", .flag = &options.quiet, .help = "print the summary only"},
+    {"--data FILE",
+     "CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0); no header "
+     "line. One row in five is kept for testing, always the same ones. Default: the digits that are installed "
+     "with kolo-train, ../share/kolo/digits.csv",
+     TO_TEXT(options.data_path)},
+    {"--epochs N", "passes over the training rows (default 30)", TO_COUNT(options.epochs, 1, 100000)},
+    {"--steps N", "stop after that many batches, if the epochs have more", TO_COUNT(options.steps_max, 1, 1000000000)},
+    {"--batch N", "rows of a batch, all processes together; at least one for each (default 256)",
+     TO_COUNT(options.batch_rows, 1, 1000000)},
+    {"--hidden N", "width of the two hidden layers (default 1024)", TO_COUNT(options.hidden, 1, 16384)},
+    {"--rate X", "learning rate (default 0.1)", TO_NUMBER(options.rate, 1e-9, 100)},
+    {"--seed N", "draws the first weights and the order of the rows (default 1)",
+     TO_COUNT(options.seed, 0, UINT64_MAX)},
+    {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
+    {"--on-failure MODE",
+     "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
+     "and share the batches between them. kolorun must let them: --on-failure continue",
+     TO_CHOICE(options.on_failure, on_failure_name)},
+    {"--elastic",
+     "shrink when a process is lost, and take in new ones: a process that joins does so at the end of an epoch, "
+     "gets all that the others know, and takes its share of the batches. One that kolorun has started again "
+     "(--on-failure restart) joins by itself.",
+     TO_FLAG(options.elastic)},
+    {"--join JOB",
+     "join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user. Options "
+     "need not be repeated; those that are must be the training's.",
+     TO_TEXT(options.join_job)},
+    {"--json FILE", "also write all figures, with each step's loss, to FILE", TO_TEXT(options.json_path)},
+    {"--quiet", "print the summary only", TO_FLAG(options.quiet)},
 };
 
 static command_line line = {

@@ -35,44 +35,25 @@ static struct {
 } options = {.max_bytes = (size_t)64 << 20};
 
 static const command_option table[] = {
-    {.name = "ranks",
-     .value = "LIST",
-     .integer = options.ranks,
-     .low = 2,
-     .high = KOLO_RANKS_MAX,
-     .list_count = &options.rank_counts,
-     .list_max = RANK_COUNTS_MAX,
-     .help = "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
-             "number). A profile counts for exactly the rank counts in it; where the file is a profile of this machine "
-             "already, its sections for other rank counts are kept"},
-    {.name = "output",
-     .value = "FILE",
-     .text = &options.output,
-     .help = "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)"},
-    {.name = "max",
-     .value = "SIZE",
-     .bytes = &options.max_bytes,
-     .low = 1 << 10,
-     .high = UINT64_C(4) << 30,
-     .help = "largest message: bytes, or with K, M or G (default 64M). Larger ones are treated like it if it is 16M or "
-             "more; else kolo's defaults stay in force for them"},
-    {.name = "seconds",
-     .value = "S",
-     .number = &options.seconds,
-     .least = 0.001,
-     .most = 3600,
-     .help = "about how long to measure each rank count (default 40)"},
-    {.name = "quick",
-     .flag = &options.quick,
-     .help = "fewer sizes, chunks and repetitions: a few seconds, and a coarser result"},
-    {.name = "unbound",
-     .flag = &options.unbound,
-     .help = "leave it to the kernel where ranks run. Otherwise, as with kolorun, each is bound to a core of its own "
-             "where they fit the CPUs allowed"},
-    {.name = "check",
-     .value = "FILE",
-     .text = &options.check,
-     .help = "only say whether kolo uses that profile on this machine, and if not, why"},
+    {"--ranks LIST",
+     "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
+     "number). A profile counts for exactly the rank counts in it; where the file is a profile of this machine "
+     "already, its sections for other rank counts are kept",
+     TO_INTEGERS(options.ranks, options.rank_counts, 2, KOLO_RANKS_MAX)},
+    {"--output FILE", "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)",
+     TO_TEXT(options.output)},
+    {"--max SIZE",
+     "largest message: bytes, or with K, M or G (default 64M). Larger ones are treated like it if it is 16M or "
+     "more; else kolo's defaults stay in force for them",
+     TO_BYTES(options.max_bytes, 1 << 10, UINT64_C(4) << 30)},
+    {"--seconds S", "about how long to measure each rank count (default 40)", TO_NUMBER(options.seconds, 0.001, 3600)},
+    {"--quick", "fewer sizes, chunks and repetitions: a few seconds, and a coarser result", TO_FLAG(options.quick)},
+    {"--unbound",
+     "leave it to the kernel where ranks run. Otherwise, as with kolorun, each is bound to a core of its own "
+     "where they fit the CPUs allowed",
+     TO_FLAG(options.unbound)},
+    {"--check FILE", "only say whether kolo uses that profile on this machine, and if not, why",
+     TO_TEXT(options.check)},
 };
 
 static command_line line = {
