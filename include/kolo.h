@@ -114,6 +114,7 @@ typedef enum kolo_collective {
     KOLO_BARRIER,
     KOLO_BROADCAST,
     KOLO_ALLREDUCE,
+    KOLO_ALLGATHER,
     KOLO_ALLOC,
     KOLO_FREE,
     KOLO_COLLECTIVES /* how many there are */
@@ -287,6 +288,11 @@ KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_
  * that differed. A kolo_barrier after the last broadcast makes sure that all ranks hear of it; kolo_comm_destroy does
  * not. Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
 KOLO_API int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
+
+/* recv[r * count + i] = send[i] of rank r, for each rank r and i in 0 .. count-1, on every rank: recv has room for
+ * size * count elements. In place: send is this rank's block of recv, recv + rank * count; otherwise the two must not
+ * overlap. Any alignment. Blocks until this rank has all blocks. Errors as kolo_allreduce. */
+KOLO_API int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype);
 
 /* Returns when every rank has called it. Errors as kolo_allreduce. */
 KOLO_API int kolo_barrier(kolo_comm *comm);

@@ -23,9 +23,9 @@ typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
 /* Runs a call whose message fits this rank's lines. */
 typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel);
 
-kolo_lines_fn kolo_oneshot_lines;
+kolo_lines_fn kolo_oneshot_lines, kolo_allgather_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
-kolo_run_fn kolo_broadcast_run;
+kolo_run_fn kolo_broadcast_run, kolo_allgather_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 

@@ -47,6 +47,12 @@ static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
                       .collective = KOLO_BARRIER,
                       .lines = kolo_oneshot_lines,
                       .nodes = kolo_hierarchy_allreduce},
+    [KOLO_ALLGATHER] = {.function = "kolo_allgather",
+                        .collective = KOLO_ALLGATHER,
+                        .gathers = true,
+                        .lines = kolo_allgather_lines,
+                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_allgather_run},
+                        .nodes = kolo_hierarchy_allgather},
 };
 
 /* What the caller passes. */
@@ -245,4 +251,8 @@ int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype
 
 int kolo_barrier(kolo_comm *comm) {
     return collective(&descriptors[KOLO_BARRIER], comm, &(struct arguments){NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0});
+}
+
+int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
+    return collective(&descriptors[KOLO_ALLGATHER], comm, &(struct arguments){send, recv, count, dtype, KOLO_SUM, 0});
 }

@@ -28,8 +28,8 @@ static const char *const algorithms[KOLO_ALGORITHMS] = {
 };
 
 static const char *const collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = "barrier", [KOLO_BROADCAST] = "broadcast", [KOLO_ALLREDUCE] = "allreduce",
-    [KOLO_ALLOC] = "alloc",     [KOLO_FREE] = "free",
+    [KOLO_BARRIER] = "barrier",     [KOLO_BROADCAST] = "broadcast", [KOLO_ALLREDUCE] = "allreduce",
+    [KOLO_ALLGATHER] = "allgather", [KOLO_ALLOC] = "alloc",         [KOLO_FREE] = "free",
 };
 
 static const char *const statuses[] = {

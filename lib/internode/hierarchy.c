@@ -337,3 +337,14 @@ int kolo_hierarchy_broadcast(kolo_comm *comm, const struct kolo_message *message
                             .first_root = message->root};
     return run_spread(&spread, 1);
 }
+
+int kolo_hierarchy_allgather(kolo_comm *comm, const struct kolo_message *message) {
+    struct spread spread = {.comm = comm,
+                            .send = message->send,
+                            .recv = message->recv,
+                            .bytes = message->count * message->kernel->element_bytes};
+    uint8_t *own = message->recv + comm->global_rank * spread.bytes;
+    if (own != message->send)
+        kolo_copy(own, message->send, spread.bytes);
+    return run_spread(&spread, comm->global_size);
+}

@@ -5,6 +5,6 @@
 #include "algo/algo.h"
 
 /* A message without elements is a barrier. */
-kolo_run_fn kolo_hierarchy_allreduce, kolo_hierarchy_broadcast;
+kolo_run_fn kolo_hierarchy_allreduce, kolo_hierarchy_broadcast, kolo_hierarchy_allgather;
 
 #endif

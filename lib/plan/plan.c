@@ -15,6 +15,7 @@ static const struct traits {
                         .algorithms = BIT(ONESHOT) | BIT(MESH) | BIT(RING) | BIT(CENTRAL) | BIT(TREE),
                         .choices = BIT(ONESHOT) | BIT(MESH) | BIT(TREE),
                         .lines = true},
+    [KOLO_ALLGATHER] = {.lines = true},
 };
 
 static size_t smaller(size_t a, size_t b) {

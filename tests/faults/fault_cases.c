@@ -19,6 +19,8 @@
 /* One line, several lines, one chunk and many chunks of the smallest slots. */
 enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
 
+enum { GATHERERS_MAX = 4 };
+
 enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
 
 #define CALLS(name_, ranks_, algorithm_, count_)                                                                       \
@@ -99,6 +101,10 @@ const struct fault_case fault_cases[] = {
      .hides = true},
     {.name = "broadcast-2", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = CHUNK},
     {.name = "broadcast-3-many", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = CHUNKS},
+    {.name = "allgather-2-line", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = LINE},
+    {.name = "allgather-3-lines", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = LINES},
+    {.name = "allgather-2", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = CHUNK},
+    {.name = "allgather-3-many", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = CHUNKS},
     {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
     {.name = "yields-2",
      .phase = PHASE_CALLS,
@@ -260,6 +266,13 @@ const struct fault_case fault_cases[] = {
      .nodes = 3,
      .engine = "poll",
      .count = CHUNK},
+    {.name = "nodes-allgather-2x2",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_ALLGATHER,
+     .ranks = 4,
+     .nodes = 2,
+     .engine = "poll",
+     .count = CHUNK},
     {.name = "nodes-barrier-2x2",
      .phase = PHASE_CALLS,
      .script = SCRIPT_BARRIER,
@@ -343,7 +356,16 @@ const int fault_cases_count = sizeof fault_cases / sizeof *fault_cases;
 
 /* Scripts. */
 
-enum call { CALL_ALLREDUCE, CALL_BROADCAST, CALL_BARRIER, CALL_ALLOC, CALL_DIRECT, CALL_HALF_DIRECT, CALL_FREE };
+enum call {
+    CALL_ALLREDUCE,
+    CALL_BROADCAST,
+    CALL_ALLGATHER,
+    CALL_BARRIER,
+    CALL_ALLOC,
+    CALL_DIRECT,
+    CALL_HALF_DIRECT,
+    CALL_FREE
+};
 
 static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DIRECT,  CALL_DIRECT,
                                            CALL_HALF_DIRECT, CALL_FREE,  CALL_BARRIER, CALL_FREE};
@@ -356,6 +378,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return buffers_script[step - 1];
     if (what->script == SCRIPT_KEEP)
         return keep_script[step - 1];
+    if (what->script == SCRIPT_ALLGATHER)
+        return CALL_ALLGATHER;
     return what->script == SCRIPT_BROADCAST ? CALL_BROADCAST : CALL_ALLREDUCE;
 }
 
@@ -464,6 +488,18 @@ static int broadcast(const struct player *player, int step, int32_t *data) {
     return status;
 }
 
+static int allgather(const struct player *player, int step, int32_t *send) {
+    static int32_t recv[GATHERERS_MAX * COUNT_MAX];
+    const struct fault_case *what = player->mode->what;
+    for (size_t i = 0; i < what->count; i++)
+        send[i] = value_of(player->rank, step, i);
+    const int status = kolo_allgather(player->comm, send, recv, what->count, KOLO_I32);
+    for (int rank = 0; status == 0 && rank < what->ranks; rank++)
+        for (size_t i = 0; i < what->count; i++)
+            player->record->steps[step].is_wrong |= recv[(size_t)rank * what->count + i] != value_of(rank, step, i);
+    return status;
+}
+
 static int make_call(struct player *player, int step) {
     static int32_t send[COUNT_MAX], recv[COUNT_MAX];
     int32_t **buffers = player->buffers;
@@ -473,6 +509,8 @@ static int make_call(struct player *player, int step) {
         return allreduce(player, step, send, recv);
     case CALL_BROADCAST:
         return broadcast(player, step, send);
+    case CALL_ALLGATHER:
+        return allgather(player, step, send);
     case CALL_ALLOC:
         return kolo_alloc(player->comm, COUNT_MAX * sizeof **buffers, (void **)&buffers[next]);
     case CALL_DIRECT:

@@ -13,6 +13,7 @@ enum phase { PHASE_CREATE, PHASE_CALLS, PHASE_DESTROY, PHASE_SHRINK };
 enum script {
     SCRIPT_ALLREDUCE, /* three all-reduces */
     SCRIPT_BROADCAST, /* three broadcasts from rank 0 */
+    SCRIPT_ALLGATHER, /* three all-gathers */
     SCRIPT_BARRIER,   /* three barriers */
     SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
     SCRIPT_KEEP       /* buffers that are there when the communicator is destroyed */

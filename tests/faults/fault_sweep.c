@@ -397,7 +397,7 @@ static void print_usage(FILE *to) {
                 "  --control      instead, show that each of some defects is noticed\n"
                 "  --help         print this\n\n"
                 "Exit status: 0 passed, 1 failed, 2 wrong arguments.\n\n"
-                "example: fault_sweep --case mesh-3-many --point mesh.given_back --action kill\n");
+                "example: fault_sweep --case mesh-3-many --point phase.given_back --action kill\n");
 }
 
 static _Noreturn void refuse(const char *option, const char *value) {

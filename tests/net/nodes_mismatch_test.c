@@ -8,7 +8,14 @@
 #include "harness.h"
 #include "node_files.h"
 
-enum { CALLS_BEFORE = 3, SMALL = 100, LARGE = 100000, WITHIN_MS = 1000, LASTING_CALLS = 100000 };
+enum {
+    CALLS_BEFORE = 3,
+    SMALL = 100,
+    LARGE = 100000,
+    WITHIN_MS = 1000,
+    LASTING_CALLS = 100000,
+    GATHERED_BYTES = 8 * (SMALL + 1)
+};
 
 /* Roots that depend on who calls. */
 enum { OWN = -1, NEXT = -2 };
@@ -37,6 +44,8 @@ static const struct difference {
      {{KOLO_ALLREDUCE, SMALL, KOLO_U8, KOLO_SUM}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}},
      false},
     {"large all-reduce or not", {{KOLO_ALLREDUCE, LARGE, KOLO_F32, KOLO_SUM}, {KOLO_BROADCAST, 1, KOLO_F32, 0}}, false},
+    {"all-gather or broadcast", {{KOLO_ALLGATHER, SMALL, KOLO_U8, 0}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}}, false},
+    {"all-gather's count", {{KOLO_ALLGATHER, SMALL, KOLO_U8, 0}, {KOLO_ALLGATHER, SMALL + 1, KOLO_U8, 0}}, false},
     {"barrier or broadcast", {{KOLO_BARRIER, 0, KOLO_U8, 0}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}}, false},
     {"root or barrier", {{KOLO_BROADCAST, LARGE, KOLO_U8, OWN}, {KOLO_BARRIER, 0, KOLO_U8, 0}}, false},
     {"all-reduce's count",
@@ -63,7 +72,10 @@ static int make_call(const struct rank *rank, const struct call *call, void *dat
     const int root = call->op_or_root == OWN    ? rank->rank
                      : call->op_or_root == NEXT ? (rank->rank + 1) % rank->ranks
                                                 : call->op_or_root;
+    static unsigned char gathered[GATHERED_BYTES];
     switch (call->collective) {
+    case KOLO_ALLGATHER:
+        return kolo_allgather(rank->comm, data, gathered, call->count, call->dtype);
     case KOLO_ALLREDUCE:
         return kolo_allreduce(rank->comm, data, data, call->count, call->dtype, (kolo_op)call->op_or_root);
     case KOLO_BROADCAST:

@@ -67,7 +67,7 @@ struct call {
     int root;
     input_style style;
     bool in_place, alloc;
-    enum { CALL_ALLREDUCE, CALL_BROADCAST, CALL_BARRIER } kind;
+    enum { CALL_ALLREDUCE, CALL_BROADCAST, CALL_ALLGATHER, CALL_BARRIER } kind;
 };
 
 static struct call draw(const struct rank *rank, uint32_t index) {
@@ -81,8 +81,8 @@ static struct call draw(const struct rank *rank, uint32_t index) {
                         .alloc = random_below(&state, 4) == 0};
     static const size_t ends[] = {4, 300, 9000, COUNT_MAX};
     call.count = (size_t)random_below(&state, ends[random_below(&state, 4)]);
-    const uint64_t kind = random_below(&state, 8);
-    call.kind = kind < 5 ? CALL_ALLREDUCE : kind < 7 ? CALL_BROADCAST : CALL_BARRIER;
+    const uint64_t kind = random_below(&state, 10);
+    call.kind = kind < 5 ? CALL_ALLREDUCE : kind < 7 ? CALL_BROADCAST : kind < 9 ? CALL_ALLGATHER : CALL_BARRIER;
     const struct setup *setup = rank->team->argument;
     if (setup->rank_order && index % 4) { /* mostly what shows the order */
         call.kind = CALL_ALLREDUCE;
@@ -142,6 +142,24 @@ static bool call_broadcast(struct rank *rank, const struct call *call, uint32_t 
     return true;
 }
 
+static bool call_allgather(struct rank *rank, const struct call *call, uint32_t index, void *send) {
+    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
+    unsigned char *recv = malloc(bytes * (size_t)rank->ranks + 1), *wanted = malloc(bytes + 1);
+    if (call->in_place)
+        send = recv + (size_t)rank->rank * bytes;
+    input_fill(INPUT_BITS, call->dtype, KOLO_SUM, send, call->count, seed_of(rank->rank, index));
+    bool good =
+        expect_status(rank, kolo_allgather(rank->comm, send, recv, call->count, call->dtype), 0, "kolo_allgather");
+    for (int peer = 0; good && peer < rank->ranks; peer++) {
+        input_fill(INPUT_BITS, call->dtype, KOLO_SUM, wanted, call->count, seed_of(peer, index));
+        good = expect(rank, memcmp(recv + (size_t)peer * bytes, wanted, bytes) == 0, "call %u: %zu bytes of rank %d",
+                      index, bytes, peer);
+    }
+    free(recv);
+    free(wanted);
+    return good;
+}
+
 static bool make_call(struct rank *rank, uint32_t index) {
     const struct call call = draw(rank, index);
     const size_t bytes = call.count * kolo_dtype_bytes(call.dtype) + 1;
@@ -153,6 +171,8 @@ static bool make_call(struct rank *rank, uint32_t index) {
         good = call_allreduce(rank, &call, index, call.alloc ? send : own, recv);
     else if (good && call.kind == CALL_BROADCAST)
         good = call_broadcast(rank, &call, index, call.alloc ? send : own);
+    else if (good && call.kind == CALL_ALLGATHER)
+        good = call_allgather(rank, &call, index, call.alloc ? send : own);
     else if (good)
         good = expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
     if (call.alloc && send)

@@ -77,6 +77,34 @@ static void refuse_broadcast(const struct rank *rank) {
     }
 }
 
+static void refuse_allgather(const struct rank *rank) {
+    const size_t own = (size_t)rank->rank * 64;
+    const struct {
+        const void *send;
+        void *recv;
+        size_t count;
+        int dtype;
+        const char *words;
+    } wrong[] = {
+        {buffer, buffer + 2048, 1, KOLO_DTYPES, "dtype 12"},
+        {NULL, buffer, 3, KOLO_F32, "send is NULL with count 3"},
+        {buffer, NULL, 3, KOLO_F32, "recv is NULL with count 3"},
+        {buffer, buffer + 1024, SIZE_MAX / 8, KOLO_U8, "more u8 than memory can hold"},
+        {buffer + own + 4, buffer, 16, KOLO_F32, "blocks of 64 bytes"},
+        {buffer + 1, buffer + 60, 64, KOLO_U8, "for in place pass block"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int status =
+            kolo_allgather(rank->comm, wrong[i].send, wrong[i].recv, wrong[i].count, (kolo_dtype)wrong[i].dtype);
+        if (expect_status(rank, status, KOLO_ERR_ARG, wrong[i].words))
+            expect_message(rank, "kolo_allgather", "kolo_allgather", wrong[i].words, NULL);
+        if (!still_works(rank))
+            return;
+    }
+    expect_status(rank, kolo_allgather(rank->comm, NULL, NULL, 0, KOLO_F32), 0, "an all-gather of nothing");
+    expect_status(rank, kolo_allgather(rank->comm, buffer + own, buffer, 16, KOLO_F32), 0, "in place");
+}
+
 /* Nothing to reduce needs no buffers, and touching buffers do not overlap. */
 static void accept_borders(const struct rank *rank) {
     expect_status(rank, kolo_allreduce(rank->comm, NULL, NULL, 0, KOLO_F32, KOLO_SUM), 0, "count 0 without buffers");
@@ -91,6 +119,7 @@ static void refuse_null(const struct rank *rank) {
     kolo_stats stats = {.stats_bytes = sizeof stats};
     expect_status(rank, kolo_allreduce(NULL, buffer, buffer, 1, KOLO_U8, KOLO_SUM), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_broadcast(NULL, buffer, 1, KOLO_U8, 0), KOLO_ERR_ARG, "comm NULL");
+    expect_status(rank, kolo_allgather(NULL, buffer, buffer, 1, KOLO_U8), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_barrier(NULL), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_comm_abort(NULL, 1), KOLO_ERR_ARG, "comm NULL");
     expect_status(rank, kolo_comm_failure(NULL, &failure), KOLO_ERR_ARG, "comm NULL");
@@ -254,6 +283,7 @@ static void run_all(struct rank *rank) {
         return;
     refuse_allreduce(rank);
     refuse_broadcast(rank);
+    refuse_allgather(rank);
     accept_borders(rank);
     refuse_null(rank);
     fill_other_sizes(rank);

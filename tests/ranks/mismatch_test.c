@@ -39,6 +39,12 @@ static const struct mismatch {
     {"broadcast's dtype", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 30, KOLO_U32, 0}},
     {"broadcast's root", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 30, KOLO_F32, 1}},
     {"large broadcast's root", {KOLO_BROADCAST, 50000, KOLO_F32, 1}, {KOLO_BROADCAST, 50000, KOLO_F32, 0}},
+    {"all-gather", {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}, {KOLO_ALLGATHER, 3, KOLO_F32, 0}},
+    {"all-gather in place of slots", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_ALLGATHER, 9000, KOLO_F32, 0}},
+    {"all-gather's count", {KOLO_ALLGATHER, 30, KOLO_F32, 0}, {KOLO_ALLGATHER, 31, KOLO_F32, 0}},
+    {"all-gather's chunks", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_ALLGATHER, 50, KOLO_F32, 0}},
+    {"all-gather's dtype", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_ALLGATHER, 9000, KOLO_U32, 0}},
+    {"broadcast in place of all-gather", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_BROADCAST, 9000, KOLO_F32, 0}},
     {"broadcast's root and chunks", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 50000, KOLO_F32, 1}},
 };
 
@@ -47,6 +53,7 @@ enum {
     CALLS_BEFORE = 3,
     CALLS_AFTER = 6,
     COUNT_MAX = 50001,
+    GATHERED_MAX = 9000, /* doubles of one rank in an all-gather */
     BROADCASTS_AHEAD = 4 /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
 };
 
@@ -56,11 +63,14 @@ struct setup {
 };
 
 static int make_call(kolo_comm *comm, const struct call *call, void *data) {
+    static double gathered[4 * GATHERED_MAX];
     switch (call->collective) {
     case KOLO_ALLREDUCE:
         return kolo_allreduce(comm, data, data, call->count, call->dtype, (kolo_op)call->op_or_root);
     case KOLO_BROADCAST:
         return kolo_broadcast(comm, data, call->count, call->dtype, call->op_or_root);
+    case KOLO_ALLGATHER:
+        return kolo_allgather(comm, data, gathered, call->count, call->dtype);
     default:
         return kolo_barrier(comm);
     }

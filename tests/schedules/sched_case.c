@@ -36,6 +36,11 @@ static size_t bytes_of(const sched_call *call) {
     return call->count * kolo_dtype_bytes(call->dtype);
 }
 
+/* What a rank holds after the call. */
+static size_t result_bytes_of(const sched_call *call) {
+    return call->collective == KOLO_ALLGATHER ? run.plan.shape.team.ranks * bytes_of(call) : bytes_of(call);
+}
+
 /* Any bits: what of them are numbers does not matter here. */
 static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, const sched_call *call) {
     uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)index << 48;
@@ -55,6 +60,8 @@ static void compute_expected(void) {
         const sched_call *call = &run.plan.call[i];
         if (call->collective == KOLO_BROADCAST)
             fill_input(run.expected[i], call->root, i, call);
+        for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLGATHER; rank++)
+            fill_input(run.expected[i] + rank * bytes_of(call), rank, i, call);
         for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLREDUCE; rank++) {
             fill_input(inputs[rank], rank, i, call);
             sources[rank] = inputs[rank];
@@ -89,7 +96,7 @@ static void check_agreement(uint32_t rank, uint32_t index, const sched_call *cal
 static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
     const uint8_t *expected = call == &run.plan.other[index] ? run.expected_other[index] : run.expected[index];
-    const size_t bytes = bytes_of(call);
+    const size_t bytes = result_bytes_of(call);
     sched_seam_read(result, bytes);
     for (size_t at = 0; at < bytes; at++)
         if (result[at] != expected[at])
@@ -104,19 +111,26 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     uint8_t *send = is_outside ? run.outside[rank][0] : team_piece(TEAM_SEND, rank);
     uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : team_piece(TEAM_RECV, rank);
     int rc;
+    if (call->collective == KOLO_ALLGATHER && call->in_place) {
+        recv = send;
+        send += rank * bytes_of(call);
+    }
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->call.line_rounds++;
     if (sched_breaks(SCHED_STAMPS_EQUAL))
         comm->call.stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
     sched_seam_write(send, bytes_of(call));
-    sched_seam_write(recv, bytes_of(call));
-    memset(recv, POISON, bytes_of(call));
+    sched_seam_write(recv, result_bytes_of(call));
+    memset(recv, POISON, result_bytes_of(call));
     if (call->collective == KOLO_BARRIER) {
         rc = kolo_barrier(comm);
     } else if (call->collective == KOLO_BROADCAST) {
         if (rank == call->root)
             fill_input(recv, rank, index, call);
         rc = kolo_broadcast(comm, recv, call->count, call->dtype, (int)call->root);
+    } else if (call->collective == KOLO_ALLGATHER) {
+        fill_input(send, rank, index, call);
+        rc = kolo_allgather(comm, send, recv, call->count, call->dtype);
     } else {
         fill_input(send, rank, index, call);
         rc = kolo_allreduce(comm, send, recv, call->count, call->dtype, call->op);

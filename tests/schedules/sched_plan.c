@@ -65,6 +65,7 @@ static const sched_case cases[] = {
      .lines = true,
      .broadcasts = true,
      .barriers = true,
+     .allgathers = true,
      .calls_max = 6},
     {.name = "pairs",
      .purpose = "any collective by any algorithm after any other, so that one waits for slots that the other used",
@@ -90,6 +91,7 @@ static const sched_case cases[] = {
      .lines = true,
      .broadcasts = true,
      .barriers = true,
+     .allgathers = true,
      .calls_max = 6,
      .fault = SCHED_ABORT},
     {.name = "death",
@@ -100,6 +102,7 @@ static const sched_case cases[] = {
      .lines = true,
      .broadcasts = true,
      .barriers = true,
+     .allgathers = true,
      .calls_max = 6,
      .fault = SCHED_DEATH},
     {.name = "departure",
@@ -110,6 +113,7 @@ static const sched_case cases[] = {
      .lines = true,
      .broadcasts = true,
      .barriers = true,
+     .allgathers = true,
      .calls_max = 6,
      .fault = SCHED_DEPARTURE},
     {.name = "mismatch",
@@ -120,6 +124,7 @@ static const sched_case cases[] = {
      .lines = true,
      .broadcasts = true,
      .barriers = true,
+     .allgathers = true,
      .calls_max = 6,
      .fault = SCHED_MISMATCH},
     {.name = "roots",
@@ -173,6 +178,7 @@ static const kind kinds[] = {
     {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0}, {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
     {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},  {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
     {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},    {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -260,6 +266,13 @@ static void draw_reduction(sched_call *call, const struct kolo_shared_table *tab
     call->in_place = percent(random, 30);
 }
 
+/* In lines, or in slots. */
+static void draw_allgather(sched_call *call, const sched_shape *shape, uint64_t *random) {
+    call->collective = KOLO_ALLGATHER;
+    call->count = below(random, percent(random, 30) ? LINES_BYTES : SCHED_BUFFER_BYTES / shape->team.ranks + 1);
+    call->in_place = percent(random, 30);
+}
+
 static void draw_call(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
     const bool reduces = from->algorithms || from->lines;
     call->outsider = percent(random, 25) ? below(random, shape->team.ranks) : SCHED_NOBODY;
@@ -271,6 +284,8 @@ static void draw_call(sched_call *call, const sched_case *from, const sched_shap
         call->root = from->same_root ? 0 : below(random, shape->team.ranks);
         call->count =
             from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
+    } else if (from->allgathers && percent(random, 25)) {
+        draw_allgather(call, shape, random);
     } else {
         call->collective = KOLO_ALLREDUCE;
         const struct kolo_shared_table *table = &shape->team.settings.tables[KOLO_TABLE_ALLREDUCE];
@@ -301,6 +316,8 @@ static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
             draw_reduction(call, table, band_of(kind, table), random);
         else if (kind->collective == KOLO_BROADCAST)
             call->count = below(random, SCHED_BUFFER_BYTES + 1);
+        else if (kind->collective == KOLO_ALLGATHER)
+            draw_allgather(call, &plan->shape, random);
     }
 }
 
@@ -308,6 +325,8 @@ uint64_t sched_call_word(const sched_call *call) {
     switch (call->collective) {
     case KOLO_ALLREDUCE:
         return kolo_call_word(KOLO_ALLREDUCE, call->dtype, call->op, 0, call->count);
+    case KOLO_ALLGATHER:
+        return kolo_call_word(KOLO_ALLGATHER, call->dtype, KOLO_SUM, 0, call->count);
     case KOLO_BROADCAST:
         return kolo_call_word(KOLO_BROADCAST, call->dtype, KOLO_SUM, call->root, call->count);
     default:
@@ -340,7 +359,8 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
     default:
         other = fresh;
     }
-    other.count %= SCHED_BUFFER_BYTES / kolo_dtype_bytes(other.dtype) + 1;
+    const size_t blocks = other.collective == KOLO_ALLGATHER ? shape->team.ranks : 1;
+    other.count %= SCHED_BUFFER_BYTES / blocks / kolo_dtype_bytes(other.dtype) + 1;
     return other;
 }
 

@@ -19,6 +19,7 @@ typedef struct sched_case {
     bool broadcasts;
     bool same_root; /* many short broadcasts, all from rank 0 */
     bool barriers;
+    bool allgathers;
     bool sleeps; /* nobody spins for long */
     uint32_t calls_max;
     sched_fault fault;

@@ -1,0 +1,70 @@
+/* All-gather: every rank shows its block to all (lines, or phases.h), and every rank copies all blocks to their places.
+ *
+ * Lines, for blocks of up to KOLO_LINES_BYTES_MAX; when a set of lines may be written again is told in oneshot.c.
+ *
+ * Slots, for more, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it copies the
+ * others' chunk c, so that peers need not wait for its copying. When it publishes step c + 3 it has copied chunk c.
+ *
+ * In place works, where `send` is this rank's block of `recv`: nobody else writes there. */
+#include "algo/phases.h"
+
+#include "algo/lines.h"
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+static void copy_own(const kolo_comm *comm, const void *send, uint8_t *recv, size_t bytes) {
+    if (recv + comm->rank * bytes != send)
+        kolo_copy(recv + comm->rank * bytes, send, bytes);
+}
+
+int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    kolo_lines_write(comm, 0, send, bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    copy_own(comm, send, recv, bytes);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const void *block = NULL;
+        const int rc = kolo_lines_read(comm, peer, 0, bytes, round, &block);
+        if (rc < 0)
+            return rc;
+        memcpy((uint8_t *)recv + peer * bytes, block, bytes);
+        KOLO_POINT("allgather.copied_lines");
+    }
+    comm->stats.sent_bytes += bytes;
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    return 0;
+}
+
+/* Copies the peers' chunk, each as soon as it is there; begins with the next rank, so that not all read one slot. */
+static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const int rc = kolo_step_await(comm, peer, chunk + 1);
+        if (rc < 0)
+            return rc;
+        kolo_copy(message->recv + (peer * message->count + first) * element_bytes,
+                  kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        KOLO_POINT("allgather.copied");
+    }
+    return 0;
+}
+
+int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks, bytes = message->count * message->kernel->element_bytes;
+    kolo_schedule_begin(comm, chunks, chunks);
+    int rc = kolo_phase_show(comm, message, 0, 1);
+    copy_own(comm, message->send, message->recv, bytes);
+    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
+        if (chunk + 1 < chunks)
+            rc = kolo_phase_show(comm, message, chunk + 1, chunk + 2);
+        if (rc == 0)
+            rc = copy_chunk(comm, message, chunk);
+        kolo_slot_retire(comm, chunk, chunk + 3);
+    }
+    comm->stats.sent_bytes += bytes;
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    kolo_schedule_end(comm);
+    return rc;
+}
