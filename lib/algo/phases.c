@@ -1,27 +1,5 @@
 #include "algo/phases.h"
 
-#include "comm/step/progress.h"
-#include "sync/point.h"
-
-uint8_t *kolo_phase_shown_at(const kolo_comm *comm, uint32_t rank, size_t chunk) {
-    const uint32_t turn = (comm->call.ticket + chunk) / KOLO_SLOTS & 1;
-    return kolo_slot(comm, comm->size == 2 ? rank ^ turn : rank, chunk);
-}
-
-int kolo_phase_show(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
-    const size_t element_bytes = message->kernel->element_bytes;
-    size_t first, count = kolo_chunk(message, chunk, &first);
-    int rc = kolo_slot_claim(comm, chunk);
-    if (rc < 0)
-        return rc;
-    KOLO_POINT("phase.claimed");
-    kolo_copy(kolo_phase_shown_at(comm, comm->rank, chunk), message->send + first * element_bytes,
-              count * element_bytes);
-    KOLO_POINT("phase.shown");
-    kolo_step_publish(comm, step);
-    return 0;
-}
-
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, own, count = kolo_chunk(message, chunk, &first);

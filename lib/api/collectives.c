@@ -71,10 +71,10 @@ static inline size_t count_max(const struct descriptor *descriptor, const kolo_c
 }
 
 /* True where the two overlap in another way than in place. */
-static inline bool overlaps(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call,
+static inline bool overlaps(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call,
                             size_t element_bytes) {
-    const size_t bytes = call->count * element_bytes;
-    const uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
+    const size_t bytes = call.count * element_bytes;
+    const uintptr_t send = (uintptr_t)call.send, recv = (uintptr_t)call.recv;
     if (descriptor->gathers)
         return send != recv + comm->global_rank * bytes && send < recv + comm->global_size * bytes &&
                recv < send + bytes;
@@ -89,54 +89,53 @@ static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype d
     return kernel->fold ? kernel : NULL;
 }
 
-static inline bool is_legal(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call,
+static inline bool is_legal(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call,
                             const kolo_kernel *kernel) {
-    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+    if (descriptor->has_root && (call.root < 0 || (uint32_t)call.root >= comm->global_size))
         return false;
-    return call->count == 0 || (call->count <= count_max(descriptor, comm) && call->send && call->recv &&
-                                !overlaps(descriptor, comm, call, kernel->element_bytes));
+    return call.count == 0 || (call.count <= count_max(descriptor, comm) && call.send && call.recv &&
+                               !overlaps(descriptor, comm, call, kernel->element_bytes));
 }
 
 /* What is wrong with the buffers of a call that is otherwise legal. */
-static int explain_buffers(const struct descriptor *descriptor, const kolo_comm *comm, const struct arguments *call) {
+static int explain_buffers(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call) {
     const char *const function = descriptor->function;
-    const char *const missing = descriptor->has_root ? "buffer" : call->send ? "recv" : "send";
-    const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
-    if (!call->send || !call->recv)
+    const char *const missing = descriptor->has_root ? "buffer" : call.send ? "recv" : "send";
+    const size_t bytes = call.count * kolo_dtype_bytes(call.dtype);
+    if (!call.send || !call.recv)
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->global_rank, function,
-                         missing, call->count);
+                         missing, call.count);
     if (descriptor->gathers)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32 ": %s: send %p overlaps the %" PRIu32 " blocks of %zu bytes at recv %p: for in"
                          " place pass block %" PRIu32 " of recv as send",
-                         comm->global_rank, function, call->send, comm->global_size, bytes, call->recv,
+                         comm->global_rank, function, call.send, comm->global_size, bytes, call.recv,
                          comm->global_rank);
     return kolo_fail(KOLO_ERR_ARG,
                      "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
                      " address for in place",
-                     comm->global_rank, function, call->send, call->recv, bytes);
+                     comm->global_rank, function, call.send, call.recv, bytes);
 }
 
 /* What is wrong with a call that is not legal. */
 __attribute__((cold)) static int explain(const struct descriptor *descriptor, const kolo_comm *comm,
-                                         const struct arguments *call) {
+                                         struct arguments call) {
     const char *const function = descriptor->function;
     const uint32_t rank = comm->global_rank;
-    if ((unsigned)call->dtype >= KOLO_DTYPES)
+    if ((unsigned)call.dtype >= KOLO_DTYPES)
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", rank, function,
-                         (int)call->dtype);
-    if (call->count > count_max(descriptor, comm))
+                         (int)call.dtype);
+    if (call.count > count_max(descriptor, comm))
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", rank, function,
-                         call->count, kolo_dtype_name(call->dtype));
-    if ((unsigned)call->op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", rank, function,
-                         (int)call->op);
-    if (!kolo_op_supports(call->op, call->dtype))
+                         call.count, kolo_dtype_name(call.dtype));
+    if ((unsigned)call.op >= KOLO_OPS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", rank, function, (int)call.op);
+    if (!kolo_op_supports(call.op, call.dtype))
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", rank, function,
-                         kolo_op_name(call->op), kolo_dtype_name(call->dtype));
-    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+                         kolo_op_name(call.op), kolo_dtype_name(call.dtype));
+    if (descriptor->has_root && (call.root < 0 || (uint32_t)call.root >= comm->global_size))
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, rank, function,
-                         call->root, comm->global_size - 1);
+                         call.root, comm->global_size - 1);
     return explain_buffers(descriptor, comm, call);
 }
 
@@ -180,15 +179,15 @@ static int run_planned(const struct descriptor *descriptor, kolo_comm *comm, str
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-static int run_message(const struct descriptor *descriptor, kolo_comm *comm, const struct arguments *call,
+static int run_message(const struct descriptor *descriptor, kolo_comm *comm, struct arguments call,
                        const kolo_kernel *kernel) {
-    struct kolo_message message = {.send = or_nothing(call->send, call->count),
-                                   .recv = or_nothing(call->recv, call->count),
-                                   .count = call->count,
+    struct kolo_message message = {.send = or_nothing(call.send, call.count),
+                                   .recv = or_nothing(call.recv, call.count),
+                                   .count = call.count,
                                    .kernel = kernel,
-                                   .root = (uint32_t)call->root};
+                                   .root = (uint32_t)call.root};
     /* Messages that take long enough to look at a clock. */
-    const bool is_timed = call->count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+    const bool is_timed = call.count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
     if (is_timed)
         kolo_history_begin(comm);
     const int rc = run_planned(descriptor, comm, &message);
@@ -199,14 +198,14 @@ static int run_message(const struct descriptor *descriptor, kolo_comm *comm, con
 
 /* Begun, run and left: a call of several ranks whose arguments are legal. */
 static inline __attribute__((always_inline)) int run(const struct descriptor *descriptor, kolo_comm *comm,
-                                                     const struct arguments *call, const kolo_kernel *kernel) {
-    kolo_call_begin(comm, descriptor->collective, call->dtype, call->op, (uint32_t)call->root, call->count);
+                                                     struct arguments call, const kolo_kernel *kernel) {
+    kolo_call_begin(comm, descriptor->collective, call.dtype, call.op, (uint32_t)call.root, call.count);
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
-    if (descriptor->lines && call->count * kernel->element_bytes < comm->lines_bytes_end[descriptor->collective]) {
+    if (descriptor->lines && call.count * kernel->element_bytes < comm->lines_bytes_end[descriptor->collective]) {
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
-        rc = descriptor->lines(comm, call->send, call->recv, call->count, kernel);
+        rc = descriptor->lines(comm, call.send, call.recv, call.count, kernel);
     } else {
         rc = run_message(descriptor, comm, call, kernel);
     }
@@ -219,40 +218,40 @@ static inline __attribute__((always_inline)) int run(const struct descriptor *de
 /* The path that every collective takes. Inlined, with a constant descriptor, each gets one of its own, of which nothing
  * is left that it does not need. */
 static inline __attribute__((always_inline)) int collective(const struct descriptor *descriptor, kolo_comm *comm,
-                                                            const struct arguments *call) {
+                                                            struct arguments call) {
     if (!kolo_usable(comm))
         return kolo_unusable(descriptor->function, comm);
     int rc = kolo_enter(descriptor->function, comm);
     if (rc < 0)
         return rc;
-    const kolo_kernel *kernel = find_kernel(comm, call->dtype, call->op);
+    const kolo_kernel *kernel = find_kernel(comm, call.dtype, call.op);
     if (__builtin_expect(!kernel || !is_legal(descriptor, comm, call, kernel), 0)) {
         rc = explain(descriptor, comm, call);
     } else {
         comm->stats.calls_by_collective[descriptor->collective]++;
-        comm->stats.payload_bytes += call->count * kernel->element_bytes;
+        comm->stats.payload_bytes += call.count * kernel->element_bytes;
         if (comm->global_size > 1)
             rc = run(descriptor, comm, call, kernel);
-        else if (call->count && call->send != call->recv)
-            memcpy(call->recv, call->send, call->count * kernel->element_bytes);
+        else if (call.count && call.send != call.recv)
+            memcpy(call.recv, call.send, call.count * kernel->element_bytes);
     }
     kolo_leave(comm);
     return rc;
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm, &(struct arguments){send, recv, count, dtype, op, 0});
+    return collective(&descriptors[KOLO_ALLREDUCE], comm, (struct arguments){send, recv, count, dtype, op, 0});
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
     return collective(&descriptors[KOLO_BROADCAST], comm,
-                      &(struct arguments){buffer, buffer, count, dtype, KOLO_SUM, root});
+                      (struct arguments){buffer, buffer, count, dtype, KOLO_SUM, root});
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, &(struct arguments){NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0});
+    return collective(&descriptors[KOLO_BARRIER], comm, (struct arguments){NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0});
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm, &(struct arguments){send, recv, count, dtype, KOLO_SUM, 0});
+    return collective(&descriptors[KOLO_ALLGATHER], comm, (struct arguments){send, recv, count, dtype, KOLO_SUM, 0});
 }

@@ -72,7 +72,7 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     const struct kolo_shared_band *band = band_of(bytes, table);
     const bool forced = is_forced(question->collective, settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if (bytes < lines_bytes_end(question->collective, settings) ||
+    if ((bytes <= KOLO_LINES_BYTES_MAX && bytes < lines_bytes_end(question->collective, settings)) ||
         (answer.algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
