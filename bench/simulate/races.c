@@ -14,7 +14,7 @@ typedef struct release {
     uint32_t clock[];
 } release;
 
-/* Bytes of a zone that a rank has accessed in an epoch of its own. */
+/* Bytes of the memory, all in one zone, that a rank has accessed in an epoch of its own. */
 typedef struct extent {
     size_t begin, end;
     uint32_t rank;
@@ -31,20 +31,13 @@ typedef struct zone {
     extents reads, writes;
 } zone;
 
-/* The part of an access that is in one zone. */
-typedef struct step {
-    extent now;
-    zone *zone;
-    const uint8_t *start; /* of the zone */
-} step;
-
 static struct {
     races_setting of;
     uint32_t run;
     size_t words, zones;
-    release **releases; /* of each four bytes of `of.words`; NULL before the first */
+    release **releases; /* of each four bytes of words; NULL before the first */
     uint32_t *clocks;   /* [rank][other]: the other's epochs that are over, as far as rank knows; [rank][rank]: now */
-    zone *zone;         /* region by region */
+    zone *zone;
 } races;
 
 static void drop(void) {
@@ -77,20 +70,14 @@ static int allocate(uint32_t ranks, size_t words, size_t zones) {
     return 0;
 }
 
-static size_t zones_of(const races_region *region) {
-    return region->bytes ? (region->bytes + region->zone_bytes - 1) / region->zone_bytes : 0;
-}
-
 static uint32_t *clock_of(uint32_t rank) {
     return races.clocks + (size_t)rank * races.of.ranks;
 }
 
 int races_begin(const races_setting *setting) {
     const uint32_t ranks = setting->ranks;
-    size_t zones = 0;
-    for (int i = 0; i < RACES_REGIONS_MAX; i++)
-        zones += zones_of(&setting->regions[i]);
-    if (allocate(ranks, setting->words.bytes / sizeof(uint32_t), zones) != 0)
+    const size_t zones = (setting->memory_bytes + setting->zone_bytes - 1) / setting->zone_bytes;
+    if (allocate(ranks, setting->words_bytes / sizeof(uint32_t), zones) != 0)
         return -1;
     races.of = *setting;
     races.run++;
@@ -117,7 +104,7 @@ static void *allocated(void *memory) {
 }
 
 static release **place_of(const void *word) {
-    const size_t index = ((uintptr_t)word - (uintptr_t)races.of.words.base) / sizeof(uint32_t);
+    const size_t index = ((uintptr_t)word - (uintptr_t)races.of.words) / sizeof(uint32_t);
     return index < races.words ? &races.releases[index] : NULL;
 }
 
@@ -205,85 +192,86 @@ static void cut(extents *list, const extent *gone, uint32_t rank) {
     }
 }
 
-/* Fills *step with what the access has in the zone of `address`, and takes that off `bytes`. False: it has ended, or is
- * in no region. */
-static bool begin_step(step *step, uint32_t rank, const uint8_t *address, size_t *bytes) {
-    zone *first = races.zone;
-    for (int i = 0; i < RACES_REGIONS_MAX && *bytes; i++) {
-        const races_region *region = &races.of.regions[i];
-        const size_t offset = (uintptr_t)address - (uintptr_t)region->base;
-        if (offset >= region->bytes) {
-            first += zones_of(region);
-            continue;
-        }
-        const size_t begin = offset % region->zone_bytes, left = region->zone_bytes - begin;
-        const size_t part = *bytes < left ? *bytes : left;
-        step->now = (extent){.begin = begin, .end = begin + part, .rank = rank, .epoch = clock_of(rank)[rank]};
-        step->zone = first + offset / region->zone_bytes;
-        step->start = address - begin;
-        *bytes -= part;
-        return true;
-    }
-    return false;
+/* An access, zone by zone. */
+typedef struct access {
+    extent now; /* what of it is in the present zone */
+    zone *zone;
+    size_t end;
+} access;
+
+/* Takes the next zone; false: there is none. */
+static bool next_zone(access *access) {
+    const size_t zone_bytes = races.of.zone_bytes, begin = access->now.end;
+    const size_t zone_end = (begin / zone_bytes + 1) * zone_bytes;
+    access->zone = &races.zone[begin / zone_bytes];
+    access->now.begin = begin;
+    access->now.end = access->end < zone_end ? access->end : zone_end;
+    return begin < access->end;
+}
+
+static access begin_access(uint32_t rank, const void *address, size_t bytes) {
+    size_t begin = (uintptr_t)address - (uintptr_t)races.of.memory;
+    if (begin >= races.of.memory_bytes)
+        begin = bytes = 0;
+    return (access){.now = {.end = begin, .rank = rank, .epoch = clock_of(rank)[rank]}, .end = begin + bytes};
 }
 
 /* Looks for races with what is in `list`. */
-static void compare(const step *step, const char *what, const char *before, const extents *list) {
-    const extent *now = &step->now;
+static void compare(const access *access, const char *what, const char *before, const extents *list) {
+    const extent *now = &access->now;
     const uint32_t *clock = clock_of(now->rank);
-    const uint8_t *address = step->start + now->begin;
-    char where[96], text[320];
+    char here[96], there[96], text[320];
     for (uint32_t i = 0; i < list->count; i++) {
         const extent *other = &list->items[i];
         if (other->rank == now->rank || !overlaps(now, other) || clock[other->rank] >= other->epoch)
             continue;
-        races.of.describe(address, now->end - now->begin, where, sizeof where);
-        snprintf(text, sizeof text,
-                 "rank %" PRIu32 " %s %s and cannot know that rank %" PRIu32 " has %s bytes %zu to %zu", now->rank,
-                 what, where, other->rank, before, other->begin, other->end);
+        races.of.describe(races.of.memory + now->begin, now->end - now->begin, here, sizeof here);
+        races.of.describe(races.of.memory + other->begin, other->end - other->begin, there, sizeof there);
+        snprintf(text, sizeof text, "rank %" PRIu32 " %s %s and cannot know that rank %" PRIu32 " has %s %s", now->rank,
+                 what, here, other->rank, before, there);
         races.of.complain(text);
     }
 }
 
 void races_read(uint32_t rank, const void *address, size_t bytes) {
-    step step;
-    for (const uint8_t *at = address; begin_step(&step, rank, at, &bytes); at = step.start + step.now.end) {
-        compare(&step, "reads", "written", &step.zone->writes);
-        cut(&step.zone->reads, &step.now, rank);
-        add(&step.zone->reads, step.now);
+    access access = begin_access(rank, address, bytes);
+    while (next_zone(&access)) {
+        compare(&access, "reads", "written", &access.zone->writes);
+        cut(&access.zone->reads, &access.now, rank);
+        add(&access.zone->reads, access.now);
     }
 }
 
 void races_write(uint32_t rank, const void *address, size_t bytes) {
-    step step;
-    for (const uint8_t *at = address; begin_step(&step, rank, at, &bytes); at = step.start + step.now.end) {
-        if (!races.of.is_given_up || !races.of.is_given_up(at))
-            compare(&step, "overwrites", "written", &step.zone->writes);
-        compare(&step, "overwrites", "read", &step.zone->reads);
-        cut(&step.zone->writes, &step.now, MANY);
-        cut(&step.zone->reads, &step.now, MANY);
-        add(&step.zone->writes, step.now);
+    access access = begin_access(rank, address, bytes);
+    while (next_zone(&access)) {
+        if (!races.of.is_given_up || !races.of.is_given_up(address))
+            compare(&access, "overwrites", "written", &access.zone->writes);
+        compare(&access, "overwrites", "read", &access.zone->reads);
+        cut(&access.zone->writes, &access.now, MANY);
+        cut(&access.zone->reads, &access.now, MANY);
+        add(&access.zone->writes, access.now);
     }
 }
 
+static size_t common_bytes(const extent *a, const extent *b) {
+    const size_t begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
+    return begin < end ? end - begin : 0;
+}
+
 size_t races_unwritten(const void *address, size_t bytes) {
+    access access = begin_access(0, address, bytes);
     size_t unwritten = 0;
-    step step;
-    for (const uint8_t *at = address; begin_step(&step, 0, at, &bytes); at = step.start + step.now.end) {
-        const extent *now = &step.now;
-        unwritten += now->end - now->begin;
-        for (uint32_t i = 0; i < step.zone->writes.count; i++) {
-            const extent *write = &step.zone->writes.items[i];
-            if (overlaps(now, write))
-                unwritten -= (write->end < now->end ? write->end : now->end) -
-                             (write->begin > now->begin ? write->begin : now->begin);
-        }
+    while (next_zone(&access)) {
+        unwritten += access.now.end - access.now.begin;
+        for (uint32_t i = 0; i < access.zone->writes.count; i++)
+            unwritten -= common_bytes(&access.now, &access.zone->writes.items[i]);
     }
     return unwritten;
 }
 
 void races_forget(const void *address, size_t bytes) {
-    step step;
-    for (const uint8_t *at = address; begin_step(&step, 0, at, &bytes); at = step.start + step.now.end)
-        cut(&step.zone->writes, &step.now, MANY);
+    access access = begin_access(0, address, bytes);
+    while (next_zone(&access))
+        cut(&access.zone->writes, &access.now, MANY);
 }

@@ -12,19 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RACES_REGIONS_MAX = 3 };
-
-/* What is looked at. An access is within one region; small zones find what it overlaps with sooner. */
-typedef struct races_region {
-    const uint8_t *base;
-    size_t bytes;
-    size_t zone_bytes;
-} races_region;
-
 typedef struct races_setting {
     uint32_t ranks;
-    races_region words; /* what is released and acquired; it has no zones */
-    races_region regions[RACES_REGIONS_MAX];
+    const uint8_t *words; /* that are released and acquired */
+    size_t words_bytes;
+    const uint8_t *memory; /* whose accesses are looked at */
+    size_t memory_bytes;
+    size_t zone_bytes; /* small zones find sooner what an access overlaps with */
     /* What lies there, in words. */
     void (*describe)(const void *address, size_t bytes, char *text, size_t text_bytes);
     /* A race in words, or that there is no memory to find more. May leave for good. */
@@ -48,11 +42,11 @@ void races_merge(const void *word, uint32_t rank, const uint32_t *clock);
 /* A load that acquires. */
 void races_acquire(uint32_t rank, const void *word);
 
-/* Plain accesses; those outside all regions are nobody's concern. */
+/* Plain accesses; those of other memory are nobody's concern. */
 void races_read(uint32_t rank, const void *address, size_t bytes);
 void races_write(uint32_t rank, const void *address, size_t bytes);
 
-/* How many bytes of regions there are that nobody has written; and makes it as if nobody had. */
+/* How many of the bytes nobody has written; and makes it as if nobody had. */
 size_t races_unwritten(const void *address, size_t bytes);
 void races_forget(const void *address, size_t bytes);
 

@@ -7,6 +7,8 @@
 #include "sim_engine.h"
 #include "sim_team.h"
 
+enum { ZONE_BYTES_MIN = 65536 };
+
 static struct {
     bool checks;
     size_t slot_bytes;
@@ -19,23 +21,19 @@ static void complain(const char *text) {
         snprintf(check.problem, sizeof check.problem, "%s", text);
 }
 
-/* The ranks' pieces of a part. */
-static races_region region_of(team_part part, uint32_t ranks, size_t zone_bytes) {
-    return (races_region){team_piece(part, 0), ranks * team_piece_bytes(part), zone_bytes};
-}
-
 int sim_check_begin(bool checks, uint32_t ranks, size_t slot_bytes) {
     check.checks = checks;
     check.slot_bytes = slot_bytes;
     check.problem[0] = '\0';
     if (!checks)
         return 0;
-    const uint8_t *flags = team_piece(TEAM_HEADER, 0), *flags_end = team_piece(TEAM_SLOTS, 0);
+    const uint8_t *flags = team_piece(TEAM_HEADER, 0), *slots = team_piece(TEAM_SLOTS, 0);
     const races_setting setting = {.ranks = ranks,
-                                   .words = {.base = flags, .bytes = (size_t)(flags_end - flags)},
-                                   .regions = {region_of(TEAM_SLOTS, ranks, slot_bytes),
-                                               region_of(TEAM_SEND, ranks, team_piece_bytes(TEAM_SEND)),
-                                               region_of(TEAM_RECV, ranks, team_piece_bytes(TEAM_RECV))},
+                                   .words = flags,
+                                   .words_bytes = (size_t)(slots - flags),
+                                   .memory = slots,
+                                   .memory_bytes = (size_t)(team_piece(TEAM_RECV, ranks) - slots),
+                                   .zone_bytes = slot_bytes > ZONE_BYTES_MIN ? slot_bytes : ZONE_BYTES_MIN,
                                    .describe = team_describe,
                                    .complain = complain};
     return races_begin(&setting);

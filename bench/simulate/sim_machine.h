@@ -46,8 +46,11 @@ typedef struct sim_machine {
     double link_gbps;                 /* of a socket to the others, each way */
 } sim_machine;
 
-/* Reads a machine file. Ends the program at a mistake. */
-void sim_machine_read(sim_machine *machine, const char *path);
+/* Reads a machine: a file, or the name of one that comes with kolo. Ends the program at a mistake. */
+void sim_machine_read(sim_machine *machine, const char *name);
+
+/* Lists what comes with kolo, a name on each line. */
+void sim_machine_names_print(FILE *to);
 
 /* Writes one that sim_machine_read can read; `comment` goes before it, line by line. */
 void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment);

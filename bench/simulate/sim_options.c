@@ -1,11 +1,13 @@
 #include "sim_options.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "command_line.h"
-#include "sim_catalogue.h"
+#include "messages.h"
+#include "sim_machine.h"
 
 #define MESSAGE_BYTES_MAX (UINT64_C(4) << 30)
 #define SLOT_BYTES_MAX    (UINT64_C(1) << 30) /* the library's limit */
@@ -71,20 +73,20 @@ static command_line line = {
 };
 
 void sim_refuse(const char *format, ...) {
+    char text[PATH_MAX + 1024];
     va_list arguments;
-    fputs("kolo-simulate: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    message_print("%s", text);
     exit(COMMAND_LINE_MISTAKE);
 }
 
 const sim_options *sim_options_read(int argc, char **argv) {
     command_line_read(&line, argc, argv);
     if (!options.calibrate_path && !options.machine_name) {
-        fprintf(stderr, "kolo-simulate: --machine NAME is missing; --calibrate makes a file for this machine\n");
-        sim_catalogue_print(stderr);
+        message_print("--machine NAME is missing; --calibrate makes a file for this machine");
+        sim_machine_names_print(stderr);
         exit(COMMAND_LINE_MISTAKE);
     }
     if (options.calibrate_path && options.validate_path)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json_text.h"
+#include "messages.h"
 #include "sim_run.h"
 
 enum { COLUMN_WIDTH = 7 }; /* all algorithms, and what auto chooses, fit 80 columns */
@@ -93,8 +94,8 @@ static void predict_cell(uint32_t ranks, size_t count, kolo_algorithm algorithm)
     if (sim_run(&asked, &outcome) != 0) {
         report.failed = true;
         fflush(stdout);
-        fprintf(stderr, "kolo-simulate: %s, %" PRIu32 " ranks, %zu bytes: %s\n", kolo_algorithm_name(algorithm), ranks,
-                count * kolo_dtype_bytes(options->dtype), outcome.problem);
+        message_print("%s, %" PRIu32 " ranks, %zu bytes: %s", kolo_algorithm_name(algorithm), ranks,
+                      count * kolo_dtype_bytes(options->dtype), outcome.problem);
     }
     report.extrapolated |= outcome.extrapolated;
     print_cell(&outcome, algorithm == KOLO_ALGORITHM_AUTO);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "messages.h"
 #include "sim_rows.h"
 #include "sim_run.h"
 
@@ -55,7 +56,7 @@ static void show_row(const char *row) {
     }
     const size_t bytes = asked.count * kolo_dtype_bytes(asked.dtype);
     if (sim_run(&asked, &outcome) != 0) {
-        fprintf(stderr, "kolo-simulate: %" PRIu32 " ranks, %zu bytes: %s\n", asked.ranks, bytes, outcome.problem);
+        message_print("%" PRIu32 " ranks, %zu bytes: %s", asked.ranks, bytes, outcome.problem);
         tally.failed++;
         return;
     }

@@ -39,10 +39,12 @@ static void complain(const char *text) {
 }
 
 void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *)) {
-    const races_region arena = {.base = sched_arena, .bytes = SCHED_ARENA_BYTES, .zone_bytes = ZONE_BYTES};
     const races_setting setting = {.ranks = SCHED_RANKS_MAX,
-                                   .words = arena,
-                                   .regions = {arena},
+                                   .words = sched_arena,
+                                   .words_bytes = SCHED_ARENA_BYTES,
+                                   .memory = sched_arena,
+                                   .memory_bytes = SCHED_ARENA_BYTES,
+                                   .zone_bytes = ZONE_BYTES,
                                    .describe = team_describe,
                                    .complain = complain,
                                    .is_given_up = is_given_up};
