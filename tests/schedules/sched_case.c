@@ -97,7 +97,7 @@ static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
     const uint8_t *expected = call == &run.plan.other[index] ? run.expected_other[index] : run.expected[index];
     const size_t bytes = result_bytes_of(call);
-    sched_seam_read(result, bytes);
+    sched_memory_read(result, bytes);
     for (size_t at = 0; at < bytes; at++)
         if (result[at] != expected[at])
             sched_fail("rank %" PRIu32 ": byte %zu of the result of call %" PRIu32 " is %#x instead of %#x", rank, at,
@@ -119,8 +119,8 @@ static int make_call(kolo_comm *comm, uint32_t index) {
         comm->call.line_rounds++;
     if (sched_breaks(SCHED_STAMPS_EQUAL))
         comm->call.stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
-    sched_seam_write(send, bytes_of(call));
-    sched_seam_write(recv, result_bytes_of(call));
+    sched_memory_write(send, bytes_of(call));
+    sched_memory_write(recv, result_bytes_of(call));
     memset(recv, POISON, result_bytes_of(call));
     if (call->collective == KOLO_BARRIER) {
         rc = kolo_barrier(comm);

@@ -88,21 +88,6 @@ static uint64_t add(volatile void *address, uint32_t bytes, uint64_t addend, int
     return sched_memory_add((void *)address, bytes, addend, acquires(order), releases(order));
 }
 
-uint32_t __tsan_atomic32_load(const volatile uint32_t *address, int order);
-uint64_t __tsan_atomic64_load(const volatile uint64_t *address, int order);
-void __tsan_atomic32_store(volatile uint32_t *address, uint32_t value, int order);
-void __tsan_atomic64_store(volatile uint64_t *address, uint64_t value, int order);
-uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *address, uint32_t addend, int order);
-uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *address, uint64_t addend, int order);
-uint32_t __tsan_atomic32_fetch_sub(volatile uint32_t *address, uint32_t addend, int order);
-uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *address, uint64_t addend, int order);
-uint64_t __tsan_atomic64_compare_exchange_val(volatile uint64_t *address, uint64_t expected, uint64_t value, int order,
-                                              int failure_order);
-int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *address, uint64_t *expected, uint64_t value, int order,
-                                            int failure_order);
-void __tsan_atomic_thread_fence(int order);
-void __tsan_atomic_signal_fence(int order);
-
 uint32_t __tsan_atomic32_load(const volatile uint32_t *address, int order) {
     return (uint32_t)load(address, sizeof *address, order);
 }
@@ -176,38 +161,14 @@ void __tsan_atomic_signal_fence(int order) {
 /* Plain accesses. */
 
 static void reads(const void *address, size_t bytes) {
-    if (sched_memory_is_shared(address) && sched_self() != SCHED_NOBODY)
+    if (sched_memory_is_shared(address))
         sched_memory_read(address, bytes);
 }
 
 static void writes(const void *address, size_t bytes) {
-    if (sched_memory_is_shared(address) && sched_self() != SCHED_NOBODY)
+    if (sched_memory_is_shared(address))
         sched_memory_write(address, bytes);
 }
-
-void __tsan_init(void);
-void __tsan_func_entry(void *caller);
-void __tsan_func_exit(void);
-void __tsan_read1(void *address);
-void __tsan_read2(void *address);
-void __tsan_read4(void *address);
-void __tsan_read8(void *address);
-void __tsan_read16(void *address);
-void __tsan_unaligned_read2(void *address);
-void __tsan_unaligned_read4(void *address);
-void __tsan_unaligned_read8(void *address);
-void __tsan_unaligned_read16(void *address);
-void __tsan_write1(void *address);
-void __tsan_write2(void *address);
-void __tsan_write4(void *address);
-void __tsan_write8(void *address);
-void __tsan_write16(void *address);
-void __tsan_unaligned_write2(void *address);
-void __tsan_unaligned_write4(void *address);
-void __tsan_unaligned_write8(void *address);
-void __tsan_unaligned_write16(void *address);
-void __tsan_read_range(void *address, size_t bytes);
-void __tsan_write_range(void *address, size_t bytes);
 
 void __tsan_init(void) {}
 
@@ -237,22 +198,6 @@ void __tsan_read16(void *address) {
     reads(address, 16);
 }
 
-void __tsan_unaligned_read2(void *address) {
-    reads(address, 2);
-}
-
-void __tsan_unaligned_read4(void *address) {
-    reads(address, 4);
-}
-
-void __tsan_unaligned_read8(void *address) {
-    reads(address, 8);
-}
-
-void __tsan_unaligned_read16(void *address) {
-    reads(address, 16);
-}
-
 void __tsan_write1(void *address) {
     writes(address, 1);
 }
@@ -273,22 +218,6 @@ void __tsan_write16(void *address) {
     writes(address, 16);
 }
 
-void __tsan_unaligned_write2(void *address) {
-    writes(address, 2);
-}
-
-void __tsan_unaligned_write4(void *address) {
-    writes(address, 4);
-}
-
-void __tsan_unaligned_write8(void *address) {
-    writes(address, 8);
-}
-
-void __tsan_unaligned_write16(void *address) {
-    writes(address, 16);
-}
-
 void __tsan_read_range(void *address, size_t bytes) {
     reads(address, bytes);
 }
@@ -296,3 +225,12 @@ void __tsan_read_range(void *address, size_t bytes) {
 void __tsan_write_range(void *address, size_t bytes) {
     writes(address, bytes);
 }
+
+void __tsan_unaligned_read2(void *address) __attribute__((alias("__tsan_read2")));
+void __tsan_unaligned_read4(void *address) __attribute__((alias("__tsan_read4")));
+void __tsan_unaligned_read8(void *address) __attribute__((alias("__tsan_read8")));
+void __tsan_unaligned_read16(void *address) __attribute__((alias("__tsan_read16")));
+void __tsan_unaligned_write2(void *address) __attribute__((alias("__tsan_write2")));
+void __tsan_unaligned_write4(void *address) __attribute__((alias("__tsan_write4")));
+void __tsan_unaligned_write8(void *address) __attribute__((alias("__tsan_write8")));
+void __tsan_unaligned_write16(void *address) __attribute__((alias("__tsan_write16")));

@@ -56,11 +56,13 @@ void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *)) {
 }
 
 void sched_memory_read(const void *address, size_t bytes) {
-    races_read(sched_self(), address, bytes);
+    if (sched_self() != SCHED_NOBODY)
+        races_read(sched_self(), address, bytes);
 }
 
 void sched_memory_write(const void *address, size_t bytes) {
-    races_write(sched_self(), address, bytes);
+    if (sched_self() != SCHED_NOBODY)
+        races_write(sched_self(), address, bytes);
 }
 
 uint64_t sched_memory_peek(const void *address, uint32_t bytes) {

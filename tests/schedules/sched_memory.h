@@ -29,7 +29,7 @@ static inline bool sched_memory_is_shared(const void *address) {
     return (uintptr_t)address - (uintptr_t)sched_arena < SCHED_ARENA_BYTES;
 }
 
-/* By the running rank, plain. */
+/* By the running rank, if any; plain. */
 void sched_memory_read(const void *address, size_t bytes);
 void sched_memory_write(const void *address, size_t bytes);
 

@@ -20,8 +20,4 @@ void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes);
 /* True while the rank is in kolo_slot_claim. */
 bool sched_seam_claims(uint32_t rank);
 
-/* Plain memory, for the tests themselves. */
-void sched_seam_read(const void *address, uint64_t bytes);
-void sched_seam_write(const void *address, uint64_t bytes);
-
 #endif

@@ -34,31 +34,18 @@ void sched_seam_begin(uint64_t seed) {
 
 /* Memory. */
 
-void sched_seam_read(const void *address, uint64_t bytes) {
-    if (sched_self() != SCHED_NOBODY)
-        sched_memory_read(address, bytes);
-}
-
-void sched_seam_write(const void *address, uint64_t bytes) {
-    if (sched_self() != SCHED_NOBODY)
-        sched_memory_write(address, bytes);
-}
-
 void *__real_memcpy(void *to, const void *from, size_t bytes);
-void *__wrap_memcpy(void *to, const void *from, size_t bytes);
 int __real_memcmp(const void *a, const void *b, size_t bytes);
-int __wrap_memcmp(const void *a, const void *b, size_t bytes);
-void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const void *next);
 
 void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
-    sched_seam_read(from, bytes);
-    sched_seam_write(to, bytes);
+    sched_memory_read(from, bytes);
+    sched_memory_write(to, bytes);
     return __real_memcpy(to, from, bytes);
 }
 
 int __wrap_memcmp(const void *a, const void *b, size_t bytes) {
-    sched_seam_read(a, bytes);
-    sched_seam_read(b, bytes);
+    sched_memory_read(a, bytes);
+    sched_memory_read(b, bytes);
     return __real_memcmp(a, b, bytes);
 }
 
@@ -71,10 +58,7 @@ void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const voi
 /* The system. */
 
 long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-int __wrap_sched_yield(void);
 int64_t __real_kolo_clock_ns(void);
-int64_t __wrap_kolo_clock_ns(void);
 
 /* As the kernel does it, the look at the word and falling asleep are one. */
 static long sleep_on(const uint32_t *word, uint32_t expected, const struct timespec *limit) {
@@ -129,14 +113,8 @@ int64_t __wrap_kolo_clock_ns(void) {
 
 int __real_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
                             uint32_t peer);
-int __wrap_kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
-                            uint32_t peer);
 int __real_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
-int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
-bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
-                                  uint32_t self, uint32_t first, uint32_t count);
 void __real_kolo_comm_free(kolo_comm *comm);
-void __wrap_kolo_comm_free(kolo_comm *comm);
 
 static bool skips_wait(const kolo_atomic_u64 *flag) {
     const sched_word word = sched_team_word(flag);

@@ -8,19 +8,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command_line.h"
+#include "now.h"
 #include "sched_case.h"
 #include "sched_control.h"
 #include "sched_engine.h"
 
-enum { CONTROL_SEEDS = 10000, SECONDS = 20 };
+enum { CONTROL_SEEDS = 10000, SECONDS = 20, SECONDS_MAX = 1000000 };
 
 static struct {
-    uint64_t seed;
-    uint64_t seeds; /* 0: as many as fit */
-    double seconds;
+    size_t seed;
+    size_t seeds; /* 0: as many as fit */
+    size_t seconds;
     const sched_case *only;
     const char *control;
     bool controls;
+    bool list;
     bool trace;
 } options = {.seconds = SECONDS};
 
@@ -80,28 +83,6 @@ static const struct control {
 
 enum { CONTROLS = sizeof controls / sizeof *controls };
 
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static void print_help(void) {
-    puts("usage: schedules_test [options]\n\n"
-         "Runs kolo's protocols with all ranks in one thread, under schedules chosen by seeds.\n\n"
-         "  --seconds S   as many seeds as fit in S seconds (default 20)\n"
-         "  --seeds N     N seeds of each case\n"
-         "  --seed N      the first seed, or with --case the only one (default: from the clock)\n"
-         "  --case NAME   only this case\n"
-         "  --trace       print each step\n"
-         "  --controls    instead, put in each fault of the negative controls and expect it to be found\n"
-         "  --control NAME  put in this fault\n"
-         "  --list        list cases and controls\n"
-         "  --help        print this\n\n"
-         "Exit status: 0 if all went well, 1 if not, 2 for a wrong option.\n\n"
-         "example: schedules_test --case mesh --seed 17 --trace");
-}
-
 static void print_list(void) {
     const sched_case *next;
     for (uint32_t i = 0; (next = sched_case_at(i)); i++)
@@ -127,7 +108,7 @@ static bool run_once(const sched_case *which, uint64_t seed, bool quietly) {
 
 /* All cases, seed after seed, until time or seeds are used up or one fails. */
 static int run_seeds(void) {
-    const double end_s = now_s() + options.seconds;
+    const double end_s = now_s() + (double)options.seconds;
     uint64_t seeds = 0;
     bool fine = true;
     while (fine && (options.seeds ? seeds < options.seeds : now_s() < end_s)) {
@@ -167,64 +148,53 @@ static int run_controls(void) {
     return fine ? 0 : 1;
 }
 
-static void refuse(const char *argument) {
-    fprintf(stderr, "schedules_test: %s: no such option, or its value is missing or wrong; see --help\n", argument);
-    exit(2);
+static const char *read_case(const char *name) {
+    options.only = sched_case_find(name);
+    return options.only ? NULL : "a case that --list shows";
 }
 
-static uint64_t read_number(const char *option, const char *text) {
-    char *end;
-    const uint64_t number = text ? strtoull(text, &end, 10) : 0;
-    if (!text || *end || end == text)
-        refuse(option);
-    return number;
-}
-
-/* Takes an option and its value; true if there was a value. */
-static bool read_option(const char *option, const char *value) {
-    if (strcmp(option, "--controls") == 0)
-        return !(options.controls = true);
-    if (strcmp(option, "--trace") == 0)
-        return !(options.trace = true);
-    if (strcmp(option, "--seconds") == 0)
-        options.seconds = (double)read_number(option, value);
-    else if (strcmp(option, "--seeds") == 0)
-        options.seeds = read_number(option, value);
-    else if (strcmp(option, "--seed") == 0)
-        options.seed = read_number(option, value);
-    else if (strcmp(option, "--case") == 0 && value && sched_case_find(value))
-        options.only = sched_case_find(value);
-    else if (strcmp(option, "--control") == 0 && value)
-        options.control = value;
-    else
-        refuse(option);
-    return true;
-}
-
-static void break_as_asked(void) {
-    for (size_t i = 0; i < CONTROLS && options.control; i++)
-        if (strcmp(controls[i].name, options.control) == 0)
+static const char *read_control(const char *name) {
+    for (size_t i = 0; i < CONTROLS; i++)
+        if (strcmp(controls[i].name, name) == 0)
             sched_control_now = controls[i].control;
-    if (options.control && sched_control_now == SCHED_SOUND)
-        refuse(options.control);
+    options.control = name;
+    return sched_control_now != SCHED_SOUND ? NULL : "a control that --list shows";
 }
+
+static const command_option table[] = {
+    {"--seconds S", "as many seeds as fit in S seconds (default: 20)", TO_COUNT(options.seconds, 0, SECONDS_MAX)},
+    {"--seeds N", "N seeds of each case", TO_COUNT(options.seeds, 0, SIZE_MAX)},
+    {"--seed N", "the first seed, or with --case the only one (default: from the clock)",
+     TO_COUNT(options.seed, 0, SIZE_MAX)},
+    {"--case NAME", "only this case", TO_FUNCTION(read_case)},
+    {"--trace", "print each step", TO_FLAG(options.trace)},
+    {"--controls", "instead, put in each fault of the negative controls and expect it to be found",
+     TO_FLAG(options.controls)},
+    {"--control NAME", "put in this fault", TO_FUNCTION(read_control)},
+    {"--list", "list cases and controls", TO_FLAG(options.list)},
+};
+
+static command_line line = {
+    .program = "schedules_test",
+    .before = "Usage: schedules_test [options]\n\n"
+              "Runs kolo's protocols with all ranks in one thread, under schedules chosen by seeds.",
+    .options = table,
+    .options_count = sizeof table / sizeof *table,
+    .after = "Exit status: 0 if all went well, 1 if not, 2 for a wrong option.\n\n"
+             "Example: schedules_test --case mesh --seed 17 --trace",
+};
 
 int main(int argc, char **argv) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     options.seed = ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) % 1000000000 * 1000;
-    bool is_seed_given = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--list") == 0) {
-            strcmp(argv[i], "--help") == 0 ? print_help() : print_list();
-            return 0;
-        }
-        is_seed_given |= strcmp(argv[i], "--seed") == 0;
-        i += read_option(argv[i], argv[i + 1]);
+    command_line_read(&line, argc, argv);
+    if (options.list) {
+        print_list();
+        return 0;
     }
-    break_as_asked();
-    if (options.only && is_seed_given && options.seeds == 0)
+    if (options.only && command_line_has(&line, "seed") && options.seeds == 0)
         options.seeds = 1;
     return options.controls ? run_controls() : run_seeds();
 }
