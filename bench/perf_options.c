@@ -28,15 +28,6 @@ const char *perf_collective_name(perf_collective collective) {
     return names[collective];
 }
 
-static const char *buffers_name(unsigned buffers) {
-    static const char *const names[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
-    return names[buffers];
-}
-
-const char *perf_buffers_name(perf_buffers buffers) {
-    return buffers_name(buffers);
-}
-
 static const char *place_name(unsigned where) {
     static const char *const names[] = {[PLACE_OUT] = "out", [PLACE_IN] = "in", [PLACE_BOTH] = "both", NULL};
     return names[where];
@@ -103,7 +94,7 @@ static const command_option table[] = {
      "warm: the same buffers in every call (default)\n"
      "dirty: send is rewritten before every call\n"
      "cold: send and recv are flushed from all caches before every call",
-     TO_CHOICE(options.buffers, buffers_name), USED_FOR(A | B | L)},
+     TO_CHOICE(options.buffers, perf_buffers_name), USED_FOR(A | B | L)},
     {"--alloc", "buffers of kolo_alloc, where an all-reduce copies nothing", TO_FLAG(options.alloc), USED_FOR(A | L)},
     {.help = "How it is measured"},
     {"-n, --iters N",

@@ -16,6 +16,12 @@ typedef enum perf_collective { PERF_ALLREDUCE, PERF_BROADCAST, PERF_BARRIER, PER
 /* What is in the caches when a call begins; README.md tells when each is the right question. */
 typedef enum perf_buffers { PERF_WARM, PERF_DIRTY, PERF_COLD } perf_buffers;
 
+/* NULL past the last. */
+static inline const char *perf_buffers_name(unsigned buffers) {
+    static const char *const names[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
+    return names[buffers];
+}
+
 typedef struct perf_options {
     perf_collective collective;
     size_t min_bytes; /* first message size */
@@ -42,7 +48,6 @@ typedef struct perf_options {
 const perf_options *perf_options_read(int argc, char **argv, bool speaks);
 
 const char *perf_collective_name(perf_collective collective);
-const char *perf_buffers_name(perf_buffers buffers);
 
 /* A walk over the message sizes of a run: min, min * factor, ... and then max itself, in whole elements and each once;
  * a size above 0 is at least one element, and 0 is followed by one element. Begins as {0}. */

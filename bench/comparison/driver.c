@@ -49,11 +49,6 @@ static const char *dtype_name(unsigned dtype) {
     return dtype == 0 ? "f32" : dtype == 1 ? "bf16" : NULL;
 }
 
-static const char *buffers_name(unsigned buffers) {
-    static const char *const names[] = {[PERF_WARM] = "warm", [PERF_DIRTY] = "dirty", [PERF_COLD] = "cold", NULL};
-    return names[buffers];
-}
-
 static const char *read_sizes(const char *typed) {
     static const char allowed[] = "whole multiples of 4 bytes, 64 at most, like 8,65536";
     for (given.sizes = 0; given.sizes < SIZES_MAX;) {
@@ -80,7 +75,7 @@ static void parse(int argc, char **argv) {
          TO_FUNCTION(read_sizes)},
         {"--dtype NAME", "f32 (default) or bf16", TO_CHOICE(given.dtype, dtype_name)},
         {"--buffers STATE", "warm (default), dirty or cold, as kolo-perf has them",
-         TO_CHOICE(given.buffers, buffers_name)},
+         TO_CHOICE(given.buffers, perf_buffers_name)},
         {"--in-place", "recv is send", TO_FLAG(given.measured.in_place)},
         {"--cpus LIST", "bind rank r to the CPU at r modulo the list's length",
          TO_INTEGERS(given.cpu, given.cpus, 0, CPU_SETSIZE - 1)},

@@ -7,10 +7,40 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t bits_of(double number) {
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof(bits));
-    return bits;
+#define FIELD(name) offsetof(train_options, name), sizeof(((train_options *)0)->name)
+
+/* Where each is; as a number it is its bytes. */
+static const struct field {
+    const char *option;
+    size_t offset;
+    size_t bytes;
+} fields[TRAIN_SETTINGS] = {
+    [TRAIN_SETTING_DATA] = {"--data", FIELD(data_fingerprint)},
+    [TRAIN_SETTING_EPOCHS] = {"--epochs", FIELD(epochs)},
+    [TRAIN_SETTING_STEPS] = {"--steps", FIELD(steps_max)},
+    [TRAIN_SETTING_BATCH] = {"--batch", FIELD(batch_rows)},
+    [TRAIN_SETTING_HIDDEN] = {"--hidden", FIELD(hidden)},
+    [TRAIN_SETTING_RATE] = {"--rate", FIELD(rate)},
+    [TRAIN_SETTING_SEED] = {"--seed", FIELD(seed)},
+    [TRAIN_SETTING_COMPARE] = {"--no-compare", FIELD(compare)},
+    [TRAIN_SETTING_ON_FAILURE] = {"--on-failure", FIELD(on_failure)},
+    [TRAIN_SETTING_ELASTIC] = {"--elastic", FIELD(elastic)},
+};
+
+train_settings train_settings_of(const train_options *options) {
+    train_settings settings = {.numbers = {0}};
+    for (int i = 0; i < TRAIN_SETTINGS; i++)
+        memcpy(&settings.numbers[i], (const char *)options + fields[i].offset, fields[i].bytes);
+    return settings;
+}
+
+int train_settings_share(kolo_comm *comm, train_options *options) {
+    train_settings shared = train_settings_of(options);
+    if (kolo_broadcast(comm, shared.numbers, TRAIN_SETTINGS, KOLO_U64, 0) < 0)
+        return complain_kolo(comm, "cannot share the options");
+    for (int i = 0; i < TRAIN_SETTINGS; i++)
+        memcpy((char *)options + fields[i].offset, &shared.numbers[i], fields[i].bytes);
+    return 0;
 }
 
 static double number_of(uint64_t bits) {
@@ -19,49 +49,16 @@ static double number_of(uint64_t bits) {
     return number;
 }
 
-train_settings train_settings_of(const train_options *options) {
-    return (train_settings){.numbers = {[TRAIN_SETTING_DATA] = options->data_fingerprint,
-                                        [TRAIN_SETTING_EPOCHS] = options->epochs,
-                                        [TRAIN_SETTING_STEPS] = options->steps_max,
-                                        [TRAIN_SETTING_BATCH] = options->batch_rows,
-                                        [TRAIN_SETTING_HIDDEN] = options->hidden,
-                                        [TRAIN_SETTING_RATE] = bits_of(options->rate),
-                                        [TRAIN_SETTING_SEED] = options->seed,
-                                        [TRAIN_SETTING_COMPARE] = (uint64_t)options->compare,
-                                        [TRAIN_SETTING_ON_FAILURE] = (uint64_t)options->on_failure,
-                                        [TRAIN_SETTING_ELASTIC] = (uint64_t)options->elastic}};
-}
-
-int train_settings_share(kolo_comm *comm, train_options *options) {
-    train_settings shared = train_settings_of(options);
-    const uint64_t *numbers = shared.numbers;
-    if (kolo_broadcast(comm, shared.numbers, TRAIN_SETTINGS, KOLO_U64, 0) < 0)
-        return complain_kolo(comm, "cannot share the options");
-    options->data_fingerprint = numbers[TRAIN_SETTING_DATA];
-    options->epochs = numbers[TRAIN_SETTING_EPOCHS];
-    options->steps_max = numbers[TRAIN_SETTING_STEPS];
-    options->batch_rows = numbers[TRAIN_SETTING_BATCH];
-    options->hidden = numbers[TRAIN_SETTING_HIDDEN];
-    options->rate = number_of(numbers[TRAIN_SETTING_RATE]);
-    options->seed = numbers[TRAIN_SETTING_SEED];
-    options->compare = numbers[TRAIN_SETTING_COMPARE] != 0;
-    options->on_failure = (train_on_failure)numbers[TRAIN_SETTING_ON_FAILURE];
-    options->elastic = numbers[TRAIN_SETTING_ELASTIC] != 0;
-    return 0;
-}
-
 static void describe(int setting, uint64_t asked, uint64_t training, char *text, size_t text_bytes) {
-    static const char *const names[TRAIN_SETTINGS_COMPARED] = {
-        [TRAIN_SETTING_EPOCHS] = "--epochs", [TRAIN_SETTING_STEPS] = "--steps", [TRAIN_SETTING_BATCH] = "--batch",
-        [TRAIN_SETTING_HIDDEN] = "--hidden", [TRAIN_SETTING_RATE] = "--rate",   [TRAIN_SETTING_SEED] = "--seed"};
+    const char *option = fields[setting].option;
     if (setting == TRAIN_SETTING_DATA)
-        snprintf(text, text_bytes, "--data: the rows are not those of the training");
+        snprintf(text, text_bytes, "%s: the rows are not those of the training", option);
     else if (setting == TRAIN_SETTING_RATE)
-        snprintf(text, text_bytes, "--rate %g: the training has %g", number_of(asked), number_of(training));
+        snprintf(text, text_bytes, "%s %g: the training has %g", option, number_of(asked), number_of(training));
     else if (training == SIZE_MAX)
-        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has no such limit", names[setting], asked);
+        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has no such limit", option, asked);
     else
-        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has %" PRIu64, names[setting], asked, training);
+        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has %" PRIu64, option, asked, training);
 }
 
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
