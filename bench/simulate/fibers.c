@@ -42,18 +42,20 @@ static void begin(void) {
     abort();
 }
 
+static void prepare(ucontext_t *context, uint8_t *stack) {
+    getcontext(context);
+    context->uc_stack.ss_sp = stack;
+    context->uc_stack.ss_size = STACK_BYTES;
+    context->uc_link = NULL;
+    makecontext(context, begin, 0);
+}
+
 int fibers_create(uint32_t count, void (*body)(uint32_t fiber)) {
     if (reserve(count) != 0)
         return -1;
     fibers.body = body;
-    for (uint32_t i = 0; i < count; i++) {
-        ucontext_t *context = &fibers.contexts[i];
-        getcontext(context);
-        context->uc_stack.ss_sp = fibers.stacks + i * (size_t)STRIDE_BYTES + GUARD_BYTES;
-        context->uc_stack.ss_size = STACK_BYTES;
-        context->uc_link = NULL;
-        makecontext(context, begin, 0);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        prepare(&fibers.contexts[i], fibers.stacks + i * (size_t)STRIDE_BYTES + GUARD_BYTES);
     return 0;
 }
 
