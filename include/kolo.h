@@ -129,6 +129,8 @@ KOLO_API const char *kolo_op_name(kolo_op op);                         /* "sum",
 KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype);           /* 1 or 0 */
 KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
 KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
+KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
+KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
 
 /* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
  * until the thread's next call that fails. */

@@ -27,9 +27,14 @@ static const char *const algorithms[KOLO_ALGORITHMS] = {
     [KOLO_ALGORITHM_TREE] = "tree",
 };
 
-static const char *const collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = "barrier",     [KOLO_BROADCAST] = "broadcast", [KOLO_ALLREDUCE] = "allreduce",
-    [KOLO_ALLGATHER] = "allgather", [KOLO_ALLOC] = "alloc",         [KOLO_FREE] = "free",
+static const struct {
+    const char *name;
+    int has_op;
+    int has_root;
+} collectives[KOLO_COLLECTIVES] = {
+    [KOLO_BARRIER] = {"barrier", 0, 0},     [KOLO_BROADCAST] = {"broadcast", 0, 1},
+    [KOLO_ALLREDUCE] = {"allreduce", 1, 0}, [KOLO_ALLGATHER] = {"allgather", 0, 0},
+    [KOLO_ALLOC] = {"alloc", 0, 0},         [KOLO_FREE] = {"free", 0, 0},
 };
 
 static const char *const statuses[] = {
@@ -78,5 +83,13 @@ const char *kolo_algorithm_name(kolo_algorithm algorithm) {
 }
 
 const char *kolo_collective_name(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective] : NULL;
+    return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective].name : NULL;
+}
+
+int kolo_collective_has_op(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && collectives[collective].has_op;
+}
+
+int kolo_collective_has_root(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && collectives[collective].has_root;
 }

@@ -35,7 +35,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
                     kolo_dtype dtype, kolo_op op) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_plan, plan_bytes, segment_bytes);
     struct kolo_settings settings;
-    const kolo_op used = collective == KOLO_ALLREDUCE ? op : KOLO_SUM;
+    const kolo_op used = kolo_collective_has_op(collective) ? op : KOLO_SUM;
     int rc = kolo_sized_check(&sized, "kolo_plan_query", plan);
     if (rc < 0)
         return rc;

@@ -153,7 +153,7 @@ static void run_own_roots(struct rank *rank) {
         status = kolo_barrier(rank->comm);
     if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= BROADCASTS_AHEAD, "%s: status %d after %d broadcasts (%s)",
                what->what, status, ended, status ? kolo_error_message() : "no error"))
-        expect_message(rank, what->what, "disagree", "calls broadcast of", "from rank", NULL);
+        expect_message(rank, what->what, "disagree", "calls broadcast of", ", root ", NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     expect(rank, failure.call == CALLS_BEFORE + 1 && !strstr(failure.message, "earlier"),

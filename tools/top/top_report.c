@@ -52,20 +52,21 @@ static bool is_in_call(const top_rank *rank) {
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
-    char count[32];
+    const bool has_op = kolo_collective_has_op(call->collective);
+    char count[32], root[16] = "";
     format_count(count, sizeof count, call->count);
+    if (kolo_collective_has_root(call->collective))
+        snprintf(root, sizeof root, " root %d", call->root);
     if (rank->seen.calls == 0)
         return "none yet";
     if (!rank->has_call || !name)
         snprintf(text, text_bytes, "#%" PRIu64 " ?", rank->seen.calls);
-    else if (call->collective == KOLO_ALLREDUCE)
-        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s %s", call->number, name, count, kolo_dtype_name(call->dtype),
-                 kolo_op_name(call->op));
-    else if (call->collective == KOLO_BROADCAST)
-        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s from %d", call->number, name, count,
-                 kolo_dtype_name(call->dtype), call->root);
-    else
+    else if (call->collective == KOLO_BARRIER)
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
+    else
+        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s%s%s%s", call->number, name, count,
+                 call->collective == KOLO_ALLOC ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
+                 has_op ? kolo_op_name(call->op) : "", root);
     return text;
 }
 

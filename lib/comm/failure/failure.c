@@ -209,10 +209,10 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
                      failure->reporter, where);
         break;
     case KOLO_ERR_MISMATCH: {
-        char their_call[80], own_call[80];
+        char their_call[KOLO_CALL_TEXT_BYTES], own_call[KOLO_CALL_TEXT_BYTES];
         const uint64_t theirs = report->rank_call, own = report->reporter_call;
-        kolo_call_describe(theirs, their_call, sizeof their_call);
-        kolo_call_describe(own, own_call, sizeof own_call);
+        kolo_call_describe(theirs, their_call);
+        kolo_call_describe(own, own_call);
         snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
                  own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
         break;

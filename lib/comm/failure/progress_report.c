@@ -63,8 +63,8 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t late = kolo_progress_report_last(comm, kolo_peer_rank(wait->peer));
     const char activity = kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
-    char call[80], standing[600];
-    kolo_call_describe(comm->call.word, call, sizeof call);
+    char call[KOLO_CALL_TEXT_BYTES], standing[600];
+    kolo_call_describe(comm->call.word, call);
     list_ranks(comm, standing, sizeof standing);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32

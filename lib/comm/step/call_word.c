@@ -1,6 +1,7 @@
 #include "comm/step/call_word.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct kolo_call_parts kolo_call_parts(uint64_t word) {
@@ -14,16 +15,20 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
     return parts;
 }
 
-void kolo_call_describe(uint64_t word, char *text, size_t text_bytes) {
+void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     const struct kolo_call_parts parts = kolo_call_parts(word);
-    if (parts.collective == KOLO_COLLECTIVES)
-        snprintf(text, text_bytes, "an unknown call");
-    else if (parts.collective == KOLO_ALLREDUCE)
-        snprintf(text, text_bytes, "allreduce of %" PRIu64 " %s, %s", parts.count, kolo_dtype_name(parts.dtype),
-                 kolo_op_name(parts.op));
-    else if (parts.collective == KOLO_BROADCAST)
-        snprintf(text, text_bytes, "broadcast of %" PRIu64 " %s from rank %" PRIu32, parts.count,
-                 kolo_dtype_name(parts.dtype), parts.root);
-    else
-        snprintf(text, text_bytes, "%s", kolo_collective_name(parts.collective));
+    char message[48] = "", root[24] = "";
+    if (parts.collective == KOLO_COLLECTIVES) {
+        snprintf(text, KOLO_CALL_TEXT_BYTES, "an unknown call");
+        return;
+    }
+    if (parts.collective == KOLO_ALLOC)
+        snprintf(message, sizeof message, " of %" PRIu64 " bytes", parts.count);
+    else if (parts.collective != KOLO_BARRIER && parts.collective != KOLO_FREE)
+        snprintf(message, sizeof message, " of %" PRIu64 " %s", parts.count, kolo_dtype_name(parts.dtype));
+    if (kolo_collective_has_root(parts.collective))
+        snprintf(root, sizeof root, ", root %" PRIu32, parts.root);
+    const bool has_op = kolo_collective_has_op(parts.collective);
+    snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s", kolo_collective_name(parts.collective), message,
+             has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", root);
 }

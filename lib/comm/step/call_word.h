@@ -28,7 +28,9 @@ struct kolo_call_parts {
 
 struct kolo_call_parts kolo_call_parts(uint64_t word);
 
+#define KOLO_CALL_TEXT_BYTES 80
+
 /* "allreduce of 1024 f32, sum" */
-void kolo_call_describe(uint64_t word, char *text, size_t text_bytes);
+void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]);
 
 #endif

@@ -99,7 +99,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
     const uint64_t calls = kolo_load_acquire(&signal->calls), ended = kolo_load_acquire(&signal->ended);
     const uint64_t steps = kolo_load_acquire(&signal->progress);
     struct kolo_past_call call;
-    char what[80] = "too many calls ago", wait[64] = "";
+    char what[KOLO_CALL_TEXT_BYTES] = "too many calls ago", wait[64] = "";
     uint32_t peer;
     int64_t since_ns;
     if (calls == 0) {
@@ -107,7 +107,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
         return;
     }
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
-        kolo_call_describe(call.word, what, sizeof what);
+        kolo_call_describe(call.word, what);
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
         const int length = snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32, kolo_rank_global(comm, peer));
         if (now_ns)
