@@ -1,5 +1,5 @@
 /* The buffers that a rank makes its calls with: ordinary memory as a program gets it from posix_memalign, or that of
- * kolo_alloc, with room for guard bytes on both sides.
+ * kolo_alloc, with room for guard bytes on both sides; and what drops them from the caches.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -25,5 +25,11 @@ void perf_buffer_free(perf_buffer *buffer);
 /* Guard bytes: written around the first `bytes` bytes of a buffer; later, how many of them have changed. */
 void perf_buffer_guard(const perf_buffer *buffer, size_t bytes);
 size_t perf_buffer_guards_changed(const perf_buffer *buffer, size_t bytes);
+
+/* Writes the first `bytes` bytes of a buffer back to memory and drops them from the caches of all cores. */
+void perf_flush(const void *buffer, size_t bytes);
+
+/* Whether this machine lets a program flush. */
+bool perf_can_flush(void);
 
 #endif

@@ -28,7 +28,9 @@ static void write_record(session *session, const perf_field *list, size_t count)
 static void show_latency(session *session, const char *name, const char *meaning, perf_latency latency) {
     if (latency.ns == 0)
         return;
-    fprintf(session->report.table, "# %-10s %8.1f ns  (fastest %.1f)  %s\n", name, latency.ns, latency.min_ns, meaning);
+    const int decimals = latency.ns < 9999.95 ? 1 : 0; /* more digits would not fit into 80 columns */
+    fprintf(session->report.table, "# %-10s %8.*f ns  (fastest %.*f)  %s\n", name, decimals, latency.ns, decimals,
+            latency.min_ns, meaning);
     const perf_field fields[] = {{.name = "collective", .text = "limits"},
                                  {.name = "limit", .text = name},
                                  {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "perf_boxes.h"
-#include "perf_flush.h"
+#include "perf_buffers.h"
 #include "perf_lines.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"

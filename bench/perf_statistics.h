@@ -6,7 +6,8 @@
 #define PERF_STATISTICS_H
 
 #include <stddef.h>
-#include <time.h>
+
+#include "now.h"
 
 typedef struct perf_statistics {
     double min;
@@ -22,9 +23,7 @@ void perf_samples_sort(double *samples, size_t count);
 perf_statistics perf_statistics_of(double *samples, size_t count);
 
 static inline double perf_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the pointer is good */
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+    return now_s() * 1e6;
 }
 
 #endif

@@ -1,9 +1,8 @@
 /* One instruction set's ways through memory. Included once for each instance; parameters:
  *
- *   STREAM(name)              the name of this instance's function
- *   STREAM_TARGET             the function attribute that selects the instruction set, or nothing
- *   STREAM_VECTOR_BYTES       16, 32 or 64
- *   STREAM_STORE_BYPASS(p, v) stores the vector v to p past the caches; leave undefined where there is no such store
+ *   STREAM(name)         the name of this instance's function
+ *   STREAM_TARGET        the function attribute that selects the instruction set, or nothing
+ *   STREAM_VECTOR_BYTES  16, 32 or 64
  *
  * The loops go line by line, so that a line is prefetched once whatever the width of a vector. Prefetching past the end
  * of a buffer is harmless.
@@ -94,59 +93,10 @@ STREAM_TARGET static uint64_t STREAM(read_prefetch)(const void *from, size_t byt
     return STREAM(read)(from, bytes, AHEAD_BYTES);
 }
 
-#ifdef STREAM_STORE_BYPASS
-
-STREAM_TARGET static inline void STREAM(bypass)(void *to, const void *from, size_t bytes, size_t ahead_bytes) {
-    STREAM(vector) *out = to;
-    const STREAM(vector) *in = from;
-    for (size_t i = 0; i < bytes / STREAM_VECTOR_BYTES; i += STREAM(per_line)) {
-        if (ahead_bytes > 0)
-            __builtin_prefetch((const char *)&in[i] + ahead_bytes, 0, 3);
-        for (size_t j = i; j < i + STREAM(per_line); j++)
-            STREAM_STORE_BYPASS(&out[j], in[j]);
-    }
-    STREAM_BYPASS_DONE();
-}
-
-STREAM_TARGET static void STREAM(copy_bypass)(void *to, const void *from, size_t bytes) {
-    STREAM(bypass)(to, from, bytes, 0);
-}
-
-STREAM_TARGET static void STREAM(copy_bypass_prefetch)(void *to, const void *from, size_t bytes) {
-    STREAM(bypass)(to, from, bytes, AHEAD_BYTES);
-}
-
-STREAM_TARGET static void STREAM(fill_bypass)(void *to, uint64_t value, size_t bytes) {
-    STREAM(vector) *out = to;
-    STREAM(vector) all = value - (STREAM(vector)){0};
-    for (size_t i = 0; i < bytes / STREAM_VECTOR_BYTES; i++)
-        STREAM_STORE_BYPASS(&out[i], all);
-    STREAM_BYPASS_DONE();
-}
-
-#endif
-
-static int STREAM(ways)(perf_stream_way *ways) {
-    int count = 0;
-    ways[count++] = (perf_stream_way){.name = "plain",
-                                      .copy = STREAM(copy_plain),
-                                      .update = STREAM(update_plain),
-                                      .join = STREAM(join_plain),
-                                      .fill = STREAM(fill_plain),
-                                      .read = STREAM(read_plain)};
-    ways[count++] = (perf_stream_way){.name = "prefetch",
-                                      .copy = STREAM(copy_prefetch),
-                                      .update = STREAM(update_prefetch),
-                                      .read = STREAM(read_prefetch)};
-#ifdef STREAM_STORE_BYPASS
-    ways[count++] = (perf_stream_way){.name = "bypass", .copy = STREAM(copy_bypass), .fill = STREAM(fill_bypass)};
-    ways[count++] = (perf_stream_way){.name = "bypass+prefetch", .copy = STREAM(copy_bypass_prefetch)};
-#endif
-    return count;
-}
+static const perf_stream_way STREAM(ways)[] = {
+    {"plain", STREAM(copy_plain), STREAM(update_plain), STREAM(join_plain), STREAM(fill_plain), STREAM(read_plain)},
+    {"prefetch", STREAM(copy_prefetch), STREAM(update_prefetch), NULL, NULL, STREAM(read_prefetch)}};
 
 #undef STREAM
 #undef STREAM_TARGET
 #undef STREAM_VECTOR_BYTES
-#undef STREAM_STORE_BYPASS
-#undef STREAM_BYPASS_DONE

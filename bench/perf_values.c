@@ -2,14 +2,14 @@
  */
 #include "perf_values.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* One element while it is computed: wide enough for every dtype, and exact for all values used here. */
-typedef union wide {
-    uint64_t integer; /* the low bits count; sign-extended for signed dtypes */
-    double real;
-} wide;
+/* One element while it is computed is a uint64_t. Of an integer the low bits count; it is sign-extended for signed
+ * dtypes. All floating-point inputs of a sum, an average, a minimum or a maximum are whole numbers, and stand for
+ * themselves, like signed integers. Those of a product are powers of two or their negatives: there the upper half is
+ * the exponent, and the lowest bit the sign, so that the code of a product is the sum of its factors' codes. */
 
 typedef struct dtype_traits {
     int bits;
@@ -70,40 +70,40 @@ static int64_t summand(const recipe *of, uint64_t position, int rank, int64_t bo
     return stands_out(of, position, rank, bound) ? sign : 0;
 }
 
-/* A power of two or its negative. At any position at most 12 ranks contribute a half or a two, so that no partial
- * product leaves the range of normal numbers of the narrowest dtype. */
-static double factor(const recipe *of, uint64_t position, int rank) {
+/* A power of two or its negative, as its code. At any position at most 12 ranks contribute a half or a two, so that no
+ * partial product leaves the range of normal numbers of the narrowest dtype. */
+static uint64_t factor(const recipe *of, uint64_t position, int rank) {
     enum { SCALING_RANKS_MAX = 12 };
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
-    double sign = random >> 63 ? -1 : 1;
+    uint64_t sign = random >> 63;
     if (!stands_out(of, position, rank, SCALING_RANKS_MAX))
         return sign;
-    return sign * (random & 1 ? 2 : 0.5);
+    return sign + ((random & 1 ? 1 : UINT64_MAX) << 32);
 }
 
 /* Numbers whose sum is `ranks` times a whole number: one that all ranks share, and differences that cancel between
  * neighbours. With more ranks than bf16 has exact numbers (253), the shared one is always 0. */
-static double averaged(const recipe *of, uint64_t position, int rank) {
+static int64_t averaged(const recipe *of, uint64_t position, int rank) {
     enum { DIFFERENCE_MAX = 3 };
     int64_t room = (int64_t)traits[of->dtype].exact_max - DIFFERENCE_MAX;
     int64_t common_max = smaller(room / of->ranks, 100);
     int64_t common = (int64_t)(mix_shared(of, position) % (uint64_t)(2 * common_max + 1)) - common_max;
     if ((rank ^ 1) >= of->ranks)
-        return (double)common; /* the last of an odd number has no neighbour */
+        return common; /* the last of an odd number has no neighbour */
     int64_t difference = (int64_t)(mix(of->seed, position, (uint64_t)rank / 2) % (DIFFERENCE_MAX + 1));
-    return (double)(rank & 1 ? common - difference : common + difference);
+    return rank & 1 ? common - difference : common + difference;
 }
 
-static wide input_real(const recipe *of, uint64_t position, int rank) {
+static uint64_t input_real(const recipe *of, uint64_t position, int rank) {
     switch (of->op) {
     case KOLO_SUM:
-        return (wide){.real = (double)summand(of, position, rank, (int64_t)traits[of->dtype].exact_max)};
+        return (uint64_t)summand(of, position, rank, (int64_t)traits[of->dtype].exact_max);
     case KOLO_PROD:
-        return (wide){.real = factor(of, position, rank)};
+        return factor(of, position, rank);
     case KOLO_AVG:
-        return (wide){.real = averaged(of, position, rank)};
+        return (uint64_t)averaged(of, position, rank);
     default: /* MIN, MAX: any numbers */
-        return (wide){.real = (double)(int64_t)(mix(of->seed, position, (uint64_t)rank) % 255) - 127};
+        return (uint64_t)((int64_t)(mix(of->seed, position, (uint64_t)rank) % 255) - 127);
     }
 }
 
@@ -115,13 +115,13 @@ static uint64_t single_bit(const recipe *of, uint64_t position, int rank) {
     return has_bit ? (uint64_t)1 << random % (uint64_t)traits[of->dtype].bits : 0;
 }
 
-static wide input_integer(const recipe *of, uint64_t position, int rank) {
+static uint64_t input_integer(const recipe *of, uint64_t position, int rank) {
     const dtype_traits *type = &traits[of->dtype];
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
     if (of->op == KOLO_AVG) {
         /* Within the range of the dtype, since the sum's width before the division is the library's own. */
         int64_t value = summand(of, position, rank, type->bits == 8 ? 127 : 32767);
-        return (wide){.integer = (uint64_t)(type->is_signed || value >= 0 ? value : -value)};
+        return (uint64_t)(type->is_signed || value >= 0 ? value : -value);
     }
     if (of->op == KOLO_BOR)
         random = single_bit(of, position, rank);
@@ -131,28 +131,15 @@ static wide input_integer(const recipe *of, uint64_t position, int rank) {
         random |= 1; /* even factors would soon make every product 0 */
     int unused = 64 - type->bits;
     if (type->is_signed)
-        return (wide){.integer = (uint64_t)((int64_t)(random << unused) >> unused)};
-    return (wide){.integer = random << unused >> unused};
+        return (uint64_t)((int64_t)(random << unused) >> unused);
+    return random << unused >> unused;
 }
 
-static wide input(const recipe *of, uint64_t position, int rank) {
+static uint64_t input(const recipe *of, uint64_t position, int rank) {
     return traits[of->dtype].is_float ? input_real(of, position, rank) : input_integer(of, position, rank);
 }
 
-static double combine_real(kolo_op op, double a, double b) {
-    switch (op) {
-    case KOLO_PROD:
-        return a * b;
-    case KOLO_MIN:
-        return a < b ? a : b;
-    case KOLO_MAX:
-        return a > b ? a : b;
-    default: /* SUM, AVG */
-        return a + b;
-    }
-}
-
-static uint64_t combine_integer(kolo_op op, bool is_signed, uint64_t a, uint64_t b) {
+static uint64_t combine(kolo_op op, bool is_signed, uint64_t a, uint64_t b) {
     bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
     switch (op) {
     case KOLO_PROD:
@@ -172,23 +159,22 @@ static uint64_t combine_integer(kolo_op op, bool is_signed, uint64_t a, uint64_t
     }
 }
 
-static wide expected(const recipe *of, uint64_t position) {
+static uint64_t expected(const recipe *of, uint64_t position) {
     const dtype_traits *type = &traits[of->dtype];
-    wide result = input(of, position, 0);
-    for (int rank = 1; rank < of->ranks; rank++) {
-        wide next = input(of, position, rank);
-        if (type->is_float)
-            result.real = combine_real(of->op, result.real, next.real);
-        else
-            result.integer = combine_integer(of->op, type->is_signed, result.integer, next.integer);
-    }
-    if (of->op != KOLO_AVG)
+    const kolo_op op = type->is_float && of->op == KOLO_PROD ? KOLO_SUM : of->op;
+    uint64_t result = input(of, position, 0);
+    for (int rank = 1; rank < of->ranks; rank++)
+        result = combine(op, type->is_signed, result, input(of, position, rank));
+    if (op != KOLO_AVG)
         return result;
-    if (type->is_float)
-        return (wide){.real = result.real / of->ranks};
-    if (type->is_signed)
-        return (wide){.integer = (uint64_t)((int64_t)result.integer / of->ranks)};
-    return (wide){.integer = result.integer / (uint64_t)of->ranks};
+    return type->is_signed ? (uint64_t)((int64_t)result / of->ranks) : result / (uint64_t)of->ranks;
+}
+
+/* What the code of a floating-point element stands for. */
+static double decode(kolo_op op, uint64_t code) {
+    if (op != KOLO_PROD)
+        return (double)(int64_t)code;
+    return ldexp(code & 1 ? -1 : 1, (int32_t)(code >> 32));
 }
 
 /* The bits of a number that binary16 or bfloat16 represents exactly as a normal number or zero. */
@@ -204,33 +190,35 @@ static uint16_t half_bits(kolo_dtype dtype, double real) {
     return (uint16_t)(magnitude == 0 ? sign : sign | ((magnitude >> 13) - (rebias << 10)));
 }
 
-static void store(void *table, size_t index, kolo_dtype dtype, wide value) {
+static void store(void *table, size_t index, kolo_dtype dtype, kolo_op op, uint64_t value) {
     const size_t element_bytes = (size_t)traits[dtype].bits / 8;
-    const float f32 = (float)value.real;
+    const double real = decode(op, value);
+    const float f32 = (float)real;
     if (dtype == KOLO_F16 || dtype == KOLO_BF16)
-        value.integer = half_bits(dtype, value.real);
+        value = half_bits(dtype, real);
     else if (dtype == KOLO_F32)
         memcpy(&value, &f32, sizeof(f32));
+    else if (dtype == KOLO_F64)
+        memcpy(&value, &real, sizeof(real));
     memcpy((char *)table + index * element_bytes, &value, element_bytes); /* all supported machines are little-endian */
 }
 
 void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
     recipe of = {dtype, op, ranks, seed};
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, input(&of, i, rank));
+        store(table, i, dtype, op, input(&of, i, rank));
 }
 
 void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, uint64_t seed) {
     recipe of = {dtype, op, ranks, seed};
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, expected(&of, i));
+        store(table, i, dtype, op, expected(&of, i));
 }
 
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {
-    wide zero = traits[dtype].is_float ? (wide){.real = 0} : (wide){.integer = 0};
-    wide one = traits[dtype].is_float ? (wide){.real = 1} : (wide){.integer = 1};
+    const uint64_t one = traits[dtype].is_float ? 0 : 1; /* 0 is the code of 2^0 */
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, op == KOLO_PROD ? one : zero);
+        store(table, i, dtype, op, op == KOLO_PROD ? one : 0);
 }
 
 void perf_table_fill(void *buffer, size_t count, size_t element_bytes, const void *table) {

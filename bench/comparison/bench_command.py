@@ -27,11 +27,6 @@ def tell(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def kolo_version(kolo_perf):
-    done = subprocess.run([kolo_perf, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.split()[-1] if done.returncode == 0 and done.stdout else "unknown"
-
-
 def save(results, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -102,9 +97,10 @@ class Command:
         built = drivers.Drivers(options.cache, options.kolo_build)
         tell("building kolo and the drivers ...")
         built.build_kolo()
+        info = json.loads(subprocess.check_output([built.kolo_program("kolo-info"), "--json"], timeout=60))
         results = {"format": self.results_format, "date": datetime.date.today().isoformat(),
-                   "kolo_version": kolo_version(built.kolo_program("kolo-perf")), "arguments": shlex.join(arguments),
-                   "machine": machine.describe(), **self.begin(options, built)}
+                   "kolo_version": info["version"], "arguments": shlex.join(arguments),
+                   "machine": machine.describe(info["machine"]), **self.begin(options, built)}
         status = 0
         try:
             self.measure_into(results, options, built)

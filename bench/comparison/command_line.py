@@ -16,7 +16,7 @@ def chosen_peers(chosen):
 def fitting_sizes(case, sizes):
     """Those whose buffers fit into the memory, with room for the libraries' own."""
     buffers = case.ranks * (1 if case.in_place else 2)
-    available = machine.memory_bytes("MemAvailable")
+    available = machine.memory_free_bytes()
     return [size for size in sizes if size * buffers * 1.5 <= available]
 
 

@@ -17,7 +17,6 @@
 #include "command_line.h"
 #include "driver_exchange.h"
 #include "launched_rank.h"
-#include "perf_flush.h"
 #include "perf_sampler.h"
 
 enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, CONTROL_SLOT_BYTES = 8192 };

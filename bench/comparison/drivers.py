@@ -8,7 +8,7 @@ from comparison import processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-BUILT = ("bin/kolorun", "bin/kolo-perf", "lib/libkolo.so", "lib/libkolo_driver.so")
+BUILT = ("bin/kolorun", "bin/kolo-perf", "bin/kolo-info", "lib/libkolo.so", "lib/libkolo_driver.so")
 
 
 def relative(path):

@@ -12,27 +12,9 @@ def read(path, default=""):
         return default
 
 
-def cpu_model():
-    for line in read("/proc/cpuinfo").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model"):
-            return value.strip()
-    return platform.machine()
-
-
-def caches():
-    """The caches of the first CPU, as "L1d 48K, L2 1024K, L3 32768K"."""
-    found = []
-    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        kind = read(index / "type")
-        if kind in ("Data", "Unified"):
-            found.append(f"L{read(index / 'level')}{'d' if kind == 'Data' else ''} {read(index / 'size')}")
-    return ", ".join(found)
-
-
-def memory_bytes(field="MemTotal"):
+def memory_free_bytes():
     for line in read("/proc/meminfo").splitlines():
-        if line.startswith(field + ":"):
+        if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
 
@@ -44,10 +26,12 @@ def distribution():
     return "unknown"
 
 
-def describe():
-    return {"cpu": cpu_model(), "cpus_online": os.cpu_count(), "cpus_allowed": len(os.sched_getaffinity(0)),
-            "caches": caches(), "memory_bytes": memory_bytes(), "kernel": ".".join(platform.release().split(".")[:2]),
-            "system": distribution(),
+def describe(found):
+    """`found`: what kolo-info says of the machine."""
+    caches = [f"{level} {found[f'{level.lower()}_bytes'] >> 10}K" for level in ("L1d", "L2", "L3")]
+    return {"cpu": found["cpu_model"], "cpus_online": found["cpus_online"], "cpus_allowed": found["cpus_allowed"],
+            "caches": ", ".join(caches), "memory_bytes": found["memory_bytes"],
+            "kernel": ".".join(platform.release().split(".")[:2]), "system": distribution(),
             "is_virtual": " hypervisor" in read("/proc/cpuinfo"),
             "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled", "unknown")}
 
