@@ -171,28 +171,27 @@ static void print_env(void) {
     }
 }
 
+static void print_json_field(const char *before, const char *name, const char *value) {
+    printf("%s\"%s\": ", before, name);
+    json_text_print(stdout, value);
+}
+
 static void print_env_json(void) {
     kolo_variable variable = {.variable_bytes = sizeof variable};
     fputs("  \"env\": [", stdout);
     for (size_t i = 0; kolo_variable_get(i, &variable) == KOLO_OK; i++) {
-        printf("%s\n    {\"name\": ", i ? "," : "");
-        json_text_print(stdout, variable.name);
-        fputs(", \"value\": ", stdout);
-        json_text_print(stdout, variable.value);
-        fputs(", \"default\": ", stdout);
-        json_text_print(stdout, variable.default_value);
-        fputs(", \"meaning\": ", stdout);
-        json_text_print(stdout, variable.meaning);
+        print_json_field(i ? ",\n    {" : "\n    {", "name", variable.name);
+        print_json_field(", ", "value", variable.value);
+        print_json_field(", ", "default", variable.default_value);
+        print_json_field(", ", "meaning", variable.meaning);
         putchar('}');
     }
     fputs("\n  ],\n  \"unknown\": [", stdout);
     kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
     size_t count = 0;
     for (; kolo_unknown_variable_get(count, &unknown) == KOLO_OK; count++) {
-        printf("%s\n    {\"name\": ", count ? "," : "");
-        json_text_print(stdout, unknown.name);
-        fputs(", \"nearest\": ", stdout);
-        json_text_print(stdout, unknown.nearest);
+        print_json_field(count ? ",\n    {" : "\n    {", "name", unknown.name);
+        print_json_field(", ", "nearest", unknown.nearest);
         putchar('}');
     }
     puts(count ? "\n  ]" : "]");

@@ -17,21 +17,16 @@ void process_text_read(const char *proc, long pid, const char *name, char *text,
 }
 
 bool process_status_value(const char *status, const char *key, char *value, size_t value_bytes) {
-    for (const char *line = status; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        if (strncmp(line, key, strlen(key)) != 0) {
-            if (strchr(line, '\n') == NULL)
-                return false;
-            continue;
-        }
-        const char *begin = line + strlen(key) + strspn(line + strlen(key), " \t");
-        const size_t length = strcspn(begin, "\n");
-        if (length == 0 || length >= value_bytes)
-            return false;
-        memcpy(value, begin, length);
-        value[length] = '\0';
-        return true;
-    }
-    return false;
+    const char *at = strstr(status, key);
+    while (at != NULL && at != status && at[-1] != '\n')
+        at = strstr(at + 1, key);
+    if (at == NULL)
+        return false;
+    at += strlen(key);
+    at += strspn(at, " \t");
+    const size_t length = strcspn(at, "\n");
+    snprintf(value, value_bytes, "%.*s", (int)length, at);
+    return length > 0 && length < value_bytes;
 }
 
 char process_state(const char *proc, long pid) {
