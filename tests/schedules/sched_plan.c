@@ -7,141 +7,49 @@
 #include "splitmix64.h"
 
 #define BIT(algorithm) (1u << (algorithm))
-#define EVERY                                                                                                          \
-    (BIT(KOLO_ALGORITHM_ONESHOT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_RING) | BIT(KOLO_ALGORITHM_CENTRAL) | \
-     BIT(KOLO_ALGORITHM_TREE) | BIT(KOLO_ALGORITHM_DIRECT))
 
 enum { LINES_BYTES = 440, BAND_BYTES = 1280, CHUNKS_MAX = 11, PERCENT = 100 };
 
+enum {
+    ONESHOT = BIT(KOLO_ALGORITHM_ONESHOT),
+    MESH = BIT(KOLO_ALGORITHM_MESH),
+    RING = BIT(KOLO_ALGORITHM_RING),
+    CENTRAL = BIT(KOLO_ALGORITHM_CENTRAL),
+    TREE = BIT(KOLO_ALGORITHM_TREE),
+    DIRECT = BIT(KOLO_ALGORITHM_DIRECT),
+    EVERY = ONESHOT | MESH | RING | CENTRAL | TREE | DIRECT,
+    ANYTHING = SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_ALLGATHERS
+};
+
 static const sched_case cases[] = {
-    {.name = "lines",
-     .purpose = "messages in lines, and barriers",
-     2,
-     5,
-     .lines = true,
-     .barriers = true,
-     .calls_max = 8},
-    {.name = "oneshot", .purpose = "one shot through slots", 3, 5, BIT(KOLO_ALGORITHM_ONESHOT), .calls_max = 4},
-    {.name = "swap",
-     .purpose = "two ranks that swap their slots, with mesh, tree and broadcasts between",
-     2,
-     2,
-     BIT(KOLO_ALGORITHM_ONESHOT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_TREE),
-     .broadcasts = true,
-     .calls_max = 8},
-    {.name = "mesh", .purpose = "mesh", 2, 5, BIT(KOLO_ALGORITHM_MESH), .calls_max = 4},
-    {.name = "tree",
-     .purpose = "trees with levels, in lines and in slots, and broadcasts",
-     3,
-     8,
-     BIT(KOLO_ALGORITHM_TREE),
-     .lines = true,
-     .broadcasts = true,
-     .calls_max = 4},
-    {.name = "ring", .purpose = "ring", 2, 5, BIT(KOLO_ALGORITHM_RING), .calls_max = 4},
-    {.name = "central", .purpose = "central", 2, 5, BIT(KOLO_ALGORITHM_CENTRAL), .calls_max = 6},
-    {.name = "direct",
-     .purpose = "buffers of kolo_alloc, and some that are not, and broadcasts",
-     2,
-     5,
-     BIT(KOLO_ALGORITHM_DIRECT) | BIT(KOLO_ALGORITHM_MESH) | BIT(KOLO_ALGORITHM_TREE),
-     .lines = true,
-     .broadcasts = true,
-     .calls_max = 6},
-    {.name = "broadcast", .purpose = "broadcasts from changing roots", 2, 5, .broadcasts = true, .calls_max = 8},
-    {.name = "ahead",
-     .purpose = "mostly broadcasts from one root, which gets as far ahead of the others as it may",
-     3,
-     5,
-     BIT(KOLO_ALGORITHM_DIRECT) | BIT(KOLO_ALGORITHM_MESH),
-     .broadcasts = true,
-     .same_root = true,
-     .calls_max = 8},
-    {.name = "mixed",
-     .purpose = "any collective by any algorithm, one after another",
-     2,
-     5,
-     EVERY,
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .allgathers = true,
-     .calls_max = 6},
-    {.name = "pairs",
-     .purpose = "any collective by any algorithm after any other, so that one waits for slots that the other used",
-     2,
-     4,
-     .pairs = true,
-     .calls_max = SCHED_CALLS_MAX},
-    {.name = "sleep",
-     .purpose = "short calls in which everybody sleeps at once",
-     2,
-     4,
-     BIT(KOLO_ALGORITHM_ONESHOT),
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .sleeps = true,
-     .calls_max = 4},
-    {.name = "abort",
-     .purpose = "one or two ranks abort between calls",
-     2,
-     5,
-     EVERY,
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .allgathers = true,
-     .calls_max = 6,
-     .fault = SCHED_ABORT},
-    {.name = "death",
-     .purpose = "a rank dies at any step",
-     2,
-     5,
-     EVERY,
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .allgathers = true,
-     .calls_max = 6,
-     .fault = SCHED_DEATH},
-    {.name = "departure",
-     .purpose = "a rank destroys its communicator and ends while others go on",
-     2,
-     5,
-     EVERY,
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .allgathers = true,
-     .calls_max = 6,
-     .fault = SCHED_DEPARTURE},
-    {.name = "mismatch",
-     .purpose = "some ranks make another call than the others",
-     2,
-     5,
-     EVERY,
-     .lines = true,
-     .broadcasts = true,
-     .barriers = true,
-     .allgathers = true,
-     .calls_max = 6,
-     .fault = SCHED_MISMATCH},
-    {.name = "roots",
-     .purpose = "broadcasts in which some ranks make another call, and of which roots may see nothing",
-     2,
-     4,
-     .broadcasts = true,
-     .calls_max = 6,
-     .fault = SCHED_MISMATCH},
-    {.name = "rivals",
-     .purpose = "broadcasts that some ranks make from other roots than the others do, and go on to",
-     2,
-     4,
-     .broadcasts = true,
-     .calls_max = SCHED_CALLS_MAX - KOLO_SLOTS,
-     .fault = SCHED_MISMATCH,
-     .lasting = true},
+    {"lines", "messages in lines, and barriers", 2, 5, 8, 0, SCHED_LINES | SCHED_BARRIERS, SCHED_NO_FAULT},
+    {"oneshot", "one shot through slots", 3, 5, 4, ONESHOT, 0, SCHED_NO_FAULT},
+    {"swap", "two ranks that swap their slots, with mesh, tree and broadcasts between", 2, 2, 8, ONESHOT | MESH | TREE,
+     SCHED_BROADCASTS, SCHED_NO_FAULT},
+    {"mesh", "mesh", 2, 5, 4, MESH, 0, SCHED_NO_FAULT},
+    {"tree", "trees with levels, in lines and in slots, and broadcasts", 3, 8, 4, TREE, SCHED_LINES | SCHED_BROADCASTS,
+     SCHED_NO_FAULT},
+    {"ring", "ring", 2, 5, 4, RING, 0, SCHED_NO_FAULT},
+    {"central", "central", 2, 5, 6, CENTRAL, 0, SCHED_NO_FAULT},
+    {"direct", "buffers of kolo_alloc, and some that are not, and broadcasts", 2, 5, 6, DIRECT | MESH | TREE,
+     SCHED_LINES | SCHED_BROADCASTS, SCHED_NO_FAULT},
+    {"broadcast", "broadcasts from changing roots", 2, 5, 8, 0, SCHED_BROADCASTS, SCHED_NO_FAULT},
+    {"ahead", "mostly broadcasts from one root, which gets as far ahead of the others as it may", 3, 5, 8,
+     DIRECT | MESH, SCHED_BROADCASTS | SCHED_SAME_ROOT, SCHED_NO_FAULT},
+    {"mixed", "any collective by any algorithm, one after another", 2, 5, 6, EVERY, ANYTHING, SCHED_NO_FAULT},
+    {"pairs", "any collective by any algorithm after any other, so that one waits for slots that the other used", 2, 4,
+     SCHED_CALLS_MAX, 0, SCHED_PAIRS, SCHED_NO_FAULT},
+    {"sleep", "short calls in which everybody sleeps at once", 2, 4, 4, ONESHOT,
+     SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_SLEEPS, SCHED_NO_FAULT},
+    {"abort", "one or two ranks abort between calls", 2, 5, 6, EVERY, ANYTHING, SCHED_ABORT},
+    {"death", "a rank dies at any step", 2, 5, 6, EVERY, ANYTHING, SCHED_DEATH},
+    {"departure", "a rank destroys its communicator and ends while others go on", 2, 5, 6, EVERY, ANYTHING,
+     SCHED_DEPARTURE},
+    {"mismatch", "some ranks make another call than the others", 2, 5, 6, EVERY, ANYTHING, SCHED_MISMATCH},
+    {"roots", "broadcasts in which some ranks make another call, and of which roots may see nothing", 2, 4, 6, 0,
+     SCHED_BROADCASTS, SCHED_MISMATCH},
+    {"rivals", "broadcasts that some ranks make from other roots than the others do, and go on to", 2, 4,
+     SCHED_CALLS_MAX - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -155,6 +63,10 @@ const sched_case *sched_case_find(const char *name) {
         if (strcmp(cases[i].name, name) == 0)
             return &cases[i];
     return NULL;
+}
+
+static bool has(const sched_case *which, sched_feature feature) {
+    return which->features & feature;
 }
 
 static uint32_t below(uint64_t *random, uint64_t limit) {
@@ -213,7 +125,7 @@ static void draw_bands(struct kolo_shared_table *table, const sched_case *from, 
         algorithms[i - 1] = algorithms[other];
         algorithms[other] = moved;
     }
-    if (from->lines || count == 0)
+    if (has(from, SCHED_LINES) || count == 0)
         table->band[table->bands++] = (struct kolo_shared_band){
             .bytes_max = LINES_BYTES, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
     for (uint32_t i = 0; i < count; i++)
@@ -241,14 +153,14 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
-    if (from->pairs && from->algorithms & BIT(KOLO_ALGORITHM_DIRECT)) {
+    if (has(from, SCHED_PAIRS) && from->algorithms & DIRECT) {
         add_direct_band(&shape->team, random);
-    } else if (from->algorithms & BIT(KOLO_ALGORITHM_DIRECT) && percent(random, 60)) {
+    } else if (from->algorithms & DIRECT && percent(random, 60)) {
         settings->direct_bytes_min = 0;
         shape->team.has_heap = true;
     }
     shape->publisher_fences = percent(random, 25);
-    const bool sleeps = from->sleeps || percent(random, 40);
+    const bool sleeps = has(from, SCHED_SLEEPS) || percent(random, 40);
     shape->spins = sleeps ? below(random, 2) : 1 + below(random, 6);
     shape->yields = sleeps ? 0 : below(random, 4);
     shape->first_ticket = below(random, 4 * KOLO_SLOTS);
@@ -274,17 +186,17 @@ static void draw_allgather(sched_call *call, const sched_shape *shape, uint64_t 
 }
 
 static void draw_call(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
-    const bool reduces = from->algorithms || from->lines;
+    const bool reduces = from->algorithms || has(from, SCHED_LINES);
     call->outsider = percent(random, 25) ? below(random, shape->team.ranks) : SCHED_NOBODY;
     call->dtype = KOLO_U8;
-    if (from->barriers && percent(random, 12)) {
+    if (has(from, SCHED_BARRIERS) && percent(random, 12)) {
         call->collective = KOLO_BARRIER;
-    } else if (from->broadcasts && (!reduces || percent(random, from->same_root ? 75 : 25))) {
+    } else if (has(from, SCHED_BROADCASTS) && (!reduces || percent(random, has(from, SCHED_SAME_ROOT) ? 75 : 25))) {
         call->collective = KOLO_BROADCAST;
-        call->root = from->same_root ? 0 : below(random, shape->team.ranks);
-        call->count =
-            from->same_root || percent(random, 75) ? below(random, 300) : below(random, SCHED_BUFFER_BYTES + 1);
-    } else if (from->allgathers && percent(random, 25)) {
+        call->root = has(from, SCHED_SAME_ROOT) ? 0 : below(random, shape->team.ranks);
+        call->count = has(from, SCHED_SAME_ROOT) || percent(random, 75) ? below(random, 300)
+                                                                        : below(random, SCHED_BUFFER_BYTES + 1);
+    } else if (has(from, SCHED_ALLGATHERS) && percent(random, 25)) {
         draw_allgather(call, shape, random);
     } else {
         call->collective = KOLO_ALLREDUCE;
@@ -373,7 +285,7 @@ static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *ra
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
     while (sched_call_word(&plan->other[first]) == sched_call_word(&plan->call[first]));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
-    if (!from->lasting) {
+    if (!has(from, SCHED_LASTING)) {
         plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
         return;
     }
@@ -403,7 +315,7 @@ static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *rando
 /* For a pair: a case that has what its kinds need. */
 static sched_case narrow(const sched_case *from, uint64_t seed) {
     sched_case narrowed = *from;
-    narrowed.lines = true;
+    narrowed.features |= SCHED_LINES;
     for (int second = 0; second < 2; second++)
         if (kind_of(seed, second)->algorithm != KOLO_ALGORITHM_AUTO)
             narrowed.algorithms |= BIT(kind_of(seed, second)->algorithm);
@@ -411,11 +323,11 @@ static sched_case narrow(const sched_case *from, uint64_t seed) {
 }
 
 void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
-    const sched_case which = from->pairs ? narrow(from, seed) : *from;
+    const sched_case which = has(from, SCHED_PAIRS) ? narrow(from, seed) : *from;
     uint64_t random = seed;
     memset(plan, 0, sizeof *plan);
     draw_shape(&plan->shape, &which, &random);
-    if (which.pairs) {
+    if (has(&which, SCHED_PAIRS)) {
         draw_pair(plan, seed, &random);
     } else {
         plan->calls = 2 + below(&random, which.calls_max - 1);

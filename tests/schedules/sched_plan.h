@@ -9,22 +9,27 @@ enum { SCHED_CALLS_MAX = 8 };
 
 typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE, SCHED_MISMATCH } sched_fault;
 
+/* What else there is in a run than all-reduces in slots. */
+typedef enum sched_feature {
+    SCHED_LINES = 1, /* also messages that fit lines */
+    SCHED_BROADCASTS = 2,
+    SCHED_BARRIERS = 4,
+    SCHED_ALLGATHERS = 8,
+    SCHED_SAME_ROOT = 16, /* many short broadcasts, all from rank 0 */
+    SCHED_SLEEPS = 32,    /* nobody spins for long */
+    SCHED_PAIRS = 64,     /* calls of one kind, then of another: seeds in a row take all ordered pairs in turn */
+    SCHED_LASTING = 128   /* ranks that disagree do so in all calls from then on, and never meet */
+} sched_feature;
+
 /* What there is to choose from in a run. */
 typedef struct sched_case {
     const char *name;
     const char *purpose;
     uint32_t ranks_min, ranks_max;
-    uint32_t algorithms; /* a bit a kolo_algorithm */
-    bool lines;          /* also messages that fit lines */
-    bool broadcasts;
-    bool same_root; /* many short broadcasts, all from rank 0 */
-    bool barriers;
-    bool allgathers;
-    bool sleeps; /* nobody spins for long */
     uint32_t calls_max;
+    uint32_t algorithms; /* a bit a kolo_algorithm */
+    uint32_t features;   /* sched_feature */
     sched_fault fault;
-    bool pairs;   /* some calls of one kind, then some of another: seeds in a row take all ordered pairs in turn */
-    bool lasting; /* ranks that disagree do so in all calls from then on, and never meet */
 } sched_case;
 
 /* One of the cases; NULL past the last. */
