@@ -59,7 +59,8 @@ class Compare(Command):
                 "series": [series.as_json() for series in all_series]}
         states.mark(made)
         results["cases"].append(made)
-        rounds.name_libraries(results, all_series)
+        rounds.name_libraries(results, {series.peer.key: series.library
+                                        for series in all_series if series.library})
         save(results, chosen.json)
 
     def terminal(self, results):

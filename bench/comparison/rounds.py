@@ -103,11 +103,11 @@ def rows_of(all_series):
     return [row for series in all_series for row in series.rows()]
 
 
-def name_libraries(results, all_series):
-    """Enters what the libraries call themselves."""
-    for series in all_series:
-        entry = results["libraries"][series.peer.key]
-        entry["version"] = entry["version"] or series.library
+def name_libraries(results, names):
+    """Enters what the libraries call themselves: {key: name}."""
+    for key, name in names.items():
+        entry = results["libraries"][key]
+        entry["version"] = entry["version"] or name
 
 
 def driver_options(plan, case, launch, sizes, budget_ms):

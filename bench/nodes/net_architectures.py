@@ -45,11 +45,19 @@ def possible(workers):
     return [name for name in VARIABLES if SERVERS.get(name, 0) <= workers]
 
 
+NAME, TITLE = "architectures", "Parameter servers, mesh and ring"
+KEYS = 2  # columns that tell rows apart
+
+
+def steps(options, _present):
+    return len(wanted(options))
+
+
 def wanted(options):
     return [(workers, name) for workers in options.workers for name in possible(workers)]
 
 
-def measure(options, built, progress):
+def measure(options, built, _present, progress):
     rows = []
     rate = payload_rate(options.worker_rate)
     with net_measuring.make_lab(max(options.workers), options.worker_rate) as machines:
@@ -70,7 +78,7 @@ def scaled_s(row):
     return row["seconds"] * (EXAMPLE_BYTES / EXAMPLE_RATE) / (row["bytes"] / payload_rate(row["rate_mbit"]))
 
 
-def cells(rows):
+def cells(rows, _titles):
     header = ["workers", "architecture", "busiest cable, x K", "counted in", "counted out", "total, x K", "predicted s",
               "measured s", "measured / predicted", "1.2 GB, 1 GB/s: predicted s", "scaled s", "CPUs busy"]
     lines = []
@@ -85,7 +93,7 @@ def cells(rows):
     return header, lines
 
 
-def notes(rows):
+def notes(rows, _titles):
     """What the example comes to, and what to beware of."""
     found = []
     if rows:

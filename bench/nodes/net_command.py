@@ -1,39 +1,41 @@
-"""What bench/net measures, and how it is shown."""
+"""What bench/net measures, part after part, and how it is shown."""
 
 import lab
-from comparison import peers, rounds
+from comparison import machine, peers, rounds
 from comparison.bench_command import Command, Cut, prepare, save
-from nodes import net_architectures, net_libraries, net_options, net_report, net_transports
+from comparison.tables import (absent_lines, folded, image_lines, library_lines, markdown_table, plain,
+                               report_begin)
+from nodes import net_architectures, net_libraries, net_options, net_transports
 
 SKIPPED = 77
+PARTS = {part.NAME: part for part in (net_transports, net_libraries, net_architectures)}
+
+
+def parts_of(results):
+    """(the part's module, its table's header and lines, its notes) of each."""
+    titles = {key: library["title"] for key, library in results["libraries"].items()}
+    return [(PARTS[name], *PARTS[name].cells(part, titles), PARTS[name].notes(part, titles))
+            for name, part in results["parts"].items()]
 
 
 class Net(Command):
     name, results_format, plots, what = "net", 2, "nodes.net_plots", "parts"
 
     def parse(self, arguments):
-        return net_options.parse(arguments)
+        return net_options.parse(arguments, PARTS)
 
     def begin(self, options, built):
-        wanted = options.peers if "libraries" in options.parts else []
+        wanted = options.peers if net_libraries.NAME in options.parts else []
         self.present, known = prepare([peer for peer in peers.all_peers("torch") if peer.key in wanted], built)
         return {**known, "parts": {}}
 
-    def measure_libraries(self, results, options, progress):
-        all_series, part = net_libraries.measure(options, self.present, progress)
-        rounds.name_libraries(results, all_series)
-        return part
-
     def measure_into(self, results, options, built):
-        steps = {"transports": net_transports.steps(options), "architectures": len(net_architectures.wanted(options)),
-                 "libraries": options.rounds * len(net_libraries.series_of(options, self.present))}
-        progress = rounds.Progress(sum(steps[name] for name in options.parts))
-        parts = {"transports": lambda: net_transports.measure(options, built, progress),
-                 "libraries": lambda: self.measure_libraries(results, options, progress),
-                 "architectures": lambda: net_architectures.measure(options, built, progress)}
+        progress = rounds.Progress(sum(PARTS[name].steps(options, self.present) for name in options.parts))
         try:
             for name in options.parts:
-                results["parts"][name] = parts[name]()
+                part = results["parts"][name] = PARTS[name].measure(options, built, self.present, progress)
+                if name == net_libraries.NAME:
+                    rounds.name_libraries(results, part.pop("names"))
                 save(results, options.json)
         except lab.Missing as error:
             raise Cut(f"nodes cannot be made here: {error}", SKIPPED) from error
@@ -41,13 +43,23 @@ class Net(Command):
             progress.end()
 
     def terminal(self, results):
-        return net_report.terminal(results)
+        lines = [*folded(machine.in_a_line(results["machine"])), ""]
+        for part, header, rows, notes in parts_of(results):
+            lines += [part.TITLE, *plain(header, rows, part.KEYS), *(line for note in notes for line in folded(note)), ""]
+        return "\n".join([*lines, *absent_lines(results)])
 
     def report(self, results, path, images):
-        return net_report.report(results, path, images)
+        lines = [*report_begin("The all-reduce between nodes", results, "bench/net"),
+                 f"Machine: {machine.in_a_line(results['machine'])}. All nodes are network namespaces of it, and share its "
+                 "CPUs.", "", "`bench/nodes/README.md` says what the columns mean.", ""]
+        for part, header, rows, notes in parts_of(results):
+            lines += [f"## {part.TITLE}", "", *image_lines(images.get(part.NAME, []), path),
+                      *markdown_table(header, rows), "", *(f"- {note}" for note in notes), ""]
+        libraries = ["Libraries:", "", *library_lines(results)] if net_libraries.NAME in results["parts"] else []
+        return "\n".join([*lines, *libraries]).rstrip() + "\n"
 
     def place_of(self, plot):
         return plot["part"]
 
     def cases(self, results):
-        return [part for name, part in results["parts"].items() if name == "libraries"]
+        return [part for name, part in results["parts"].items() if name == net_libraries.NAME]

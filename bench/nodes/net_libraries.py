@@ -6,22 +6,30 @@ from comparison.summary import best_by_peer, ratio_text, size_text, troubles, us
 from nodes import net_launches, net_measuring
 
 
+NAME, TITLE, KEYS = "libraries", "kolo and other libraries", 1
+
+
 def series_of(options, present, machines=None):
     place = machines, options.nodes, options.ranks
     return [rounds.Series(peer, launch) for peer in present
             for launch in net_launches.launches(peer, place, options.threads)]
 
 
-def measure(options, present, progress):
+def steps(options, present):
+    return options.rounds * len(series_of(options, present))
+
+
+def measure(options, _built, present, progress):
     """For each configuration its rows of all rounds, as of a case of bench/compare."""
     case = rounds.Case(options.nodes * options.ranks, "f32", "warm", False)
     with net_measuring.make_lab(options.nodes, options.rate) as machines:
         plan = rounds.Plan(options.sizes, options.rounds, options.budget_ms, options.timeout, folder=machines.folder)
         all_series = series_of(options, present, machines)
         rounds.measure_planned(plan, case, all_series, progress)
-        return all_series, {"nodes": options.nodes, "ranks": options.ranks, "rate_mbit": options.rate,
-                            "burst_bytes": lab.burst_bytes(options.rate), "congestion": machines.congestion,
-                            "sizes": options.sizes, "series": [series.as_json() for series in all_series]}
+        return {"nodes": options.nodes, "ranks": options.ranks, "rate_mbit": options.rate,
+                "burst_bytes": lab.burst_bytes(options.rate), "congestion": machines.congestion,
+                "sizes": options.sizes, "series": [series.as_json() for series in all_series],
+                "names": {series.peer.key: series.library for series in all_series if series.library}}
 
 
 def times(part):

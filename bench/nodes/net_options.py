@@ -3,7 +3,6 @@
 from comparison import bench_options
 from comparison.bench_options import number, sizes, words
 
-PARTS = ("transports", "libraries", "architectures")
 PEERS = ("openmpi-debian", "openmpi", "torch")
 DEFAULT_SIZES = [8, 64, 512, *(4**power for power in range(6, 14))]  # 8 B ... 64 MiB
 QUICK_SIZES = [8, 4096, 65536, 1 << 20, 1 << 24]
@@ -36,15 +35,15 @@ def worker_counts(text):
     return sorted({number(2, WORKERS_MAX)(part) for part in text.split(",")})
 
 
-def parser():
+def parser(parts):
     made = bench_options.parser(
         "bench/net", EXAMPLES,
         "Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside\n"
         "Open MPI over TCP and Gloo, and parameter servers, mesh and ring for 2 to 10\n"
         "workers.")
     what = made.add_argument_group("what is measured")
-    what.add_argument("--parts", type=words(*PARTS), metavar="LIST", default=list(PARTS),
-                      help="of " + ", ".join(PARTS) + " (default: all)")
+    what.add_argument("--parts", type=words(*parts), metavar="LIST", default=list(parts),
+                      help="of " + ", ".join(parts) + " (default: all)")
     what.add_argument("--nodes", type=number(2, WORKERS_MAX), metavar="N", default=2,
                       help="nodes of transports and libraries (default 2)")
     what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each of them (default 1)")
@@ -71,8 +70,8 @@ def parser():
     return made
 
 
-def parse(arguments):
-    options = bench_options.parse(parser(), arguments, "net.json",
+def parse(arguments, parts):
+    options = bench_options.parse(parser(parts), arguments, "net.json",
                                   {"sizes": DEFAULT_SIZES, "rounds": 3, "budget_ms": 300, "timeout": 300},
                                   {"sizes": QUICK_SIZES, "rounds": 1})
     usual = QUICK_TRANSPORT_SIZES if options.quick else TRANSPORT_SIZES

@@ -28,15 +28,18 @@ def median_cost(costs):
             "sent": sent}
 
 
+NAME, TITLE, KEYS = "transports", "io_uring and poll", 1
+
+
 def repeated(options):
     return 1 if options.quick else ROUNDS
 
 
-def steps(options):
+def steps(options, _present):
     return 2 * len(options.transport_sizes) * len(TRANSPORTS) * repeated(options)
 
 
-def measure(options, built, progress):
+def measure(options, built, _present, progress):
     """A row for each rate, size and transport."""
     variables = {name: {"KOLO_NET": name, "KOLO_NET_THREADS": str(options.threads)} for name in TRANSPORTS}
     rows = []
@@ -60,7 +63,7 @@ def rate_text(rate_mbit):
     return "no limit" if rate_mbit is None else f"{rate_mbit} Mbit/s"
 
 
-def cells(rows):
+def cells(rows, _titles):
     header = ["cable", "size", "transport", "us a call", "CPU s / GB sent", "system calls a call", "system calls / MB",
               "CPUs busy"]
     lines = []
@@ -73,3 +76,9 @@ def cells(rows):
                       "-" if calls is None else f"{calls:.1f}",
                       f"{calls / sent * 1e6:.2f}" if large and calls is not None else "-", f"{row['busy'] * 100:.0f}%"])
     return header, lines
+
+
+def notes(_rows, _titles):
+    return ["CPU seconds are of all processes of the job, for each GB that its nodes sent; the kernel's work for the cables "
+            "and the switch is in them only where it is done in the sender's time.",
+            "Costs are those of more calls without those of few, so that start and end are not in them."]
