@@ -1,12 +1,10 @@
 /* How each figure of a machine file follows from those of kolo-perf limits is at the function that makes it. */
-#include "sim_calibrate.h"
+#include "sim_commands.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "cpu/topology.h"
-#include "sim_machine.h"
-#include "sim_options.h"
 #include "sim_rows.h"
 
 enum { POINTS_MAX = 32 };
@@ -122,7 +120,7 @@ static void set_rates(sim_machine *machine) {
     }
 }
 
-void sim_calibrate(const char *path, FILE *machine_file) {
+void sim_calibrate(const char *path) {
     sim_machine machine = assumed;
     read_figures(path);
     set_shape(&machine);
@@ -130,9 +128,9 @@ void sim_calibrate(const char *path, FILE *machine_file) {
     snprintf(machine.name, sizeof machine.name, "this machine, %.0f cores",
              machine.cores * machine.domains * machine.nodes);
     sim_machine_write(
-        &machine, machine_file,
-        "Made by kolo-simulate --calibrate from the figures of kolo-perf limits.\n"
-        "Assumed, not measured: call_ns, load_ns, store_ns, turn_ns, loads_in_flight, domain_gbps,\n"
-        "link_gbps; and that all domains, nodes and sockets are as far apart as the slowest pair of CPUs\n"
-        "that kolo-perf tried.");
+        &machine, stdout,
+        "# Made by kolo-simulate --calibrate from the figures of kolo-perf limits.\n"
+        "# Assumed, not measured: call_ns, load_ns, store_ns, turn_ns, loads_in_flight, domain_gbps,\n"
+        "# link_gbps; and that all domains, nodes and sockets are as far apart as the slowest pair of CPUs\n"
+        "# that kolo-perf tried.\n");
 }

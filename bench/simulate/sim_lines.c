@@ -116,10 +116,6 @@ void sim_line_look(const void *word, bool reached) {
     me->settle_ns = later(me->settle_ns, arrival_ns);
 }
 
-void sim_line_load(const void *word) {
-    sim_line_look(word, false);
-}
-
 void sim_line_settle(void) {
     sim_spend_until(all.onlookers[sim_self()].settle_ns);
 }

@@ -22,12 +22,11 @@ void sim_lines_destroy(void);
 
 bool sim_lines_holds(const void *address);
 
-/* The running rank loads, or has just stored, a word. */
-void sim_line_load(const void *word);
-void sim_line_stored(const void *word);
-
-/* The running rank looks at a word: as sim_line_load, but later loads may overlap with this one if `reached`. */
+/* The running rank loads a word. Later loads may overlap with one that finds what it looks for. */
 void sim_line_look(const void *word, bool reached);
+
+/* The running rank has just stored a word. */
+void sim_line_stored(const void *word);
 
 /* The running rank polls `word` until it is at least `target`. */
 void sim_line_poll(const uint64_t *word, uint64_t target);

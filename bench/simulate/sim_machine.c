@@ -198,11 +198,7 @@ void sim_machine_read(sim_machine *machine, const char *name) {
 }
 
 void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment) {
-    for (const char *line = comment; *line != '\0';) {
-        const size_t length = strcspn(line, "\n");
-        fprintf(file, "# %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
+    fputs(comment, file);
     fprintf(file, "%-20s%s\n", "name", machine->name);
     for (int field = 0; field < FIELDS; field++) {
         const double value = *field_of((sim_machine *)machine, field);

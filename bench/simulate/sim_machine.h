@@ -52,7 +52,7 @@ void sim_machine_read(sim_machine *machine, const char *name);
 /* Lists what comes with kolo, a name on each line. */
 void sim_machine_names_print(FILE *to);
 
-/* Writes one that sim_machine_read can read; `comment` goes before it, line by line. */
+/* Writes one that sim_machine_read can read; `comment` goes before it. */
 void sim_machine_write(const sim_machine *machine, FILE *file, const char *comment);
 
 uint32_t sim_machine_cores(const sim_machine *machine);

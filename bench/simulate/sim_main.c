@@ -2,16 +2,12 @@
 #include <stdio.h>
 
 #include "messages.h"
-#include "sim_calibrate.h"
-#include "sim_machine.h"
-#include "sim_options.h"
-#include "sim_report.h"
-#include "sim_validate.h"
+#include "sim_commands.h"
 
 static int run(const sim_options *options) {
     sim_machine machine;
     if (options->calibrate_path != NULL) {
-        sim_calibrate(options->calibrate_path, stdout);
+        sim_calibrate(options->calibrate_path);
         return 0;
     }
     sim_machine_read(&machine, options->machine_name);

@@ -1,4 +1,4 @@
-#include "sim_report.h"
+#include "sim_commands.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -17,7 +17,7 @@ static const uint64_t *plain(const kolo_atomic_u64 *word) {
 
 uint64_t sim_load_relaxed(const kolo_atomic_u64 *word) {
     if (sim_lines_holds(word))
-        sim_line_load(word);
+        sim_line_look(word, false);
     return value_of(word);
 }
 

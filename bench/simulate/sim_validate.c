@@ -1,4 +1,4 @@
-#include "sim_validate.h"
+#include "sim_commands.h"
 
 #include <inttypes.h>
 #include <math.h>
