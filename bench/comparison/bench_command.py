@@ -131,7 +131,7 @@ class Command:
     def main(self, arguments):
         options = self.parse(arguments)
         signal.signal(signal.SIGTERM, interrupt)
-        processes.adopt_orphans()
+        processes.adopt_leftovers()
         try:
             return self.replot(options) if options.replot else self.measure(options, arguments)
         except drivers.BuildError as error:

@@ -20,7 +20,7 @@ def environment(variables):
     return {**kept, "OMPI_MCA_btl_base_warn_component_unused": "0", **variables}
 
 
-def adopt_orphans():
+def adopt_leftovers():
     ctypes.CDLL(None, use_errno=True).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -65,7 +65,7 @@ def end(process):
 
 
 def reap():
-    """Orphans that have come to us; they were killed, so each ends soon."""
+    """Leftover processes that have come to us; they were killed, so each ends soon."""
     deadline = time.monotonic() + GRACE_S
     while time.monotonic() < deadline:
         try:

@@ -1,3 +1,4 @@
+/* The parts of reduce-scatter and all-gather, over slots. */
 #include "algo/phases.h"
 
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {

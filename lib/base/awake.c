@@ -1,3 +1,4 @@
+/* Time in which the calling process could run: looks that count an eighth of a limit at most. */
 #include "base/awake.h"
 
 #include "base/clock.h"

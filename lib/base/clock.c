@@ -1,3 +1,4 @@
+/* The monotonic clock, in nanoseconds. */
 #include "base/clock.h"
 
 #include <time.h>

@@ -1,3 +1,4 @@
+/* The table of all environment variables, and how their values are read. */
 #include "base/environment.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Small files of /proc and /sys, read whole. */
 #include "base/file.h"
 
 #include <errno.h>

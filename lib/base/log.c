@@ -1,3 +1,4 @@
+/* Lines on standard error, as KOLO_LOG asks for them. */
 #include "base/log.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The message of the last failed call, one a thread. */
 #include "base/status.h"
 
 #include <errno.h>

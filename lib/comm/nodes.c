@@ -1,3 +1,4 @@
+/* Numbers nodes, and the ranks on each. */
 #include "comm/nodes.h"
 
 #include <stdlib.h>

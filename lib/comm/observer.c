@@ -1,3 +1,4 @@
+/* Finds segments of running jobs through /proc. */
 #include "comm/observer.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Sets of ranks, as text. */
 #include "comm/ranks.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Sets of CPUs, and which of them this process may use. */
 #include "cpu/cpu_set.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* Which instruction sets there are, less those that KOLO_CPU masks. */
 #include "cpu/features.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The name of the processor. */
 #include "cpu/model.h"
 
 #include <stdio.h>

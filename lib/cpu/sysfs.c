@@ -1,3 +1,4 @@
+/* Numbers and lists of CPUs as files below /sys have them. */
 #include "cpu/sysfs.h"
 
 #include <ctype.h>

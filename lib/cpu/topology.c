@@ -1,3 +1,4 @@
+/* Caches, NUMA nodes and cores of the CPUs that this process may use. */
 #include "cpu/topology.h"
 
 #include <inttypes.h>

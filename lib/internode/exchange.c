@@ -1,3 +1,4 @@
+/* Turns frames into messages of exchanges, and chooses the algorithm. */
 #include "internode/exchange.h"
 
 #include <stdlib.h>

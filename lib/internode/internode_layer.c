@@ -1,3 +1,4 @@
+/* The calls that comm/ makes of this layer. */
 #include "internode/internode_layer.h"
 
 #include <stdio.h>

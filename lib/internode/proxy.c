@@ -1,3 +1,4 @@
+/* The leader's thread: carries out exchanges, and passes failures on. */
 #include "internode/proxy.h"
 
 #include <errno.h>

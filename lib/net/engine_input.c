@@ -1,3 +1,4 @@
+/* What comes in: frames out of a stream of bytes. */
 #include <errno.h>
 #include <string.h>
 

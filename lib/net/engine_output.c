@@ -1,3 +1,4 @@
+/* What goes out: frames striped over the streams of a node. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The state machine of the links, whichever way bytes are moved. */
 #include "net/engine.h"
 
 #include <assert.h>

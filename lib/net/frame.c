@@ -1,3 +1,4 @@
+/* A frame's header as bytes, and back. */
 #include "net/frame.h"
 
 #include <errno.h>

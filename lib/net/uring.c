@@ -1,3 +1,4 @@
+/* Whether the kernel lets this process use io_uring. */
 #include "net/uring.h"
 
 #if KOLO_HAVE_URING

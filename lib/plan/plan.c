@@ -1,3 +1,4 @@
+/* Picks algorithm and pieces, and checks the settings that it goes by. */
 #include "plan/plan.h"
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)

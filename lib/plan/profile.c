@@ -1,3 +1,4 @@
+/* The grammar of profiles: reading one, and writing one. */
 #include "plan/profile.h"
 
 #include <inttypes.h>

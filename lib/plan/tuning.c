@@ -1,3 +1,4 @@
+/* What rank 0 decides for all: a profile that fits the machine, or defaults by its caches. */
 #include "plan/tuning.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Chooses the kernels for the instruction sets that there are. */
 #include "reduce/reducer.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* Locks by which others see that a process's address space is still there. */
 #include "shm/guard.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* Passes a descriptor through a socket of the abstract namespace. */
 #include "shm/handover.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Makes nameless files, and opens those of other processes through /proc. */
 #include "shm/memory_file.h"
 
 #include <errno.h>

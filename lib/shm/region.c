@@ -1,3 +1,4 @@
+/* Maps the buffers of kolo_alloc, of all ranks side by side. */
 #include "shm/region.h"
 
 #include <errno.h>

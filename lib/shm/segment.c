@@ -1,3 +1,4 @@
+/* Allocates, maps, leaves and gives back a segment. */
 #include "shm/segment.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The lock, and what fork does with it. */
 #include "sync/common_lock.h"
 
 #include <pthread.h>

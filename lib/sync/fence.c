@@ -1,3 +1,4 @@
+/* Fences that cost only whoever goes to sleep, by membarrier. */
 #include "sync/fence.h"
 
 #include <errno.h>

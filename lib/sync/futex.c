@@ -1,3 +1,4 @@
+/* The futex system call. */
 #include "sync/futex.h"
 
 #include <limits.h>

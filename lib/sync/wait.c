@@ -1,3 +1,4 @@
+/* Spinning, yielding, sleeping. */
 #include "sync/wait.h"
 
 #include <sched.h>

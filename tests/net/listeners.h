@@ -1,7 +1,7 @@
 /* What tests of listeners share: secrets, listeners on loopback, clients in threads of their own, and peers that speak
  * by hand. All of it fails the test where it cannot do its work. */
-#ifndef KOLO_TESTS_DOORS_H
-#define KOLO_TESTS_DOORS_H
+#ifndef KOLO_TESTS_LISTENERS_H
+#define KOLO_TESTS_LISTENERS_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -298,7 +298,7 @@ class Remains(launching.LaunchingTest):
         self.assertEqual(137, process.wait(timeout=launching.PATIENCE_S))
         self.assertFalse(any(is_running(pid) for pid in programs))
 
-    def test_orphans_do_not_pile_up(self):
+    def test_leftovers_do_not_pile_up(self):
         # A process whose parent has ended is kolorun's to reap, also while the ranks run on.
         process = self.start("-n", "1", "sh", "-c", "for i in 1 2 3; do (sleep 0.1 &); done; echo; exec sleep 1000")
         self.read_lines(process, 1)

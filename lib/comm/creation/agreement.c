@@ -1,3 +1,4 @@
+/* The agreement on who of one node goes on: arriving, deciding, offering, concluding. */
 #include "comm/creation/agreement.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Makes a communicator over a file that its ranks have in common. */
 #include "comm/creation/create.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Which rank this process is, by the variables of kolo's and other launchers. */
 #include "comm/creation/launcher.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Puts together options, environment and defaults. */
 #include "comm/creation/options.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Waits in a creation, and its one word of outcome. */
 #include "comm/creation/outcome.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Opens, fills, names and checks the job's file. */
 #include "comm/creation/rendezvous.h"
 
 #include <errno.h>
@@ -143,7 +144,7 @@ static int remove_stale(struct kolo_job *job) {
     int fd, rc = open_name(job, &found, &fd);
     if (rc < 0 || fd < 0)
         return rc;
-    KOLO_POINT("job.found_other");
+    KOLO_POINT("job.other_file");
     if (kolo_job_header_read(fd, &header) && kolo_job_creator_alive(job->own_namespace, fd, &header))
         rc = kolo_fail(KOLO_ERR_MISMATCH,
                        "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",

@@ -1,3 +1,4 @@
+/* Finds what is wrong in a long wait, publishes it once, and puts it into words. */
 #include "comm/failure/failure.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Looks whether peers live, by pidfds and by guards' locks. */
 #include "comm/failure/liveness.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* A pidfd for each process that this one watches, whatever communicators it is in. */
 #include "comm/failure/peers.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Which rank is furthest behind, and the warnings about long waits. */
 #include "comm/failure/progress_report.h"
 
 #include <inttypes.h>
@@ -63,15 +64,15 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t late = kolo_progress_report_last(comm, kolo_peer_rank(wait->peer));
     const char activity = kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
-    char call[KOLO_CALL_TEXT_BYTES], standing[600];
+    char call[KOLO_CALL_TEXT_BYTES], where[600];
     kolo_call_describe(comm->call.word, call);
-    list_ranks(comm, standing, sizeof standing);
+    list_ranks(comm, where, sizeof where);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32
              "), which is %s and %s %" PRIu64 "; begun so far: %s",
              (double)wait->waited_ns * 1e-9, comm->call.number, call, kolo_rank_global(comm, late),
              comm->segment.members[late].process.pid, kolo_progress_report_activity(activity),
-             calls < comm->call.number ? "has come as far as call" : "is in call", calls, standing);
+             calls < comm->call.number ? "has come as far as call" : "is in call", calls, where);
 }
 
 void kolo_progress_report_warn(kolo_comm *comm, const struct kolo_wait *wait) {

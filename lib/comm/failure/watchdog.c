@@ -1,3 +1,4 @@
+/* Takes turns in looking whether ranks live. */
 #include "comm/failure/watchdog.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* Memory of a call under way. */
 #include "comm/step/call.h"
 
 #include <inttypes.h>

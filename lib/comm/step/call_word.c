@@ -1,3 +1,4 @@
+/* What a call is, in one word and in words. */
 #include "comm/step/call_word.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Writes and reads the black box. */
 #include "comm/step/history.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Whether a rank on the same processor is behind. */
 #include "comm/step/oversubscription.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* The waits for all peers, and for a slot. */
 #include "comm/step/progress.h"
 #include "sync/point.h"
 

@@ -1,3 +1,4 @@
+/* Finds and reads files of this process's control groups, version 1 or 2. */
 #include "cpu/limits/cgroup.h"
 
 #include <inttypes.h>

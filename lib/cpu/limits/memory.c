@@ -1,3 +1,4 @@
+/* How much memory is left, with control groups' limits. */
 #include "cpu/limits/memory.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* How much CPU time control groups leave. */
 #include "cpu/limits/quota.h"
 
 #include "cpu/limits/cgroup.h"

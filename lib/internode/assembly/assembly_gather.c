@@ -1,3 +1,4 @@
+/* The first part of an assembly: all ranks meet at rank 0, and learn who is where. */
 #include "internode/assembly/assembly.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* An assembly's messages as bytes, and back, with every field checked. */
 #include "internode/assembly/assembly_message.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* An assembly's connections: sending, receiving, and ending everywhere what has failed somewhere. */
 #include "internode/assembly/assembly_peers.h"
 
 #include <errno.h>

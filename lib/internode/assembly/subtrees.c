@@ -1,3 +1,4 @@
+/* Which ranks of a node are whole subtrees of the canonical order. */
 #include "internode/assembly/subtrees.h"
 
 #include <stdbool.h>

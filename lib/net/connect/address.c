@@ -1,3 +1,4 @@
+/* Addresses as text, as bytes and as sockets have them. */
 #include "net/connect/address.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* The messages of a handshake, and the sockets of both sides. */
 #include "net/connect/handshake.h"
 
 #include <errno.h>

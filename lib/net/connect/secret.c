@@ -1,3 +1,4 @@
+/* The job's secret, keys derived from it, and proofs; by libsodium. */
 #include "net/connect/secret.h"
 
 #include <ctype.h>
