@@ -117,6 +117,8 @@ typedef enum kolo_collective {
     KOLO_ALLGATHER,
     KOLO_ALLOC,
     KOLO_FREE,
+    KOLO_SPLIT,
+    KOLO_DUP,
     KOLO_COLLECTIVES /* how many there are */
 } kolo_collective;
 
@@ -207,6 +209,23 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
 /* These return what they say, never fail and never block. comm is not NULL. */
+/* Divides the ranks into groups, by `color`: those that pass the same one get, in *sub, a communicator of their own, in
+ * the order of their `key`s and, where those are equal, of their ranks in `comm`. color < 0: in no group; *sub becomes
+ * NULL. Collective: every rank of `comm` calls it. *sub has comm's settings: deadlines, algorithm, waiting, and the
+ * size of slots where one was asked for; else that follows from the number of its ranks. It is independent of `comm`:
+ * either may be used by another thread, broken, and destroyed before the other. A group of one rank costs no shared
+ * memory. Blocks for at most comm's timeout.
+ *     Where a rank ends meanwhile the call may have succeeded on some, as any call may: then `comm` is broken, and a
+ * *sub whose ranks do not all have it breaks in its first call.
+ *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_UNSUPPORTED: on every rank; a group has ranks on several machines.
+ * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank, nobody has a new communicator, and `comm` stays usable. TIMEOUT,
+ * PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
+KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **sub);
+
+/* A second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as
+ * kolo_comm_split. */
+KOLO_API int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy);
+
 KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */
 KOLO_API int kolo_comm_size(const kolo_comm *comm);       /* number of ranks */
 KOLO_API int kolo_comm_local_rank(const kolo_comm *comm); /* among the ranks of this machine */

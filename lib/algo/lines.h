@@ -57,6 +57,12 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
     }
 }
 
+/* Whether a peer has begun the next round, while this rank has something else to do before that. */
+static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
+    const uint64_t next = comm->call.line_rounds + 1;
+    return kolo_load_acquire(&comm->segment.lines[peer].sets[next & 1][0].round) >= next; /* pairs with the above */
+}
+
 /* Waits for the rest of a peer's lines; returns its payload from all of them in one piece, or NULL with the status in
  * *rc. */
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,

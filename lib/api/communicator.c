@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "kolo_tools.h"
-#include "plan/plan.h"
 #include "plan/tuning.h"
 #include "api/checks.h"
+#include "api/derive.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -41,19 +41,6 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
 
 static const struct kolo_layer_above layer_above = {.decide = decide, .internode = &kolo_internode_calls};
 
-/* Gives the caller what was made, if what rank 0 decided for it makes sense. */
-static int hand_out(kolo_comm *made, kolo_comm **comm) {
-    if (made->segment.header && !kolo_plan_settings_valid(&made->settings)) {
-        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->global_rank);
-        kolo_comm_destroy(made);
-        return rc;
-    }
-    if (!made->nodes)
-        kolo_plan_lines(&made->settings, made->lines_bytes_end);
-    *comm = made;
-    return 0;
-}
-
 /* Once a process, and once a job: by rank 0, unless kolorun, which hands down a descriptor, has told already. */
 static void warn_of_unknown_variables(const struct kolo_settings *settings) {
     static kolo_atomic_u64 warned;
@@ -75,7 +62,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
         warn_of_unknown_variables(&settings);
     if (rc == 0)
         rc = kolo_comm_make(&made, &settings, &layer_above, NULL);
-    return rc < 0 ? rc : hand_out(made, comm);
+    return rc < 0 ? rc : kolo_comm_take_into_use(made, comm);
 }
 
 static bool is_broken(const kolo_comm *comm) {
@@ -96,7 +83,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     comm->token->usable = false;
     kolo_comm *made;
     const int rc = kolo_shrink_run(comm, &made);
-    return rc < 0 ? rc : hand_out(made, shrunk);
+    return rc < 0 ? rc : kolo_comm_take_into_use(made, shrunk);
 }
 
 int kolo_comm_destroy(kolo_comm *comm) {

@@ -47,7 +47,7 @@ static int create_huge(size_t bytes) {
     return -1;
 }
 
-static int create(size_t part_bytes, uint32_t parts) {
+int kolo_region_create(size_t part_bytes, uint32_t parts) {
     const size_t bytes = part_bytes * parts;
     struct rlimit file; /* beyond which sizing it would end the process with SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &file) == 0 && bytes > file.rlim_cur)
@@ -73,15 +73,6 @@ static int create(size_t part_bytes, uint32_t parts) {
         return rc;
     }
     return fd;
-}
-
-int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_file *file) {
-    const int fd = create(part_bytes, parts);
-    const int rc = fd < 0 ? 0 : kolo_memory_file_name(fd, file);
-    if (rc == 0)
-        return fd;
-    close(fd);
-    return kolo_fail_system(-rc, "kolo_alloc: looking at a memfd");
 }
 
 /* The owner is the first to touch its part, so that the pages come from its own node. */

@@ -17,9 +17,9 @@ struct kolo_region {
 /* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 
-/* Returns a descriptor of a new file of `parts` parts, of huge pages where the system has set enough of them aside, and
- * fills in what others open it by. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
-int kolo_region_create(size_t part_bytes, uint32_t parts, struct kolo_memory_file *file);
+/* Returns a descriptor of a new file of `parts` parts, of huge pages where the system has set enough of them aside.
+ * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
+int kolo_region_create(size_t part_bytes, uint32_t parts);
 
 /* Maps all parts and fills part `own` with zeroed pages near the calling thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM,
  * with nothing left mapped. */

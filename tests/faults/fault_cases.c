@@ -19,7 +19,7 @@
 /* One line, several lines, one chunk and many chunks of the smallest slots. */
 enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
 
-enum { GATHERERS_MAX = 4 };
+enum { GATHERERS_MAX = 4, SUBS_MAX = 4 };
 
 enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
 
@@ -99,6 +99,10 @@ const struct fault_case fault_cases[] = {
      .algorithm = KOLO_ALGORITHM_DIRECT,
      .count = CHUNKS,
      .hides = true},
+    {.name = "split-2", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 2},
+    {.name = "split-4", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 4},
+    {.name = "split-late-3", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 3, .twist = TWIST_PAUSES},
+    {.name = "split-hidden-3", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 3, .hides = true},
     {.name = "broadcast-2", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = CHUNK},
     {.name = "broadcast-3-many", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = CHUNKS},
     {.name = "allgather-2-line", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = LINE},
@@ -364,12 +368,16 @@ enum call {
     CALL_ALLOC,
     CALL_DIRECT,
     CALL_HALF_DIRECT,
-    CALL_FREE
+    CALL_FREE,
+    CALL_DUP,
+    CALL_SPLIT
 };
 
 static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DIRECT,  CALL_DIRECT,
                                            CALL_HALF_DIRECT, CALL_FREE,  CALL_BARRIER, CALL_FREE};
 static const enum call keep_script[] = {CALL_ALLOC, CALL_ALLOC, CALL_DIRECT};
+
+static const enum call split_script[] = {CALL_DUP, CALL_SPLIT, CALL_SPLIT};
 
 static enum call call_of(const struct fault_case *what, int step) {
     if (step > case_calls(what) || what->script == SCRIPT_BARRIER)
@@ -380,6 +388,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return keep_script[step - 1];
     if (what->script == SCRIPT_ALLGATHER)
         return CALL_ALLGATHER;
+    if (what->script == SCRIPT_SPLIT)
+        return split_script[step - 1];
     return what->script == SCRIPT_BROADCAST ? CALL_BROADCAST : CALL_ALLREDUCE;
 }
 
@@ -430,8 +440,9 @@ struct player {
     int rank;
     struct rank_record *record;
     kolo_comm *comm;
-    int32_t *buffers[2]; /* of kolo_alloc */
-    int held_fd;         /* see team_held_open */
+    int32_t *buffers[2];       /* of kolo_alloc */
+    kolo_comm *subs[SUBS_MAX]; /* by step */
+    int held_fd;               /* see team_held_open */
 };
 
 static void begin_step(struct player *player, int step) {
@@ -500,6 +511,15 @@ static int allgather(const struct player *player, int step, int32_t *send) {
     return status;
 }
 
+/* A communicator made of the player's, in which the ranks before it are `before` and there are `size` in all. */
+static int derive(struct player *player, int step, int color, int size, int before) {
+    kolo_comm **sub = &player->subs[step];
+    const int status = color == 0 ? kolo_comm_dup(player->comm, sub) : kolo_comm_split(player->comm, color, 0, sub);
+    player->record->steps[step].is_wrong |=
+        status == 0 && (kolo_comm_size(*sub) != size || kolo_comm_rank(*sub) != before);
+    return status;
+}
+
 static int make_call(struct player *player, int step) {
     static int32_t send[COUNT_MAX], recv[COUNT_MAX];
     int32_t **buffers = player->buffers;
@@ -521,6 +541,13 @@ static int make_call(struct player *player, int step) {
         int32_t *buffer = buffers[!next];
         buffers[!next] = NULL;
         return kolo_free(player->comm, buffer);
+    }
+    case CALL_DUP:
+        return derive(player, step, 0, player->mode->what->ranks, player->rank);
+    case CALL_SPLIT: {
+        const bool is_second = player->rank % 2;
+        const int ranks = player->mode->what->ranks;
+        return derive(player, step, 1 + is_second, is_second ? ranks / 2 : (ranks + 1) / 2, player->rank / 2);
     }
     default:
         return kolo_barrier(player->comm);
@@ -559,7 +586,7 @@ static bool do_twist(struct player *player, int step) {
 /* True if somebody else is to die, and this rank to go on until it notices. */
 static bool is_to_notice(const struct player *player) {
     for (int i = 0; i < BOARD_FAULTS; i++)
-        if (board->faults[i].armed && board->faults[i].rank != player->rank)
+        if (board->faults[i].armed && board->faults[i].action != ACTION_PAUSE && board->faults[i].rank != player->rank)
             return true;
     return false;
 }
@@ -714,6 +741,8 @@ void case_run(const struct run_mode *mode, int rank) {
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);
         record->is_counting = false;
+        for (int i = 0; i < SUBS_MAX; i++)
+            kolo_comm_destroy(player.subs[i]);
         if (mode->what->phase == PHASE_SHRINK)
             recover(&player);
         /* What a leader has found, or published, the other nodes may learn only when it leaves. */

@@ -16,6 +16,7 @@ enum script {
     SCRIPT_ALLGATHER, /* three all-gathers */
     SCRIPT_BARRIER,   /* three barriers */
     SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
+    SCRIPT_SPLIT,     /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
     SCRIPT_KEEP       /* buffers that are there when the communicator is destroyed */
 };
 
@@ -30,12 +31,12 @@ enum twist {
     TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
     TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
     TWIST_GIVES_UP,     /* rank 0 has no time, and gives up before the others come */
-    TWIST_FOREIGN,      /* the last rank comes late, and finds another version in the job file */
+    TWIST_PAUSES,  /* the actor pauses in the creation in a call: once it is attached, or before it meets the others */
+    TWIST_FOREIGN, /* the last rank comes late, and finds another version in the job file */
 
     /* Of PHASE_SHRINK, where rank 0 breaks the communicator by an abort unless: */
     TWIST_DIES,        /* the actor breaks it, by its death; another one pauses before it destroys it */
     TWIST_SECOND_VIEW, /* the actor dies in the shrink, and the victim finds that out, as another rank pauses then */
-    TWIST_PAUSES,      /* the actor pauses once it is attached, before it knows what comes of it */
     TWIST_LACKS        /* the victim has no descriptor left: the first shrink fails on all */
 };
 

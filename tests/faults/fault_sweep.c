@@ -180,6 +180,7 @@ static bool is_assured(const struct trial *trial) {
                    {"shrink.aborting", "shrink-second-3"},
                    {"shrink.aborted", "shrink-second-3"},
                    {"shrink.looking", "shrink-second-3"},
+                   {"derive.looking", "split-late-3"},
                    {"segment.marking_dead", "shrink-death-3"},
                    {"segment.discounting", "shrink-death-3"},
                    {"segment.marked_dead", "shrink-death-3"},

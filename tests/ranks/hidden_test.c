@@ -58,7 +58,7 @@ static bool reduce(const struct rank *rank, kolo_comm *comm, int32_t *buffer) {
 static void *run_hidden(void *argument) {
     struct rank *rank = argument;
     const enum hiding hiding = *(const enum hiding *)rank->team->argument;
-    kolo_comm *comm;
+    kolo_comm *comm, *copy;
     int32_t *buffers[2];
     static int32_t own[COUNT];
     if (!expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create"))
@@ -74,6 +74,10 @@ static void *run_hidden(void *argument) {
            hiding_names[hiding], descriptors, open_descriptors());
     kolo_free(comm, buffers[0]);
     reduce(rank, comm, own);
+    if (expect_status(rank, kolo_comm_dup(comm, &copy), 0, hiding_names[hiding])) {
+        reduce(rank, copy, own);
+        kolo_comm_destroy(copy);
+    }
     kolo_comm_destroy(comm);
     return NULL;
 }

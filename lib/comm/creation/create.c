@@ -174,7 +174,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
         return rc;
     KOLO_POINT("create.opened");
     struct stat found;
-    if (fstat(segment->fd, &found) < 0 || found.st_uid != geteuid() ||
+    if (fstat(segment->fd, &found) < 0 || (found.st_uid != geteuid() && !job->rejoin) ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
                                                            .slot_bytes = slot_bytes,
                                                            .internode = comm->nodes != NULL,

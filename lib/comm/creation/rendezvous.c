@@ -241,7 +241,8 @@ static int duplicate(struct kolo_job *job) {
                          "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
                          " kolorun, or let it inherit the descriptor",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
-    if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())
+    /* From ranks of another communicator it may come as another user's: one of them may have changed its user. */
+    if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32
                          ": KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",

@@ -363,3 +363,9 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_progress_report_warn(comm, wait);
     return 0;
 }
+
+int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns) {
+    static const kolo_atomic_u64 never;
+    const struct kolo_wait wait = {.flag = &never, .target = 1, .peer = peer, .waited_ns = waited_ns};
+    return kolo_failure_check(&comm->waiter, &wait);
+}

@@ -23,6 +23,10 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 
+/* The same in a call that waits for `peer` elsewhere, for so long by now: 0, or the status with which the communicator
+ * broke. */
+int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
+
 /* All that is known of a failure, for other nodes, and here where it was found by the proxy or on another node. Ranks
  * are those of all nodes, as in the header's word. */
 struct kolo_failure_report {

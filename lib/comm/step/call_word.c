@@ -16,6 +16,10 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
     return parts;
 }
 
+static bool has_elements(kolo_collective collective) {
+    return collective != KOLO_BARRIER && collective != KOLO_FREE && collective != KOLO_SPLIT && collective != KOLO_DUP;
+}
+
 void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     const struct kolo_call_parts parts = kolo_call_parts(word);
     char message[48] = "", root[24] = "";
@@ -25,7 +29,7 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     }
     if (parts.collective == KOLO_ALLOC)
         snprintf(message, sizeof message, " of %" PRIu64 " bytes", parts.count);
-    else if (parts.collective != KOLO_BARRIER && parts.collective != KOLO_FREE)
+    else if (has_elements(parts.collective))
         snprintf(message, sizeof message, " of %" PRIu64 " %s", parts.count, kolo_dtype_name(parts.dtype));
     if (kolo_collective_has_root(parts.collective))
         snprintf(root, sizeof root, ", root %" PRIu32, parts.root);

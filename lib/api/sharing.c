@@ -1,0 +1,158 @@
+/* Sums of words, files and statuses that ranks share within a call. */
+#include "api/sharing.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "comm/ranks.h"
+#include "internode/hierarchy.h"
+#include "shm/handover.h"
+#include "sync/point.h"
+
+enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
+
+int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
+    const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM];
+    const struct kolo_message message = {
+        .send = (const uint8_t *)own, .recv = (uint8_t *)words, .count = 1, .kernel = kernel};
+    words[0] = *own;
+    return comm->internode  ? kolo_hierarchy_allgather(comm, &message)
+           : comm->size > 1 ? kolo_allgather_lines(comm, own, words, 1, kernel)
+                            : 0;
+}
+
+int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+    int rc = 0;
+    if (comm->size == 1)
+        memcpy(sums, words, count * sizeof *words);
+    for (size_t done = 0; rc == 0 && comm->size > 1 && done < count; done += WORDS_MAX)
+        rc = kolo_oneshot_lines(comm, words + done, sums + done, count - done < WORDS_MAX ? count - done : WORDS_MAX,
+                                &comm->reducer->kernels[KOLO_U64][KOLO_SUM]);
+    return rc;
+}
+
+int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count) {
+    const struct kolo_message message = {.send = (const uint8_t *)words,
+                                         .recv = (uint8_t *)sums,
+                                         .count = count,
+                                         .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
+    return comm->internode ? kolo_hierarchy_allreduce(comm, &message)
+                           : kolo_words_sum_on_node(comm, words, sums, count);
+}
+
+/* A giver's file, as the others are told of it. */
+struct offer {
+    uint64_t status; /* why there is none, negated; 0: there is one */
+    uint64_t secret; /* see shm/handover.h */
+    uint64_t rank;
+    struct kolo_memory_file file;
+};
+
+/* The others': *fd becomes a descriptor, or a negative errno; then *listener is where the giver can hand it over. */
+static void open_offered(const kolo_comm *comm, const struct offer *offer, int *fd, int *listener) {
+    *fd = kolo_memory_file_open(&offer->file, O_RDWR);
+    if (*fd < 0)
+        *listener = kolo_handover_listen(offer->secret, comm->rank);
+}
+
+/* A giver's: hands the file to those that listen. What goes wrong is for them to say. */
+static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint64_t *listening, uint64_t secret,
+                      int fd) {
+    const struct kolo_shared_member *members = comm->segment.members;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const struct kolo_shared_process *process = &members[rank].process;
+        const bool is_known = process->pid_namespace == comm->liveness.own_namespace && process->pid_namespace;
+        if (kolo_ranks_have(listening, rank) && kolo_ranks_have(takers, rank))
+            kolo_handover_give(secret, rank, is_known ? process->pid : 0, fd);
+    }
+}
+
+/* Every rank opens its giver's file, or is handed it. */
+static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const struct offer *offer, int *fd) {
+    uint64_t own[KOLO_RANK_WORDS] = {0}, listening[KOLO_RANK_WORDS];
+    int listener = -1;
+    const bool takes = offer && !handing->gives && offer->status == 0;
+    if (takes)
+        open_offered(comm, offer, fd, &listener);
+    const int opened = *fd;
+    if (listener >= 0)
+        kolo_ranks_add(own, comm->rank);
+    KOLO_POINT("share.opened");
+    int rc = kolo_words_sum_on_node(comm, own, listening, KOLO_RANK_WORDS);
+    if (rc == 0 && kolo_ranks_count_below(listening, comm->size) > 0) {
+        if (handing->gives && *fd >= 0)
+            give_file(comm, handing->takers, listening, offer->secret, *fd);
+        KOLO_POINT("share.given");
+        rc = kolo_words_sum_on_node(comm, own, listening, 1);
+    }
+    if (listener >= 0)
+        listener = *fd = kolo_handover_take(listener, &offer->file);
+    if (rc == 0 && takes && *fd < 0)
+        *fd = kolo_fail_system(-opened,
+                               "rank %" PRIu32 ": %s: rank %" PRIu32 "'s memory can be had neither by a socket (%s;"
+                               " this takes one network namespace) nor as /proc/%" PRIu64 "/fd/%" PRIu64,
+                               comm->global_rank, handing->function, kolo_rank_global(comm, (uint32_t)offer->rank),
+                               strerror(-listener), offer->file.pid, offer->file.fd);
+    return rc;
+}
+
+/* Tells all what each giver has. */
+static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, int fd, struct offer *own,
+                           struct offer *offers) {
+    if (handing->gives) {
+        struct offer *offer = &own[handing->giver];
+        offer->rank = comm->rank;
+        offer->status = fd < 0 ? (uint64_t)-fd : 0;
+        offer->secret = kolo_handover_secret();
+        if (fd >= 0 && kolo_memory_file_name(fd, &offer->file) < 0)
+            offer->status = (uint64_t)-KOLO_ERR_SYSTEM;
+    }
+    KOLO_POINT("share.offering");
+    const int rc = kolo_words_sum_on_node(comm, (uint64_t *)own, (uint64_t *)offers,
+                                          handing->givers * sizeof *offers / sizeof(uint64_t));
+    KOLO_POINT("share.offered");
+    return rc;
+}
+
+int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int *fd) {
+    if (comm->size == 1)
+        return 0;
+    struct offer one[2] = {{0}}, *offers = handing->givers == 1 ? one : calloc(2 * handing->givers, sizeof *offers);
+    if (!offers)
+        return kolo_failure_publish(comm, KOLO_ERR_SYSTEM, comm->rank, 0);
+    int rc = exchange_offers(comm, handing, *fd, offers + handing->givers, offers);
+    const struct offer *offer = handing->giver == KOLO_NO_GIVER ? NULL : &offers[handing->giver];
+    if (rc == 0)
+        rc = take_files(comm, handing, offer, fd);
+    if (rc == 0 && offer && offer->status && !handing->gives)
+        *fd = kolo_fail(-(int)offer->status,
+                        "rank %" PRIu32 ": %s failed on rank %" PRIu32 ": %s; see that rank's message",
+                        comm->global_rank, handing->function, kolo_rank_global(comm, (uint32_t)offer->rank),
+                        kolo_strerror(-(int)offer->status));
+    if (offers != one)
+        free(offers);
+    return rc;
+}
+
+int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
+    uint64_t own[STATUSES] = {0}, all[STATUSES], failed = 0;
+    int status = 0;
+    own[-rc] = rc < 0;
+    const int exchanged = kolo_words_sum(comm, own, all, STATUSES);
+    if (exchanged < 0)
+        return exchanged;
+    for (int i = STATUSES - 1; i > 0; i--) {
+        failed += all[i];
+        if (all[i] && status != KOLO_ERR_NO_SPACE) /* which says what to do */
+            status = -i;
+    }
+    if (status == 0 || status == rc)
+        return status;
+    return kolo_fail(status, "rank %" PRIu32 ": %s failed on %" PRIu64 " other ranks; see their messages",
+                     comm->global_rank, function, failed - (rc < 0));
+}

@@ -1,0 +1,229 @@
+/* kolo_comm_split and kolo_comm_dup.
+ *
+ * Roles. The ranks with one color are a group. Of a group's ranks on one node the first, in the order of the group, is
+ * the host.
+ *   1. All tell each other their color and key, so that each knows all groups. (kolo_comm_dup: there is one, known.)
+ *   2. The hosts make files of memory, and the others of their groups get them; all agree that all have them.
+ *   3. Each group makes a communicator over its files, as any is made (comm/creation/create.h).
+ *   4. All agree that all have theirs. Where not, who has one drops it.
+ * 1, 2 and 4 are exchanges in one call of the parent, so that ranks that call something else are found in 1. A rank
+ * that waits in 3 looks at the parent: at its failure, and at whether others are in 4 already.
+ *
+ * Invariants. Who fails in 2 does so before anybody begins 3, and all return the same. A creation succeeds on all of a
+ * group or on none. So after 4 either all groups have theirs, or nobody, and the parent goes on.
+ *
+ *   death of a rank in       leaves
+ *   1, 2                     a parent that is broken; files that go with their descriptors
+ *   3                        a creation that fails on its group, or, had it attached, a communicator that is dropped in
+ *                            4; the parent is broken
+ *   4                        a parent that is broken; some ranks may have succeeded, and their groups' first call finds
+ *                            the death, or that others have dropped theirs */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checks.h"
+#include "api/derive.h"
+#include "api/sharing.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "comm/ranks.h"
+#include "comm/step/progress.h"
+#include "shm/memory_file.h"
+#include "sync/point.h"
+
+/* What a rank says in one word, which is not 0 unless it is in no group: its color, then its key, so that the words of
+ * a group are in the order of their keys. */
+static uint64_t word_of(int color, int key) {
+    return color < 0 ? 0 : (uint64_t)((uint32_t)color + 1) << 32 | ((uint32_t)key ^ UINT32_C(0x80000000));
+}
+
+/* A split under way, as one rank sees it. */
+struct split {
+    kolo_comm *comm;
+    const char *function;
+    uint64_t *words; /* [ranks of all nodes]: what each has said */
+    uint32_t *ranks; /* this rank's group on this node, in its order, by their numbers on this node */
+    uint32_t local_size;
+    uint32_t rank; /* in the group */
+    uint32_t size; /* of the group, on all nodes; 0: in none */
+};
+
+static bool is_before(const struct split *s, uint32_t a, uint32_t b) {
+    return s->words[a] < s->words[b] || (s->words[a] == s->words[b] && a < b);
+}
+
+static bool are_together(const struct split *s, uint32_t a, uint32_t b) {
+    return s->words[a] >> 32 == s->words[b] >> 32 && s->words[a];
+}
+
+/* How many ranks of all nodes are in the group of `rank`, and in front of it there. */
+static uint32_t count_group(const struct split *s, uint32_t rank, uint32_t *before) {
+    uint32_t size = 0;
+    *before = 0;
+    for (uint32_t other = 0; other < s->comm->global_size; other++) {
+        size += are_together(s, other, rank);
+        *before += are_together(s, other, rank) && is_before(s, other, rank);
+    }
+    return size;
+}
+
+/* The same of this node, whose ranks go by their numbers here. */
+static uint32_t count_local(const struct split *s, uint32_t rank, uint32_t *before) {
+    const uint32_t global = kolo_rank_global(s->comm, rank);
+    uint32_t size = 0;
+    *before = 0;
+    for (uint32_t i = 0; i < s->comm->size; i++) {
+        const uint32_t other = kolo_rank_global(s->comm, i);
+        size += are_together(s, other, global);
+        *before += are_together(s, other, global) && is_before(s, other, global);
+    }
+    return size;
+}
+
+/* Whether some group has ranks on several nodes: all ranks find the same. */
+static bool spans_nodes(const struct split *s) {
+    const struct kolo_nodes *nodes = s->comm->nodes;
+    for (uint32_t a = 0; nodes && a < s->comm->global_size; a++)
+        for (uint32_t b = 0; b < a; b++)
+            if (are_together(s, a, b) && nodes->node_of[a] != nodes->node_of[b])
+                return true;
+    return false;
+}
+
+/* Lists this rank's group, and finds who hands a file to whom. A group of one rank needs none. */
+static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *takers) {
+    const kolo_comm *comm = s->comm;
+    s->size = count_group(s, comm->global_rank, &s->rank);
+    *handing = (struct kolo_handing){.function = s->function, .giver = KOLO_NO_GIVER, .takers = takers};
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        uint32_t before;
+        const uint32_t size = count_local(s, rank, &before);
+        const bool is_mine = are_together(s, kolo_rank_global(comm, rank), comm->global_rank),
+                   hosts = size > 1 && !before;
+        if (is_mine) {
+            s->ranks[before] = rank;
+            s->local_size = size;
+            kolo_ranks_add(takers, rank);
+        }
+        if (is_mine && hosts)
+            handing->giver = handing->givers;
+        if (is_mine && hosts && rank == comm->rank)
+            handing->gives = true;
+        handing->givers += hosts;
+    }
+}
+
+/* Step 2. *fd: -1 where there is none to have. */
+static int share_files(struct split *s, int *fd) {
+    struct kolo_handing handing;
+    uint64_t takers[KOLO_RANK_WORDS] = {0};
+    find_group(s, &handing, takers);
+    *fd = -1;
+    if (handing.gives) {
+        const int made = kolo_memory_file_create("kolo", 0);
+        *fd = made >= 0 ? made
+                        : kolo_fail_system(-made, "rank %" PRIu32 ": %s: creating a memfd", s->comm->global_rank,
+                                           s->function);
+    }
+    KOLO_POINT("split.created");
+    int rc = handing.givers ? kolo_file_hand_out(s->comm, &handing, fd) : 0;
+    KOLO_POINT("split.shared");
+    if (rc == 0)
+        rc = kolo_status_agree(s->comm, s->function, handing.giver != KOLO_NO_GIVER && *fd < 0 ? *fd : 0);
+    KOLO_POINT("split.agreed");
+    return rc;
+}
+
+/* Steps 3 and 4. */
+static int make(struct split *s, int fd, kolo_comm **sub) {
+    kolo_comm *made = NULL;
+    const struct kolo_derivation derivation = {.parent = s->comm,
+                                               .function = s->function,
+                                               .rank = s->rank,
+                                               .size = s->size,
+                                               .ranks = s->ranks,
+                                               .ranks_count = s->local_size,
+                                               .fd = fd,
+                                               .timeout_ns = s->comm->waiter.timeout_ns};
+    int rc = s->size ? kolo_comm_derive(&derivation, &made) : 0;
+    KOLO_POINT("split.made");
+    rc = s->comm->token->usable ? kolo_status_agree(s->comm, s->function, rc)
+                                : kolo_failure_look(s->comm, s->comm->rank, 0); /* found while this rank waited */
+    KOLO_POINT("split.ending");
+    if (rc == 0)
+        *sub = made;
+    else
+        kolo_comm_destroy(made);
+    return rc;
+}
+
+static int split_by_words(struct split *s, kolo_comm **sub) {
+    int fd = -1;
+    if (spans_nodes(s))
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "rank %" PRIu32 ": %s: a group has ranks on several machines: give each machine's ranks a"
+                         " color of their own (kolo_comm_node)",
+                         s->comm->global_rank, s->function);
+    int rc = share_files(s, &fd);
+    if (rc == 0)
+        rc = make(s, fd, sub);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* All of it, once the call has begun. color NULL: all ranks in one group, in their order. */
+static int run(kolo_comm *comm, const char *function, const int *color, int key, kolo_comm **sub) {
+    struct split s = {.comm = comm, .function = function};
+    const uint32_t ranks = comm->global_size;
+    s.words = calloc(ranks, sizeof *s.words);
+    s.ranks = calloc(comm->size, sizeof *s.ranks);
+    int rc = 0;
+    if (!s.words || !s.ranks) {
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": %s: out of memory", comm->global_rank, function);
+        if (ranks > 1)
+            rc = kolo_failure_publish(comm, rc, comm->rank, 0);
+    } else if (color) {
+        const uint64_t own = word_of(*color, key);
+        rc = kolo_words_gather(comm, &own, s.words);
+    } else {
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            s.words[rank] = word_of(0, 0);
+    }
+    KOLO_POINT("split.told");
+    if (rc == 0)
+        rc = split_by_words(&s, sub);
+    free(s.ranks);
+    free(s.words);
+    return rc;
+}
+
+static int call(kolo_collective collective, kolo_comm *comm, const int *color, int key, kolo_comm **sub) {
+    const char *const function = collective == KOLO_SPLIT ? "kolo_comm_split" : "kolo_comm_dup";
+    if (!kolo_usable(comm))
+        return kolo_unusable(function, comm);
+    if (!sub)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: the pointer for the new communicator is NULL",
+                         comm->global_rank, function);
+    int rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    comm->stats.calls_by_collective[collective]++;
+    if (comm->global_size > 1)
+        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, 0, 0);
+    rc = run(comm, function, color, key, sub);
+    if (comm->global_size > 1)
+        kolo_call_leave(comm);
+    kolo_leave(comm);
+    return rc;
+}
+
+int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **sub) {
+    return call(KOLO_SPLIT, comm, &color, key, sub);
+}
+
+int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy) {
+    return call(KOLO_DUP, comm, NULL, 0, copy);
+}
