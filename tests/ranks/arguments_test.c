@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kolo_tools.h"
+#include "kolo_watch.h"
 #include "harness.h"
 
 static _Thread_local char buffer[4096];
@@ -222,6 +223,38 @@ static int fill_section(const struct rank *rank, void *filled) {
     return status;
 }
 
+/* Reads this process's communicator from outside, and asks for `filled` of it. */
+static int fill_watched(const struct rank *rank, void *filled, char what) {
+    kolo_watched_comm seen = {.comm_bytes = sizeof seen};
+    kolo_watch *watch = NULL;
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    if (!expect_status(rank, kolo_watch_open(&watch, pid), 0, "kolo_watch_open") ||
+        !expect_status(rank, kolo_watch_read(watch, 0, &seen), 0, "kolo_watch_read"))
+        return 0;
+    const int status = what == 'c'   ? kolo_watch_read(watch, 0, filled)
+                       : what == 'r' ? kolo_watch_rank(watch, 0, rank->rank, filled)
+                                     : kolo_watch_call(watch, 0, rank->rank, 1, filled);
+    if (status == 0 && what == 'c') { /* which changes while one looks */
+        ((kolo_watched_comm *)filled)->read_ns = 0;
+        ((kolo_watched_comm *)filled)->age_s = 0;
+    }
+    kolo_watch_close(watch);
+    return status;
+}
+
+static int fill_watched_comm(const struct rank *rank, void *filled) {
+    return fill_watched(rank, filled, 'c');
+}
+
+static int fill_watched_rank(const struct rank *rank, void *filled) {
+    return fill_watched(rank, filled, 'r');
+}
+
+static int fill_watched_call(const struct rank *rank, void *filled) {
+    return fill_watched(rank, filled, ' ');
+}
+
 static void refuse_sections(const struct rank *rank) {
     static const struct {
         kolo_profile_section section;
@@ -275,6 +308,11 @@ static void fill_other_sizes(const struct rank *rank) {
     check_size(rank, "kolo_variable", sizeof(kolo_variable), sizeof(kolo_variable), fill_variable);
     check_size(rank, "kolo_unknown_variable", sizeof(kolo_unknown_variable), sizeof(kolo_unknown_variable),
                fill_unknown_variable);
+    if (rank->ranks > 1) { /* one alone has no segment */
+        check_size(rank, "kolo_watched_comm", sizeof(kolo_watched_comm), sizeof(kolo_watched_comm), fill_watched_comm);
+        check_size(rank, "kolo_watched_rank", sizeof(kolo_watched_rank), sizeof(kolo_watched_rank), fill_watched_rank);
+        check_size(rank, "kolo_watched_call", sizeof(kolo_watched_call), sizeof(kolo_watched_call), fill_watched_call);
+    }
     check_size(rank, "kolo_profile_section", sizeof(kolo_profile_section), sizeof(kolo_profile_section), fill_section);
 }
 

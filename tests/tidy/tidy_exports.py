@@ -1,4 +1,4 @@
-"""The shared library exports exactly the functions that the public headers declare."""
+"""The shared library exports exactly the functions that the public headers declare; and their structs can grow."""
 
 import os
 import pathlib
@@ -11,6 +11,15 @@ import unittest
 import source_tree
 
 DECLARATION = re.compile(r"^KOLO_API\b[^;]*?\b(\w+)\s*\(", re.MULTILINE)
+STRUCT = re.compile(r"^typedef struct (\w+) \{\s*(.*?)^\} \1;", re.MULTILINE | re.DOTALL)
+SIZE = re.compile(r"size_t \w+_bytes;")
+
+
+def size_problems(header_text):
+    """Structs that do not begin with their size, as those must that callers pass; parts of others need none."""
+    structs = dict(STRUCT.findall(source_tree.without_comments(header_text)))
+    return [f"include: {name} does not begin with its size" for name, body in structs.items()
+            if not SIZE.match(body) and not any(re.search(rf"\b{name} \w+\[", other) for other in structs.values())]
 
 
 def exported(library):
@@ -45,6 +54,8 @@ class Exports(source_tree.Rule):
         header_text = "".join(tree.text(path) for path in tree.paths("include", suffixes=(".h",)))
         self.assertIn("kolo_allreduce", declared(header_text))
         self.assert_clean(problems(os.environ["KOLO_LIBRARY"], header_text))
+        self.assert_clean(size_problems(header_text))
+        self.assertIn("typedef struct kolo_stats {", header_text)
 
     def library_problems(self, code):
         with tempfile.TemporaryDirectory(prefix="kolo-tidy-") as folder:
@@ -62,6 +73,11 @@ class Exports(source_tree.Rule):
 
     def test_rejects_undeclared(self):
         self.assert_one(self.library_problems("int kolo_a, kolo_b;"), "exports kolo_b, which no")
+
+    def test_rejects_struct_without_size(self):
+        part, whole = "typedef struct a {\n    int x;\n} a;\n", "typedef struct b {\n    size_t b_bytes; /* */\n    a as[2];\n} b;\n"
+        self.assert_clean(size_problems(part + whole))
+        self.assert_one(size_problems(part), "a does not begin with its size")
 
     def test_rejects_missing(self):
         self.assert_one(self.library_problems("static int a;"), "declares kolo_a, which")
