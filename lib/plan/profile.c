@@ -66,6 +66,13 @@ static bool end_line(struct reader *reader, char *rest) {
     return *word ? refuse(reader, "'%.*s': the line should end before it", QUOTE_CHARS, word) : true;
 }
 
+/* What must stand between two values. */
+static bool expect_word(struct reader *reader, const char *wanted, char **rest) {
+    const char *word = next_word(rest);
+    return strcmp(word, wanted) == 0 ||
+           refuse(reader, "'%.*s': '%s' and a number should stand there", QUOTE_CHARS, word, wanted);
+}
+
 static bool parse_number(struct reader *reader, const char *what, const char *word, uint64_t low, uint64_t high,
                          uint64_t *number) {
     uint64_t value = 0;
@@ -105,39 +112,34 @@ static bool parse_version(struct reader *reader, char *rest) {
     return end_line(reader, rest);
 }
 
-/* Characters of `text` but for white space at its end. */
-static size_t text_length(const char *text) {
-    size_t length = strlen(text);
-    while (length > 0 && strchr(" \t", text[length - 1]))
-        length--;
-    return length;
-}
-
 static bool parse_cpu_model(struct reader *reader, char *rest) {
     char *model = reader->profile->machine.cpu_model;
     rest += strspn(rest, " \t");
-    const size_t length = text_length(rest);
-    if (length >= sizeof reader->profile->machine.cpu_model)
+    for (size_t length = strlen(rest); length > 0 && strchr(" \t", rest[length - 1]); length--)
+        rest[length - 1] = '\0';
+    if (strlen(rest) >= sizeof reader->profile->machine.cpu_model)
         return refuse(reader, "cpu-model '%.*s...': must have at most %zu characters", QUOTE_CHARS, rest,
                       sizeof reader->profile->machine.cpu_model - 1);
-    memcpy(model, rest, length);
-    model[length] = '\0';
+    strcpy(model, rest);
     return true;
 }
 
+/* The rest of a line that is a number. */
+static bool parse_last(struct reader *reader, const char *what, char *rest, uint64_t low, uint64_t high,
+                       uint64_t *number) {
+    return parse_number(reader, what, next_word(&rest), low, high, number) && end_line(reader, rest);
+}
+
 static bool parse_cpus(struct reader *reader, char *rest) {
-    return parse_number(reader, "cpus", next_word(&rest), 1, UINT32_MAX, &reader->profile->machine.cpus_online) &&
-           end_line(reader, rest);
+    return parse_last(reader, "cpus", rest, 1, UINT32_MAX, &reader->profile->machine.cpus_online);
 }
 
 static bool parse_l2_bytes(struct reader *reader, char *rest) {
-    return parse_number(reader, "l2-bytes", next_word(&rest), 0, UINT64_MAX, &reader->profile->machine.l2_bytes) &&
-           end_line(reader, rest);
+    return parse_last(reader, "l2-bytes", rest, 0, UINT64_MAX, &reader->profile->machine.l2_bytes);
 }
 
 static bool parse_l3_bytes(struct reader *reader, char *rest) {
-    return parse_number(reader, "l3-bytes", next_word(&rest), 0, UINT64_MAX, &reader->profile->machine.l3_bytes) &&
-           end_line(reader, rest);
+    return parse_last(reader, "l3-bytes", rest, 0, UINT64_MAX, &reader->profile->machine.l3_bytes);
 }
 
 static bool section_is_complete(struct reader *reader) {
@@ -172,12 +174,8 @@ static bool parse_section(struct reader *reader, char *rest) {
     struct kolo_profile *profile = reader->profile;
     kolo_collective collective;
     uint64_t ranks = 0;
-    if (!section_is_complete(reader) || !parse_collective(reader, next_word(&rest), &collective))
-        return false;
-    const char *word = next_word(&rest);
-    if (strcmp(word, "ranks") != 0)
-        return refuse(reader, "'%.*s': 'ranks' and their number should stand there", QUOTE_CHARS, word);
-    if (!parse_number(reader, "ranks", next_word(&rest), 2, KOLO_RANKS_MAX, &ranks) || !end_line(reader, rest))
+    if (!section_is_complete(reader) || !parse_collective(reader, next_word(&rest), &collective) ||
+        !expect_word(reader, "ranks", &rest) || !parse_last(reader, "ranks", rest, 2, KOLO_RANKS_MAX, &ranks))
         return false;
     if (kolo_profile_find(profile, collective, (uint32_t)ranks))
         return refuse(reader, "ranks %" PRIu64 ": there is a section for them already", ranks);
@@ -214,33 +212,33 @@ static bool parse_algorithm(struct reader *reader, const char *word, kolo_algori
     return refuse(reader, "algorithm '%.*s': must be one of %s", QUOTE_CHARS, word, list);
 }
 
-/* ALGORITHM chunk BYTES, after the band's bytes_max. */
+/* ALGORITHM chunk BYTES, after the band's bytes_max; or, in the last band, `default`. */
 static bool parse_band(struct reader *reader, uint64_t bytes_max, char *rest) {
     kolo_profile_section *section = section_of(reader);
     kolo_profile_band *band = &section->band[section->bands];
     if (reader->has_rest)
         return refuse(reader, "a band after the section's 'rest'");
+    const char *word = next_word(&rest);
+    if (bytes_max == UINT64_MAX && strcmp(word, "default") == 0) {
+        reader->has_rest = true;
+        return end_line(reader, rest);
+    }
     if (section->bands == KOLO_BANDS)
         return refuse(reader, "more than %d bands", KOLO_BANDS);
     if (section->bands > 0 && bytes_max <= band[-1].bytes_max)
         return refuse(reader, "up-to %" PRIu64 ": must be more than %" PRIu64 ", the band's before", bytes_max,
                       band[-1].bytes_max);
-    band->bytes_max = bytes_max;
-    if (!parse_algorithm(reader, next_word(&rest), &band->algorithm))
-        return false;
-    const char *word = next_word(&rest);
-    if (strcmp(word, "chunk") != 0)
-        return refuse(reader, "'%.*s': 'chunk' and its bytes should stand there", QUOTE_CHARS, word);
-    word = next_word(&rest);
     uint64_t chunk_bytes = 0;
-    if (!parse_number(reader, "chunk", word, KOLO_CHUNK_BYTES_MIN, KOLO_CHUNK_BYTES_MAX, &chunk_bytes))
+    if (!parse_algorithm(reader, word, &band->algorithm) || !expect_word(reader, "chunk", &rest) ||
+        !parse_last(reader, "chunk", rest, KOLO_CHUNK_BYTES_MIN, KOLO_CHUNK_BYTES_MAX, &chunk_bytes))
         return false;
     if (chunk_bytes % KOLO_LINE_BYTES != 0)
-        return refuse(reader, "chunk '%.*s': must be a multiple of %d", QUOTE_CHARS, word, KOLO_LINE_BYTES);
+        return refuse(reader, "chunk '%" PRIu64 "': must be a multiple of %d", chunk_bytes, KOLO_LINE_BYTES);
+    band->bytes_max = bytes_max;
     band->chunk_bytes = (uint32_t)chunk_bytes;
     section->bands++;
     reader->has_rest = bytes_max == UINT64_MAX;
-    return end_line(reader, rest);
+    return true;
 }
 
 static bool parse_up_to(struct reader *reader, char *rest) {
@@ -250,14 +248,7 @@ static bool parse_up_to(struct reader *reader, char *rest) {
 }
 
 static bool parse_rest(struct reader *reader, char *rest) {
-    char *after = rest + strspn(rest, " \t");
-    const size_t length = strcspn(after, " \t");
-    if (length != strlen("default") || strncmp(after, "default", length) != 0)
-        return parse_band(reader, UINT64_MAX, rest);
-    if (reader->has_rest)
-        return refuse(reader, "a band after the section's 'rest'");
-    reader->has_rest = true;
-    return end_line(reader, after + length);
+    return parse_band(reader, UINT64_MAX, rest);
 }
 
 /* Where in a profile a directive may stand. */
