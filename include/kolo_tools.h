@@ -66,6 +66,7 @@ KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int r
  * each has an algorithm and a chunk. What is larger than the last band allows was not measured, and has the default. */
 #define KOLO_PROFILE_SECTIONS   32   /* of a profile, at most */
 #define KOLO_PROFILE_BANDS      16   /* of a section, at most */
+#define KOLO_PROFILE_PATH_BYTES 4097 /* of a path, its NUL included, at most */
 #define KOLO_PROFILE_TEXT_BYTES 2048 /* of a section as text, its NUL included, at most */
 
 typedef struct kolo_profile_band {
@@ -83,6 +84,9 @@ typedef struct kolo_profile_section {
     uint64_t stream_bytes_min;  /* results of messages from here on are stored past the caches; UINT64_MAX: none */
     kolo_profile_band band[KOLO_PROFILE_BANDS];
 } kolo_profile_section;
+
+/* Fills in where kolo looks for a profile if KOLO_TUNE_FILE names none. KOLO_ERR_ARG also if there is no such place. */
+KOLO_API int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]);
 
 /* Fills *section with the one at `index`, from 0, of the profile `path`. KOLO_ERR_ARG also for an index past the last
  * one; and for every index if kolo ignores the profile here: the message says why. */

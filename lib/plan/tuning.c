@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,8 @@
 #include "plan/plan.h"
 #include "base/environment.h"
 #include "base/file.h"
+#include "base/status.h"
 #include "cpu/levels.h"
-
-enum { PATH_BYTES = PATH_MAX + 1 }; /* a path that does not fit is too long for open, too */
 
 /* Times the ranks: direct has all of them meet twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
@@ -70,20 +68,32 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
         memcpy(settings->tree_sizes, question->tree_sizes, sizeof settings->tree_sizes);
 }
 
-/* Which file to read: false if none. *asked: the user names it, so that it should be there. */
-static bool find_file(char path[PATH_BYTES], bool *asked) {
-    /* secure_getenv: what a program with borrowed rights says about a file could tell what is in it. */
-    const char *named = secure_getenv(kolo_environment_name(KOLO_VARIABLE_TUNE_FILE));
+/* Where a profile is if nothing else is said; false if there is no such place. secure_getenv: what a program with
+ * borrowed rights says about a file could tell what is in it. */
+static bool default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
     const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
     int length = 0;
-    *asked = named != NULL;
-    if (named)
-        length = strcmp(named, "none") == 0 ? 0 : snprintf(path, PATH_BYTES, "%s", named);
-    else if (config && config[0] == '/')
-        length = snprintf(path, PATH_BYTES, "%s/kolo/tune", config);
+    if (config && config[0] == '/')
+        length = snprintf(path, KOLO_PROFILE_PATH_BYTES, "%s/kolo/tune", config);
     else if (home && home[0] == '/')
-        length = snprintf(path, PATH_BYTES, "%s/.config/kolo/tune", home);
-    return length > 0;
+        length = snprintf(path, KOLO_PROFILE_PATH_BYTES, "%s/.config/kolo/tune", home);
+    return length > 0 && length < KOLO_PROFILE_PATH_BYTES;
+}
+
+int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
+    if (!path || !default_path(path))
+        return kolo_fail(KOLO_ERR_ARG, "no directory for a profile: set HOME or XDG_CONFIG_HOME");
+    return 0;
+}
+
+/* Which file to read: false if none. *asked: the user names it, so that it should be there. */
+static bool find_file(char path[KOLO_PROFILE_PATH_BYTES], bool *asked) {
+    const char *named = secure_getenv(kolo_environment_name(KOLO_VARIABLE_TUNE_FILE));
+    *asked = named != NULL;
+    if (!named)
+        return default_path(path);
+    snprintf(path, KOLO_PROFILE_PATH_BYTES, "%s", named);
+    return *named && strcmp(named, "none") != 0;
 }
 
 bool kolo_tuning_load(const char *path, const kolo_topology *topology, struct kolo_profile *profile,
@@ -130,7 +140,7 @@ static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, 
 
 void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source) {
-    char path[PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
+    char path[KOLO_PROFILE_PATH_BYTES], why[KOLO_PROFILE_WHY_BYTES];
     bool asked, absent;
     struct kolo_profile profile;
     kolo_tuning_default(settings, question);

@@ -94,7 +94,7 @@ static void read_options(int argc, char **argv) {
 
 typedef struct tuning {
     kolo_machine machine;
-    char path[TUNE_PATH_BYTES];
+    char path[KOLO_PROFILE_PATH_BYTES];
     tune_space spaces[RANK_COUNTS_MAX];
     tune_choice choices[RANK_COUNTS_MAX];
     tune_times *times; /* shared with the ranks */
@@ -135,8 +135,8 @@ static int prepare(tuning *tuning) {
         if (tune_space_make(&tuning->spaces[i], options.ranks[i], fitting_bytes(tuning, options.ranks[i]),
                             options.quick) < 0)
             return message_print("%s", kolo_error_message());
-    if (!options.output && tune_profile_default_path(tuning->path) < 0)
-        return -1;
+    if (!options.output && kolo_profile_default_path(tuning->path) < 0)
+        return message_print("%s, or use --output FILE", kolo_error_message());
     if (options.output)
         snprintf(tuning->path, sizeof tuning->path, "%s", options.output);
     if (tune_profile_prepare(tuning->path, !options.output) < 0)

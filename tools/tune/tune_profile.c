@@ -9,33 +9,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "messages.h"
+
 static int complain(const char *what, const char *path) {
-    fprintf(stderr, "kolo-tune: %s %s: %s\n", what, path, strerror(errno));
-    return -1;
+    return message_print("%s %s: %s", what, path, strerror(errno));
 }
 
-int tune_profile_default_path(char path[TUNE_PATH_BYTES]) {
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int length = 0;
-    if (config && config[0] == '/')
-        length = snprintf(path, TUNE_PATH_BYTES, "%s/kolo/tune", config);
-    else if (home && home[0] == '/')
-        length = snprintf(path, TUNE_PATH_BYTES, "%s/.config/kolo/tune", home);
-    if (length > 0 && length < TUNE_PATH_BYTES)
-        return 0;
-    fputs("kolo-tune: no directory for the profile: set HOME or XDG_CONFIG_HOME, or use --output FILE\n", stderr);
-    return -1;
-}
-
-static void directory_of(const char *path, char directory[TUNE_PATH_BYTES]) {
-    char copy[TUNE_PATH_BYTES];
+static void directory_of(const char *path, char directory[KOLO_PROFILE_PATH_BYTES]) {
+    char copy[KOLO_PROFILE_PATH_BYTES];
     snprintf(copy, sizeof copy, "%s", path);
-    snprintf(directory, TUNE_PATH_BYTES, "%s", dirname(copy));
+    snprintf(directory, KOLO_PROFILE_PATH_BYTES, "%s", dirname(copy));
 }
 
 /* The directory and those above it, for the user alone, as a configuration directory should be. */
 static int make_directories(const char *directory) {
-    char part[TUNE_PATH_BYTES + 1];
+    char part[KOLO_PROFILE_PATH_BYTES + 1];
     snprintf(part, sizeof part, "%s/", directory);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -48,7 +36,7 @@ static int make_directories(const char *directory) {
 
 /* Permissions alone don't tell whether a file can be created, so one is. */
 static int try_directory(const char *directory) {
-    char temporary[TUNE_PATH_BYTES + 16];
+    char temporary[KOLO_PROFILE_PATH_BYTES + 16];
     snprintf(temporary, sizeof temporary, "%s/tune.XXXXXX", directory);
     const int fd = mkstemp(temporary);
     if (fd < 0)
@@ -58,28 +46,24 @@ static int try_directory(const char *directory) {
 }
 
 int tune_profile_prepare(const char *path, bool makes_directories) {
-    char directory[TUNE_PATH_BYTES];
+    char directory[KOLO_PROFILE_PATH_BYTES];
     struct stat found;
-    if (strlen(path) + 16 >= TUNE_PATH_BYTES) {
+    if (strlen(path) + 16 >= KOLO_PROFILE_PATH_BYTES) {
         errno = ENAMETOOLONG;
         return complain("cannot write", path);
     }
     directory_of(path, directory);
     if (makes_directories && make_directories(directory) < 0)
         return -1;
-    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode)) {
-        fprintf(stderr, "kolo-tune: %s is not a regular file\n", path);
-        return -1;
-    }
+    if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
+        return message_print("%s is not a regular file", path);
     return try_directory(directory);
 }
 
 static int write_part(FILE *file, const kolo_profile_section *section) {
     char text[KOLO_PROFILE_TEXT_BYTES];
-    if (kolo_profile_format(section, text) < 0) {
-        fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
-        return -1;
-    }
+    if (kolo_profile_format(section, text) < 0)
+        return message_print("%s", kolo_error_message());
     return fputs(text, file) < 0 ? -1 : 0;
 }
 
@@ -144,7 +128,7 @@ static int finish_file(int fd, const char *text, size_t bytes) {
 }
 
 int tune_profile_replace(const char *path, const char *text, size_t bytes) {
-    char temporary[TUNE_PATH_BYTES + 8];
+    char temporary[KOLO_PROFILE_PATH_BYTES + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     const int fd = mkstemp(temporary);
     if (fd < 0)
@@ -188,15 +172,14 @@ int tune_profile_try(const tune_space *space, int candidate) {
     if (setenv("KOLO_TUNE_FILE", path, 1) == 0 &&
         kolo_plan_query(&plan, NULL, space->ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM) == 0 && plan.tuned)
         return 0;
-    fprintf(stderr, "kolo-tune: a trial profile is not used: %s\n", plan.tuning);
-    return -1;
+    return message_print("a trial profile is not used: %s", plan.tuning);
 }
 
 int tune_profile_check(const char *path) {
     kolo_profile_section section = {.section_bytes = sizeof section};
     kolo_collective before = KOLO_COLLECTIVES;
     if (kolo_profile_section_get(path, 0, &section) < 0) {
-        fprintf(stderr, "kolo-tune: %s\n", kolo_error_message());
+        message_print("%s", kolo_error_message());
         return 1;
     }
     printf("%s: used here, for", path);

@@ -7,11 +7,6 @@
 
 #include "tune_choice.h"
 
-enum { TUNE_PATH_BYTES = 4096 };
-
-/* Where kolo looks for a profile if nothing else is said. Returns 0, or -1 after a complaint where there is no home. */
-int tune_profile_default_path(char path[TUNE_PATH_BYTES]);
-
 /* Makes sure that a file can be written there, with the directories above it on request. Returns 0 or -1 after a
  * complaint. */
 int tune_profile_prepare(const char *path, bool make_directories);
