@@ -151,20 +151,8 @@ static void launch_failures_report(struct job *job) {
     while (launch_failure_read(&job->context, &failure)) {
         if (job->phase != PHASE_RUNNING)
             continue;
-        int exit_code = EXIT_LAUNCHER;
-        if (failure.step == LAUNCH_EXEC) {
-            char why[300];
-            exit_code = failure.error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-            launch_failure_describe(why, sizeof why, job->options->command[0], failure.error);
-            message_print("cannot run '%s': %s", job->options->command[0], why);
-        } else if (failure.step == LAUNCH_BIND) {
-            message_print("cannot bind rank %d: %s; --bind none leaves placement to the kernel",
-                          job->options->first_rank + failure.rank, strerror(failure.error));
-        } else {
-            message_print("cannot prepare rank %d: %s", job->options->first_rank + failure.rank,
-                          strerror(failure.error));
-        }
-        job_end(job, exit_code, 0);
+        message_print("%s", failure.text);
+        job_end(job, failure.exit_code, 0);
     }
 }
 

@@ -109,20 +109,44 @@ static int child_prepare(const struct launch_context *context, const struct laun
     return sigprocmask(SIG_SETMASK, &context->original_mask, NULL) == 0 ? 0 : -errno;
 }
 
+/* Says in words why `program` could not be run, and what helps. */
+static void describe_exec_error(char *text, size_t text_bytes, const char *program, int error) {
+    char beside[PATH_MAX];
+    struct stat found;
+    const bool is_path = strchr(program, '/') != NULL;
+    snprintf(beside, sizeof beside, "./%s", program);
+    if (error == ENOENT && is_path && stat(program, &found) == 0)
+        snprintf(text, text_bytes, "it is there, but not its interpreter (its first line, '#!')");
+    else if (error == ENOENT && !is_path && access(beside, X_OK) == 0)
+        snprintf(text, text_bytes, "not found in PATH; the one in this folder is ./%.200s", program);
+    else if (error == ENOENT)
+        snprintf(text, text_bytes, is_path ? "there is no such file" : "not found in PATH");
+    else if (error == EACCES && stat(program, &found) == 0 && S_ISDIR(found.st_mode))
+        snprintf(text, text_bytes, "is a folder");
+    else if (error == EACCES && is_path && access(program, F_OK) == 0 && access(program, X_OK) != 0)
+        snprintf(text, text_bytes, "is not executable (chmod +x)");
+    else
+        snprintf(text, text_bytes, "%s", strerror(error));
+}
+
 /* In the child: becomes the program, or tells kolorun why it could not. */
 static _Noreturn void child_run(const struct launch_context *context, const struct launch_place *place) {
-    struct launch_failure failure = {.rank = place->rank, .step = LAUNCH_PREPARE};
-    int rc = child_prepare(context, place);
-    if (rc == 0 && place->cpus != NULL) {
-        failure.step = LAUNCH_BIND;
-        rc = binding_apply(place->cpus);
-    }
-    if (rc == 0) {
-        failure.step = LAUNCH_EXEC;
+    struct launch_failure failure = {.exit_code = EXIT_LAUNCHER};
+    const int rank = context->first_rank + place->rank;
+    const int prepared = child_prepare(context, place);
+    const int bound = prepared == 0 && place->cpus != NULL ? binding_apply(place->cpus) : 0;
+    if (prepared < 0) {
+        snprintf(failure.text, sizeof failure.text, "cannot prepare rank %d: %s", rank, strerror(-prepared));
+    } else if (bound < 0) {
+        snprintf(failure.text, sizeof failure.text,
+                 "cannot bind rank %d: %s; --bind none leaves placement to the kernel", rank, strerror(-bound));
+    } else {
+        char why[300];
         execvp(context->command[0], context->command);
-        rc = -errno;
+        failure.exit_code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+        describe_exec_error(why, sizeof why, context->command[0], errno);
+        snprintf(failure.text, sizeof failure.text, "cannot run '%.1600s': %s", context->command[0], why);
     }
-    failure.error = -rc;
     ssize_t ignored = write(context->failure_fds[1], &failure, sizeof failure);
     (void)ignored; /* kolorun has ended, or the pipe is full of the same news */
     _exit(127);
@@ -139,23 +163,4 @@ pid_t launch_rank(const struct launch_context *context, const struct launch_plac
 
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure) {
     return read(context->failure_fds[0], failure, sizeof *failure) == (ssize_t)sizeof *failure;
-}
-
-void launch_failure_describe(char *text, size_t text_bytes, const char *program, int error) {
-    char beside[PATH_MAX];
-    struct stat found;
-    const bool is_path = strchr(program, '/') != NULL;
-    snprintf(beside, sizeof beside, "./%s", program);
-    if (error == ENOENT && is_path && stat(program, &found) == 0)
-        snprintf(text, text_bytes, "it is there, but not its interpreter (its first line, '#!')");
-    else if (error == ENOENT && !is_path && access(beside, X_OK) == 0)
-        snprintf(text, text_bytes, "not found in PATH; the one in this folder is %s", beside);
-    else if (error == ENOENT)
-        snprintf(text, text_bytes, is_path ? "there is no such file" : "not found in PATH");
-    else if (error == EACCES && stat(program, &found) == 0 && S_ISDIR(found.st_mode))
-        snprintf(text, text_bytes, "is a folder");
-    else if (error == EACCES && is_path && access(program, F_OK) == 0 && access(program, X_OK) != 0)
-        snprintf(text, text_bytes, "is not executable (chmod +x)");
-    else
-        snprintf(text, text_bytes, "%s", strerror(error));
 }

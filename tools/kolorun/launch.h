@@ -22,13 +22,10 @@ struct launch_context {
     int failure_fds[2];           /* pipe on which children that cannot run the program say so */
 };
 
-/* What a child was doing when it failed. */
-enum launch_step { LAUNCH_BIND, LAUNCH_PREPARE, LAUNCH_EXEC };
-
+/* Why a child could not become the program; written to the pipe at once. */
 struct launch_failure {
-    int rank;
-    enum launch_step step;
-    int error; /* errno */
+    int exit_code; /* that of kolorun */
+    char text[2000];
 };
 
 /* Makes the shared file of this machine's ranks, and a name for the job if it has none, and puts what is the same for
@@ -53,8 +50,5 @@ pid_t launch_rank(const struct launch_context *context, const struct launch_plac
 
 /* Reads the next failure that a child has reported; false if there is none now. */
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure);
-
-/* Says in words why `program` could not be run, and what helps. */
-void launch_failure_describe(char *text, size_t text_bytes, const char *program, int error);
 
 #endif
