@@ -468,20 +468,13 @@ static int poll_timeout_ms(const struct job *job) {
 
 /* Where a rank's standard output and error go: *opened of the descriptors in `outputs`, or kolorun's own. */
 static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS], bool *opened) {
-    int rc = 0, stream;
-    *opened = job->output != NULL || job->options->output_folder != NULL;
+    const char *folder = job->options->output_folder;
+    *opened = job->output != NULL || folder != NULL;
     if (job->output != NULL)
         return tagged_output_attach(job->output, rank, outputs);
-    if (!*opened)
-        return 0;
-    const int number = job->options->first_rank + rank;
-    rc = rank_files_open(job->options->output_folder, number, job->ranks[rank].restarts > 0, outputs, &stream);
-    if (rc < 0) {
-        char path[PATH_MAX];
-        rank_files_path(path, sizeof path, job->options->output_folder, number, stream);
-        message_print("--output: cannot open '%s': %s", path, strerror(-rc));
-    }
-    return rc;
+    return folder != NULL
+               ? rank_files_open(folder, job->options->first_rank + rank, job->ranks[rank].restarts > 0, outputs)
+               : 0;
 }
 
 static int rank_start(struct job *job, int rank) {

@@ -15,7 +15,7 @@ int rank_files_prepare(const char *folder);
 void rank_files_path(char *path, size_t path_bytes, const char *folder, int rank, int stream);
 
 /* Opens the files of a rank, empty, or at their end where `again`: it has been started before. The descriptors are the
- * caller's to close. Returns 0, or a negative errno with *stream set to the one that could not be opened. */
-int rank_files_open(const char *folder, int rank, bool again, int fds[RANK_FILES], int *stream);
+ * caller's to close. Returns 0, or a negative errno after a message. */
+int rank_files_open(const char *folder, int rank, bool again, int fds[RANK_FILES]);
 
 #endif
