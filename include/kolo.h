@@ -208,7 +208,6 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
  * KOLO_ERR_VERSION: the segment is damaged. */
 KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
-/* These return what they say, never fail and never block. comm is not NULL. */
 /* Divides the ranks into groups, by `color`: those that pass the same one get, in *sub, a communicator of their own, in
  * the order of their `key`s and, where those are equal, of their ranks in `comm`. color < 0: in no group; *sub becomes
  * NULL. Collective: every rank of `comm` calls it. *sub has comm's settings: deadlines, algorithm, waiting, and the
@@ -226,6 +225,7 @@ KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **su
  * kolo_comm_split. */
 KOLO_API int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy);
 
+/* These return what they say, never fail and never block. comm is not NULL. */
 KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */
 KOLO_API int kolo_comm_size(const kolo_comm *comm);       /* number of ranks */
 KOLO_API int kolo_comm_local_rank(const kolo_comm *comm); /* among the ranks of this machine */
