@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness.h"
+#include "splitmix64.h"
 
-enum { RANKS_MAX = HARNESS_RANKS_MAX };
+enum { RANKS_MAX = KOLO_RANKS_MAX };
 
 bool order_matters(kolo_dtype dtype, kolo_op op) {
     return dtype >= KOLO_F16 && (op == KOLO_SUM || op == KOLO_PROD || op == KOLO_AVG);
@@ -125,8 +125,7 @@ static float combine_f32(kolo_op op, float a, float b) {
     return a_first == (op == KOLO_MIN) ? a : b;
 }
 
-static float fold_f32(kolo_op op, float *values, int n) {
-    const int ranks = n;
+static float fold_f32(kolo_op op, float *values, int n, int ranks) {
     for (; n > 1; n = (n + 1) / 2) {
         for (int i = 0; i < n / 2; i++)
             values[i] = combine_f32(op, values[2 * i], values[2 * i + 1]);
@@ -147,8 +146,7 @@ static double combine_f64(kolo_op op, double a, double b) {
     return a_first == (op == KOLO_MIN) ? a : b;
 }
 
-static double fold_f64(kolo_op op, double *values, int n) {
-    const int ranks = n;
+static double fold_f64(kolo_op op, double *values, int n, int ranks) {
     for (; n > 1; n = (n + 1) / 2) {
         for (int i = 0; i < n / 2; i++)
             values[i] = combine_f64(op, values[2 * i], values[2 * i + 1]);
@@ -188,65 +186,70 @@ static uint64_t combine_integers(kolo_dtype dtype, kolo_op op, uint64_t a, uint6
     }
 }
 
-static uint64_t fold_integers(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+static uint64_t fold_integers(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
     uint64_t result = widened(dtype, bits[0]); /* any order gives the same */
     for (int i = 1; i < n; i++)
         result = combine_integers(dtype, op, result, widened(dtype, bits[i]));
     result = widened(dtype, result);
     if (op != KOLO_AVG)
         return result;
-    return is_signed(dtype) ? (uint64_t)((int64_t)result / n) : result / (uint64_t)n;
+    return is_signed(dtype) ? (uint64_t)((int64_t)result / ranks) : result / (uint64_t)ranks;
 }
 
-static uint64_t reduce_f64(kolo_op op, const uint64_t *bits, int n) {
+static uint64_t reduce_f64(kolo_op op, const uint64_t *bits, int n, int ranks) {
     double values[RANKS_MAX];
     for (int i = 0; i < n; i++)
         memcpy(&values[i], &bits[i], sizeof values[i]);
-    const double result = fold_f64(op, values, n);
+    const double result = fold_f64(op, values, n, ranks);
     uint64_t result_bits;
     memcpy(&result_bits, &result, sizeof result_bits);
     return isnan(result) ? UINT64_C(0x7ff8000000000000) : result_bits;
 }
 
-static uint64_t reduce_f32(kolo_op op, const uint64_t *bits, int n) {
+static uint64_t reduce_f32(kolo_op op, const uint64_t *bits, int n, int ranks) {
     float values[RANKS_MAX];
     for (int i = 0; i < n; i++)
         memcpy(&values[i], &bits[i], sizeof values[i]);
-    const float result = fold_f32(op, values, n);
+    const float result = fold_f32(op, values, n, ranks);
     uint32_t result_bits;
     memcpy(&result_bits, &result, sizeof result_bits);
     return isnan(result) ? UINT32_C(0x7fc00000) : result_bits;
 }
 
-static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
     float values[RANKS_MAX];
     for (int i = 0; i < n; i++)
         values[i] = dtype == KOLO_F16 ? f16_value(bits[i]) : bf16_value(bits[i]);
-    const float result = fold_f32(op, values, n);
+    const float result = fold_f32(op, values, n, ranks);
     return dtype == KOLO_F16 ? f16_nearest(result) : bf16_nearest(result);
 }
 
-static uint64_t reduce_element(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n) {
+static uint64_t reduce_element(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
     switch (dtype) {
     case KOLO_F64:
-        return reduce_f64(op, bits, n);
+        return reduce_f64(op, bits, n, ranks);
     case KOLO_F32:
-        return reduce_f32(op, bits, n);
+        return reduce_f32(op, bits, n, ranks);
     case KOLO_F16:
     case KOLO_BF16:
-        return reduce_halves(dtype, op, bits, n);
+        return reduce_halves(dtype, op, bits, n, ranks);
     default:
-        return fold_integers(dtype, op, bits, n);
+        return fold_integers(dtype, op, bits, n, ranks);
+    }
+}
+
+void oracle_fold(kolo_dtype dtype, kolo_op op, const void *const *inputs, int n, int ranks, size_t count,
+                 void *expected) {
+    uint64_t bits[RANKS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        for (int input = 0; input < n; input++)
+            bits[input] = bits_at(dtype, inputs[input], i);
+        bits_store(dtype, expected, i, n == 1 ? bits[0] : reduce_element(dtype, op, bits, n, ranks));
     }
 }
 
 void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int ranks, size_t count, void *expected) {
-    uint64_t bits[RANKS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        for (int rank = 0; rank < ranks; rank++)
-            bits[rank] = bits_at(dtype, inputs[rank], i);
-        bits_store(dtype, expected, i, ranks == 1 ? bits[0] : reduce_element(dtype, op, bits, ranks));
-    }
+    oracle_fold(dtype, op, inputs, ranks, ranks, count, expected);
 }
 
 /* Inputs. */

@@ -23,6 +23,10 @@ void input_fill(input_style style, kolo_dtype dtype, kolo_op op, void *elements,
 /* expected[i] = op over inputs[0][i] .. inputs[ranks-1][i] in the canonical order. */
 void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int ranks, size_t count, void *expected);
 
+/* The same over `n` of the inputs of `ranks` ranks, which an average is divided by: what the kernels fold. */
+void oracle_fold(kolo_dtype dtype, kolo_op op, const void *const *inputs, int n, int ranks, size_t count,
+                 void *expected);
+
 /* True if the result depends on the order of the operands: sums, products and averages of floats. */
 bool order_matters(kolo_dtype dtype, kolo_op op);
 
