@@ -101,7 +101,7 @@ typedef enum kolo_op {
 /* How a collective moves its data. AUTO chooses by collective, message size, number of ranks and dtype. */
 typedef enum kolo_algorithm {
     KOLO_ALGORITHM_AUTO,
-    KOLO_ALGORITHM_ONESHOT, /* every rank reads every other rank's input and reduces all of it */
+    KOLO_ALGORITHM_ONESHOT, /* every rank reads what it needs from the ranks that have it, and reduces all of it */
     KOLO_ALGORITHM_MESH,    /* direct reduce-scatter, then direct all-gather */
     KOLO_ALGORITHM_RING,    /* 2(N-1) steps between neighbours; float sums associate in ring order */
     KOLO_ALGORITHM_CENTRAL, /* like a parameter server: rank 0 reduces for all */
