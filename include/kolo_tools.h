@@ -34,9 +34,10 @@ typedef struct kolo_machine {
     uint64_t memory_bytes;    /* of the machine */
     uint64_t shm_total_bytes; /* size of /dev/shm; 0: not mounted or not readable */
     uint64_t shm_free_bytes;  /* of that, free */
-    int io_uring;             /* 0: usable; else the negative errno with which the kernel refuses it */
+    int io_uring;             /* 0: usable; else the negative errno with which it is refused */
     int membarrier;           /* 0: usable; else the negative errno */
     int pidfd;                /* 0: usable; else the negative errno */
+    int several_machines;     /* 1: the ranks of a communicator may be on several; 0: built with KOLO_NODES=OFF */
 } kolo_machine;
 
 /* Fills *machine. KOLO_ERR_ARG also where KOLO_CPU cannot be read. */

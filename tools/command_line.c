@@ -170,10 +170,11 @@ static bool store_list(const command_option *option, const char *text) {
 }
 
 static void format_bytes(char *text, size_t text_bytes, uint64_t bytes) {
+    static const char *const units[] = {"", "K", "M", "G"};
     int unit = 0;
     for (; bytes && bytes % 1024 == 0 && unit < 3; unit++)
         bytes /= 1024;
-    snprintf(text, text_bytes, "%llu%.1s", (unsigned long long)bytes, unit ? &"KMG"[unit - 1] : "");
+    snprintf(text, text_bytes, "%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
 /* "auto, core or none" */

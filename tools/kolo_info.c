@@ -41,9 +41,10 @@ typedef struct report {
 typedef enum item_kind {
     ITEM_TEXT,
     ITEM_COUNT,
-    ITEM_BYTES,      /* 0: unknown */
-    ITEM_MILLICPUS,  /* 0: no limit */
-    ITEM_KERNEL_CALL /* 0: usable, else a negative errno */
+    ITEM_BYTES,       /* 0: unknown */
+    ITEM_MILLICPUS,   /* 0: no limit */
+    ITEM_KERNEL_CALL, /* 0: usable, else a negative errno */
+    ITEM_PART         /* 1: the library has it */
 } item_kind;
 
 typedef struct item {
@@ -84,6 +85,9 @@ static void print_item(const item *it, const kolo_machine *machine) {
         else
             puts("usable");
         break;
+    case ITEM_PART:
+        puts(it->number ? "supported" : "not supported: built with KOLO_NODES=OFF");
+        break;
     }
 }
 
@@ -106,6 +110,7 @@ static void print_machine(const kolo_machine *machine, bool json) {
         {"kernel", "io_uring", "io_uring", ITEM_KERNEL_CALL, NULL, machine->io_uring},
         {NULL, "membarrier", "membarrier", ITEM_KERNEL_CALL, NULL, machine->membarrier},
         {NULL, "pidfd", "pidfd", ITEM_KERNEL_CALL, NULL, machine->pidfd},
+        {"library", "several_machines", "several machines", ITEM_PART, NULL, machine->several_machines},
     };
     const size_t count = sizeof list / sizeof *list;
     for (size_t i = 0; i < count && !json; i++) {

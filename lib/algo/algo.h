@@ -17,7 +17,7 @@ struct kolo_message {
     struct kolo_answer plan;   /* unless the message goes through lines */
 };
 
-/* Runs a call on one node, or on several (internode/hierarchy.c). */
+/* Runs a call. */
 typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
 
 /* Runs a call whose message fits this rank's lines. */

@@ -6,11 +6,11 @@
 #include "algo/algo.h"
 #include "api/checks.h"
 #include "base/status.h"
+#include "comm/creation/create.h"
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"
-#include "internode/hierarchy.h"
 
 /* What a collective is. */
 struct descriptor {
@@ -23,7 +23,6 @@ struct descriptor {
     kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
     kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
     kolo_run_fn *direct;                      /* tried first where buffers may be kolo_alloc's; NULL: there is none */
-    kolo_run_fn *nodes;                       /* on several nodes */
 };
 
 static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
@@ -36,23 +35,17 @@ static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
                                        [KOLO_ALGORITHM_RING] = kolo_ring_run,
                                        [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
                                        [KOLO_ALGORITHM_TREE] = kolo_tree_run},
-                        .direct = kolo_direct_run,
-                        .nodes = kolo_hierarchy_allreduce},
+                        .direct = kolo_direct_run},
     [KOLO_BROADCAST] = {.function = "kolo_broadcast",
                         .collective = KOLO_BROADCAST,
                         .has_root = true,
-                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_broadcast_run},
-                        .nodes = kolo_hierarchy_broadcast},
-    [KOLO_BARRIER] = {.function = "kolo_barrier",
-                      .collective = KOLO_BARRIER,
-                      .lines = kolo_oneshot_lines,
-                      .nodes = kolo_hierarchy_allreduce},
+                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_broadcast_run}},
+    [KOLO_BARRIER] = {.function = "kolo_barrier", .collective = KOLO_BARRIER, .lines = kolo_oneshot_lines},
     [KOLO_ALLGATHER] = {.function = "kolo_allgather",
                         .collective = KOLO_ALLGATHER,
                         .gathers = true,
                         .lines = kolo_allgather_lines,
-                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_allgather_run},
-                        .nodes = kolo_hierarchy_allgather},
+                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_allgather_run}},
 };
 
 /* What the caller passes. */
@@ -159,10 +152,10 @@ static int run_planned(const struct descriptor *descriptor, kolo_comm *comm, str
                                            .element_bytes = kernel->element_bytes,
                                            .acc_bytes = kernel->acc_bytes};
     const size_t bytes = message->count * kernel->element_bytes;
-    if (comm->internode) {
+    if (comm->nodes) {
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
-        return descriptor->nodes(comm, message);
+        return comm->above->internode->run(comm, descriptor->collective, message);
     }
     message->plan = kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes);
     if (message->send == message->recv)

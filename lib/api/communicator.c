@@ -11,9 +11,12 @@
 #include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/failure/failure.h"
-#include "internode/internode_layer.h"
 #include "comm/creation/shrink.h"
 #include "sync/point.h"
+
+#if KOLO_HAVE_NODES
+#include "internode/internode_layer.h"
+#endif
 
 /* kolo_decide_fn: what binds all ranks, by where they run. */
 static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
@@ -39,7 +42,12 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
              source.text);
 }
 
-static const struct kolo_layer_above layer_above = {.decide = decide, .internode = &kolo_internode_calls};
+const struct kolo_layer_above kolo_layers = {
+    .decide = decide,
+#if KOLO_HAVE_NODES
+    .internode = &kolo_internode_calls,
+#endif
+};
 
 /* Once a process, and once a job: by rank 0, unless kolorun, which hands down a descriptor, has told already. */
 static void warn_of_unknown_variables(const struct kolo_settings *settings) {
@@ -61,7 +69,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     if (rc == 0)
         warn_of_unknown_variables(&settings);
     if (rc == 0)
-        rc = kolo_comm_make(&made, &settings, &layer_above, NULL);
+        rc = kolo_comm_make(&made, &settings, &kolo_layers, NULL);
     return rc < 0 ? rc : kolo_comm_take_into_use(made, comm);
 }
 

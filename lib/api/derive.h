@@ -1,8 +1,11 @@
-/* Making a communicator in a call of another one, its parent. */
+/* Making communicators: of which layers, and in a call of another one, their parent. */
 #ifndef KOLO_API_DERIVE_H
 #define KOLO_API_DERIVE_H
 
-#include "comm/comm.h"
+#include "comm/creation/create.h"
+
+/* What is above lib/comm; its `internode` is NULL in a library for one machine (KOLO_NODES=OFF). */
+extern const struct kolo_layer_above kolo_layers;
 
 /* Gives the caller what was made, if what rank 0 decided for it makes sense: KOLO_ERR_VERSION. */
 int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kolo_tools.h"
+#include "api/derive.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -14,7 +15,6 @@
 #include "cpu/model.h"
 #include "cpu/limits/quota.h"
 #include "cpu/topology.h"
-#include "net/uring.h"
 #include "reduce/reducer.h"
 #include "sync/fence.h"
 
@@ -36,6 +36,7 @@ static int probe_pidfd(void) {
 
 int kolo_machine_query(kolo_machine *machine) {
     static const struct kolo_sized sized = KOLO_SIZED(kolo_machine, machine_bytes, pidfd);
+    const struct kolo_internode_calls *internode = kolo_layers.internode;
     uint32_t mask;
     int rc = kolo_sized_check(&sized, "kolo_machine_query", machine);
     if (rc == 0)
@@ -55,9 +56,10 @@ int kolo_machine_query(kolo_machine *machine) {
                           .l2_bytes = topology.l2_bytes,
                           .l3_bytes = topology.l3_bytes,
                           .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-                          .io_uring = kolo_uring_probe(),
+                          .io_uring = internode ? internode->probe_uring() : -ENOSYS,
                           .membarrier = kolo_fence_register(),
-                          .pidfd = probe_pidfd()};
+                          .pidfd = probe_pidfd(),
+                          .several_machines = internode != NULL};
     const uint32_t features = kolo_cpu_features();
     kolo_cpu_model(found.cpu_model, sizeof found.cpu_model);
     kolo_cpu_features_format(features, found.isa, sizeof found.isa);

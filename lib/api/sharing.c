@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
-#include "internode/hierarchy.h"
+#include "comm/creation/create.h"
 #include "shm/handover.h"
 #include "sync/point.h"
 
@@ -21,7 +21,7 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
     const struct kolo_message message = {
         .send = (const uint8_t *)own, .recv = (uint8_t *)words, .count = 1, .kernel = kernel};
     words[0] = *own;
-    return comm->internode  ? kolo_hierarchy_allgather(comm, &message)
+    return comm->nodes      ? comm->above->internode->run(comm, KOLO_ALLGATHER, &message)
            : comm->size > 1 ? kolo_allgather_lines(comm, own, words, 1, kernel)
                             : 0;
 }
@@ -41,8 +41,8 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
                                          .recv = (uint8_t *)sums,
                                          .count = count,
                                          .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
-    return comm->internode ? kolo_hierarchy_allreduce(comm, &message)
-                           : kolo_words_sum_on_node(comm, words, sums, count);
+    return comm->nodes ? comm->above->internode->run(comm, KOLO_ALLREDUCE, &message)
+                       : kolo_words_sum_on_node(comm, words, sums, count);
 }
 
 /* A giver's file, as the others are told of it. */

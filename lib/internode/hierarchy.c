@@ -204,7 +204,8 @@ static size_t chunk_count_of(const struct hierarchy *h) {
     return count > line_count ? count / line_count * line_count : count;
 }
 
-int kolo_hierarchy_allreduce(kolo_comm *comm, const struct kolo_message *message) {
+/* A message without elements is a barrier. */
+static int run_allreduce(kolo_comm *comm, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     struct hierarchy h = {.comm = comm, .message = message};
     if (comm->internode->subtrees && message->count && rounds(comm->reducer, kernel))
@@ -329,7 +330,7 @@ static int run_spread(struct spread *s, uint32_t roots) {
     return rc;
 }
 
-int kolo_hierarchy_broadcast(kolo_comm *comm, const struct kolo_message *message) {
+static int run_broadcast(kolo_comm *comm, const struct kolo_message *message) {
     struct spread spread = {.comm = comm,
                             .send = message->send,
                             .recv = message->recv,
@@ -338,7 +339,7 @@ int kolo_hierarchy_broadcast(kolo_comm *comm, const struct kolo_message *message
     return run_spread(&spread, 1);
 }
 
-int kolo_hierarchy_allgather(kolo_comm *comm, const struct kolo_message *message) {
+static int run_allgather(kolo_comm *comm, const struct kolo_message *message) {
     struct spread spread = {.comm = comm,
                             .send = message->send,
                             .recv = message->recv,
@@ -347,4 +348,12 @@ int kolo_hierarchy_allgather(kolo_comm *comm, const struct kolo_message *message
     if (own != message->send)
         kolo_copy(own, message->send, spread.bytes);
     return run_spread(&spread, comm->global_size);
+}
+
+int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+    static kolo_run_fn *const collectives[KOLO_COLLECTIVES] = {[KOLO_ALLREDUCE] = run_allreduce,
+                                                               [KOLO_BROADCAST] = run_broadcast,
+                                                               [KOLO_BARRIER] = run_allreduce,
+                                                               [KOLO_ALLGATHER] = run_allgather};
+    return collectives[collective](comm, message);
 }

@@ -4,7 +4,6 @@
 
 #include "algo/algo.h"
 
-/* A message without elements is a barrier. */
-kolo_run_fn kolo_hierarchy_allreduce, kolo_hierarchy_broadcast, kolo_hierarchy_allgather;
+int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
 
 #endif

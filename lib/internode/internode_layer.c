@@ -11,7 +11,9 @@
 #include "internode/assembly/assembly.h"
 #include "internode/assembly/shrink_nodes.h"
 #include "internode/exchange.h"
+#include "internode/hierarchy.h"
 #include "internode/proxy.h"
+#include "net/uring.h"
 #include "sync/point.h"
 
 struct creation {
@@ -180,8 +182,10 @@ const struct kolo_internode_calls kolo_internode_calls = {
     .connect = connect_leaders,
     .agree = agree,
     .end = end,
+    .run = kolo_hierarchy_run,
     .free = free_part,
     .close_listener = kolo_listener_close,
+    .probe_uring = kolo_uring_probe,
     .agree_on_survivors = kolo_nodes_agreement_reach,
     .agreement_ns_max = kolo_nodes_agreement_ns_max,
     .agreement_lives = kolo_nodes_agreement_lives,

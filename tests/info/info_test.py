@@ -9,7 +9,7 @@ KOLO_INFO = os.environ["KOLO_INFO"]
 COLUMNS_MAX = 80
 MACHINE_KEYS = {"cpu_model", "isa", "kernels", "l1d_bytes", "l2_bytes", "l3_bytes", "cpus_online", "cpus_allowed",
                 "quota_millicpus", "l3_domains", "numa_nodes", "memory_bytes", "shm_total_bytes", "shm_free_bytes",
-                "io_uring", "membarrier", "pidfd"}
+                "io_uring", "membarrier", "pidfd", "several_machines"}
 
 
 def run(*arguments, **variables):

@@ -10,6 +10,7 @@
 #include "comm/nodes.h"
 
 struct kolo_internode_calls;
+struct kolo_message; /* see algo/algo.h */
 
 /* The ranks of other nodes with which a communicator is being created. What else is known of them is the layer
  * above's. */
@@ -60,9 +61,13 @@ struct kolo_internode_calls {
     /* Ends it; a failed creation is told to the others. */
     void (*end)(struct kolo_remote_ranks *remote, int status);
 
+    /* Runs a call of a communicator of several nodes, which has begun. */
+    int (*run)(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
     /* Frees what a communicator has of that layer. forked: in a child, which leaves the parent's alone. */
     void (*free)(kolo_comm *comm, bool forked);
     void (*close_listener)(struct kolo_listener *listener);
+    /* 0 where io_uring can be used; else the negative errno with which it is refused. */
+    int (*probe_uring)(void);
 
     /* Shrinking, see comm/creation/shrink.c: for one rank of each node, with what it knows of its own. `survivors` has
      * a bit for each of its local ranks. The agreement must be ended, also where this fails. KOLO_ERR_TIMEOUT: others
