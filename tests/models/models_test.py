@@ -82,6 +82,14 @@ DEFAULT = [
     *controls("RECHECK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
     *controls("SECOND_LOOK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2", "LACKS=1"),
     *controls("ATTACHED GONE LOOK", "agreement", "RANKS=3", "DEATHS=1"),
+    small("nodes_agreement", "ATTEMPTS=2", "CUTS=1"),
+    small("nodes_agreement", "REST0=1", "DEATHS=1"),
+    small("nodes_agreement", "REST0=2", "REST2=1", "CUTS=1"),
+    *controls("END MUTE LISTENER", "nodes_agreement", "ATTEMPTS=1"),
+    *controls("QUORUM SILENT", "nodes_agreement", "CUTS=1"),
+    *controls("TIE NODE", "nodes_agreement", "REST0=1"),
+    *controls("LEADERLESS", "nodes_agreement", "REST0=2", "REST2=1", "DEATHS=1", "CUTS=1"),
+    *controls("ALL", "nodes_agreement", "ATTEMPTS=2"),
 ]
 
 MORE = [
@@ -182,7 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
                                      epilog="example: models_test.py --model slots")
     parser.add_argument("--all", action="store_true", help="larger bounds too: some minutes")
-    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort", "agreement"], help="only this one")
+    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort", "agreement", "nodes_agreement"], help="only this one")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="searches at once")
     options = parser.parse_args()
     if not shutil.which("spin"):
