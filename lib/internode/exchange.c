@@ -28,7 +28,7 @@ static const struct kolo_exchange_algorithm *choose_by_ranks(kolo_exchange wante
 const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted, uint32_t servers, uint32_t nodes,
                                                            const struct kolo_order *order, uint32_t *owners) {
     *owners = wanted == KOLO_EXCHANGE_CENTRAL && servers < nodes ? servers : nodes;
-    if (!order->kernel)
+    if (order->collective == KOLO_BROADCAST)
         return &kolo_exchange_broadcast;
     if (order->subtrees)
         return choose_by_ranks(wanted, nodes, order);

@@ -152,7 +152,7 @@ static inline size_t kolo_exchange_acc(const struct kolo_flight *flight, size_t 
 }
 
 static inline size_t kolo_exchange_elements(const struct kolo_flight *flight, size_t count) {
-    return flight->order.kernel ? count * flight->order.kernel->element_bytes : count;
+    return flight->order.collective == KOLO_BROADCAST ? count : count * flight->order.kernel->element_bytes;
 }
 
 /* Which of its algorithms an exchange takes, and how many nodes own slices: the same on all nodes. */

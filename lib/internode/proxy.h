@@ -41,12 +41,13 @@
 
 /* What the leader orders: to exchange one chunk. */
 struct kolo_order {
-    uint64_t ticket;           /* over all calls */
-    uint64_t stamp;            /* as in comm/step/progress.h */
-    uint64_t call;             /* kolo_call_word */
-    uint64_t number;           /* of the call */
-    const kolo_kernel *kernel; /* NULL: a broadcast */
-    size_t count;              /* elements; of a broadcast bytes */
+    uint64_t ticket;            /* over all calls */
+    uint64_t stamp;             /* as in comm/step/progress.h */
+    uint64_t call;              /* kolo_call_word */
+    uint64_t number;            /* of the call */
+    kolo_collective collective; /* of the nodes: ALLREDUCE of partial results, or BROADCAST of what one node has */
+    const kolo_kernel *kernel;  /* of an all-reduce */
+    size_t count;               /* elements; of a broadcast bytes */
     /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
     const struct kolo_subtrees *subtrees;
     const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */

@@ -236,6 +236,7 @@ static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
     const struct kolo_order order = {.ticket = ticket,
                                      .stamp = 1000 + ticket,
                                      .call = 7,
+                                     .collective = world->kernel ? KOLO_ALLREDUCE : KOLO_BROADCAST,
                                      .kernel = world->kernel,
                                      .count = world->count,
                                      .subtrees = world->subtrees,
@@ -434,6 +435,7 @@ static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
                                      .stamp = 1000 + root,
                                      .call = 1 + root,
                                      .number = 50 + ticket,
+                                     .collective = KOLO_BROADCAST,
                                      .count = 8,
                                      .result = results[node][0],
                                      .root = root};
