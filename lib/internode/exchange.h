@@ -88,10 +88,10 @@ struct kolo_exchange_state {
 
     /* See exchange_calls.c. */
     struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
-    struct kolo_frame *heard;    /* [node]: it awaits an exchange that has not begun; kind 0: no */
-    uint32_t heard_count;        /* nodes of which that is known */
-    struct kolo_frame forgotten; /* of an exchange too long ago; kind 0: none has come */
-    uint32_t forgotten_node, forgotten_looks;
+    struct kolo_frame *heard;  /* [node]: it awaits an exchange that has not begun; kind 0: no */
+    uint32_t heard_count;      /* nodes of which that is known */
+    struct kolo_frame suspect; /* of an exchange too long ago, or after one that differs; kind 0: none has come */
+    uint32_t suspect_node, suspect_looks;
     uint64_t seen, announced; /* tickets; UINT64_MAX: none */
 };
 

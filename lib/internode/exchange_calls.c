@@ -4,8 +4,11 @@
  * that ticket before anything else that the frame says: also where it has done that ticket, having waited for nobody
  * (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges. A root may have begun more of them
  * before it hears of a node that is late. That node finds out by what the root has sent; only if nobody does soon, the
- * root says so itself, without knowing its own call any more. Which call is named is the one that was found to differ:
- * with several lanes, or far ahead, an earlier one may differ too.
+ * root says so itself, without knowing its own call any more.
+ *
+ * Stamps tell all calls so far, and frames overtake each other: where the stamps differ and the calls are the same, it
+ * is an earlier call that differs, whose frame is still to come. So that is waited for, for the same time, to name the
+ * call that differs. With several lanes, or far ahead, an earlier one may differ too.
  *
  * Nodes that wait for each other send nothing (each names another one as root). So a node that still waits in the same
  * exchange after a while announces it, by KOLO_FRAME_AWAITS, to the nodes from which it awaits something. Such a node
@@ -32,11 +35,23 @@ static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, u
     return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
 }
 
+/* The nodes disagree; whoever can say better where may do so. */
+static void suspect(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
+    if (state->suspect.kind)
+        return;
+    state->suspect = *frame;
+    state->suspect_node = node;
+    state->suspect_looks = 0;
+}
+
 static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
                     const struct kolo_exchange_call *own) {
     if (frame->stamp == own->stamp)
         return false;
-    kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, own);
+    if (frame->call == own->call)
+        suspect(state, node, frame);
+    else
+        kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, own);
     return true;
 }
 
@@ -60,11 +75,7 @@ bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, con
     if (own)
         return compare(state, node, frame, own);
     /* Nobody sends anything of an exchange that is over here, unless it takes it for another. */
-    if (state->forgotten.kind == 0) {
-        state->forgotten = *frame;
-        state->forgotten_node = node;
-        state->forgotten_looks = 0;
-    }
+    suspect(state, node, frame);
     return true;
 }
 
@@ -82,8 +93,10 @@ void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *
 void kolo_exchange_announce(void *exchange) {
     static const struct kolo_exchange_call unknown;
     struct kolo_exchange_state *state = exchange;
-    if (state->forgotten.kind && ++state->forgotten_looks > LOOKS_FOR_OTHERS)
-        kolo_proxy_mismatch(state->comm, state->lane, state->forgotten_node, state->forgotten.call, &unknown);
+    if (state->suspect.kind && ++state->suspect_looks > LOOKS_FOR_OTHERS) {
+        const struct kolo_exchange_call *own = find_kept(state, state->suspect.ticket);
+        kolo_proxy_mismatch(state->comm, state->lane, state->suspect_node, state->suspect.call, own ? own : &unknown);
+    }
     const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
     const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;
     const bool is_new = waiting != state->seen;
