@@ -1,56 +1,81 @@
-/* A agreement: one rank of each node, the lowest that is left there, says which of its node's ranks are left, and
- * learns which of all go on, and where they meet.
+/* How the nodes of a broken communicator agree on who goes on. One rank of each node takes part; what that node's ranks
+ * agree on before, in their own memory, is told in comm/creation/agreement.h. tests/models/nodes_agreement.pml is a
+ * model of what follows.
  *
- * Listeners. Each leader has kept the socket at which it listened when the communicator was made, and all ranks know
- * all those addresses. Only a host answers there; but the kernel always does: where it refuses, the leader's process
- * has ended or has left; where it connects, the process lives, whatever it does. Each rank that confers has such a
- * connection to every other leader, a probe, which also breaks when that one ends. It has said hello there, which a
- * host answers. A leader that is found neither way for as long as KOLO_NET_SILENCE_MS is silent: of that one nothing is
- * known.
+ * Roles
+ *   leader         the lowest rank of a node. It has kept the socket at which it listened when the communicator was
+ *                  made, and all ranks know all those addresses.
+ *   leaderless     the lowest rank that is left of a node whose leader is not: it takes part in the leader's place, but
+ *                  never coordinates, since nobody would know where to find it.
+ *   coordinator    a leader that answers at its listener. It collects who is left, and concludes.
+ *   participant    who has come to a coordinator.
  *
- * The host answers at its listener, and waits until all other nodes have come, or are silent, or their leaders have
- * ended; for the other ranks of those, the leaderless, which find another host just as all do, for LEADERLESS_NS more;
- * or until the deadline. All that while it shows its guests that it is there (WAIT). Who is not the host looks for one
- * that answers, the lowest, connects there with a key of the secret and the broken communicator's session, says who is
- * left (SURVIVORS), and waits for the answer. If the host ends, or shows nothing for KOLO_NET_SILENCE_MS, it looks
- * again. Leaderless ranks are never hosts: nobody would know where to find them.
+ * What is known of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The
+ * kernel answers it, whatever the process does:
+ *   ended          the kernel refuses the probe: the process has ended, or has left the communicator
+ *   lives          the probe is connected. It says hello there, which only a coordinator answers; the probe breaks when
+ *                  the process ends
+ *   silent         neither, for as long as KOLO_NET_SILENCE_MS: nothing is known of it
+ *   unresponsive   it lives and has not answered, although it has had the time to: KOLO_NET_SILENCE_MS where the broken
+ *                  communicator's streams have been silent for so long, too, as those of a stopped process are; else
+ *                  until the deadline. A leader that has closed those streams is not unresponsive: it may have gone on.
  *
- * A leader becomes the host where nobody answers and all leaders before it have ended, are silent, or are mute: they
- * live and do not answer, although they have had the time to. That is KOLO_NET_SILENCE_MS where the broken
- * communicator's streams, too, have been silent for so long, as those of a process that is stopped, and else the
- * deadline. A leader whose streams have been closed is not mute: it may have gone on. So several may be hosts, for a
- * while: one that wakes up is there besides the one that has taken its place. A host that sees a lower one answer lets
- * its guests go, and all come to that one. Hosts do not wait for a node of one rank that is mute, unless there are too
- * few without it; the other ranks of a mute leader's node leave it out, and come then.
+ * Messages, between a participant and the coordinator. The connection is made with a key of the secret and the broken
+ * communicator's session.
+ *   SURVIVORS      participant: these ranks of my node are left, and this is where I listen for a new communicator
+ *   WAIT           coordinator, four times in KOLO_NET_SILENCE_MS: I am there
+ *   SURVIVORS      coordinator, its answer: these ranks of all nodes go on, and meet there
+ *   FAILED         coordinator, its answer: you cannot go on, for that reason
  *
- * Quorum. Let S be the ranks of all who came, and U the ranks that may be going on without them: all of a node that has
- * not come, but its leader if that one has ended; who is mute may wake up, and counts. Where all nodes that have not
- * come have lost their leaders, U is empty, as there is no other host with whom leaderless could go on. The host says
- * "go on" only if S has more ranks than U, or as many and the lowest of both; else those in S fail. However many hosts
- * there are, two parts never both go on: nobody is in two new communicators, and what one host has in S and another one
- * has not is in the U of that one. For that U must not lack anybody who lives. It lacks ended leaders, which is
- * certain, and ranks of nodes that came whom these do not name, which cannot go on as their node goes on without them
- * (shrink.c). A leader that has gone on does not look as if it had ended: its new communicator listens at the same
- * socket. So a node that comes late finds others that live and do not answer it, until its deadline. (Only if that
- * leader has ended since then, while leaderless of another node go on with what it had made with them, they are not
- * seen: for that a node has to be cut off or stopped, and to come back before it has shrunk by itself, and the others
- * to lose the leader of each node meanwhile.)
+ * Who coordinates. A rank goes to the lowest leader that answers. If that one ends, or shows nothing for
+ * KOLO_NET_SILENCE_MS, the rank looks again. A leader becomes the coordinator where nobody answers and all leaders
+ * before it have ended, are silent or unresponsive. So there may be several for a while: a leader that was stopped and
+ * is continued may be one besides the leader that has taken its place. A coordinator that sees a lower one answer lets
+ * its participants go, and all go to the lower one.
  *
- * "Go on" is no more than a proposal. Who goes on is who is in the new communicator, which is made as any other
- * (comm/creation/create.h), by those in S: the lowest one's node has opened a listener for that, and has said where. If
- * one of them ends before that, or is stopped, or has left for another host, the creation fails on all, and all begin
- * again; connections stay until then as lifelines, so that where one has ended it does so at once.
+ * Until when. The coordinator waits until each other node has come, or its leader is silent or has ended. For the other
+ * ranks of nodes whose leader has ended it waits LEADERLESS_NS more: they look for a coordinator as all do. It does not
+ * wait for a node of one rank that is unresponsive, unless there are too few without it. The other ranks of a node
+ * whose leader is unresponsive leave that one out, and come then. At the deadline it concludes in any case.
  *
- * A death leaves: of the host, before its answer, a broken connection, and another host; after it, what others that had
- * it begin fails, since the host's own ranks do not come. Of another one, before it was heard, a node that is silent or
- * whose leader has ended, or leaderless that come; after it, a creation that fails. A stop leaves the same, later. Who
- * is continued: an answer that it gives reaches nobody who has left it, what it has proposed lacks these, and as a host
- * it finds others that do not come, all of whom are in its U. But of a leader that has told rank 0 that it is ready,
- * and dies or is stopped before its node knows that all are, there is left a node that has no part in what the others
- * have made: its other ranks find that they live and do not answer. And a network that comes apart in that moment, of
- * which little is left (kolo_assembly_agree), may let some have a communicator that others, who were to be in it, have
- * given up. Only then can two parts go on, and only if a node that had been left out comes back and goes on with those
- * others. */
+ * Quorum. S are the ranks that came, U those that may be going on without them. A node that has not come is in U as a
+ * whole, but for a leader that has ended. Where all nodes that have not come have lost their leaders U is empty: there
+ * is nobody left who could coordinate them. S goes on where it has more ranks than U, or as many and the lowest of
+ * both.
+ *
+ * Making the communicator. The answer is a proposal. Who goes on is who is in the new communicator, which is created as
+ * any other (comm/creation/create.h) by all of S, or not at all: if one of them has ended, is stopped, or has gone to
+ * another coordinator, creation fails on all, and all begin again. The connections stay until then as lifelines, so
+ * that an end is seen at once.
+ *
+ * Invariants
+ *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: what
+ * one of them has left out cannot bring the others along.
+ *   2. Who has ended has not gone on: a leader that has gone on keeps its listener, and so does not look ended.
+ *   3. What one part has in its S, another one has in its U: by 2, or since by 1 it cannot go on.
+ *   4. So no two parts go on. By 3 each would need more ranks than the other, or as many and the lowest of all.
+ *   5. Nobody is in two communicators: all of S make one, and each of them is in one creation at a time.
+ *
+ * What a failure leaves
+ *
+ *   the coordinator ends or is    a broken or silent connection: its participants look for another one. When it goes on
+ *   stopped before its answer     it finds others that do not come, all of them in its U
+ *   the same, after its answer    a proposal that fails, as the coordinator's own ranks do not come
+ *   a participant ends or is      a node that is silent, or whose leader has ended; perhaps its leaderless ranks come
+ *   stopped before it came
+ *   the same, after it came       a creation that fails; all begin again without it
+ *   the network is cut            two parts, of which at most one goes on. The other one's ranks fail at the deadline
+ *   a node comes late             leaders that live and do not answer, until its deadline: then it fails
+ *
+ * What is not covered
+ *   - A leader that has gone on ends, and so does every other leader with which it went on, while a node is cut off or
+ *     stopped that has not shrunk by itself yet. When it comes back it sees only ended leaders, and not the leaderless
+ *     ranks that went on with what these had made.
+ *   - A leader that has told rank 0 of the new communicator that it is ready ends or is stopped before its node knows
+ *     that all are. Its other ranks have no part in what the others have made, and fail: those live and do not answer.
+ *   - The network comes apart in the moment in which a creation completes (kolo_assembly_agree). Some may have a
+ *     communicator that others, who were to be in it, have given up. Two parts go on only if, besides, a node that had
+ *     been left out comes back and goes on with those others. */
 #include "internode/assembly/shrink_nodes.h"
 
 #include <errno.h>
@@ -83,25 +108,26 @@
 
 enum { BEATS_PER_SILENCE = 4 };
 
-/* How long the host waits for all; a guest for a host, where some begin later than others; and then for its answer. */
-#define COMING_NS(timeout_ns) (2 * (timeout_ns) + MARGIN_NS)
-#define HOST_NS(timeout_ns)   (COMING_NS(timeout_ns) + (timeout_ns))
-#define ANSWER_NS(timeout_ns) (COMING_NS(timeout_ns) + LEADERLESS_NS + MARGIN_NS)
+/* How long the coordinator waits for all; a participant for a coordinator, where some begin later than others; and then
+ * for its answer. */
+#define COMING_NS(timeout_ns)      (2 * (timeout_ns) + MARGIN_NS)
+#define COORDINATOR_NS(timeout_ns) (COMING_NS(timeout_ns) + (timeout_ns))
+#define ANSWER_NS(timeout_ns)      (COMING_NS(timeout_ns) + LEADERLESS_NS + MARGIN_NS)
 
 enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
 
-typedef enum standing { TRYING, LIVES, ENDED, SILENT } standing;
+typedef enum leader_state { TRYING, LIVES, ENDED, SILENT } leader_state;
 
 /* What is known of another node. */
 struct other {
     struct kolo_address listener;
-    standing standing; /* of its leader */
-    int probe;         /* -1: none */
-    bool answers;      /* at its listener, as a host does */
-    int64_t since_ns;  /* when it began to be tried */
-    int64_t heard_ns;  /* when it last answered; before that, when the agreement began */
+    leader_state leader;
+    int probe;        /* -1: none */
+    bool answers;     /* at its listener, as a coordinator does */
+    int64_t since_ns; /* when it began to be tried */
+    int64_t heard_ns; /* when it last answered; before that, when the agreement began */
     int64_t again_ns;
-    int guest; /* the host's: connection to whoever has come from there; -1: none */
+    int participant; /* the coordinator's: connection to whoever has come from there; -1: none */
     size_t received;
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     bool came;
@@ -114,13 +140,13 @@ struct agreement {
     const struct kolo_nodes *nodes;
     uint32_t node;
     struct kolo_secret secret, key;
-    struct kolo_nodes_agreement *met;
+    struct kolo_nodes_agreement *result;
     struct kolo_address meeting; /* this node's */
     uint64_t left[KOLO_RANK_WORDS];
     struct kolo_awake *awake; /* for all times here */
     int64_t begun_ns;
-    int64_t deadline_ns;  /* to come to a host */
-    int64_t beat_ns;      /* the host's: when to beat next */
+    int64_t deadline_ns;  /* to come to a coordinator */
+    int64_t beat_ns;      /* the coordinator's: when to beat next */
     struct other *others; /* [nodes] */
     struct pollfd *polled;
 };
@@ -139,13 +165,13 @@ static void settle_probe(const struct agreement *c, struct other *other, int err
         error = ECONNREFUSED;
     KOLO_POINT("agreement.probed");
     if (error == 0 && kolo_socket_prepare(other->probe) == 0 && kolo_connect_hello(other->probe, &c->key) == 0) {
-        other->standing = LIVES;
+        other->leader = LIVES;
         return;
     }
     drop(&other->probe);
     other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
     if (error == ECONNREFUSED)
-        other->standing = ENDED;
+        other->leader = ENDED;
 }
 
 static void begin_probe(const struct agreement *c, struct other *other) {
@@ -162,7 +188,7 @@ static void begin_probe(const struct agreement *c, struct other *other) {
 /* It is not as it was: it is found out anew. */
 static void doubt(const struct agreement *c, struct other *other) {
     drop(&other->probe);
-    other->standing = TRYING;
+    other->leader = TRYING;
     other->answers = false;
     other->since_ns = other->again_ns = kolo_awake_ns(c->awake);
 }
@@ -182,7 +208,7 @@ static void hear_probe(const struct agreement *c, struct other *other) {
 static void heed_probe(const struct agreement *c, struct other *other) {
     int error = 0;
     socklen_t bytes = sizeof error;
-    if (other->standing == LIVES) {
+    if (other->leader == LIVES) {
         hear_probe(c, other);
         return;
     }
@@ -196,13 +222,13 @@ static void look_around(struct agreement *c, int64_t wait_ns) {
     const int64_t now_ns = kolo_awake_ns(c->awake), silence_ns = c->comm->origin.net.silence_ns;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
-        if (node != c->node && other->standing == TRYING && other->probe < 0 && now_ns >= other->again_ns)
+        if (node != c->node && other->leader == TRYING && other->probe < 0 && now_ns >= other->again_ns)
             begin_probe(c, other);
-        if (other->standing == TRYING && now_ns - other->since_ns >= silence_ns) {
+        if (other->leader == TRYING && now_ns - other->since_ns >= silence_ns) {
             drop(&other->probe);
-            other->standing = SILENT;
+            other->leader = SILENT;
         }
-        c->polled[node] = (struct pollfd){.fd = other->probe, .events = other->standing == TRYING ? POLLOUT : POLLIN};
+        c->polled[node] = (struct pollfd){.fd = other->probe, .events = other->leader == TRYING ? POLLOUT : POLLIN};
     }
     KOLO_POINT("agreement.looking");
     if (poll(c->polled, c->nodes->nodes, (int)(wait_ns / KOLO_NS_PER_MS)) <= 0)
@@ -218,10 +244,10 @@ static bool is_leader(const struct agreement *c) {
 }
 
 /* Whether this leader does not wait for that other one any more, which lives, unless it answers. Who has closed the
- * broken communicator's streams may be going on without this node: then there is nothing to be a host for. */
-static bool is_mute(const struct agreement *c, uint32_t node) {
+ * broken communicator's streams may be going on without this node: then there is nothing to coordinate. */
+static bool is_unresponsive(const struct agreement *c, uint32_t node) {
     const struct other *other = &c->others[node];
-    if (!is_leader(c) || other->standing != LIVES || other->answers)
+    if (!is_leader(c) || other->leader != LIVES || other->answers)
         return false;
     const int64_t quiet_ns = kolo_awake_ns(c->awake) - other->heard_ns;
     const kolo_pulse pulse = kolo_proxy_pulse(c->comm->internode->proxies[0], node);
@@ -229,18 +255,18 @@ static bool is_mute(const struct agreement *c, uint32_t node) {
            (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(c->comm->waiter.timeout_ns));
 }
 
-/* The first one that is a host; or this rank, if no leader before it is still to become one. */
-static uint32_t find_host(const struct agreement *c) {
-    bool hosts = is_leader(c), any = false;
+/* The first one that is a coordinator; or this rank, if no leader before it is still to become one. */
+static uint32_t find_coordinator(const struct agreement *c) {
+    bool coordinates = is_leader(c), any = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
-        const bool lives = node != c->node && (other->standing == LIVES || other->standing == TRYING);
+        const bool lives = node != c->node && (other->leader == LIVES || other->leader == TRYING);
         if (lives && other->answers)
             return node;
-        hosts = hosts && (node >= c->node || !lives || is_mute(c, node));
+        coordinates = coordinates && (node >= c->node || !lives || is_unresponsive(c, node));
         any |= lives;
     }
-    return hosts ? c->node : any ? NOT_KNOWN : NOBODY;
+    return coordinates ? c->node : any ? NOT_KNOWN : NOBODY;
 }
 
 /* Messages. */
@@ -264,10 +290,10 @@ static bool are_of(const struct agreement *c, const uint64_t *set, uint32_t node
     return count > 0;
 }
 
-/* The host's part. */
+/* The coordinator's part. */
 
-static void forget_guest(struct other *other) {
-    drop(&other->guest);
+static void forget_participant(struct other *other) {
+    drop(&other->participant);
     other->received = 0;
     other->came = false;
 }
@@ -280,8 +306,8 @@ static void admit(struct agreement *c, int fd, const struct kolo_introduction *w
         close(fd); /* of another communicator of the same listener */
         return;
     }
-    forget_guest(&c->others[who->node]); /* who came before it has ended */
-    c->others[who->node].guest = fd;
+    forget_participant(&c->others[who->node]); /* who came before it has ended */
+    c->others[who->node].participant = fd;
     KOLO_POINT("agreement.admitted");
 }
 
@@ -291,28 +317,28 @@ static void hear(struct agreement *c, uint32_t node) {
     struct kolo_assembly_message message;
     char extra;
     if (other->came) { /* it says no more: has it gone? */
-        const ssize_t more = recv(other->guest, &extra, 1, MSG_DONTWAIT);
+        const ssize_t more = recv(other->participant, &extra, 1, MSG_DONTWAIT);
         if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR))
-            forget_guest(other);
+            forget_participant(other);
         return;
     }
-    const int rc = kolo_socket_receive(other->guest, other->bytes, sizeof other->bytes, &other->received);
+    const int rc = kolo_socket_receive(other->participant, other->bytes, sizeof other->bytes, &other->received);
     if (rc == 0)
         return;
     if (rc < 0 || kolo_assembly_message_parse(other->bytes, &message) < 0 || message.kind != KOLO_MESSAGE_SURVIVORS ||
         !are_of(c, message.ranks, node)) {
-        forget_guest(other);
+        forget_participant(other);
         return;
     }
     memcpy(other->left, message.ranks, sizeof other->left);
     other->meeting = message.meeting;
-    (void)kolo_address_localize(&other->meeting, other->guest); /* where that fails it has gone */
+    (void)kolo_address_localize(&other->meeting, other->participant); /* where that fails it has gone */
     other->came = true;
     KOLO_POINT("agreement.heard");
 }
 
 /* Answers those who connect, for a moment. */
-static int receive_guests(struct agreement *c) {
+static int receive_participants(struct agreement *c) {
     struct kolo_introduction who;
     int fd, rc = 0;
     int64_t wait_ns = LOOK_NS;
@@ -321,7 +347,7 @@ static int receive_guests(struct agreement *c) {
         wait_ns = 0;
     }
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        if (c->others[node].guest >= 0)
+        if (c->others[node].participant >= 0)
             hear(c, node);
     return rc < 0 ? rc : 0;
 }
@@ -335,12 +361,12 @@ static void count(const struct agreement *c, uint64_t *here, uint64_t *unknown) 
         const struct other *other = &c->others[node];
         for (uint32_t word = 0; other->came && word < KOLO_RANK_WORDS; word++)
             here[word] |= other->left[word];
-        others_live |= node != c->node && !other->came && other->standing != ENDED;
+        others_live |= node != c->node && !other->came && other->leader != ENDED;
     }
     for (uint32_t node = 0; others_live && node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
         const uint32_t size = node == c->node || other->came ? 0 : kolo_nodes_local_size(c->nodes, node);
-        for (uint32_t local = other->standing == ENDED; local < size; local++)
+        for (uint32_t local = other->leader == ENDED; local < size; local++)
             kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
     }
 }
@@ -353,27 +379,27 @@ static bool are_enough(const struct agreement *c, const uint64_t *here, const ui
 
 typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
 
-/* Who is still to be waited for. Of a node whose leader is mute, its other ranks may come, once they have left it out;
- * and itself, where that would help. */
+/* Who is still to be waited for. Of a node whose leader is unresponsive, its other ranks may come, once they have left
+ * it out; and itself, where that would help. */
 static awaited find_awaited(const struct agreement *c) {
     uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
-    bool leaderless = false, mute = false;
+    bool leaderless = false, unresponsive = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
-        if (node == c->node || other->came || other->standing == SILENT)
+        if (node == c->node || other->came || other->leader == SILENT)
             continue;
-        if (other->standing == ENDED)
+        if (other->leader == ENDED)
             leaderless |= kolo_nodes_local_size(c->nodes, node) > 1;
-        else if (is_mute(c, node) && kolo_nodes_local_size(c->nodes, node) == 1)
-            mute = true;
+        else if (is_unresponsive(c, node) && kolo_nodes_local_size(c->nodes, node) == 1)
+            unresponsive = true;
         else
             return LEADERS;
     }
     count(c, here, unknown);
-    return mute && !are_enough(c, here, unknown) ? LEADERS : leaderless ? LEADERLESS : NONE;
+    return unresponsive && !are_enough(c, here, unknown) ? LEADERS : leaderless ? LEADERLESS : NONE;
 }
 
-/* Shows all guests, now and then, that this host is not mute. */
+/* Shows all participants, now and then, that this coordinator is there. */
 static void beat(struct agreement *c, int64_t now_ns) {
     static const struct kolo_assembly_message wait = {.kind = KOLO_MESSAGE_WAIT};
     if (now_ns < c->beat_ns)
@@ -381,25 +407,25 @@ static void beat(struct agreement *c, int64_t now_ns) {
     c->beat_ns = now_ns + c->comm->origin.net.silence_ns / BEATS_PER_SILENCE;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         KOLO_POINT("agreement.beating");
-        if (c->others[node].guest >= 0 && send_message(c->others[node].guest, &wait) < 0)
-            forget_guest(&c->others[node]);
+        if (c->others[node].participant >= 0 && send_message(c->others[node].participant, &wait) < 0)
+            forget_participant(&c->others[node]);
     }
 }
 
-/* AGAIN where this rank need not be the host, as one before it is. */
-static int await_guests(struct agreement *c) {
+/* AGAIN where this rank need not be the coordinator, as one before it is. */
+static int await_participants(struct agreement *c) {
     int64_t now_ns = kolo_awake_ns(c->awake), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
             leaderless_end_ns = 0;
     if (until_ns < now_ns + MARGIN_NS)
         until_ns = now_ns + MARGIN_NS;
     for (;;) { /* ends at until_ns */
-        const int rc = receive_guests(c);
+        const int rc = receive_participants(c);
         look_around(c, 0);
         now_ns = kolo_awake_ns(c->awake);
         beat(c, now_ns);
         if (rc < 0)
             return rc;
-        if (find_host(c) < c->node)
+        if (find_coordinator(c) < c->node)
             return AGAIN;
         const awaited awaited = find_awaited(c);
         if (now_ns >= until_ns || awaited == NONE)
@@ -418,14 +444,14 @@ static void list_unknown(const struct agreement *c, const uint64_t *unknown, cha
     size_t used = 0;
     list[0] = '\0';
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
-        const standing standing = c->others[node].standing;
+        const leader_state leader = c->others[node].leader;
         const uint32_t last = kolo_nodes_rank(c->nodes, node, kolo_nodes_local_size(c->nodes, node) - 1);
         if (kolo_ranks_have(unknown, last) && used + 48 < list_bytes)
             used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
-                                     standing == ENDED    ? "its leader has ended"
-                                     : standing == SILENT ? "not reached"
-                                     : is_mute(c, node)   ? "does not answer"
-                                                          : "did not come in time");
+                                     leader == ENDED            ? "its leader has ended"
+                                     : leader == SILENT         ? "not reached"
+                                     : is_unresponsive(c, node) ? "does not answer"
+                                                                : "did not come in time");
     }
 }
 
@@ -454,35 +480,35 @@ static int fail_told(const struct agreement *c, const struct kolo_assembly_messa
     return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
 }
 
-/* Takes the answer, which came through `fd`, unless this rank is the host, where that is -1. */
+/* Takes the answer, which came through `fd`, unless this rank is the coordinator, where that is -1. */
 static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
-    struct kolo_nodes_agreement *met = c->met;
+    struct kolo_nodes_agreement *result = c->result;
     if (answer->kind == KOLO_MESSAGE_FAILED)
         return fail_told(c, answer);
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
-    memcpy(met->left, answer->ranks, sizeof met->left);
-    const uint32_t lowest = kolo_ranks_lowest(met->left, c->nodes->size);
+    memcpy(result->left, answer->ranks, sizeof result->left);
+    const uint32_t lowest = kolo_ranks_lowest(result->left, c->nodes->size);
     const bool is_here = c->nodes->node_of[lowest] == c->node;
-    kolo_address_text(is_here ? &c->meeting : &answer->meeting, met->meeting);
+    kolo_address_text(is_here ? &c->meeting : &answer->meeting, result->meeting);
     if (is_here)
         return 0;
-    kolo_listener_close(met->rendezvous);
-    met->rendezvous = NULL;
+    kolo_listener_close(result->rendezvous);
+    result->rendezvous = NULL;
     return 0;
 }
 
-static int host(struct agreement *c) {
+static int coordinate(struct agreement *c) {
     struct kolo_address bound;
     struct kolo_assembly_message answer;
-    KOLO_POINT("agreement.hosting");
+    KOLO_POINT("agreement.coordinating");
     kolo_listener_log(c->comm->listener, KOLO_LOG_OFF, 0); /* probes that are given up are no news */
     int rc = kolo_listener_reopen(c->comm->listener, &c->key, &bound);
     if (rc == 0)
-        rc = await_guests(c);
+        rc = await_participants(c);
     KOLO_POINT("agreement.gathered");
     for (uint32_t node = 0; rc != 0 && node < c->nodes->nodes; node++)
-        forget_guest(&c->others[node]);
+        forget_participant(&c->others[node]);
     if (rc != 0)
         return rc;
     KOLO_POINT("agreement.concluding");
@@ -492,9 +518,9 @@ static int host(struct agreement *c) {
         KOLO_POINT("agreement.answering");
         if (!other->came)
             continue;
-        (void)send_message(other->guest, &answer); /* where that fails, so does the lifeline */
-        c->met->lifelines[node] = other->guest;
-        other->guest = -1;
+        (void)send_message(other->participant, &answer); /* where that fails, so does the lifeline */
+        c->result->lifelines[node] = other->participant;
+        other->participant = -1;
     }
     KOLO_POINT("agreement.answered");
     return take(c, &answer, -1);
@@ -509,8 +535,8 @@ static int fail_late(const struct agreement *c, const char *why) {
                      c->comm->global_rank, 3 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
 }
 
-/* What the host has sent: 0, AGAIN where there is more to come, or a failure. */
-static int heed_host(struct agreement *c, const uint8_t *bytes, int fd) {
+/* What the coordinator has sent: 0, AGAIN where there is more to come, or a failure. */
+static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     struct kolo_assembly_message answer;
     KOLO_POINT("agreement.told");
     if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
@@ -527,21 +553,21 @@ static int heed_host(struct agreement *c, const uint8_t *bytes, int fd) {
 }
 
 /* 0, AGAIN where there is nobody any more who would answer, or a failure. */
-static int await_answer(struct agreement *c, struct other *host, int fd) {
+static int await_answer(struct agreement *c, struct other *coordinator, int fd) {
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     size_t received = 0;
     const int64_t silence_ns = c->comm->origin.net.silence_ns;
-    /* The host may have begun just now. */
+    /* The coordinator may have begun just now. */
     const int64_t until_ns = kolo_awake_ns(c->awake) + ANSWER_NS(c->comm->waiter.timeout_ns);
-    host->heard_ns = kolo_awake_ns(c->awake);
+    coordinator->heard_ns = kolo_awake_ns(c->awake);
     for (;;) { /* ends at until_ns */
         int rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received);
-        const int64_t now_ns = kolo_awake_ns(c->awake), silent_ns = host->heard_ns + silence_ns;
+        const int64_t now_ns = kolo_awake_ns(c->awake), silent_ns = coordinator->heard_ns + silence_ns;
         if (rc > 0) {
-            rc = heed_host(c, bytes, fd);
+            rc = heed_coordinator(c, bytes, fd);
             if (rc != AGAIN)
                 return rc;
-            host->heard_ns = now_ns;
+            coordinator->heard_ns = now_ns;
             received = 0;
             continue;
         }
@@ -556,8 +582,8 @@ static int await_answer(struct agreement *c, struct other *host, int fd) {
     }
 }
 
-static int attend(struct agreement *c, uint32_t host) {
-    struct other *other = &c->others[host];
+static int attend(struct agreement *c, uint32_t coordinator) {
+    struct other *other = &c->others[coordinator];
     struct kolo_introduction self = {
         .role = KOLO_ROLE_SHRINK, .rank = c->comm->global_rank, .size = c->nodes->size, .node = c->node};
     struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_SURVIVORS};
@@ -568,7 +594,7 @@ static int attend(struct agreement *c, uint32_t host) {
     KOLO_POINT("agreement.connecting");
     int rc = kolo_connect_again(&other->listener, NULL, &c->key, &self, c->awake,
                                 kolo_awake_ns(c->awake) + c->comm->origin.net.silence_ns, other->probe, &fd);
-    if (rc != 0) { /* it has ended, is mute, or is making a communicator with others and may come back */
+    if (rc != 0) { /* it has ended, is unresponsive, or is making a communicator with others and may come back */
         kolo_clock_sleep(PAUSE_NS);
         doubt(c, other);
         return AGAIN;
@@ -579,7 +605,7 @@ static int attend(struct agreement *c, uint32_t host) {
     if (rc == 0)
         rc = await_answer(c, other, fd);
     if (rc == 0)
-        c->met->lifelines[host] = fd;
+        c->result->lifelines[coordinator] = fd;
     else
         close(fd);
     if (rc == AGAIN)
@@ -587,15 +613,15 @@ static int attend(struct agreement *c, uint32_t host) {
     return rc;
 }
 
-static int confer(struct agreement *c) {
+static int agree(struct agreement *c) {
     for (;;) { /* ends by the deadline */
-        const uint32_t chosen = find_host(c);
+        const uint32_t chosen = find_coordinator(c);
         if (chosen == NOBODY)
             return kolo_fail(KOLO_ERR_PEER_DEAD,
                              "rank %" PRIu32 ": kolo_comm_shrink: the leader of this node has ended, and no other"
                              " node's can be reached to go on with",
                              c->comm->global_rank);
-        const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? host(c) : attend(c, chosen);
+        const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? coordinate(c) : attend(c, chosen);
         if (rc != AGAIN)
             return rc;
         if (kolo_awake_ns(c->awake) >= c->deadline_ns)
@@ -610,7 +636,7 @@ static int read_listeners(struct agreement *c) {
     const struct kolo_shared_internode *shared = c->comm->segment.internode;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
-        other->probe = other->guest = -1;
+        other->probe = other->participant = -1;
         other->since_ns = other->heard_ns = c->begun_ns;
         if (!kolo_address_unpack(shared->listeners[node], &other->listener))
             return kolo_fail(KOLO_ERR_VERSION,
@@ -625,18 +651,18 @@ static int begin(struct agreement *c, const uint64_t *survivors) {
     const struct kolo_internode *internode = comm->internode;
     c->others = calloc(c->nodes->nodes, sizeof *c->others);
     c->polled = calloc(c->nodes->nodes, sizeof *c->polled);
-    c->met->lifelines = calloc(c->nodes->nodes, sizeof *c->met->lifelines);
-    if (!c->others || !c->polled || !c->met->lifelines)
+    c->result->lifelines = calloc(c->nodes->nodes, sizeof *c->result->lifelines);
+    if (!c->others || !c->polled || !c->result->lifelines)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    c->met->nodes = c->nodes->nodes;
+    c->result->nodes = c->nodes->nodes;
     for (uint32_t node = 0; node < c->nodes->nodes; node++)
-        c->met->lifelines[node] = -1;
+        c->result->lifelines[node] = -1;
     for (uint32_t local = 0; local < comm->size; local++)
         if (kolo_ranks_have(survivors, local))
             kolo_ranks_add(c->left, kolo_rank_global(comm, local));
     const int64_t silence_ns = comm->origin.net.silence_ns, timeout_ns = comm->waiter.timeout_ns;
     c->begun_ns = kolo_awake_begin(c->awake, silence_ns < timeout_ns ? silence_ns : timeout_ns);
-    c->deadline_ns = c->begun_ns + HOST_NS(comm->waiter.timeout_ns);
+    c->deadline_ns = c->begun_ns + COORDINATOR_NS(comm->waiter.timeout_ns);
     int rc = read_listeners(c);
     if (rc == 0)
         rc = kolo_secret_read(&c->secret);
@@ -645,25 +671,28 @@ static int begin(struct agreement *c, const uint64_t *survivors) {
     kolo_secret_derive(&c->secret, internode->session, sizeof internode->session, &c->key);
     struct kolo_address own = c->others[c->node].listener;
     kolo_address_set_port(&own, 0);
-    rc = kolo_listener_open(&c->met->rendezvous, &own, &c->secret, &c->meeting);
+    rc = kolo_listener_open(&c->result->rendezvous, &own, &c->secret, &c->meeting);
     if (rc == 0)
-        kolo_listener_log(c->met->rendezvous, comm->log_level, (int)comm->global_rank);
+        kolo_listener_log(c->result->rendezvous, comm->log_level, (int)comm->global_rank);
     KOLO_POINT("agreement.begun");
     return rc;
 }
 
-int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *met, kolo_comm *comm, const uint64_t *survivors) {
+int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *result, kolo_comm *comm, const uint64_t *survivors) {
     struct kolo_awake awake;
-    struct agreement c = {
-        .comm = comm, .nodes = &comm->internode->nodes, .node = comm->internode->node, .met = met, .awake = &awake};
-    *met = (struct kolo_nodes_agreement){.rendezvous = NULL};
+    struct agreement c = {.comm = comm,
+                          .nodes = &comm->internode->nodes,
+                          .node = comm->internode->node,
+                          .result = result,
+                          .awake = &awake};
+    *result = (struct kolo_nodes_agreement){.rendezvous = NULL};
     int rc = begin(&c, survivors);
     const bool begun = rc == 0;
     if (rc == 0)
-        rc = confer(&c);
+        rc = agree(&c);
     for (uint32_t node = 0; begun && node < c.nodes->nodes; node++) {
         drop(&c.others[node].probe);
-        drop(&c.others[node].guest);
+        drop(&c.others[node].participant);
     }
     kolo_secret_forget(&c.secret);
     kolo_secret_forget(&c.key);
@@ -673,31 +702,31 @@ int kolo_nodes_agreement_reach(struct kolo_nodes_agreement *met, kolo_comm *comm
 }
 
 int64_t kolo_nodes_agreement_ns_max(int64_t timeout_ns) {
-    return HOST_NS(timeout_ns) + ANSWER_NS(timeout_ns);
+    return COORDINATOR_NS(timeout_ns) + ANSWER_NS(timeout_ns);
 }
 
-bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *met) {
-    for (uint32_t node = 0; node < met->nodes; node++) {
+bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *result) {
+    for (uint32_t node = 0; node < result->nodes; node++) {
         char word;
-        const ssize_t more = met->lifelines[node] < 0 ? -1 : recv(met->lifelines[node], &word, 1, MSG_DONTWAIT);
-        if (met->lifelines[node] < 0 || (more < 0 && (errno == EAGAIN || errno == EINTR)))
+        const ssize_t more = result->lifelines[node] < 0 ? -1 : recv(result->lifelines[node], &word, 1, MSG_DONTWAIT);
+        if (result->lifelines[node] < 0 || (more < 0 && (errno == EAGAIN || errno == EINTR)))
             continue;
-        drop(&met->lifelines[node]); /* more > 0: it is done */
+        drop(&result->lifelines[node]); /* more > 0: it is done */
         if (more <= 0)
             return false;
     }
     return true;
 }
 
-void kolo_nodes_agreement_close(struct kolo_nodes_agreement *met, bool done) {
+void kolo_nodes_agreement_close(struct kolo_nodes_agreement *result, bool done) {
     KOLO_POINT("agreement.parting");
-    for (uint32_t node = 0; node < met->nodes; node++) {
-        if (done && met->lifelines[node] >= 0)
-            (void)send(met->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-        drop(&met->lifelines[node]);
+    for (uint32_t node = 0; node < result->nodes; node++) {
+        if (done && result->lifelines[node] >= 0)
+            (void)send(result->lifelines[node], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        drop(&result->lifelines[node]);
     }
     KOLO_POINT("agreement.parted");
-    free(met->lifelines);
-    kolo_listener_close(met->rendezvous);
-    *met = (struct kolo_nodes_agreement){.rendezvous = NULL};
+    free(result->lifelines);
+    kolo_listener_close(result->rendezvous);
+    *result = (struct kolo_nodes_agreement){.rendezvous = NULL};
 }
