@@ -1,5 +1,6 @@
 """Running one job of a library to its end, or to the end of one's patience, and leaving nothing of it behind."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -41,26 +42,16 @@ def descendants(pid):
     return found
 
 
-def signal_all(pids, number):
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass
-
-
 def end(process):
     """Ends a job: first its launcher is asked, which as a rule ends the ranks, then whatever is left is killed."""
-    started = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            pass
-    process.kill()
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
-    signal_all({*started, *descendants(os.getpid())}, signal.SIGKILL)
     reap()
 
 
@@ -102,9 +93,8 @@ def run(command, environment, timeout_s):
             return 127, f"cannot be started: {error}"
         code = None
         try:
-            code = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(timeout_s)
         finally:
             end(process)
         output.seek(0)
