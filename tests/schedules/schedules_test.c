@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
         print_list();
         return 0;
     }
-    if (options.only && command_line_has(&line, "seed") && options.seeds == 0)
+    if (options.only && command_line_has(&line, "--seed") && options.seeds == 0)
         options.seeds = 1;
     return options.controls ? run_controls() : run_seeds();
 }
