@@ -9,6 +9,7 @@ import source_tree
 # each other.
 HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm": 3, "plan": 3, "algo": 4,
           "internode": 5, "api": 6}
+NET_SEEN_BY = ("net", "internode")  # which KOLO_NODES=OFF leaves out
 FOLDER_FILES_MAX = 16
 PUBLIC = ("kolo.h", "kolo_tools.h", "kolo_watch.h")
 CLIENTS = ("bindings", "tools", "bench")
@@ -37,6 +38,8 @@ def layer_problem(layer, name, own_headers):
         return f"there is no lib/{name}"
     if target != layer and HEIGHT[target] >= HEIGHT[layer]:
         return f"{layer} may include only what lies below it, not {target}"
+    if target == "net" and layer not in NET_SEEN_BY:
+        return f"{layer} reaches other machines only through lib/internode"
     return None
 
 
@@ -151,6 +154,10 @@ class Includes(source_tree.Rule):
 
     def test_rejects_sibling(self):
         self.check({"lib/shm/a.c": '\n#include "net/b.h"\n', "lib/net/b.h": ""}, r"lib/shm/a\.c:2: .*not net")
+
+    def test_rejects_net_beside_internode(self):
+        files = {"lib/internode/a.c": '#include "net/b.h"\n', "lib/api/a.c": '#include "net/b.h"\n', "lib/net/b.h": ""}
+        self.check(files, r"lib/api/a\.c:1: .*only through lib/internode")
 
     def test_rejects_missing_layer(self):
         self.check({"lib/shm/a.c": '#include "layout.h"\n', "lib/shm/layout.h": ""}, "name the layer")
