@@ -234,9 +234,9 @@ static int create(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *
     state->node = internode->node;
     state->nodes = internode->nodes.nodes;
     state->ranks = internode->nodes.size;
-    state->wanted = internode->exchange;
-    state->servers = internode->servers;
-    state->half_on_wire = internode->half_on_wire;
+    state->wanted = comm->origin.net.exchange;
+    state->servers = comm->origin.net.servers;
+    state->half_on_wire = comm->origin.net.half_on_wire;
     state->sources = calloc(state->nodes, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
     state->heard = calloc(state->nodes, sizeof *state->heard);

@@ -14,12 +14,8 @@ struct kolo_internode {
     struct kolo_nodes nodes;
     uint32_t node; /* this one */
     uint8_t session[KOLO_SESSION_BYTES];
-    kolo_exchange exchange;                     /* what rank 0 wants */
-    uint32_t servers;                           /* likewise */
-    bool half_on_wire;                          /* likewise */
-    bool rank_order;                            /* likewise */
     struct kolo_subtrees *subtrees;             /* NULL: each node's ranks are folded as one */
-    uint32_t lanes;                             /* likewise */
+    uint32_t lanes;                             /* as rank 0 wants it */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };
 

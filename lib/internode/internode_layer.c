@@ -95,19 +95,14 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     struct kolo_internode *internode = calloc(1, sizeof *internode);
     if (!internode)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    *internode = (struct kolo_internode){.nodes = membership->nodes,
-                                         .node = membership->node,
-                                         .exchange = membership->terms.exchange,
-                                         .servers = membership->terms.servers,
-                                         .half_on_wire = membership->terms.half_on_wire,
-                                         .rank_order = membership->terms.rank_order,
-                                         .lanes = membership->terms.lanes};
+    *internode =
+        (struct kolo_internode){.nodes = membership->nodes, .node = membership->node, .lanes = membership->terms.lanes};
     memcpy(internode->session, membership->session, sizeof internode->session);
     creation->extended = true;
     comm->internode = internode;
     comm->nodes = &internode->nodes;
     comm->node = internode->node;
-    return internode->rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
+    return comm->origin.net.rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
 }
 
 /* Makes the connections to the other leaders, and the threads that use them. */

@@ -395,13 +395,12 @@ static void create_all(const struct world *world) {
             .nodes =
                 world->by_ranks ? world->places : (struct kolo_nodes){RANKS, world->nodes, node_of, ranks, first_of},
             .node = node,
-            .exchange = world->wanted,
-            .servers = world->servers,
-            .half_on_wire = world->half,
             .subtrees = world->subtrees,
             .lanes = world->lanes,
         };
         comms[node].internode = &internodes[node];
+        comms[node].origin.net = (struct kolo_net_settings){
+            .exchange = world->wanted, .servers = world->servers, .half_on_wire = world->half};
         comms[node].reducer = reducer;
         comms[node].segment.slot_bytes = SLOT_BYTES;
         for (uint32_t lane = 0; lane < world->lanes; lane++) {
