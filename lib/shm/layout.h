@@ -33,7 +33,7 @@
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
-#define KOLO_STAMPS         4                            /* calls whose stamps a rank keeps for others to check */
+#define KOLO_STAMPS         5                            /* calls whose stamps a rank keeps for others to check */
 #define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
 #define KOLO_LINES          8                            /* lines of one set */
 #define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
@@ -288,7 +288,7 @@ static_assert(KOLO_RANKS_MAX % 64 == 0, "whole words");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");
-static_assert(KOLO_HISTORY > KOLO_SLOTS + 1 && KOLO_STAMPS >= KOLO_SLOTS, "no rank is further ahead of another");
+static_assert(KOLO_HISTORY > KOLO_SLOTS + 1 && KOLO_STAMPS > KOLO_SLOTS, "no rank is further ahead of another");
 static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
 

@@ -52,7 +52,7 @@
 #else
 #define SLOTS 4
 #endif
-#define STAMPS 4
+#define STAMPS 4 /* the library has one more, for trees, of which no rank reads all slots */
 
 mtype = {MESH, ONESHOT, BROADCAST};
 #ifndef ALGORITHMS

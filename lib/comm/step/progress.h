@@ -22,9 +22,11 @@
  * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
  * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
  * waits for a step compares it with its own: ranks that make different calls find out on the line that they read
- * anyway. KOLO_STAMPS of them are kept, since a rank that waits for nobody (the root of a broadcast) may be that many
- * calls ahead, and no more, because of the slots: each call of steps takes a ticket at least, and whoever publishes in
- * it without having waited for a step of it has claimed one.
+ * anyway. KOLO_STAMPS of them are kept, one more than there are slots. A rank that waits for nobody (the root of a
+ * broadcast) may be KOLO_SLOTS calls ahead, and no more: each call of steps takes a ticket at least, and whoever
+ * publishes in it without having waited for a step of it has claimed one. A claim waits until all are done with an
+ * earlier call, whose stamps nobody needs any more; but where a tree names fewer readers, a rank that is none of them
+ * may still have to compare a stamp of that very call.
  *
  * Who only claims slots compares as well, or ranks that are all roots would never find out. The step that a claim waits
  * for is of an earlier call, and the peer may have published later ones by then. So each rank keeps the stamps and
