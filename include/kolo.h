@@ -119,6 +119,7 @@ typedef enum kolo_collective {
     KOLO_FREE,
     KOLO_SPLIT,
     KOLO_DUP,
+    KOLO_GROW,
     KOLO_COLLECTIVES /* how many there are */
 } kolo_collective;
 
@@ -224,6 +225,76 @@ KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **su
 /* A second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as
  * kolo_comm_split. */
 KOLO_API int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy);
+
+/* Taking in processes that are not in a communicator: it listens under a job's name, at which they ask, and grows when
+ * it looks there. All on one machine, of one user, in one network namespace. */
+
+/* Begins to listen: *listener is a descriptor, on every rank, of the socket at which those who want to join wait. It is
+ * there for as long as one rank has it open, and so outlives a rank 0 that ends; it is the caller's, not the
+ * communicator's, and goes on being used with what comes of kolo_comm_grow and kolo_comm_shrink. Before, *listener is
+ * -1, or what this rank has of such a call already, and keeps: so those that have joined get it, too. Collective.
+ * `job`: rank 0's counts; as in kolo_options. KOLO_ERR_ARG: not a job's name, or another one listens under it.
+ * KOLO_ERR_UNSUPPORTED: ranks on several machines. KOLO_ERR_SYSTEM: on every rank; `comm` stays usable. TIMEOUT,
+ * PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
+KOLO_API int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener);
+
+/* Closes a listener. why: what those are told that wait there; NULL: nothing, as others still listen. Always 0. */
+KOLO_API int kolo_comm_unlisten(int listener, const char *why);
+
+#define KOLO_JOIN_BYTES      512 /* longest message that a process brings with it, to be checked */
+#define KOLO_JOIN_TEXT_BYTES 256 /* longest answer to one that is refused, its NUL included */
+
+/* One that wants to join. */
+typedef struct kolo_joiner {
+    size_t joiner_bytes; /* sizeof(kolo_joiner); set by the library */
+    int pid;
+    int rank;            /* that it would get */
+    const void *message; /* that it brings */
+    size_t message_bytes;
+    const char *refused; /* why it is refused whatever the check says; NULL: it is not */
+} kolo_joiner;
+
+/* Whether to take it; if not, `why`, KOLO_JOIN_TEXT_BYTES, is what it is told. */
+typedef int kolo_join_check(void *context, const kolo_joiner *joiner, char *why);
+
+/* How to take in others. Begin with KOLO_GROW_INIT. */
+typedef struct kolo_grow_options {
+    size_t grow_bytes;      /* sizeof(kolo_grow_options) */
+    int listener;           /* of kolo_comm_listen */
+    int64_t timeout_ms;     /* longest wait for all to be ready; -1: 10000 */
+    kolo_join_check *check; /* called on rank 0, for each that asks; NULL: all are taken */
+    void *context;          /* for `check` */
+} kolo_grow_options;
+
+#define KOLO_GROW_INIT                                                                                                 \
+    { sizeof(kolo_grow_options), -1, -1, NULL, NULL }
+
+/* Takes in those that wait at the listener; waits for nobody to come there. Collective. Where some are taken, *grown is
+ * a communicator of comm's ranks, in their order, then the new ones; `comm` is then broken for all its ranks, as by
+ * kolo_comm_abort, and its owner still destroys it. Where nobody waits, *grown becomes NULL. All ranks of `comm` move
+ * to *grown or all stay, also where some end meanwhile. KOLO_ERR_ARG, UNSUPPORTED: as kolo_comm_listen. Another error:
+ * nobody was taken in (they may ask again), and `comm` stays usable unless kolo_comm_failure says that it is broken. */
+KOLO_API int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *options, kolo_comm **grown);
+
+/* How to ask. Begin with KOLO_JOIN_INIT. */
+typedef struct kolo_join_options {
+    size_t join_bytes;            /* sizeof(kolo_join_options) */
+    const char *job;              /* under whose name others listen */
+    const void *message;          /* for their check */
+    size_t message_bytes;         /* at most KOLO_JOIN_BYTES */
+    int64_t timeout_ms;           /* longest wait for all to be ready, once it is taken; -1: 10000 */
+    void (*asked)(void *context); /* called when this process has asked, and begins to wait for an answer; or NULL */
+    void *context;                /* for `asked` */
+} kolo_join_options;
+
+#define KOLO_JOIN_INIT                                                                                                 \
+    { sizeof(kolo_join_options), NULL, NULL, 0, -1, NULL, NULL }
+
+/* Asks those that listen under that name to be taken in, and blocks until they have looked. *comm is what their
+ * kolo_comm_grow makes; timeouts and the like are this process's own, from the environment. KOLO_ERR_ARG: nobody
+ * listens under that name. KOLO_ERR_MISMATCH: it was refused; the message is why. KOLO_ERR_PEER_DEAD, TIMEOUT: they
+ * have ended, or stayed without it: it may ask again. KOLO_ERR_SYSTEM: also where the name is another user's. */
+KOLO_API int kolo_comm_join(kolo_comm **comm, const kolo_join_options *options);
 
 /* These return what they say, never fail and never block. comm is not NULL. */
 KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */

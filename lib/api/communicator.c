@@ -5,7 +5,7 @@
 #include "kolo_tools.h"
 #include "plan/tuning.h"
 #include "api/checks.h"
-#include "api/derive.h"
+#include "api/groups/derive.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"

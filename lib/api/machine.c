@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kolo_tools.h"
-#include "api/derive.h"
+#include "api/groups/derive.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"

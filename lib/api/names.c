@@ -36,6 +36,7 @@ static const struct {
     [KOLO_ALLREDUCE] = {"allreduce", 1, 0}, [KOLO_ALLGATHER] = {"allgather", 0, 0},
     [KOLO_ALLOC] = {"alloc", 0, 0},         [KOLO_FREE] = {"free", 0, 0},
     [KOLO_SPLIT] = {"split", 0, 0},         [KOLO_DUP] = {"dup", 0, 0},
+    [KOLO_GROW] = {"grow", 0, 0},
 };
 
 static const char *const statuses[] = {

@@ -16,11 +16,10 @@
 
 enum { CALLERS_MAX = 8 /* strangers may connect, too */ };
 
-/* A message of one byte that carries one descriptor. */
+/* A message that may carry one descriptor. */
 struct parcel {
     struct msghdr message;
     struct iovec part;
-    char byte;
     union {
         struct cmsghdr aligned;
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -40,9 +39,9 @@ static socklen_t name(struct sockaddr_un *address, uint64_t secret, uint32_t ran
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static void wrap(struct parcel *parcel) {
+static void wrap(struct parcel *parcel, const void *message, size_t bytes) {
     memset(parcel, 0, sizeof *parcel);
-    parcel->part = (struct iovec){.iov_base = &parcel->byte, .iov_len = 1};
+    parcel->part = (struct iovec){.iov_base = (void *)message, .iov_len = bytes};
     parcel->message.msg_iov = &parcel->part;
     parcel->message.msg_iovlen = 1;
     parcel->message.msg_control = &parcel->control;
@@ -68,13 +67,17 @@ int kolo_handover_listen(uint64_t secret, uint32_t rank) {
     return -error;
 }
 
-static int send_fd(int connection, int fd) {
+int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd) {
     struct parcel parcel;
-    wrap(&parcel);
-    struct cmsghdr *header = CMSG_FIRSTHDR(&parcel.message);
-    *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    return sendmsg(connection, &parcel.message, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+    wrap(&parcel, message, bytes);
+    if (fd < 0) {
+        parcel.message.msg_controllen = 0;
+    } else {
+        struct cmsghdr *header = CMSG_FIRSTHDR(&parcel.message);
+        *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    return sendmsg(socket, &parcel.message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd) {
@@ -94,25 +97,34 @@ int kolo_handover_give(uint64_t secret, uint32_t rank, uint32_t pid, int fd) {
         rc = -EPERM;
     KOLO_POINT("handover.giving");
     if (rc == 0)
-        rc = send_fd(connection, fd);
+        rc = kolo_descriptor_send(connection, "", 1, fd);
     KOLO_POINT("handover.given");
     close(connection);
     return rc;
 }
 
-/* The descriptor that a caller has sent, or a negative errno. */
-static int receive_fd(int connection) {
+ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd) {
     struct parcel parcel;
-    int fd;
-    wrap(&parcel);
-    if (recvmsg(connection, &parcel.message, MSG_CMSG_CLOEXEC) < 0)
+    wrap(&parcel, message, bytes);
+    *fd = -1;
+    const ssize_t got = recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    if (got < 0)
         return -errno;
     const struct cmsghdr *header = CMSG_FIRSTHDR(&parcel.message);
-    if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-        header->cmsg_len != CMSG_LEN(sizeof fd))
-        return -ENOMSG;
-    memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    return kolo_file_raise(fd);
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof *fd)) {
+        memcpy(fd, CMSG_DATA(header), sizeof *fd);
+        *fd = kolo_file_raise(*fd);
+    }
+    return got;
+}
+
+/* The descriptor that a caller has sent, or a negative errno. */
+static int receive_fd(int connection) {
+    char byte;
+    int fd;
+    const ssize_t got = kolo_descriptor_receive(connection, &byte, sizeof byte, &fd);
+    return got < 0 ? (int)got : fd < 0 ? -ENOMSG : fd;
 }
 
 int kolo_handover_take(int listener, const struct kolo_memory_file *file) {

@@ -10,8 +10,17 @@
 #define KOLO_SHM_HANDOVER_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "shm/memory_file.h"
+
+/* Sends a message to whom the socket is connected, with a descriptor unless that is -1, as far as it can be done
+ * without waiting: 0 or a negative errno. */
+int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
+
+/* Receives one: its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor that came
+ * with it, for the caller to close; or -1. */
+ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd);
 
 /* A number for the socket's name; 0 where the system has none to give. */
 uint64_t kolo_handover_secret(void);

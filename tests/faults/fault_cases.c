@@ -99,6 +99,8 @@ const struct fault_case fault_cases[] = {
      .algorithm = KOLO_ALGORITHM_DIRECT,
      .count = CHUNKS,
      .hides = true},
+    {.name = "grow-2", .phase = PHASE_CALLS, .script = SCRIPT_GROW, .ranks = 2},
+    {.name = "grow-3", .phase = PHASE_CALLS, .script = SCRIPT_GROW, .ranks = 3},
     {.name = "split-2", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 2},
     {.name = "split-4", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 4},
     {.name = "split-late-3", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 3, .twist = TWIST_PAUSES},
@@ -369,6 +371,8 @@ enum call {
     CALL_DIRECT,
     CALL_HALF_DIRECT,
     CALL_FREE,
+    CALL_LISTEN,
+    CALL_GROW,
     CALL_DUP,
     CALL_SPLIT
 };
@@ -377,6 +381,7 @@ static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DI
                                            CALL_HALF_DIRECT, CALL_FREE,  CALL_BARRIER, CALL_FREE};
 static const enum call keep_script[] = {CALL_ALLOC, CALL_ALLOC, CALL_DIRECT};
 
+static const enum call grow_script[] = {CALL_LISTEN, CALL_GROW, CALL_GROW};
 static const enum call split_script[] = {CALL_DUP, CALL_SPLIT, CALL_SPLIT};
 
 static enum call call_of(const struct fault_case *what, int step) {
@@ -390,6 +395,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return CALL_ALLGATHER;
     if (what->script == SCRIPT_SPLIT)
         return split_script[step - 1];
+    if (what->script == SCRIPT_GROW)
+        return grow_script[step - 1];
     return what->script == SCRIPT_BROADCAST ? CALL_BROADCAST : CALL_ALLREDUCE;
 }
 
@@ -442,7 +449,8 @@ struct player {
     kolo_comm *comm;
     int32_t *buffers[2];       /* of kolo_alloc */
     kolo_comm *subs[SUBS_MAX]; /* by step */
-    int held_fd;               /* see team_held_open */
+    int listener;
+    int held_fd; /* see team_held_open */
 };
 
 static void begin_step(struct player *player, int step) {
@@ -520,6 +528,12 @@ static int derive(struct player *player, int step, int color, int size, int befo
     return status;
 }
 
+static int grow(struct player *player, int step) {
+    kolo_grow_options options = KOLO_GROW_INIT;
+    options.listener = player->listener;
+    return kolo_comm_grow(player->comm, &options, &player->subs[step]);
+}
+
 static int make_call(struct player *player, int step) {
     static int32_t send[COUNT_MAX], recv[COUNT_MAX];
     int32_t **buffers = player->buffers;
@@ -542,6 +556,10 @@ static int make_call(struct player *player, int step) {
         buffers[!next] = NULL;
         return kolo_free(player->comm, buffer);
     }
+    case CALL_LISTEN:
+        return kolo_comm_listen(player->comm, player->mode->job, &player->listener);
+    case CALL_GROW:
+        return grow(player, step);
     case CALL_DUP:
         return derive(player, step, 0, player->mode->what->ranks, player->rank);
     case CALL_SPLIT: {
@@ -724,7 +742,7 @@ static void hide(void) {
 
 void case_run(const struct run_mode *mode, int rank) {
     struct rank_record *record = &board->ranks[rank];
-    struct player player = {.mode = mode, .rank = rank, .record = record};
+    struct player player = {.mode = mode, .rank = rank, .record = record, .listener = -1};
     player.held_fd = team_held_open();
     record->before = leftovers_count();
     board_enter(rank);
@@ -743,6 +761,7 @@ void case_run(const struct run_mode *mode, int rank) {
         record->is_counting = false;
         for (int i = 0; i < SUBS_MAX; i++)
             kolo_comm_destroy(player.subs[i]);
+        kolo_comm_unlisten(player.listener, NULL);
         if (mode->what->phase == PHASE_SHRINK)
             recover(&player);
         /* What a leader has found, or published, the other nodes may learn only when it leaves. */

@@ -17,6 +17,7 @@ enum script {
     SCRIPT_BARRIER,   /* three barriers */
     SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
     SCRIPT_SPLIT,     /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
+    SCRIPT_GROW,      /* kolo_comm_listen, and kolo_comm_grow where nobody waits */
     SCRIPT_KEEP       /* buffers that are there when the communicator is destroyed */
 };
 

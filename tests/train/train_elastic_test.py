@@ -85,7 +85,7 @@ class Elastic(training.TrainingTest):
                                                        report["replicas_identical"]), errors)
         self.assertIn(f"parameters on {ranks} rank", output)
         self.assertEqual([], glob.glob(f"/dev/shm/*{self.job}*"))
-        self.assertNotIn(f"kolo-train/{os.geteuid()}/{self.job}",
+        self.assertNotIn(f"kolo-join/{os.geteuid()}/{self.job}",
                          pathlib.Path("/proc/net/unix").read_text(encoding="utf-8"))
         return report, errors
 
@@ -254,12 +254,12 @@ class Elastic(training.TrainingTest):
     @staticmethod
     def holds_file_to_meet_in(pid):
         try:
-            return any(os.readlink(path).startswith("/memfd:kolo-train") for path in glob.glob(f"/proc/{pid}/fd/*"))
+            return any(os.readlink(path).startswith("/memfd:kolo-join") for path in glob.glob(f"/proc/{pid}/fd/*"))
         except FileNotFoundError:
             return False
 
     def address(self):
-        return f"\0kolo-train/{os.geteuid()}/{self.job}"
+        return f"\0kolo-join/{os.geteuid()}/{self.job}"
 
     def test_nonsense_is_ignored(self):
         job, pids = self.start(2, *OPTIONS, on_failure="continue")
@@ -287,7 +287,7 @@ class Elastic(training.TrainingTest):
         self.await_words(visitor, "asked")
         os.kill(pids[1], signal.SIGCONT)
         _, errors = self.finish(job, 2, 0, 0)
-        words = f"user {NOBODY} started it, and the training is user 0's"
+        words = f"user {NOBODY} started it, and the others are user 0's"
         self.assertIn(words, self.end(visitor, 0)[0])
         self.assertIn(f"refused process {visitor.pid}, which asked to join: {words}\n", errors)
 

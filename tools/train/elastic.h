@@ -6,9 +6,9 @@
 
 #include "train_options.h"
 
-/* Opens the training to others under the name options->job: *listener becomes the socket at which they wait
- * (join_socket.h). Collective. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke), having said why; as do the
- * others. */
+/* Opens the training to others under the name options->job: *listener becomes, on ranks on which it is -1, the socket
+ * at which they wait (kolo_comm_listen). Collective. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke), having
+ * said why. */
 int elastic_open(int *listener, kolo_comm *comm, const train_options *options);
 
 /* Between two epochs: looks whether somebody wants to join, without waiting for one. Collective. Returns how many have

@@ -7,7 +7,6 @@
 #include "comparison.h"
 #include "complain.h"
 #include "dataset.h"
-#include "descriptor.h"
 #include "elastic.h"
 #include "messages.h"
 #include "replicas.h"
@@ -90,7 +89,7 @@ static int hand_over(session *s, int is_new) {
     if (rc == 0)
         rc = replicas_share_dataset(s->comm, &s->test);
     if (rc == 0)
-        rc = descriptor_share(s->comm, &s->listener);
+        rc = elastic_open(&s->listener, s->comm, &s->options);
     if (rc == 0 && is_new)
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
     return rc == 0 ? trainer_continue(&s->trainer, s->comm) : rc;

@@ -468,8 +468,10 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
     settings->place.job[0] = '\0';
     settings->shm_fd = -1;
     settings->net.rendezvous[0] = '\0';
-    settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
-    settings->slot_bytes = comm->segment.slot_bytes;
+    if (comm->segment.header) { /* else there is one rank, whose own they are */
+        settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
+        settings->slot_bytes = comm->segment.slot_bytes;
+    }
     if (settings->create_timeout_ns > comm->waiter.timeout_ns)
         settings->create_timeout_ns = comm->waiter.timeout_ns;
 }

@@ -17,7 +17,8 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
 }
 
 static bool has_elements(kolo_collective collective) {
-    return collective != KOLO_BARRIER && collective != KOLO_FREE && collective != KOLO_SPLIT && collective != KOLO_DUP;
+    return collective != KOLO_BARRIER && collective != KOLO_FREE && collective != KOLO_SPLIT &&
+           collective != KOLO_DUP && collective != KOLO_GROW;
 }
 
 void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {

@@ -1,6 +1,6 @@
 /* Making communicators: of which layers, and in a call of another one, their parent. */
-#ifndef KOLO_API_DERIVE_H
-#define KOLO_API_DERIVE_H
+#ifndef KOLO_API_GROUPS_DERIVE_H
+#define KOLO_API_GROUPS_DERIVE_H
 
 #include "comm/creation/create.h"
 

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "api/checks.h"
-#include "api/derive.h"
+#include "api/groups/derive.h"
 #include "api/sharing.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"

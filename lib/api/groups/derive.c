@@ -1,5 +1,5 @@
 /* Making a communicator in a call of another one. */
-#include "api/derive.h"
+#include "api/groups/derive.h"
 
 #include <inttypes.h>
 
@@ -62,7 +62,8 @@ int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
     if (rc == 0)
         return kolo_comm_take_into_use(comm, made);
     /* A member that did not come to the creation did not come to the parent's call. */
-    if (rc == KOLO_ERR_TIMEOUT && rejoin.culprit < d->ranks_count && parent->global_size > 1)
+    if (rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= parent->waiter.timeout_ns && rejoin.culprit < d->ranks_count &&
+        parent->global_size > 1)
         return kolo_failure_look(parent, d->ranks[rejoin.culprit], parent->waiter.timeout_ns);
     return rc;
 }

@@ -1,0 +1,368 @@
+/* kolo_comm_listen, kolo_comm_grow and kolo_comm_join: how members and joiners come to be in one communicator, or the
+ * members stay in theirs, all of them the same.
+ *
+ *   1. Rank 0 takes from the socket (join_socket.h) who waits there and refuses who does not fit. It makes a file for a
+ *      new communicator, and answers the others with it and with their ranks. It tells the members how many come, and
+ *      gives them the file.
+ *   2. All create the larger communicator. That may fail: a joiner or member dies or is stopped, or something is
+ *      lacking.
+ *   3. The members ask each other, in their old communicator, whether all of them have the new one. Where not, each
+ *      destroys it, if it has it, and they go on in the old one. If all have it, they move.
+ *
+ * The last step must not end one way on some members and the other way on others, and a member that dies in the
+ * exchange can have it succeed here and fail there. So it is not its result that counts. Who learns by it that all have
+ * the new communicator aborts the old one, with a code that means just that. A communicator breaks once, and every rank
+ * sees the same failure: either that abort, and all move, those too whose exchange it broke, and they have what to move
+ * to, since somebody knew that all have it; or a death or an overdue rank, which was found first, and nobody moves:
+ * they drop the new communicator, and can shrink the old one. (KOLO_LOG=info tells of that abort, too.)
+ *
+ * A joiner decides nothing. It waits in the new communicator for a word of rank 0, who sends it after it has moved. If
+ * the members stay where they are, it finds them gone, and may ask again.
+ *
+ *   death of                       leaves
+ *   a joiner, before step 2        a creation that fails; the members stay
+ *   a joiner, after its creation   the members move, and find it as they find any rank's death
+ *   rank 0, in step 1              joiners that find it gone; the members' communicator is broken; the socket stays
+ *   a member, in steps 1 to 3      an old communicator that is broken by its death, and nobody moves; or by the abort,
+ *                                  and all move: the new one's first call finds the death */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/checks.h"
+#include "api/groups/derive.h"
+#include "api/groups/join_socket.h"
+#include "api/sharing.h"
+#include "base/clock.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "base/wire.h"
+#include "comm/creation/options.h"
+#include "comm/failure/failure.h"
+#include "comm/step/progress.h"
+#include "shm/memory_file.h"
+#include "sync/point.h"
+
+enum {
+    JOINERS_MAX = 64, /* taken at once; the others wait for the next time */
+    LOOKS_MAX = 256,  /* visitors that are looked at */
+    READY_MS = 10000,
+    MOVED = 0x6d6f7665 /* the code with which the old communicator is aborted */
+};
+
+/* Arguments of both, and that they are on one machine. */
+static int check(const kolo_comm *comm, const char *function, const void *result) {
+    if (!kolo_usable(comm))
+        return kolo_unusable(function, comm);
+    if (!result)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: the pointer for the result is NULL", comm->global_rank,
+                         function);
+    if (comm->nodes)
+        return kolo_fail(KOLO_ERR_UNSUPPORTED, "rank %" PRIu32 ": %s: the ranks are on several machines",
+                         comm->global_rank, function);
+    return 0;
+}
+
+static void begin(kolo_comm *comm, bool listens) {
+    comm->stats.calls_by_collective[KOLO_GROW]++;
+    if (comm->size > 1)
+        kolo_call_begin(comm, KOLO_GROW, KOLO_U8, KOLO_SUM, 0, listens);
+}
+
+static void leave(kolo_comm *comm) {
+    if (comm->size > 1)
+        kolo_call_leave(comm);
+    kolo_leave(comm);
+}
+
+/* Rank 0's descriptor, for all. */
+static int share(kolo_comm *comm, const char *function, int *fd) {
+    uint64_t all[KOLO_RANK_WORDS];
+    memset(all, 0xff, sizeof all);
+    return kolo_file_hand_out(
+        comm, &(struct kolo_handing){.function = function, .givers = 1, .gives = comm->rank == 0, .takers = all}, fd);
+}
+
+/* Listening. */
+
+static int open_listener(const kolo_comm *comm, const char *job) {
+    if (!job || !kolo_settings_job_is_legal(job))
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_comm_listen: '%s' is not a job's name",
+                         comm->global_rank, job ? job : "");
+    const int fd = kolo_join_listen(job);
+    if (fd == -EADDRINUSE)
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_comm_listen: the name '%s' is in use", comm->global_rank,
+                         job);
+    return fd >= 0 ? fd
+                   : kolo_fail_system(-fd, "rank %" PRIu32 ": kolo_comm_listen: listening under the name '%s'",
+                                      comm->global_rank, job);
+}
+
+int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener) {
+    static const char *const function = "kolo_comm_listen";
+    int fd = -1, rc = check(comm, function, listener);
+    if (rc == 0)
+        rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    begin(comm, true);
+    KOLO_POINT("listen.begun");
+    if (comm->rank == 0)
+        fd = *listener >= 0 ? *listener : open_listener(comm, job);
+    KOLO_POINT("listen.opened");
+    rc = share(comm, function, &fd);
+    if (rc == 0)
+        rc = kolo_status_agree(comm, function, fd < 0 ? fd : 0);
+    KOLO_POINT("listen.agreed");
+    leave(comm);
+    KOLO_POINT("listen.ended");
+    if (rc == 0 && *listener < 0)
+        *listener = fd;
+    else if (fd >= 0 && fd != *listener)
+        close(fd);
+    return rc;
+}
+
+int kolo_comm_unlisten(int listener, const char *why) {
+    struct kolo_join_visitor visitor;
+    for (int looks = 0; why && looks < LOOKS_MAX && kolo_join_accept(listener, &visitor); looks++)
+        kolo_join_refuse(&visitor, why);
+    if (listener >= 0)
+        close(listener);
+    return 0;
+}
+
+/* Growing. */
+
+/* Those that rank 0 takes in, and the file in which all meet. */
+struct newcomers {
+    struct kolo_join_visitor list[JOINERS_MAX];
+    uint32_t count;
+    int fd;
+};
+
+/* Why a visitor cannot be rank number `rank`, in words; "": nothing is known to be against it. */
+static void find_obstacle(const struct kolo_join_visitor *visitor, uint32_t rank, char *why) {
+    why[0] = '\0';
+    if (visitor->user != geteuid())
+        snprintf(why, KOLO_JOIN_TEXT_BYTES, "user %u started it, and the others are user %u's", (unsigned)visitor->user,
+                 (unsigned)geteuid());
+    else if (visitor->request.version != KOLO_VERSION_WORD)
+        snprintf(why, KOLO_JOIN_TEXT_BYTES, "it has kolo " KOLO_VERSION_FORMAT ", the others %s",
+                 KOLO_VERSION_PARTS(visitor->request.version), kolo_version());
+    else if (rank >= KOLO_RANKS_MAX)
+        snprintf(why, KOLO_JOIN_TEXT_BYTES, "there are %d ranks, which is as many as there can be", KOLO_RANKS_MAX);
+}
+
+static bool fits(const kolo_grow_options *options, const struct kolo_join_visitor *visitor, uint32_t rank, char *why) {
+    find_obstacle(visitor, rank, why);
+    const bool is_possible = why[0] == '\0';
+    char obstacle[KOLO_JOIN_TEXT_BYTES];
+    memcpy(obstacle, why, sizeof obstacle);
+    const kolo_joiner joiner = {.joiner_bytes = sizeof joiner,
+                                .pid = (int)visitor->pid,
+                                .rank = (int)rank,
+                                .message = visitor->request.message,
+                                .message_bytes = is_possible ? visitor->request.message_bytes : 0,
+                                .refused = is_possible ? NULL : obstacle};
+    return (!options->check || options->check(options->context, &joiner, why)) && is_possible;
+}
+
+/* Rank 0's: who waits and fits. Who has not sent its request yet is sent away, and may come again. */
+static void receive(const kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers) {
+    struct kolo_join_visitor *visitor = newcomers->list;
+    for (int looks = 0; looks < LOOKS_MAX && newcomers->count < JOINERS_MAX; looks++) {
+        char why[KOLO_JOIN_TEXT_BYTES];
+        if (!kolo_join_accept(options->listener, visitor))
+            break;
+        if (visitor->user == geteuid() && !visitor->valid)
+            close(visitor->fd);
+        else if (fits(options, visitor, comm->size + newcomers->count, why))
+            visitor = &newcomers->list[++newcomers->count];
+        else
+            kolo_join_refuse(visitor, why);
+    }
+}
+
+/* Rank 0's: makes the file, and tells the newcomers their part. */
+static void welcome(const kolo_comm *comm, struct newcomers *newcomers) {
+    const int fd = kolo_memory_file_create("kolo-join", 0);
+    newcomers->fd =
+        fd >= 0 ? fd : kolo_fail_system(-fd, "rank %" PRIu32 ": kolo_comm_grow: creating a memfd", comm->global_rank);
+    for (uint32_t i = 0; fd >= 0 && i < newcomers->count; i++)
+        kolo_join_answer_to(&newcomers->list[i],
+                            &(struct kolo_join_answer){.taken = 1,
+                                                       .rank = (int32_t)(comm->size + i),
+                                                       .size = (int32_t)(comm->size + newcomers->count)},
+                            fd);
+}
+
+/* Step 3: whether the members move: 0, or why they stay. */
+static int decide(kolo_comm *comm, int rc) {
+    kolo_failure failure;
+    if (comm->size == 1)
+        return rc;
+    rc = kolo_status_agree(comm, "kolo_comm_grow", rc);
+    if (rc == 0) {
+        kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, MOVED);
+    }
+    kolo_failure_describe(comm, &failure);
+    if (failure.status == KOLO_ERR_ABORTED && failure.code == MOVED)
+        return 0;
+    return rc < 0 ? rc : failure.status;
+}
+
+/* A word of rank 0, for which the joiners wait. Where it does not come through, the next call tells why. */
+static int say_moved(kolo_comm *grown) {
+    uint8_t word = 1;
+    return kolo_broadcast(grown, &word, sizeof word, KOLO_U8, 0);
+}
+
+/* Steps 2 and 3, for `joiners` newcomers. */
+static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, kolo_comm **grown) {
+    uint32_t *ranks = malloc(comm->size * sizeof *ranks);
+    for (uint32_t rank = 0; ranks && rank < comm->size; rank++)
+        ranks[rank] = rank;
+    const struct kolo_derivation derivation = {.parent = comm,
+                                               .function = "kolo_comm_grow",
+                                               .rank = comm->rank,
+                                               .size = comm->size + joiners,
+                                               .ranks = ranks,
+                                               .ranks_count = comm->size,
+                                               .fd = fd,
+                                               .timeout_ns = timeout_ms * KOLO_NS_PER_MS};
+    kolo_comm *made = NULL;
+    int rc = fd < 0   ? fd
+             : !ranks ? kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": kolo_comm_grow: out of memory", comm->rank)
+                      : kolo_comm_derive(&derivation, &made);
+    rc = decide(comm, rc);
+    free(ranks);
+    if (rc < 0) {
+        kolo_comm_destroy(made);
+        return rc;
+    }
+    comm->token->usable = false;
+    say_moved(made);
+    *grown = made;
+    return 0;
+}
+
+static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers, kolo_comm **grown) {
+    newcomers->fd = -1;
+    if (comm->rank == 0) {
+        receive(comm, options, newcomers);
+        if (newcomers->count)
+            welcome(comm, newcomers);
+    }
+    const uint64_t own = newcomers->count;
+    uint64_t joiners = 0;
+    int rc = kolo_words_sum(comm, &own, &joiners, 1);
+    KOLO_POINT("grow.told");
+    if (rc < 0 || joiners == 0)
+        return rc;
+    rc = share(comm, "kolo_comm_grow", &newcomers->fd);
+    return rc < 0 ? rc
+                  : make(comm, options->timeout_ms < 0 ? READY_MS : options->timeout_ms, (uint32_t)joiners,
+                         newcomers->fd, grown);
+}
+
+int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm **grown) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_grow_options, grow_bytes, context);
+    static const char *const function = "kolo_comm_grow";
+    kolo_grow_options options = KOLO_GROW_INIT;
+    kolo_comm *made = NULL;
+    int rc = check(comm, function, grown);
+    if (rc == 0)
+        rc = kolo_sized_read(&sized, "kolo_comm_grow", &options, theirs);
+    struct newcomers *newcomers = rc == 0 ? calloc(1, sizeof *newcomers) : NULL;
+    if (rc == 0 && !newcomers)
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": %s: out of memory", comm->global_rank, function);
+    if (rc == 0)
+        rc = kolo_enter(function, comm);
+    if (rc == 0) {
+        begin(comm, false);
+        KOLO_POINT("grow.begun");
+        rc = grow(comm, &options, newcomers, &made);
+        leave(comm);
+        KOLO_POINT("grow.ended");
+        for (uint32_t i = 0; i < newcomers->count; i++)
+            close(newcomers->list[i].fd);
+        if (newcomers->fd >= 0)
+            close(newcomers->fd);
+    }
+    free(newcomers);
+    if (rc == 0)
+        *grown = made;
+    return rc;
+}
+
+/* Joining. */
+
+static int fail_asking(const char *job, int error) {
+    if (error == ECONNREFUSED)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_join: nobody of this user listens under the name '%s'", job);
+    if (error == EPIPE || error == ECONNRESET) /* before the request could be sent */
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "kolo_comm_join: those that listen under the name '%s' went away", job);
+    return kolo_fail_system(error, "kolo_comm_join: asking under the name '%s'%s", job,
+                            error == EPERM ? ", which is another user's" : "");
+}
+
+/* Makes the communicator with those that have taken this process in, and waits until they have moved. */
+static int join(kolo_comm **comm, const kolo_join_options *options, const struct kolo_join_answer *answer, int fd) {
+    kolo_options place = KOLO_OPTIONS_INIT;
+    kolo_comm *made;
+    place.shm_fd = fd;
+    place.rank = answer->rank;
+    place.size = answer->size;
+    place.rendezvous = "";
+    place.create_timeout_ms = options->timeout_ms < 0 ? READY_MS : options->timeout_ms;
+    int rc = kolo_comm_create(&made, &place);
+    if (rc < 0)
+        return rc;
+    rc = say_moved(made);
+    if (rc == 0)
+        *comm = made;
+    else
+        kolo_comm_destroy(made);
+    return rc;
+}
+
+static int check_join(const kolo_comm *const *comm, const kolo_join_options *options) {
+    if (!comm || !options->job || !kolo_settings_job_is_legal(options->job))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_join: %s", !comm ? "comm is NULL" : "job is not a job's name");
+    if (options->message_bytes > KOLO_JOIN_BYTES || (options->message_bytes && !options->message))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_join: a message of %zu bytes: %s", options->message_bytes,
+                         options->message ? "too long" : "it is NULL");
+    return 0;
+}
+
+int kolo_comm_join(kolo_comm **comm, const kolo_join_options *theirs) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_join_options, join_bytes, context);
+    kolo_join_options options = KOLO_JOIN_INIT;
+    struct kolo_join_answer answer;
+    int file = -1, rc = kolo_sized_read(&sized, "kolo_comm_join", &options, theirs);
+    if (rc == 0)
+        rc = check_join((const kolo_comm *const *)comm, &options);
+    if (rc < 0)
+        return rc;
+    const int fd = kolo_join_ask(options.job, options.message, options.message_bytes);
+    if (fd < 0)
+        return fail_asking(options.job, -fd);
+    if (options.asked)
+        options.asked(options.context);
+    rc = kolo_join_await(fd, &answer, &file);
+    if (rc < 0) /* rank 0 has ended, and there may be another */
+        rc = kolo_fail(KOLO_ERR_PEER_DEAD, "kolo_comm_join: those that listen under the name '%s' went away",
+                       options.job);
+    else if (!answer.taken)
+        rc = kolo_fail(KOLO_ERR_MISMATCH, "%s", answer.text);
+    else
+        rc = join(comm, &options, &answer, file);
+    if (file >= 0)
+        close(file);
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,127 @@
+/* The socket at which processes ask to join, both sides of it. */
+#include "api/groups/join_socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/wire.h"
+#include "shm/handover.h"
+
+#define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)
+#define ANSWER_MAGIC  UINT64_C(0x32737965736f6b6f)
+
+enum { WAITING_MAX = 128 }; /* that have not been looked at yet; the next one's connect waits */
+
+/* An abstract name begins with a NUL and ends with the address. */
+static int name_address(const char *job, struct sockaddr_un *address, socklen_t *address_bytes) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length =
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-join/%u/%s", (unsigned)geteuid(), job);
+    if ((size_t)length >= sizeof address->sun_path - 1)
+        return -ENAMETOOLONG;
+    *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    return 0;
+}
+
+static int open_socket(int flags) {
+    const int fd = kolo_file_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+    return fd < 0 ? -errno : fd;
+}
+
+int kolo_join_listen(const char *job) {
+    struct sockaddr_un address;
+    socklen_t address_bytes;
+    const int named = name_address(job, &address, &address_bytes), fd = named < 0 ? named : open_socket(SOCK_NONBLOCK);
+    if (fd < 0 || (bind(fd, (struct sockaddr *)&address, address_bytes) == 0 && listen(fd, WAITING_MAX) == 0))
+        return fd;
+    const int error = errno;
+    close(fd);
+    return -error;
+}
+
+static int peer_of(int fd, struct ucred *peer) {
+    socklen_t bytes = sizeof *peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &bytes) == 0 ? 0 : -errno;
+}
+
+/* A request is there from the start, for it is sent at once; and who has sent it and is gone has closed. Another user's
+ * is read, too: closing a socket with something unread in it would cost them the answer. */
+static bool read_request(int fd, struct kolo_join_request *request) {
+    char spare;
+    return recv(fd, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC) == (ssize_t)sizeof *request &&
+           request->magic == REQUEST_MAGIC && request->message_bytes <= sizeof request->message &&
+           recv(fd, &spare, sizeof spare, MSG_DONTWAIT) < 0;
+}
+
+bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor) {
+    *visitor = (struct kolo_join_visitor){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (visitor->fd < 0)
+        return false;
+    struct ucred peer = {.uid = (uid_t)-1};
+    (void)peer_of(visitor->fd, &peer);
+    visitor->valid = read_request(visitor->fd, &visitor->request);
+    visitor->pid = peer.pid;
+    visitor->user = peer.uid;
+    return true;
+}
+
+void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct kolo_join_answer *answer, int file) {
+    struct kolo_join_answer sent = *answer;
+    sent.magic = ANSWER_MAGIC;
+    (void)kolo_descriptor_send(visitor->fd, &sent, sizeof sent, file); /* it may have ended */
+}
+
+void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why) {
+    struct kolo_join_answer answer = {.taken = 0};
+    snprintf(answer.text, sizeof answer.text, "%s", why);
+    kolo_join_answer_to(visitor, &answer, -1);
+    close(visitor->fd);
+}
+
+int kolo_join_ask(const char *job, const void *message, size_t message_bytes) {
+    struct kolo_join_request request = {
+        .magic = REQUEST_MAGIC, .version = KOLO_VERSION_WORD, .message_bytes = (uint32_t)message_bytes};
+    struct sockaddr_un address;
+    socklen_t address_bytes;
+    struct ucred peer;
+    if (message_bytes)
+        memcpy(request.message, message, message_bytes);
+    int rc = name_address(job, &address, &address_bytes);
+    const int fd = rc < 0 ? rc : open_socket(0);
+    if (fd < 0)
+        return fd;
+    if (connect(fd, (struct sockaddr *)&address, address_bytes) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = peer_of(fd, &peer);
+    if (rc == 0 && peer.uid != geteuid())
+        rc = -EPERM;
+    if (rc == 0 && send(fd, &request, sizeof request, MSG_NOSIGNAL) < 0)
+        rc = -errno;
+    if (rc == 0)
+        return fd;
+    close(fd);
+    return rc;
+}
+
+int kolo_join_await(int fd, struct kolo_join_answer *answer, int *file) {
+    ssize_t bytes;
+    do
+        bytes = kolo_descriptor_receive(fd, answer, sizeof *answer, file);
+    while (bytes == -EINTR);
+    if (bytes <= 0)
+        return bytes < 0 ? (int)bytes : -ECONNRESET;
+    if (bytes == (ssize_t)sizeof *answer && answer->magic == ANSWER_MAGIC && (answer->taken == 1) == (*file >= 0) &&
+        memchr(answer->text, '\0', sizeof answer->text))
+        return 0;
+    if (*file >= 0)
+        close(*file);
+    *file = -1;
+    return -EBADMSG;
+}

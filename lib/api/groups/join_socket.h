@@ -1,0 +1,63 @@
+/* Where communicators take in processes: a listening Unix socket with an abstract name, made of the user's number and
+ * the job's name, known within a network namespace. It is no file, so that nothing can be left behind.
+ *
+ * All ranks hold the socket, and whoever is rank 0 looks who has come to it. So it is there for exactly as long as one
+ * of them lives: who waits at it is still there when rank 0 is killed and another one takes its place, and who finds
+ * nobody listening knows that there is no such communicator, or none any more.
+ *
+ * Each side looks at the other's user number as the kernel has it. Messages are checked. */
+#ifndef KOLO_API_GROUPS_JOIN_SOCKET_H
+#define KOLO_API_GROUPS_JOIN_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kolo.h"
+
+/* What a process asks with. */
+struct kolo_join_request {
+    uint64_t magic;
+    uint32_t version; /* KOLO_VERSION_WORD */
+    uint32_t message_bytes;
+    uint8_t message[KOLO_JOIN_BYTES];
+};
+
+/* What it is told. */
+struct kolo_join_answer {
+    uint64_t magic;
+    int32_t taken; /* 1: a file comes with it; 0: refused */
+    int32_t rank;  /* if taken: its rank in the new communicator, and how many there are */
+    int32_t size;
+    char text[KOLO_JOIN_TEXT_BYTES]; /* if refused: why */
+};
+
+/* One that waits at the socket. */
+struct kolo_join_visitor {
+    int fd;
+    pid_t pid;
+    uid_t user;
+    bool valid; /* it has sent a request, and is still there */
+    struct kolo_join_request request;
+};
+
+/* Opens the socket: its descriptor or a negative errno. EADDRINUSE: there is one of that name; ENAMETOOLONG. */
+int kolo_join_listen(const char *job);
+
+/* The next one that waits; does not block. Returns whether there was one; its descriptor is then the caller's. */
+bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor);
+
+/* Answers, as far as that can be done without waiting. `file`: of the new communicator; -1 if refused. */
+void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct kolo_join_answer *answer, int file);
+
+/* Tells a visitor why it is refused, and closes. */
+void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why);
+
+/* A process's part: a descriptor to wait at, or a negative errno. ECONNREFUSED: nobody listens; EPERM: another user. */
+int kolo_join_ask(const char *job, const void *message, size_t message_bytes);
+
+/* Waits for the answer until it comes or the others have ended. If taken, *file is the new communicator's, which the
+ * caller closes. 0 or a negative errno. */
+int kolo_join_await(int fd, struct kolo_join_answer *answer, int *file);
+
+#endif
