@@ -1,8 +1,21 @@
-/* The ranks: processes of our own, bound to cores, that end with us. */
+/* The ranks: processes of our own, bound to cores, that end with us and measure together. */
 #ifndef KOLO_TUNE_TEAM_H
 #define KOLO_TUNE_TEAM_H
 
-#include "tune_measure.h"
+#include <stdbool.h>
+
+#include "tune_space.h"
+
+typedef struct tune_job {
+    const tune_space *space;
+    tune_times *times; /* in memory that the ranks' parent shares; rank 0 writes it */
+    int shm_fd;        /* an empty file through which the ranks meet */
+    double seconds;    /* to spend, about */
+    bool quick;
+    int steps_before; /* sizes of rank counts that have been measured, for the progress shown */
+    int steps_total;
+    double begin_s; /* when the first of them began */
+} tune_job;
 
 /* From here on signals wait until tune_team_run asks for them, so that nothing is left behind half done. */
 int tune_team_block_signals(void);
@@ -10,8 +23,8 @@ int tune_team_block_signals(void);
 /* Whether `ranks` ranks get a core each. */
 bool tune_team_binds(int ranks, bool unbound);
 
-/* Runs tune_measure as job->space->ranks processes. Returns 0 when all have done their part; a signal's number when
- * one came that is to end the program; -1 after a complaint. No process is left in any case. */
+/* Measures all candidates at all sizes, with job->space->ranks processes. Returns 0 when all have done their part; a
+ * signal's number when one came that is to end the program; -1 after a complaint. No process is left in any case. */
 int tune_team_run(const tune_job *job, bool unbound);
 
 #endif
