@@ -8,7 +8,7 @@
 
 #include "kolo.h"
 
-#include "replicas.h"
+#include "trainer.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "elastic.h"
 
 #include "complain.h"
-#include "train_settings.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -9,11 +9,8 @@
 #include "dataset.h"
 #include "elastic.h"
 #include "messages.h"
-#include "replicas.h"
-#include "train_files.h"
 #include "train_options.h"
 #include "train_report.h"
-#include "train_settings.h"
 #include "trainer.h"
 
 #include <errno.h>

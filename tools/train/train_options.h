@@ -1,4 +1,4 @@
-/* The command line of kolo-train. */
+/* The command line of kolo-train, and the settings in it that all ranks share. */
 #ifndef KOLO_TRAIN_OPTIONS_H
 #define KOLO_TRAIN_OPTIONS_H
 
@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kolo.h"
+
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 
-/* What all ranks have in common (train_settings.h). The first ones are told on the command line in so many words. */
+/* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones are
+ * told on the command line in so many words. */
 enum train_setting {
     TRAIN_SETTING_DATA,
     TRAIN_SETTING_EPOCHS,
@@ -45,5 +48,20 @@ typedef struct train_options {
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake, of which rank 0 tells for all. */
 train_options train_options_read(int argc, char **argv);
+
+/* What all ranks have in common travels between processes as numbers, in the order of enum train_setting. */
+typedef struct train_settings {
+    uint64_t numbers[TRAIN_SETTINGS];
+} train_settings;
+
+train_settings train_settings_of(const train_options *options);
+
+/* Rank 0's settings become everybody's: ranks that took their rows in different orders would go wrong unnoticed. */
+int train_settings_share(kolo_comm *comm, train_options *options);
+
+/* Whether what was asked for, as far as `given` (bits by enum train_setting) says, is what the training has. If not,
+ * `text` says in words what is different. */
+int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
+                         size_t text_bytes);
 
 #endif

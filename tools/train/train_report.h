@@ -1,11 +1,15 @@
-/* What kolo-train prints (on rank 0, to stdout) and writes as JSON. */
+/* What kolo-train reads, prints (on rank 0, to stdout) and writes as JSON. */
 #ifndef KOLO_TRAIN_REPORT_H
 #define KOLO_TRAIN_REPORT_H
 
-#include "comparison.h"
-#include "trainer.h"
-
+#include <limits.h>
 #include <stdio.h>
+
+#include "comparison.h"
+#include "dataset.h"
+#include "kolo.h"
+#include "train_options.h"
+#include "trainer.h"
 
 /* Everything that a finished run has to tell. */
 typedef struct train_report {
@@ -21,5 +25,24 @@ void train_report_summary(const train_report *report);
 
 /* Returns 0, or -1 with errno set. */
 int train_report_json(const train_report *report, FILE *file);
+
+/* The files of a run, which are rank 0's business alone: the data it reads and the JSON it may write. */
+typedef struct train_files {
+    char data_path[PATH_MAX]; /* "" but on rank 0 */
+    FILE *json;               /* NULL: none asked for, or closed */
+} train_files;
+
+/* Finds the data, and opens the JSON file before the training, so that a path that can't be written doesn't cost a
+ * whole run. For the rank that is, or has become, rank 0. Returns 0, or -1 having said why. */
+int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options);
+
+/* Reads the data. comm NULL: there is none yet. Returns 0, or -1 having said why. */
+int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
+
+/* Writes the JSON, if it was asked for. Returns 0, or -1 having said why. */
+int train_files_close(train_files *files, const train_report *report);
+
+/* Closes what is still open after a failure. */
+void train_files_abandon(train_files *files);
 
 #endif

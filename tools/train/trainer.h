@@ -4,11 +4,18 @@
 #ifndef KOLO_TRAIN_TRAINER_H
 #define KOLO_TRAIN_TRAINER_H
 
-#include "kolo.h"
-
 #include "dataset.h"
+#include "kolo.h"
 #include "mlp.h"
 #include "train_options.h"
+
+/* Gives every rank what rank 0 has in *data; the others' *data is empty, or a former copy of the same. Each rank frees
+ * its own. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke) having said why. */
+int replicas_share_dataset(kolo_comm *comm, dataset *data);
+
+/* Whether values[0 .. count-1] have the same bits on all ranks. `scratch` holds 2 x count numbers. Every rank gets
+ * the same answer: 1 or 0, or -1 having said why. */
+int replicas_identical(kolo_comm *comm, const float *values, size_t count, uint32_t *scratch);
 
 /* What one pass over the training rows came to; the same on every rank. */
 typedef struct epoch_result {
