@@ -9,7 +9,6 @@
 #include "sim_lines.h"
 #include "sim_memory.h"
 #include "sim_run.h"
-#include "sim_team.h"
 
 /* Others go on between pieces of this size, so that what is shared is shared fairly. */
 enum { PIECE_BYTES = 32 << 10 };

@@ -8,6 +8,11 @@
 
 #include "kolo.h"
 #include "sim_machine.h"
+#include "team.h"
+
+/* Whether the bytes are there, to be read and written: flags and lines are real memory; slots and buffers are addresses
+ * that fault when used, but for the first bytes of each buffer, which small messages need. */
+bool sim_team_is_real(const void *address, size_t bytes);
 
 /* What is asked. Rank r runs on core r. */
 typedef struct sim_case {
