@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "perf_place.h"
+#include "perf_team.h"
 
 enum { PERF_CURVE_POINTS_MAX = 16 };
 

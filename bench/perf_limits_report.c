@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  */
-#include "perf_limits_report.h"
+#include "perf_report.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "perf_bound.h"
 #include "perf_pieces.h"
-#include "perf_report.h"
 
 typedef struct session {
     const perf_options *options;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "perf_boxes.h"
-#include "perf_lines.h"
 #include "perf_rounds.h"
 
 enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };

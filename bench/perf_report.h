@@ -10,8 +10,32 @@
 
 #include "perf_bound.h"
 #include "perf_options.h"
-#include "perf_record.h"
 #include "perf_sampler.h"
+
+/* Rows of measurements are named values, for JSON and CSV alike, each with where and when it was measured. */
+typedef enum perf_field_kind { PERF_TEXT, PERF_NUMBER, PERF_TRUTH } perf_field_kind;
+
+typedef struct perf_field {
+    const char *name; /* "time_us.median" is median in the object time_us in JSON, and one column in CSV */
+    perf_field_kind kind;
+    const char *text; /* PERF_TEXT */
+    double number;    /* the others; NAN: unknown */
+    int decimals;
+} perf_field;
+
+typedef struct perf_origin {
+    char host[256];
+    char cpu[64];
+    char date[32]; /* of the run's beginning, ISO 8601 in UTC */
+} perf_origin;
+
+enum { PERF_ORIGIN_FIELDS = 4, PERF_FIELDS_MAX = 40 };
+
+/* Appends host, cpu, kolo_version and date at fields[count]. Returns the new count. */
+size_t perf_origin_append(const perf_origin *origin, perf_field *fields, size_t count);
+
+/* An object on a line of its own. */
+void perf_record_json(FILE *to, const perf_field *fields, size_t count);
 
 typedef struct perf_report {
     const perf_options *options;
@@ -52,6 +76,10 @@ int perf_report_close(perf_report *report);
 
 /* Lines with the machine's name, kernels and CPUs. */
 void perf_report_machine(const perf_report *report);
+
+/* kolo-perf limits: measures every piece thoroughly, prints what it finds as it goes, then the bound for each size.
+ * `ranks` is how many the launcher started; --ranks goes first. Returns the exit status. */
+int perf_limits_report(const perf_options *options, int ranks);
 
 /* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point.
  */

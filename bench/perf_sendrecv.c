@@ -14,7 +14,6 @@
 
 #include "perf_boxes.h"
 #include "perf_buffers.h"
-#include "perf_lines.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"
 

@@ -12,12 +12,22 @@
 #ifndef PERF_TEAM_H
 #define PERF_TEAM_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "perf_place.h"
+enum { PERF_CPUS_MAX = CPU_SETSIZE };
+
+/* The CPUs that a job of `ranks` ranks runs on, as seen by one of them: its own. Where those are fewer than the ranks,
+ * and a launcher started this process, also the launcher's, which may have bound each rank to a core. Cores come before
+ * their second hardware threads. Writes at most `ranks` and at most PERF_CPUS_MAX numbers, only of CPUs that this
+ * process may be bound to, and returns how many (at least 1), or -1 with errno set. */
+int perf_place_cpus(int ranks, bool launched, int cpus[PERF_CPUS_MAX]);
+
+/* The CPUs that this process may run on now. Returns 0, or -1 with errno set. */
+int perf_place_affinity(cpu_set_t *set);
 
 enum { PERF_LINE_BYTES = 128 }; /* two cache lines: some processors fetch lines in pairs */
 

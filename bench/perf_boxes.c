@@ -1,7 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
-#include "perf_lines.h"
-
 #include <string.h>
 
 #include "perf_boxes.h"
