@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "installed_path.h"
 #include "messages.h"
 #include "sim_options.h"
 
@@ -134,23 +135,13 @@ static int is_file(const char *path) {
     return stat(path, &found) == 0 && !S_ISDIR(found.st_mode);
 }
 
-/* SIM_MACHINES is the way there from the program's folder. */
-static int find_folder(char *path, size_t path_bytes) {
-    char program[PATH_MAX] = "";
-    if (readlink("/proc/self/exe", program, sizeof program - 1) <= 0)
-        return -1;
-    const char *slash = strrchr(program, '/');
-    const int length = slash != NULL ? (int)(slash - program) : 0;
-    return snprintf(path, path_bytes, "%.*s/%s", length, program, SIM_MACHINES) < (int)path_bytes ? 0 : -1;
-}
-
 /* The path of the machine that `name` means: a file, or one of those that come with kolo. 0, or -1: there is none. */
 static int find_machine(const char *name, char *path, size_t path_bytes) {
-    char folder[PATH_MAX + sizeof SIM_MACHINES];
+    char installed[PATH_MAX];
     if (strchr(name, '/') != NULL || is_file(name))
         return snprintf(path, path_bytes, "%s", name) < (int)path_bytes ? 0 : -1;
-    if (name[0] == '\0' || name[0] == '.' || find_folder(folder, sizeof folder) != 0 ||
-        snprintf(path, path_bytes, "%s/%s", folder, name) >= (int)path_bytes)
+    if (name[0] == '\0' || name[0] == '.' || snprintf(installed, sizeof installed, "machines/%s", name) >= PATH_MAX ||
+        !installed_path(path, path_bytes, installed))
         return -1;
     return is_file(path) ? 0 : -1;
 }
@@ -160,9 +151,10 @@ static int is_visible(const struct dirent *entry) {
 }
 
 void sim_machine_names_print(FILE *to) {
-    char folder[PATH_MAX + sizeof SIM_MACHINES];
+    char folder[PATH_MAX];
     struct dirent **entries = NULL;
-    const int count = find_folder(folder, sizeof folder) == 0 ? scandir(folder, &entries, is_visible, alphasort) : -1;
+    const bool fits = installed_path(folder, sizeof folder, "machines");
+    const int count = fits ? scandir(folder, &entries, is_visible, alphasort) : -1;
     fprintf(to, count > 0 ? "These machines come with kolo:\n" : "No machines are installed with kolo.\n");
     for (int i = 0; i < count; i++) {
         fprintf(to, "  %s\n", entries[i]->d_name);
