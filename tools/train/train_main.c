@@ -4,7 +4,6 @@
  */
 #include "kolo.h"
 
-#include "comparison.h"
 #include "complain.h"
 #include "dataset.h"
 #include "elastic.h"
