@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "json_text.h"
+#include "printed_text.h"
 #include "kolo_tools.h"
 
 static perf_origin perf_origin_now(void) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wrapped_text.h"
+#include "printed_text.h"
 
 enum { COLUMN_MAX = 24, HELP_BYTES = 2048 };
 

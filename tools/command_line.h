@@ -13,7 +13,7 @@ enum { COMMAND_LINE_MISTAKE = 2 }; /* the exit status after one */
 typedef struct command_option {
     const char *names; /* as --help shows them: "-n, -np, --ranks N". A letter, others and a long one; a word at the end
                         * that begins with no dash stands for the value. NULL: `help` is a heading over what follows */
-    const char *help;  /* as in wrapped_text.h; one that begins with '(' stands behind the names of all choices */
+    const char *help;  /* as in printed_text.h; one that begins with '(' stands behind the names of all choices */
 
     bool *flag;        /* set to true */
     int *integer;      /* from low to high. An option that shows no value may have one; 1 where it has none */
@@ -49,7 +49,7 @@ typedef struct command_option {
 
 typedef struct command_line {
     const char *program;
-    const char *before; /* what --help says before the options and behind them, as in wrapped_text.h */
+    const char *before; /* what --help says before the options and behind them, as in printed_text.h */
     const char *after;
     const command_option *options;
     int options_count;  /* 64 at most */

@@ -13,27 +13,24 @@
 #include <unistd.h>
 
 #include "command_line.h"
-#include "json_text.h"
 #include "kolo_tools.h"
 #include "messages.h"
-#include "quantity_text.h"
-#include "wrapped_text.h"
+#include "printed_text.h"
 
-/* kolo-info --stale: the names of jobs in /dev/shm. */
-
-enum { INFO_STALE_NAMES_MAX = 10000 };
-
-typedef struct info_stale_request {
+static struct {
+    int ranks; /* 0: as many as there are CPUs allowed */
+    bool env_only;
+    bool stale_only;
     bool remove;
     bool all;           /* remove whatever is stale */
     char *const *names; /* to remove, jobs' names or paths; ended by NULL; none and not all: ask */
     bool json;
-} info_stale_request;
+} chosen;
 
 /* As a line, or as the next of a list of JSON objects. */
-static void print_name(const kolo_job_name *name, bool removed, bool json, bool first) {
+static void print_name(const kolo_job_name *name, bool removed, bool first) {
     char creator[64] = "no job file";
-    if (json) {
+    if (chosen.json) {
         printf("%s\n    {\"path\": ", first ? "" : ",");
         json_text_print(stdout, name->path);
         printf(", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
@@ -64,7 +61,7 @@ static kolo_job_name *list_names(size_t *count, bool *failed) {
 }
 
 /* True if somebody can answer a question. */
-static bool info_stale_can_ask(void) {
+static bool can_ask(void) {
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
@@ -85,17 +82,17 @@ static int remove_name(const kolo_job_name *name) {
 }
 
 /* Those that are asked for, whether they are stale or not; -1 if one is not there or cannot be removed. */
-static int remove_named(const info_stale_request *request, const kolo_job_name *names, size_t count) {
+static int remove_named(const kolo_job_name *names, size_t count) {
     int result = 0;
     bool first = true;
-    for (char *const *asked = request->names; *asked; asked++) {
+    for (char *const *asked = chosen.names; *asked; asked++) {
         size_t i = 0;
         while (i < count && !is_named(&names[i], *asked))
             i++;
         const int rc = i < count ? remove_name(&names[i])
                                  : message_print("'%s': no job of this user has that name in /dev/shm", *asked);
         if (rc == 0)
-            print_name(&names[i], true, request->json, first);
+            print_name(&names[i], true, first);
         first &= rc < 0;
         result |= rc;
     }
@@ -103,12 +100,12 @@ static int remove_named(const info_stale_request *request, const kolo_job_name *
 }
 
 /* All names, and removes those that are stale if told to. */
-static int print_all(const info_stale_request *request, const kolo_job_name *names, size_t count) {
+static int print_all(const kolo_job_name *names, size_t count) {
     int result = 0;
     for (size_t i = 0; i < count; i++) {
-        const bool wanted = request->all && names[i].stale;
+        const bool wanted = chosen.all && names[i].stale;
         const int rc = wanted ? remove_name(&names[i]) : 0;
-        print_name(&names[i], wanted && rc == 0, request->json, i == 0);
+        print_name(&names[i], wanted && rc == 0, i == 0);
         result |= rc;
     }
     return result;
@@ -137,7 +134,7 @@ static int ask_and_remove(const kolo_job_name *names, size_t count, size_t stale
 
 /* Prints the names of jobs that are there, stale or being created, and removes what is asked for; -1, with a message,
  * where that fails. With names to remove it prints those alone. */
-static int info_stale_print(const info_stale_request *request) {
+static int print_stale(void) {
     size_t count, stale = 0;
     bool failed;
     kolo_job_name *names = list_names(&count, &failed);
@@ -147,15 +144,15 @@ static int info_stale_print(const info_stale_request *request) {
     }
     for (size_t i = 0; i < count; i++)
         stale += names[i].stale != 0;
-    const bool named = *request->names;
-    if (request->json)
+    const bool named = *chosen.names;
+    if (chosen.json)
         fputs("{\n  \"names\": [", stdout);
-    int result = named ? remove_named(request, names, count) : print_all(request, names, count);
-    if (request->json)
+    int result = named ? remove_named(names, count) : print_all(names, count);
+    if (chosen.json)
         puts("\n  ]\n}");
     else if (!named)
         printf("%zu stale of %zu names of jobs in /dev/shm\n", stale, count);
-    if (request->remove && !request->all && !named && stale > 0)
+    if (chosen.remove && !chosen.all && !named && stale > 0)
         result |= ask_and_remove(names, count, stale);
     free(names);
     return message_unless_written() | result;
@@ -164,14 +161,6 @@ static int info_stale_print(const info_stale_request *request) {
 enum {
     PLANS = 15 /* message sizes shown: 8 B to 2 GiB, each four times the one before */
 };
-
-typedef struct settings {
-    int ranks; /* 0: as many as there are CPUs allowed */
-    bool env_only;
-    bool stale_only;
-    info_stale_request stale;
-    bool json;
-} settings;
 
 typedef struct report {
     kolo_machine machine;
@@ -344,7 +333,7 @@ static void print_env_json(void) {
     puts(count ? "\n  ]" : "]");
 }
 
-static settings chosen;
+enum { STALE_NAMES_MAX = 10000 };
 
 static const command_option options[] = {
     {"--ranks N", "show the plan for N ranks (default: as many as CPUs are allowed)",
@@ -357,8 +346,8 @@ static const command_option options[] = {
     {"--remove",
      "with --stale: remove those named, unless their creator lives. NAME is a job's name, or a path as --stale "
      "shows it. Without a name it asks whether to remove all that are stale",
-     TO_FLAG(chosen.stale.remove)},
-    {"--all", "with --stale --remove: remove all that are stale, unasked", TO_FLAG(chosen.stale.all)},
+     TO_FLAG(chosen.remove)},
+    {"--all", "with --stale --remove: remove all that are stale, unasked", TO_FLAG(chosen.all)},
     {"--json", "print one JSON object", TO_FLAG(chosen.json)},
 };
 
@@ -369,7 +358,7 @@ static command_line line = {
               "Prints the version, what kolo sees of this machine, and which algorithm an all-reduce would use.",
     .options = options,
     .options_count = sizeof options / sizeof *options,
-    .arguments_max = INFO_STALE_NAMES_MAX,
+    .arguments_max = STALE_NAMES_MAX,
     .after = "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 "
              "for a wrong option.\n\n"
              "examples:\n"
@@ -378,17 +367,17 @@ static command_line line = {
 };
 
 /* What goes with what, of --stale, --remove, --all and names. */
-static void check_stale(const info_stale_request *stale) {
-    const bool names = *stale->names;
-    if (stale->remove && !chosen.stale_only)
+static void check_stale(void) {
+    const bool names = *chosen.names;
+    if (chosen.remove && !chosen.stale_only)
         command_line_refuse(&line, "--remove goes with --stale");
-    if (stale->all && !stale->remove)
+    if (chosen.all && !chosen.remove)
         command_line_refuse(&line, "--all goes with --stale --remove");
-    if (names && !stale->remove)
-        command_line_refuse(&line, "argument '%s': is not expected", stale->names[0]);
-    if (names && stale->all)
-        command_line_refuse(&line, "'%s' and --all: give names or --all", stale->names[0]);
-    if (stale->remove && !stale->all && !names && (stale->json || !info_stale_can_ask()))
+    if (names && !chosen.remove)
+        command_line_refuse(&line, "argument '%s': is not expected", chosen.names[0]);
+    if (names && chosen.all)
+        command_line_refuse(&line, "'%s' and --all: give names or --all", chosen.names[0]);
+    if (chosen.remove && !chosen.all && !names && (chosen.json || !can_ask()))
         command_line_refuse(&line, "--remove: give the names to remove, or --all for all that are stale");
 }
 
@@ -431,11 +420,10 @@ static void print_json(const report *seen) {
 
 int main(int argc, char **argv) {
     report seen;
-    chosen.stale.names = command_line_read(&line, argc, argv);
-    chosen.stale.json = chosen.json;
-    check_stale(&chosen.stale);
+    chosen.names = command_line_read(&line, argc, argv);
+    check_stale();
     if (chosen.stale_only)
-        return info_stale_print(&chosen.stale) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        return print_stale() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!chosen.env_only && gather(&seen, chosen.ranks) < 0)
         return EXIT_FAILURE;
 

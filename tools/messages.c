@@ -4,10 +4,14 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "terminal_colour.h"
+bool terminal_has_colour(int fd) {
+    const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
+    return isatty(fd) && !(none && *none) && kind && strcmp(kind, "dumb") != 0;
+}
 
 #define TEXT_BYTES (PATH_MAX + 1024)
 

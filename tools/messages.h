@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether what is written to a descriptor may have colours: on a terminal that shows them, unless NO_COLOR is set. */
+bool terminal_has_colour(int fd);
+
 /* Prints "PROGRAM: TEXT\n" in one write, as other processes may print there, too. Returns -1. */
 int message_print(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "printed_text.h"
 #include "messages.h"
 #include "sim_run.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "kolo.h"
-#include "terminal_colour.h"
+#include "messages.h"
 
 #define LINE_BYTES_MAX   (1 << 20) /* a longer line is broken, so that memory stays bounded */
 #define SINK_BYTES_FULL  (1 << 18) /* with that much to write, no more is read */

@@ -15,7 +15,6 @@
 #include "command_line.h"
 #include "messages.h"
 #include "now.h"
-#include "terminal_colour.h"
 #include "top_report.h"
 #include "top_sample.h"
 

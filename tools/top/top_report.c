@@ -8,7 +8,7 @@
 
 #include "kolo_watch.h"
 #include "messages.h"
-#include "quantity_text.h"
+#include "printed_text.h"
 #include "top_sample.h"
 
 #define NS 1e-9

@@ -13,7 +13,7 @@
 #include "command_line.h"
 #include "messages.h"
 #include "now.h"
-#include "quantity_text.h"
+#include "printed_text.h"
 #include "tune_choice.h"
 #include "tune_profile.h"
 #include "tune_team.h"

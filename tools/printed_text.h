@@ -1,0 +1,27 @@
+/* Text as people and programs read it: quantities, strings in JSON, paragraphs. */
+#ifndef KOLO_TOOLS_PRINTED_TEXT_H
+#define KOLO_TOOLS_PRINTED_TEXT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct quantity_text {
+    char text[32];
+} quantity_text;
+
+/* How long ago something was: "90 s", "45 min", "3 h", "5 d". */
+quantity_text age_text(int64_t seconds);
+
+/* "512 B", "1.5 MiB": at most one decimal. */
+quantity_text bytes_text(uint64_t bytes);
+
+/* Writes a string in JSON; null for NULL. A byte that is not part of UTF-8 is taken as Latin-1, so that any text gives
+ * valid JSON. */
+void json_text_print(FILE *to, const char *text);
+
+/* Prints the lines of `text` for a terminal of 80 columns, each from `indent` on but for the first, which begins at
+ * `column`, where the cursor is. A line that is too long is broken between words, and goes on below its own text: that
+ * begins after the line's spaces or, as in "  name   what it is", after its first gap of two spaces or more. */
+void wrapped_text_print(const char *text, int indent, int column);
+
+#endif
