@@ -1,5 +1,5 @@
 /* How each figure of a machine file follows from those of kolo-perf limits is at the function that makes it. */
-#include "sim_commands.h"
+#include "sim_options.h"
 
 #include <stdbool.h>
 #include <string.h>

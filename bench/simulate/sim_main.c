@@ -1,8 +1,104 @@
 /* kolo-simulate: predicts all-reduce times on a machine that is described in a file. */
-#include <stdio.h>
+#include "sim_options.h"
 
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "command_line.h"
 #include "messages.h"
-#include "sim_commands.h"
+#include "sim_machine.h"
+
+#define MESSAGE_BYTES_MAX (UINT64_C(4) << 30)
+#define SLOT_BYTES_MAX    (UINT64_C(1) << 30) /* the library's limit */
+#define COUNT_MAX         (UINT64_C(1) << 32)
+
+static sim_options options = {.min_bytes = 8, .max_bytes = 64 << 20, .factor = 8, .dtype = KOLO_F32};
+
+static const char *algorithm_name(unsigned algorithm) {
+    return kolo_algorithm_name((kolo_algorithm)algorithm);
+}
+
+static const char *dtype_name(unsigned dtype) {
+    return kolo_dtype_name((kolo_dtype)dtype);
+}
+
+static const command_option table[] = {
+    {"--machine NAME", "a machine that comes with kolo, or a file; for a name that is not known, lists those that are",
+     TO_TEXT(options.machine_name)},
+    {"--ranks N[,N...]", "numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)",
+     TO_INTEGERS(options.ranks, options.ranks_count, 2, KOLO_RANKS_MAX)},
+    {"--algorithm A[,A...]", "auto (what the plan chooses), or algorithms by name (default: auto and each of them)",
+     TO_CHOICES(options.algorithms, options.algorithms_count, algorithm_name)},
+    {"--min BYTES", "smallest message (default: 8); K, M, G are powers of 1024, as in 64K",
+     TO_BYTES(options.min_bytes, 1, MESSAGE_BYTES_MAX)},
+    {"--max BYTES", "largest message, always shown, up to 4G (default: 64M)",
+     TO_BYTES(options.max_bytes, 1, MESSAGE_BYTES_MAX)},
+    {"--factor N", "from one size to the next, 2 or more (default: 8)", TO_COUNT(options.factor, 2, COUNT_MAX)},
+    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, dtype_name)},
+    {"--in-place", "send is recv", TO_FLAG(options.in_place)},
+    {"--slot-bytes BYTES", "of a chunk slot (default: the library's)",
+     TO_BYTES(options.slot_bytes, 4096, SLOT_BYTES_MAX)},
+    {"--check",
+     "verify the protocol as well: nobody reads a slot before it is known to be written, nor overwrites one "
+     "that may still be read; times are those of a few calls in a row",
+     TO_FLAG(options.check)},
+    {"--jitter SEED", "ranks of different speeds, and pauses; a whole number from 1; use it with --check",
+     TO_COUNT(options.noise_seed, 1, COUNT_MAX)},
+    {"--skip-wait N", "break the protocol: the Nth wait of each run returns at once; shows that --check notices",
+     TO_COUNT(options.skipped_wait, 1, COUNT_MAX)},
+    {"--json FILE", "write the rows there, one object a line", TO_TEXT(options.json_path)},
+    {"--validate FILE", "rows of kolo-perf allreduce --json: shows what this model predicts beside them",
+     TO_TEXT(options.validate_path)},
+    {"--calibrate FILE", "rows of kolo-perf limits --json: prints a machine file for the machine it runs on",
+     TO_TEXT(options.calibrate_path)},
+};
+
+static command_line line = {
+    .program = "kolo-simulate",
+    .before = "Usage: kolo-simulate --machine NAME [options]\n"
+              "       kolo-simulate --machine NAME --validate MEASURED.json\n"
+              "       kolo-simulate --calibrate LIMITS.json > FILE\n"
+              "\n"
+              "Predicts how long kolo's all-reduce takes on a machine that is described in a small text file: the "
+              "library's own algorithms and plan run on a model of caches, links and memory. Every time shown is "
+              "predicted, not measured.",
+    .options = table,
+    .options_count = sizeof table / sizeof *table,
+    .after =
+        "Exit status: 0; 1 if a prediction failed or the protocol was broken; 2 for a wrong command line or file.\n"
+        "\n"
+        "Example: an all-reduce among 64 and 128 ranks of a two-socket EPYC, as the plan would do it\n"
+        "  kolo-simulate --machine epyc-milan-2x64 --ranks 64,128 --algorithm auto",
+};
+
+void sim_refuse(const char *format, ...) {
+    char text[PATH_MAX + 1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    message_print("%s", text);
+    exit(COMMAND_LINE_MISTAKE);
+}
+
+/* Reads the command line. Ends the program at --help, at --version and at a mistake. */
+static const sim_options *sim_options_read(int argc, char **argv) {
+    command_line_read(&line, argc, argv);
+    if (!options.calibrate_path && !options.machine_name) {
+        message_print("--machine NAME is missing; --calibrate makes a file for this machine");
+        sim_machine_names_print(stderr);
+        exit(COMMAND_LINE_MISTAKE);
+    }
+    if (options.calibrate_path && options.validate_path)
+        command_line_refuse(&line, "--calibrate and --validate: give one of them");
+    if (options.slot_bytes % 4096 != 0)
+        command_line_refuse(&line, "--slot-bytes %zu: give whole pages of 4096 bytes", options.slot_bytes);
+    if (options.min_bytes > options.max_bytes)
+        command_line_refuse(&line, "--min %zu is above --max %zu", options.min_bytes, options.max_bytes);
+    return &options;
+}
 
 static int run(const sim_options *options) {
     sim_machine machine;

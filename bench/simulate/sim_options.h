@@ -1,4 +1,4 @@
-/* The command line of kolo-simulate. */
+/* The command line of kolo-simulate, and what it can ask for. */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "sim_machine.h"
 
 enum { SIM_LIST_MAX = 32 };
 
@@ -28,10 +29,19 @@ typedef struct sim_options {
     uint64_t skipped_wait; /* 0: none */
 } sim_options;
 
-/* Reads the command line. Ends the program at --help, at --version and at a mistake. */
-const sim_options *sim_options_read(int argc, char **argv);
-
 /* Says what is wrong with a file that an option names, and ends the program. */
 _Noreturn void sim_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What can be asked for. Each ends the program at a mistake in a file. */
+
+/* Predictions as a table and as JSON rows: all ranks, sizes and algorithms of the options. 0, or 1 if one failed. */
+int sim_report(const sim_options *options, const sim_machine *machine);
+
+/* Predicted beside measured: for each all-reduce row of options->validate_path, the time that the model gives for the
+ * same call with the same algorithm. 0, or 1 if a prediction failed. */
+int sim_validate(const sim_options *options, const sim_machine *machine);
+
+/* Prints a machine file, from the rows of kolo-perf limits in `path` and this machine's caches. */
+void sim_calibrate(const char *path);
 
 #endif

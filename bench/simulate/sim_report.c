@@ -1,4 +1,4 @@
-#include "sim_commands.h"
+#include "sim_options.h"
 
 #include <errno.h>
 #include <inttypes.h>

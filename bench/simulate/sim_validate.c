@@ -1,4 +1,4 @@
-#include "sim_commands.h"
+#include "sim_options.h"
 
 #include <inttypes.h>
 #include <math.h>
