@@ -71,10 +71,4 @@ bool command_line_has(const command_line *line, const char *name);
 _Noreturn void command_line_refuse(const command_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints --help. */
-void command_help_print(const command_line *line);
-
-/* Those that all programs have. */
-extern const command_option command_options_common[2];
-
 #endif
