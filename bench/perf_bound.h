@@ -1,8 +1,5 @@
 /* From single pieces of work (perf_limits.h) to the time below which no all-reduce can fall. README.md derives each
- * term.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * term. */
 #ifndef PERF_BOUND_H
 #define PERF_BOUND_H
 

@@ -1,9 +1,6 @@
 /* Where a worker leaves what its partner is to read, in the memory that a workshop shares: lines and blocks, two sets
  * of each a worker; and how the two keep from writing what the other still reads. Either each writes its own, and two
- * sets in turn are used, as the slower partner may still be reading the set before; or the two change hands.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * sets in turn are used, as the slower partner may still be reading the set before; or the two change hands. */
 #ifndef PERF_BOXES_H
 #define PERF_BOXES_H
 

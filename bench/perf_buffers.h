@@ -1,8 +1,5 @@
 /* The buffers that a rank makes its calls with: ordinary memory as a program gets it from posix_memalign, or that of
- * kolo_alloc, with room for guard bytes on both sides; and what drops them from the caches.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * kolo_alloc, with room for guard bytes on both sides; and what drops them from the caches. */
 #ifndef PERF_BUFFERS_H
 #define PERF_BUFFERS_H
 

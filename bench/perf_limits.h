@@ -1,8 +1,5 @@
 /* Measuring what the hardware allows: single pieces of work that no all-reduce can do without, each done alone and in
- * the fastest of several ways. perf_bound.h makes of them the time below which an all-reduce cannot fall.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * the fastest of several ways. perf_bound.h makes of them the time below which an all-reduce cannot fall. */
 #ifndef PERF_LIMITS_H
 #define PERF_LIMITS_H
 

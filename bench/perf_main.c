@@ -1,7 +1,4 @@
-/* kolo-perf: times kolo's collectives and measures what the hardware allows.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo-perf: times kolo's collectives and measures what the hardware allows. */
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>

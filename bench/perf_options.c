@@ -1,7 +1,4 @@
-/* The command line: one table of options, each with the collectives that it makes sense for.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The command line: one table of options, each with the collectives that it makes sense for. */
 #include "perf_options.h"
 
 #include <limits.h>

@@ -1,7 +1,4 @@
-/* What the command line asks for.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* What the command line asks for. */
 #ifndef PERF_OPTIONS_H
 #define PERF_OPTIONS_H
 

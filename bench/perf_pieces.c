@@ -1,5 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
 #include "perf_pieces.h"
 
 #include <string.h>

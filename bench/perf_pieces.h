@@ -1,8 +1,5 @@
 /* The pieces of work that perf_limits.h names, each as a function for the workers of a team, whose argument is the
- * perf_workshop that they share; worker 0 leaves the result in its limits.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * perf_workshop that they share; worker 0 leaves the result in its limits. */
 #ifndef PERF_PIECES_H
 #define PERF_PIECES_H
 

@@ -1,7 +1,4 @@
-/* What rank 0 prints and writes: the table of a run, and its rows as JSON and CSV.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* What rank 0 prints and writes: the table of a run, and its rows as JSON and CSV. */
 #ifndef PERF_REPORT_H
 #define PERF_REPORT_H
 

@@ -2,10 +2,7 @@
  * round's time is from when the last worker begins to when the last one ends (who comes late from a barrier does not
  * count as the hardware's slowness), and the result is the lower quartile of the rounds: what else runs on the
  * machine only ever adds to a round, so this is what the hardware does when it is left alone, and a lucky round alone
- * does not decide it.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * does not decide it. */
 #ifndef PERF_ROUNDS_H
 #define PERF_ROUNDS_H
 

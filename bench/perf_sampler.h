@@ -3,10 +3,7 @@
  *
  * A row is one message size. It is verified, warmed up, timed and verified again. The time of a sample is that of the
  * slowest rank; all ranks wait for each other before every sample, by kolo_barrier of the sampler's communicator. How
- * many samples there are follows from times that all ranks have agreed on.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * many samples there are follows from times that all ranks have agreed on. */
 #ifndef PERF_SAMPLER_H
 #define PERF_SAMPLER_H
 

@@ -6,10 +6,7 @@
  * It is done here with nothing else: one flag a core, no call, no choice. Either in one step, where all of `send` goes
  * across, or in two, as a reduce-scatter and an all-gather do: half of it, and then the sums of the other half. The
  * bytes are the same, but in two steps each line is written where it has been read (perf_pieces.c says why that
- * counts), and comes back in it.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * counts), and comes back in it. */
 #include <string.h>
 
 #include "perf_boxes.h"

@@ -1,7 +1,4 @@
-/* Order statistics of a set of samples, and the clock that takes them.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Order statistics of a set of samples, and the clock that takes them. */
 #ifndef PERF_STATISTICS_H
 #define PERF_STATISTICS_H
 

@@ -1,8 +1,5 @@
 /* The ways of running through memory that are tried to find the fastest: for each instruction set, plain, with software
- * prefetch, and with stores that bypass the caches.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * prefetch, and with stores that bypass the caches. */
 #ifndef PERF_STREAM_H
 #define PERF_STREAM_H
 

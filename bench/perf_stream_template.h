@@ -5,10 +5,7 @@
  *   STREAM_VECTOR_BYTES  16, 32 or 64
  *
  * The loops go line by line, so that a line is prefetched once whatever the width of a vector. Prefetching past the end
- * of a buffer is harmless.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * of a buffer is harmless. */
 
 typedef uint64_t STREAM(vector) __attribute__((vector_size(STREAM_VECTOR_BYTES), may_alias));
 

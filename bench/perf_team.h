@@ -5,10 +5,7 @@
  * wait is bounded: a worker that waits too long, or whose parent has ended, ends, and the team has failed.
  *
  * Memory order: a word that others await is stored with release (perf_word_store) and loaded with acquire (inside
- * perf_word_reached), so what a worker wrote before its word is seen after the wait.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * perf_word_reached), so what a worker wrote before its word is seen after the wait. */
 #ifndef PERF_TEAM_H
 #define PERF_TEAM_H
 

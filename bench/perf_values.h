@@ -6,10 +6,7 @@
  * where it belongs meets other values there.
  *
  * Floating-point inputs are chosen such that every partial result, in whatever order, is exactly representable in the
- * dtype itself: any correct all-reduce gives the same bits, whatever it associates or keeps in between.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * dtype itself: any correct all-reduce gives the same bits, whatever it associates or keeps in between. */
 #ifndef PERF_VALUES_H
 #define PERF_VALUES_H
 

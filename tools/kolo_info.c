@@ -1,10 +1,7 @@
 /* kolo-info: what kolo sees of this machine, and what it would do here.
  *
  * Every figure is gathered once into a list of items (key, label, value); the table and the JSON are two ways of
- * printing that list, so they cannot disagree.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * printing that list, so they cannot disagree. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

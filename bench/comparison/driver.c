@@ -1,7 +1,4 @@
-/* The program around a shim: what a sample is, and how many are taken, is the same for every library.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* The program around a shim: what a sample is, and how many are taken, is the same for every library. */
 #include "driver.h"
 
 #include <errno.h>

@@ -1,9 +1,6 @@
 /* What a library's shim and the driver know of one another. The driver (driver.c) has the command line and, from
  * perf_sampler.c, the buffers, the timing loop and the verification; it is the same for every library. A shim makes the
- * library's calls.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+ * library's calls. */
 #ifndef DRIVER_H
 #define DRIVER_H
 

@@ -1,5 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0
- */
 #include "driver_exchange.h"
 
 #include <errno.h>

@@ -3,8 +3,6 @@
  *
  * Rank 0 and the first rank on another CPU each store a growing number into a line of their own and wait for the
  * other's, as kolo-perf's exchange does. The fastest of a few short batches counts: what interrupts a rank spoils one.
- *
- * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef DRIVER_EXCHANGE_H
 #define DRIVER_EXCHANGE_H

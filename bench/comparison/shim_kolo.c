@@ -1,7 +1,4 @@
-/* kolo itself, through its public interface as any program uses it.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo itself, through its public interface as any program uses it. */
 #include <stdio.h>
 
 #include "driver.h"

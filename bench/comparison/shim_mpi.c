@@ -1,7 +1,4 @@
-/* Any MPI: compiled with its own mpicc.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* Any MPI: compiled with its own mpicc. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* From what this process may use and what other jobs hold to the CPUs of each rank.
- */
+/* From what this process may use and what other jobs hold to the CPUs of each rank. */
 #include "binding.h"
 
 #include <errno.h>

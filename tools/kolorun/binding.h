@@ -1,5 +1,4 @@
-/* Binding the ranks to CPUs.
- */
+/* Binding the ranks to CPUs. */
 #ifndef KOLORUN_BINDING_H
 #define KOLORUN_BINDING_H
 

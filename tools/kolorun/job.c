@@ -5,8 +5,7 @@
  * and kolorun may see all of it at once. SIGCHLD is there for adopted processes and for kernels without pidfds.
  *
  * After the first failure, or where the others go on (--on-failure) after kolorun's own reasons to end the job, it
- * passes through the phases below; each but the first has a deadline.
- */
+ * passes through the phases below; each but the first has a deadline. */
 #include "job.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* A job: its ranks from start to end.
- */
+/* A job: its ranks from start to end. */
 #ifndef KOLORUN_JOB_H
 #define KOLORUN_JOB_H
 

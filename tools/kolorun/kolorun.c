@@ -1,5 +1,4 @@
-/* kolorun: starts the ranks of a kolo job on this machine, which may be one of several.
- */
+/* kolorun: starts the ranks of a kolo job on this machine, which may be one of several. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,5 +1,4 @@
-/* From kolorun to the program, one rank at a time.
- */
+/* From kolorun to the program, one rank at a time. */
 #include "launch.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* Starting one rank: fork, environment, binding, exec, and the way in which a child says that it cannot.
- */
+/* Starting one rank: fork, environment, binding, exec, and the way in which a child says that it cannot. */
 #ifndef KOLORUN_LAUNCH_H
 #define KOLORUN_LAUNCH_H
 

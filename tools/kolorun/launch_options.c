@@ -1,5 +1,4 @@
-/* The command line of kolorun.
- */
+/* The command line of kolorun. */
 #include "launch_options.h"
 
 #include <limits.h>

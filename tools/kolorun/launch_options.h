@@ -1,5 +1,4 @@
-/* What the command line of kolorun asks for.
- */
+/* What the command line of kolorun asks for. */
 #ifndef KOLORUN_LAUNCH_OPTIONS_H
 #define KOLORUN_LAUNCH_OPTIONS_H
 

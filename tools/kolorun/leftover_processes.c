@@ -1,5 +1,4 @@
-/* Adoption is best effort: where the kernel cannot list children, leftovers stay, as they would without it.
- */
+/* Adoption is best effort: where the kernel cannot list children, leftovers stay, as they would without it. */
 #include "leftover_processes.h"
 
 #include <signal.h>

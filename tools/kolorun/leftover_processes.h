@@ -1,5 +1,4 @@
-/* What ranks have started and left behind, for instance the program of a shell script that was killed.
- */
+/* What ranks have started and left behind, for instance the program of a shell script that was killed. */
 #ifndef KOLORUN_LEFTOVER_PROCESSES_H
 #define KOLORUN_LEFTOVER_PROCESSES_H
 

@@ -1,5 +1,4 @@
-/* Looking for other kolorun processes; neighbours.h says what for.
- */
+/* Looking for other kolorun processes; neighbours.h says what for. */
 #include "neighbours.h"
 
 #include <dirent.h>

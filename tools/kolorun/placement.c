@@ -1,5 +1,4 @@
-/* Dividing CPUs among ranks; placement.h says by which rules.
- */
+/* Dividing CPUs among ranks; placement.h says by which rules. */
 #include "placement.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Files of one process, read as untrusted text.
- */
+/* Files of one process, read as untrusted text. */
 #include "process_files.h"
 
 #include <stdio.h>

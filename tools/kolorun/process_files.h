@@ -1,5 +1,4 @@
-/* What /proc, or a folder of its shape, says of a process.
- */
+/* What /proc, or a folder of its shape, says of a process. */
 #ifndef KOLORUN_PROCESS_FILES_H
 #define KOLORUN_PROCESS_FILES_H
 

@@ -1,5 +1,4 @@
-/* --output: a file for the standard output of each rank, and one for its standard error.
- */
+/* --output: a file for the standard output of each rank, and one for its standard error. */
 #ifndef KOLORUN_RANK_FILES_H
 #define KOLORUN_RANK_FILES_H
 

@@ -1,5 +1,4 @@
-/* Finding them by what /proc and kolo_watch.h show; nothing of it disturbs the ranks.
- */
+/* Finding them by what /proc and kolo_watch.h show; nothing of it disturbs the ranks. */
 #include "stragglers.h"
 
 #include <dirent.h>

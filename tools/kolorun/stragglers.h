@@ -1,5 +1,4 @@
-/* Who keeps a job from going on: for what is said when its time is over.
- */
+/* Who keeps a job from going on: for what is said when its time is over. */
 #ifndef KOLORUN_STRAGGLERS_H
 #define KOLORUN_STRAGGLERS_H
 

@@ -1,5 +1,4 @@
-/* Lines from many pipes into two streams; tagged_output.h tells how.
- */
+/* Lines from many pipes into two streams; tagged_output.h tells how. */
 #include "tagged_output.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
  * Two streams, standard output and standard error, each of one pipe per rank and one sink. A line goes to the
  * sink when it is complete, so that lines are never mixed; where both streams lead to the same file they share
  * a sink, for the same reason. Nothing here blocks: a sink takes data only when poll says so, and while it is
- * full the ranks' pipes are left alone, so that the ranks wait and not kolorun.
- */
+ * full the ranks' pipes are left alone, so that the ranks wait and not kolorun. */
 #ifndef KOLORUN_TAGGED_OUTPUT_H
 #define KOLORUN_TAGGED_OUTPUT_H
 

@@ -1,7 +1,4 @@
-/* kolo-top: what the ranks of a running job do, seen from outside through kolo_watch.h.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo-top: what the ranks of a running job do, seen from outside through kolo_watch.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

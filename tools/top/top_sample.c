@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 #include "top_sample.h"
 
 #include <stdio.h>

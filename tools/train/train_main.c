@@ -1,7 +1,4 @@
-/* kolo-train: data-parallel training of a neural network, and an example of how a program uses kolo.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo-train: data-parallel training of a neural network, and an example of how a program uses kolo. */
 #include "kolo.h"
 
 #include "complain.h"

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 #include "train_options.h"
 
 #include <inttypes.h>

@@ -1,7 +1,4 @@
-/* kolo-tune: finds out by measuring which all-reduce algorithm and chunk is fastest on this machine.
- *
- * SPDX-License-Identifier: Apache-2.0
- */
+/* kolo-tune: finds out by measuring which all-reduce algorithm and chunk is fastest on this machine. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
