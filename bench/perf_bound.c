@@ -12,7 +12,8 @@ double perf_curve_gbps(const perf_curve *curve, int point) {
     return curve->us[point] > 0 ? (double)curve->bytes[point] / curve->us[point] * 1e-3 : 0;
 }
 
-double perf_curve_gbps_max(const perf_curve *curve) {
+/* The most at any point; 0 where there is none. */
+static double perf_curve_gbps_max(const perf_curve *curve) {
     double max = 0;
     for (int point = 0; point < curve->points; point++)
         max = fmax(max, perf_curve_gbps(curve, point));
@@ -23,7 +24,9 @@ static double proportion_us(const perf_curve *curve, int point, double bytes) {
     return curve->us[point] * bytes / (double)curve->bytes[point];
 }
 
-double perf_curve_us(const perf_curve *curve, double bytes) {
+/* The time at `bytes`: between two points on a straight line between their logarithms, beyond the ends in proportion.
+ * 0 for an empty curve. */
+static double perf_curve_us(const perf_curve *curve, double bytes) {
     if (curve->points == 0)
         return 0;
     int point = 0;

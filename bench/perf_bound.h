@@ -34,12 +34,7 @@ perf_limits_request perf_bound_request(const perf_job *job, int cpus, size_t byt
 
 perf_bound perf_bound_of(const perf_limits *limits, const perf_job *job, size_t bytes);
 
-/* The time at `bytes`: between two points on a straight line between their logarithms, beyond the ends in proportion.
- * 0 for an empty curve. */
-double perf_curve_us(const perf_curve *curve, double bytes);
-
-/* Bytes in a nanosecond, so GB/s: at a point, and the most at any. 0 where there is none. */
+/* Bytes in a nanosecond, so GB/s. */
 double perf_curve_gbps(const perf_curve *curve, int point);
-double perf_curve_gbps_max(const perf_curve *curve);
 
 #endif

@@ -97,14 +97,10 @@ void perf_worker_yield(double *deadline_us) {
     sched_yield();
 }
 
-void perf_worker_out_of_memory(void) {
-    _exit(EXIT_MEMORY);
-}
-
 char *perf_private_allocate(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        perf_worker_out_of_memory();
+        _exit(EXIT_MEMORY);
     memset(memory, 1, bytes);
     return memory;
 }

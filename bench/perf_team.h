@@ -64,9 +64,6 @@ char *perf_private_allocate(size_t bytes);
 /* All workers have arrived when this returns. */
 void perf_worker_barrier(perf_worker *worker);
 
-/* Ends the worker, and so the run, for want of memory. */
-_Noreturn void perf_worker_out_of_memory(void);
-
 /* Gives up the CPU for a moment. *deadline_us is 0 in a wait's first call; once the time for waiting is over, the
  * worker ends. */
 void perf_worker_yield(double *deadline_us);

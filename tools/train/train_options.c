@@ -13,12 +13,14 @@ static train_options options = {
     .epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1};
 static bool no_compare;
 
+enum { SETTINGS_COMPARED = 7 }; /* the first ones, with those of a process that joins */
+
 static const char *on_failure_name(unsigned on_failure) {
     static const char *const names[] = {[TRAIN_STOP] = "stop", [TRAIN_SHRINK] = "shrink", NULL};
     return names[on_failure];
 }
 
-/* The first ones are in the order of enum train_setting. */
+/* The first ones are in the order of `fields`. */
 static const command_option table[] = {
     {"--data FILE",
      "CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0); no header "
@@ -96,29 +98,32 @@ train_options train_options_read(int argc, char **argv) {
     if (options.elastic)
         options.on_failure = TRAIN_SHRINK;
     options.compare = !no_compare;
-    options.given = line.given & ((UINT64_C(1) << TRAIN_SETTINGS_COMPARED) - 1);
+    options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
 }
 
 #define FIELD(name) offsetof(train_options, name), sizeof(((train_options *)0)->name)
 
-/* Where each is; as a number it is its bytes. */
+/* Where each setting is; as a number it is its bytes. Those that the command line tells in so many words come first, in
+ * the order of `table`. */
 static const struct field {
     const char *option;
     size_t offset;
     size_t bytes;
-} fields[TRAIN_SETTINGS] = {
-    [TRAIN_SETTING_DATA] = {"--data", FIELD(data_fingerprint)},
-    [TRAIN_SETTING_EPOCHS] = {"--epochs", FIELD(epochs)},
-    [TRAIN_SETTING_STEPS] = {"--steps", FIELD(steps_max)},
-    [TRAIN_SETTING_BATCH] = {"--batch", FIELD(batch_rows)},
-    [TRAIN_SETTING_HIDDEN] = {"--hidden", FIELD(hidden)},
-    [TRAIN_SETTING_RATE] = {"--rate", FIELD(rate)},
-    [TRAIN_SETTING_SEED] = {"--seed", FIELD(seed)},
-    [TRAIN_SETTING_COMPARE] = {"--no-compare", FIELD(compare)},
-    [TRAIN_SETTING_ON_FAILURE] = {"--on-failure", FIELD(on_failure)},
-    [TRAIN_SETTING_ELASTIC] = {"--elastic", FIELD(elastic)},
+} fields[] = {
+    {"--data", FIELD(data_fingerprint)},
+    {"--epochs", FIELD(epochs)},
+    {"--steps", FIELD(steps_max)},
+    {"--batch", FIELD(batch_rows)},
+    {"--hidden", FIELD(hidden)},
+    {"--rate", FIELD(rate)},
+    {"--seed", FIELD(seed)},
+    {"--no-compare", FIELD(compare)},
+    {"--on-failure", FIELD(on_failure)},
+    {"--elastic", FIELD(elastic)},
 };
+
+_Static_assert(sizeof(fields) / sizeof(fields[0]) == TRAIN_SETTINGS, "all settings are there");
 
 train_settings train_settings_of(const train_options *options) {
     train_settings settings = {.numbers = {0}};
@@ -144,9 +149,9 @@ static double number_of(uint64_t bits) {
 
 static void describe(int setting, uint64_t asked, uint64_t training, char *text, size_t text_bytes) {
     const char *option = fields[setting].option;
-    if (setting == TRAIN_SETTING_DATA)
+    if (fields[setting].offset == offsetof(train_options, data_fingerprint))
         snprintf(text, text_bytes, "%s: the rows are not those of the training", option);
-    else if (setting == TRAIN_SETTING_RATE)
+    else if (fields[setting].offset == offsetof(train_options, rate))
         snprintf(text, text_bytes, "%s %g: the training has %g", option, number_of(asked), number_of(training));
     else if (training == SIZE_MAX)
         snprintf(text, text_bytes, "%s %" PRIu64 ": the training has no such limit", option, asked);
@@ -156,7 +161,7 @@ static void describe(int setting, uint64_t asked, uint64_t training, char *text,
 
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes) {
-    for (int setting = 0; setting < TRAIN_SETTINGS_COMPARED; setting++) {
+    for (int setting = 0; setting < SETTINGS_COMPARED; setting++) {
         if ((given >> setting & 1) == 0 || asked->numbers[setting] == training->numbers[setting])
             continue;
         describe(setting, asked->numbers[setting], training->numbers[setting], text, text_bytes);

@@ -10,22 +10,7 @@
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 
-/* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones are
- * told on the command line in so many words. */
-enum train_setting {
-    TRAIN_SETTING_DATA,
-    TRAIN_SETTING_EPOCHS,
-    TRAIN_SETTING_STEPS,
-    TRAIN_SETTING_BATCH,
-    TRAIN_SETTING_HIDDEN,
-    TRAIN_SETTING_RATE,
-    TRAIN_SETTING_SEED,
-    TRAIN_SETTINGS_COMPARED, /* with those of a process that joins */
-    TRAIN_SETTING_COMPARE = TRAIN_SETTINGS_COMPARED,
-    TRAIN_SETTING_ON_FAILURE,
-    TRAIN_SETTING_ELASTIC,
-    TRAIN_SETTINGS
-};
+enum { TRAIN_SETTINGS = 10 };
 
 typedef struct train_options {
     const char *data_path;     /* NULL: the digits beside the program */
@@ -43,13 +28,14 @@ typedef struct train_options {
     bool elastic;         /* others may join */
     const char *job;      /* the name under which they do; NULL: none */
     const char *join_job; /* the training that this process is to join; NULL: none, it starts with the others */
-    uint64_t given;       /* bits by enum train_setting: what the command line has told */
+    uint64_t given;       /* bits by setting: what the command line has told */
 } train_options;
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake, of which rank 0 tells for all. */
 train_options train_options_read(int argc, char **argv);
 
-/* What all ranks have in common travels between processes as numbers, in the order of enum train_setting. */
+/* What all ranks of a training must have in common, whoever of them was told so on the command line: as numbers, which
+ * travel between processes. */
 typedef struct train_settings {
     uint64_t numbers[TRAIN_SETTINGS];
 } train_settings;
@@ -59,7 +45,7 @@ train_settings train_settings_of(const train_options *options);
 /* Rank 0's settings become everybody's: ranks that took their rows in different orders would go wrong unnoticed. */
 int train_settings_share(kolo_comm *comm, train_options *options);
 
-/* Whether what was asked for, as far as `given` (bits by enum train_setting) says, is what the training has. If not,
+/* Whether what was asked for, as far as `given` (bits by setting) says, is what the training has. If not,
  * `text` says in words what is different. */
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes);

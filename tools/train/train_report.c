@@ -181,7 +181,8 @@ static void json_comparison(FILE *file, const comparison *c) {
             c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
 }
 
-int train_report_json(const train_report *report, FILE *file) {
+/* Returns 0, or -1 with errno set. */
+static int train_report_json(const train_report *report, FILE *file) {
     const trainer *t = report->trainer;
     epoch_result run = total(t);
     fprintf(file, "{\n  \"data\": ");

@@ -45,9 +45,6 @@ void train_report_heading(const trainer *t, const char *data_path);
 void train_report_epoch(const trainer *t); /* a line for the last epoch */
 void train_report_summary(const train_report *report);
 
-/* Returns 0, or -1 with errno set. */
-int train_report_json(const train_report *report, FILE *file);
-
 /* The files of a run, which are rank 0's business alone: the data it reads and the JSON it may write. */
 typedef struct train_files {
     char data_path[PATH_MAX]; /* "" but on rank 0 */

@@ -61,7 +61,7 @@ int tune_space_candidates(const tune_space *space) {
     return 1 + 2 * tune_space_ways(space);
 }
 
-int tune_candidate_of(int way, bool stream) {
+static int tune_candidate_of(int way, bool stream) {
     return 1 + 2 * way + stream;
 }
 

@@ -45,7 +45,6 @@ size_t tune_space_chunk_bytes(const tune_space *space, int way);
 
 /* Candidates other than TUNE_DEFAULT. */
 int tune_space_candidates(const tune_space *space);
-int tune_candidate_of(int way, bool stream);
 int tune_candidate_way(int candidate);
 bool tune_candidate_streams(int candidate);
 
