@@ -1,5 +1,5 @@
-/* What api/ calls once a call's arguments are checked and the call has begun: one function an algorithm, each
- * blocking, each 0 or the status with which the communicator broke. At least two ranks. */
+/* The algorithms. api/ calls one of these functions once it has checked the arguments and begun the call. Each blocks,
+ * and returns 0 or the status with which the communicator broke. The communicator has at least two ranks. */
 #ifndef KOLO_ALGO_ALGO_H
 #define KOLO_ALGO_ALGO_H
 
@@ -7,14 +7,14 @@
 #include "comm/comm.h"
 #include "reduce/copy.h"
 
-/* What a call is to reduce or to move. */
+/* The data of a call. */
 struct kolo_message {
     const uint8_t *send; /* may equal recv, or where this rank's block of it is */
     uint8_t *recv;
     size_t count;              /* elements that a rank contributes */
-    const kolo_kernel *kernel; /* also says how large an element is; that of SUM where nothing is reduced */
+    const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
     uint32_t root;             /* a rank among those of all nodes */
-    struct kolo_answer plan;   /* unless the message goes through lines */
+    struct kolo_answer plan;   /* not set where the message goes through lines */
 };
 
 /* Runs a call. */
@@ -29,8 +29,8 @@ kolo_run_fn kolo_broadcast_run, kolo_allgather_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
-/* KOLO_DIRECT_IMPOSSIBLE: some rank's buffers are not of kolo_alloc; nothing was reduced, and another algorithm is to
- * do the same call. */
+/* Returns KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc. Then nothing was reduced, and another
+ * algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run;
 
 /* Elements of chunk `chunk`, and where it begins in what a rank contributes. */
@@ -40,11 +40,11 @@ static inline size_t kolo_chunk(const struct kolo_message *message, size_t chunk
     return left < message->plan.chunk_count ? left : message->plan.chunk_count;
 }
 
-/* A rank that is done with a chunk goes on to show the third one after it. */
+/* When a rank is done with chunk c, it next shows chunk c + 3. */
 #define KOLO_CHUNKS_AT_ONCE 3
 
-/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. Then
- * the same place of the chunk that is shown next comes into the caches. */
+/* Copies `count` elements of the result to `recv`, from element `first` on: past the caches if the plan says so. In
+ * that case it also prefetches the same place of the chunk that this rank shows next. */
 static inline void kolo_result_copy(const struct kolo_message *message, size_t first, const uint8_t *from,
                                     size_t count) {
     const size_t element_bytes = message->kernel->element_bytes;

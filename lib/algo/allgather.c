@@ -1,11 +1,13 @@
-/* All-gather: every rank shows its block to all (lines, or phases.h), and every rank copies all blocks to their places.
+/* All-gather: every rank shows its block to all others, and copies all blocks to their places. Small blocks go through
+ * lines, larger ones through slots (phases.h).
  *
- * Lines, for blocks of up to KOLO_LINES_BYTES_MAX; when a set of lines may be written again is told in oneshot.c.
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. oneshot.c says when a set of lines may be written again.
  *
- * Slots, for more, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it copies the
- * others' chunk c, so that peers need not wait for its copying. When it publishes step c + 3 it has copied chunk c.
+ * Slots are for larger blocks, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before
+ * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
+ * copied chunk c.
  *
- * In place works, where `send` is this rank's block of `recv`: nobody else writes there. */
+ * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
 
 #include "algo/lines.h"
@@ -36,7 +38,8 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
     return 0;
 }
 
-/* Copies the peers' chunk, each as soon as it is there; begins with the next rank, so that not all read one slot. */
+/* Copies each peer's chunk as soon as it is there. Begins with the next rank, so that the ranks do not all read the
+ * same slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, count = kolo_chunk(message, chunk, &first);

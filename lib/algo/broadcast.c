@@ -1,6 +1,8 @@
-/* Broadcast through the root's slots, chunk by chunk. Step 2c + 1: chunk c is in the root's slot. Step 2c + 2: whoever
- * publishes it has copied the chunk; the root, which has nothing to copy, publishes both at once. The root goes on
- * while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
+/* Broadcast through the root's slots, chunk by chunk. Steps:
+ *   - 2c + 1: chunk c is in the root's slot.
+ *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
+ *     once.
+ * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
 #include "algo/algo.h"
 
 #include "comm/step/progress.h"

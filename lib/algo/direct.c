@@ -1,20 +1,21 @@
 /* Direct: an all-reduce of buffers that kolo_alloc made, which every rank has mapped. Nothing is copied: the owner of a
  * slice of the message reads it from all ranks' `send` and writes it to all ranks' `recv`.
  *
- * Steps. 1: the rank has come, its `send` is complete and its `recv` may be written; with it goes where the two lie, on
- * the same cache line. 2: the rank's slice is in everybody's `recv`, and it has read all that it needed of everybody's
- * `send`. A rank returns when all have published step 2.
+ * Steps:
+ *   - 1: the rank has begun the call. Its `send` is complete and its `recv` may be written. The places of both lie on
+ *     the same cache line as the step.
+ *   - 2: the rank's slice is in every rank's `recv`, and the rank has read all that it needed of every rank's `send`.
+ * A rank returns when all have published step 2.
  *
- * Whether all ranks passed such buffers only shows when all have come. If one did not, all ranks see that in its
- * places, and go on with another algorithm behind step 1. A rank's places stay until its next call, and it cannot end
- * this one before all others have read them: no algorithm lets it go before they have published a step beyond 1.
+ * Only after step 1 of all ranks is it known whether all passed such buffers. If one did not, all ranks see that in its
+ * places and go on with another algorithm after step 1. A rank's places stay until its next call. It cannot end this
+ * call before all others have read them, since every algorithm makes it wait until they have published a step beyond 1.
  *
- * A call claims and takes a ticket (comm/step/progress.h), though it leaves the slots alone: what a rank is late to see
- * of the others' steps it still compares with their stamps, and tickets keep whoever waits for nobody from writing over
- * those.
+ * A call claims and takes a ticket (comm/step/progress.h), though it does not use the slots. The ticket keeps a rank
+ * that waits for nobody from overwriting its stamps of this call before the others have compared them.
  *
- * In place works: an owner alone reads and writes its slice, and reads a piece of it in all buffers before it writes
- * that piece in any. */
+ * In place works: only the owner reads and writes its slice, and it reads a piece of it from all buffers before it
+ * writes that piece to any. */
 #include "algo/algo.h"
 
 #include "comm/step/progress.h"
@@ -24,7 +25,7 @@
 static void show_places(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
     struct kolo_shared_signal *signal = comm->signal;
-    /* Read after the acquire of step 1. */
+    /* The others read them after the acquire of step 1. */
     kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, message->send, bytes, comm->rank));
     kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, message->recv, bytes, comm->rank));
     KOLO_POINT("direct.placed");

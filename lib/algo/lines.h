@@ -1,11 +1,11 @@
-/* Lines: small messages in cache lines that each end up with the number of the round, so that a reader who sees the
- * round in a line has the line's payload, and nothing else has to cross.
+/* Lines: small messages in cache lines that each carry a sequence number, the round. A reader that sees the round in a
+ * line has the line's payload too, so nothing else has to cross.
  *
- * A rank's lines are two sets, used in turn, a round each; the rank counts the rounds by itself, and they are the same
- * on all ranks. The first line of a message also carries the call's stamp.
+ * A rank has two sets of lines and uses them in turn, one in each round. Each rank counts the rounds by itself; the
+ * count is the same on all ranks. The first line of a message also carries the call's stamp.
  *
- * Writer: payload, then round (release). Reader: round (acquire), then payload. When a set may be written again is for
- * the algorithm to say. */
+ * The writer stores the payload, then the round (release). The reader loads the round (acquire), then the payload. Each
+ * algorithm says when a set may be written again. */
 #ifndef KOLO_ALGO_LINES_H
 #define KOLO_ALGO_LINES_H
 
@@ -16,7 +16,7 @@
 #include "comm/failure/failure.h"
 #include "sync/point.h"
 
-/* At most one line's payload, in line: a call of memcpy would take longer than the copy. */
+/* Copies at most one line's payload. It is inline, since a call of memcpy would take longer than the copy. */
 static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t bytes) {
     if (bytes >= 16) {
         for (size_t at = 0; at + 16 < bytes; at += 16)
@@ -35,8 +35,7 @@ static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t byte
     }
 }
 
-/* Writes `bytes` of `payload` into this rank's lines from `first` on, the stamp first. The bell is the caller's to
- * ring. */
+/* Writes `bytes` of `payload` into this rank's lines from `first` on, the stamp first. The caller rings the bell. */
 static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8_t *payload, size_t bytes,
                                     uint64_t round) {
     struct kolo_shared_line *line = &comm->segment.lines[comm->rank].sets[round & 1][first];
@@ -45,7 +44,7 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
     memcpy(line->payload, &comm->call.stamp, sizeof comm->call.stamp);
     kolo_copy_short(line->payload + sizeof comm->call.stamp, payload, done);
     KOLO_POINT("lines.filled");
-    kolo_store_release(&line->round, round); /* pairs with kolo_lines_read, as does the next */
+    kolo_store_release(&line->round, round); /* pairs with kolo_lines_read; so does the store below */
     KOLO_POINT("lines.stored");
     for (; done < bytes; done += KOLO_LINE_PAYLOAD) {
         const size_t left = bytes - done;
@@ -57,10 +56,11 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
     }
 }
 
-/* Whether a peer has begun the next round, while this rank has something else to do before that. */
+/* Whether a peer has already begun the round after the present one. */
 static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
     const uint64_t next = comm->call.line_rounds + 1;
-    return kolo_load_acquire(&comm->segment.lines[peer].sets[next & 1][0].round) >= next; /* pairs with the above */
+    return kolo_load_acquire(&comm->segment.lines[peer].sets[next & 1][0].round) >=
+           next; /* pairs with kolo_lines_write */
 }
 
 /* Waits for the rest of a peer's lines; returns its payload from all of them in one piece, or NULL with the status in

@@ -1,14 +1,14 @@
 /* One shot: every rank shows its input to all, and every rank reduces all inputs itself, in the canonical order. A
  * message without elements is a barrier.
  *
- * Lines (algo/lines.h), for up to KOLO_LINES_BYTES_MAX. Two ranks need one cache-line transfer each way, at the same
+ * Lines (algo/lines.h) are for up to KOLO_LINES_BYTES_MAX. Two ranks need one cache-line transfer each way, at the same
  * time. A rank writes a set of lines in round r+2 that it last wrote in round r: by then every peer has read it, since
  * the writer has seen each peer's lines of round r+1 before its own round r+1 ended, and a peer writes those after it
  * has finished round r.
  *
- * Slots, for more. Chunk by chunk: copy the input into the slot and publish, then fold all ranks' slots. Step c + 1
- * says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that peers need not wait for its
- * fold. When it publishes step c + 3 it has folded chunk c. */
+ * Slots are for larger messages. For each chunk a rank copies its input into its slot and publishes that, then folds
+ * all ranks' slots. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that
+ * peers need not wait for its fold. When it publishes step c + 3 it has folded chunk c. */
 #include "algo/phases.h"
 
 #include "algo/lines.h"

@@ -1,4 +1,4 @@
-/* The parts of reduce-scatter and all-gather, over slots. */
+/* The parts that algorithms over slots are composed of: see phases.h. */
 #include "algo/phases.h"
 
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
@@ -29,10 +29,10 @@ static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t byte
         kolo_copy(recv, result, bytes);
 }
 
-/* Folds `count` elements of comm->call.sources into `recv` and comm->call.targets, and uses both up: piece by piece, so
- * that what is handed out is still in the first cache. The kernel stores into a place that it reads, one peer's box: it
- * would fetch any other before it overwrites it, in the midst of all that it waits for already, while `recv` and the
- * other boxes are written by copying (copy.c). */
+/* Folds `count` elements of comm->call.sources into `recv` and comm->call.targets, and advances both. It goes piece by
+ * piece, so that what is handed out is still in the first cache. The kernel stores its result in a place that it reads
+ * anyway, that of one peer's input: before it stored to any other place, the CPU would fetch that one, too, on top of
+ * all loads under way. So `recv` and the other peers' places are written by copying (copy.c). */
 static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
     const kolo_kernel *kernel = message->kernel;
     const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
@@ -52,8 +52,9 @@ static void fold(kolo_comm *comm, const struct kolo_message *message, uint8_t *r
     }
 }
 
-/* The same where there is one box only, and `recv` is to stay in the caches: the kernel writes both. It does fetch the
- * lines of `recv`, but beside those that it reads, which is faster than copying to them afterwards. */
+/* The same for two ranks where `recv` is to stay in the caches: the kernel writes both destinations. The CPU then
+ * fetches the lines of `recv`, but together with those that the kernel reads, which is faster than copying to them
+ * afterwards. */
 static void fold_two(kolo_comm *comm, const struct kolo_message *message, uint8_t *recv, size_t count) {
     message->kernel->fold_to_both(comm->call.targets[kolo_rank_after(comm, comm->rank)], recv, comm->call.sources,
                                   count, 2);

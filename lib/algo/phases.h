@@ -1,11 +1,11 @@
-/* The parts that algorithms over slots are composed of. Each works on one chunk, publishes at most one step, whose
- * number the caller gives, and waits only for steps that the caller names: so parts of different chunks can be run in
- * turn, and overlap between ranks.
+/* The parts that algorithms over slots are composed of. Each works on one chunk. It publishes at most one step, whose
+ * number the caller gives, and waits only for steps that the caller names. So a caller can run parts of different
+ * chunks in turn, and they overlap between ranks.
  *
  * Show. A rank copies its chunk to where all can read it. Two ranks swap their slots from one use to the next, so that
- * whoever has read a line is the next to write it, for the reason in mesh.c: 4 to 64 KiB take 0.3 to 0.5 of the time
- * with a common L3, 0.2 to 0.4 without. Whoever claims its slot for a ticket knows that the other is done with the
- * ticket before in that place, in both slots.
+ * the rank that has read a line is the next to write it. For the reason in mesh.c, 4 to 64 KiB then take 0.3 to 0.5 of
+ * the time with a common L3, 0.2 to 0.4 without. A rank that has claimed its slot for a ticket knows that the other is
+ * done with the ticket that used these two slots before.
  *
  * Reduce-scatter and all-gather of a chunk that is cut into one slice a rank, whose owner that rank is:
  *   scatter  copies all of the chunk but the own slice into this rank's slot;
@@ -40,10 +40,10 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     return 0;
 }
 
-/* Into this rank's slot, which must be its to fill; publishes `step`. */
+/* Copies into this rank's slot, which must be free, and publishes `step`. */
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step);
 
-/* Waits for step `scattered` of all; publishes `step`. */
+/* Waits until all have published step `scattered`, reduces, and publishes `step`. */
 int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t scattered,
                       uint64_t step);
 

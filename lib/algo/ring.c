@@ -9,9 +9,9 @@
  * of the message.
  *
  * A rank publishes step h + 1 of a chunk after hop h, and reads only from the slot of the rank before it. Partial
- * results are of the accumulation type, so that F16 and BF16 are rounded once here as well; they have a part of the
- * slot of their own, and so nothing in a slot is written twice in a chunk. A rank is done reading when it publishes its
- * first hop of the next chunk.
+ * results are of the accumulation type, so that F16 and BF16 are rounded once here as well; they have their own part of
+ * the slot, so nothing in a slot is written twice within a chunk. A rank is done reading when it publishes its first
+ * hop of the next chunk.
  *
  * The sum of floats associates in ring order, a different one for each slice: the same bits on all ranks, since each
  * slice is finished by one rank, but other bits than those of the other algorithms. */
@@ -87,7 +87,7 @@ static void pass_final(kolo_comm *comm, const struct kolo_message *message, size
     comm->stats.sent_bytes += bytes;
 }
 
-/* The slice that comes in last and goes no further. */
+/* Takes the last slice, which this rank does not pass on. */
 static void take_last(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const struct place place = locate(comm, message, chunk, (uint64_t)comm->rank + 2);
     const uint8_t *before = kolo_slot(comm, kolo_rank_before(comm, comm->rank), chunk);

@@ -7,18 +7,18 @@
  * results in the accumulation type from level to level, and the last one rounds. The last unit of the last block may
  * have fewer ranks. Without levels this is oneshot in lines, and mesh in slots.
  *
- * Lines, for messages of which every level fits lines of its own in one set. At each level a rank shows its unit's
- * result and reads those of the other units of its block from the ranks in its own place there; then all ranks of the
- * block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block, where
- * membership to one rank a unit and handing back would take twice as many. The set is free again two rounds later as in
- * oneshot.c: who has finished a round has a result made of what every rank wrote in it, and each rank wrote that after
- * it had finished the round before.
+ * Lines are for messages so small that each level has lines of its own within one set. At each level a rank shows its
+ * unit's result and reads those of the other units of its block from the ranks in its own place there; then all ranks
+ * of the block hold the block's result. That is top + 1 cache-line crossings on the critical path, each within a block,
+ * where reducing to one rank of each unit and broadcasting back would take twice as many. The set is free again two
+ * rounds later, as in oneshot.c: a rank that has finished a round has a result made of what every rank wrote in it, and
+ * each rank wrote that after it had finished the round before.
  *
- * Slots, for more. A chunk is cut by digits: a slice of level l, of which there are sizes[l + 1], is the
+ * Slots are for larger messages. A chunk is cut by digits: a slice of level l, of which there are sizes[l + 1], is the
  * (slice / sizes[l] % fan)th of the fan = sizes[l + 1] / sizes[l] parts of slice (slice % sizes[l]) of the level below.
  * Within each block every slice has one owner (owner_in): in a whole block rank i of it owns slice i; a partial block
- * has fewer ranks than slices, and the digits wrap round. Who owns a slice owns, within its unit, the slice of the
- * level below that it is part of.
+ * has fewer ranks than slices, and the digits wrap round. The owner of a slice also owns, within its unit, the slice of
+ * the level below that contains it.
  *
  *   show:       each rank copies its input, but for its own slices of level 0, into its slot;
  *   reduce(l):  the owner of each slice of level l folds it from the slots of those ranks of the block's units that own
@@ -27,13 +27,13 @@
  *   collect(l): from the top down, for each slice that it owns of the level below, a rank copies the parts that others
  *               in its block own, which they gave back, out of its slot into `recv`.
  *
- * give(top) belongs to reduce(top), and give(l - 1) to collect(l). So a place in a slot that others touch is a box
- * between two ranks, of which the last to read is the next to write, for the reason in mesh.c.
+ * give(top) belongs to reduce(top), and give(l - 1) to collect(l). So each place in a slot that others touch is shared
+ * by two ranks only, and the one that has read it is the next to write it, for the reason in mesh.c.
  *
  * A slot holds inputs and, behind them, partial results. A partial result of level l takes the place of the one of
- * level l - 1: of that part only the owner itself was a reader. Those bytes of the inputs' that are of the owner's own
- * slices of level 0, which nobody reads, hold the results that it gives. Who reads from a rank is read by it, at each
- * level.
+ * level l - 1, a part that only the owner itself has read. The place of the inputs of the owner's own slices of level
+ * 0, which nobody reads, holds the results that it gives. At each level two ranks either read from each other or not at
+ * all.
  *
  * Stages are numbered show, reduce(0) .. reduce(top), collect(top) .. collect(0), and all but the last are published; a
  * stage waits for the stage before it of ranks of the same block. Chunks overlap: chunk c runs stage s in tick c *
@@ -76,7 +76,7 @@ struct span {
     size_t count;
 };
 
-/* Shape. */
+/* The shape of the tree. */
 
 static struct tree make_tree(kolo_comm *comm, const struct kolo_message *message) {
     struct tree tree = {.comm = comm, .message = message, .levels[0].size = 1};
@@ -100,7 +100,7 @@ static struct tree make_tree(kolo_comm *comm, const struct kolo_message *message
     return tree;
 }
 
-/* Which part `slice` is of the slice that it belongs to of the level below `level`. */
+/* The number of `slice` among the parts of the slice of the level below that contains it. */
 static uint32_t digit_of(const struct level *level, uint32_t slice) {
     return slice / level->size % level->fan;
 }
