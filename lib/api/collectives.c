@@ -1,5 +1,5 @@
-/* The collectives: one descriptor each, and one path that all of them take: the checks, the call's stamp, then straight
- * to the algorithm. */
+/* The collectives. Each has one descriptor, and all take one path: check the arguments, stamp the call, run the
+ * algorithm. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ struct arguments {
     void *recv;
     size_t count;
     kolo_dtype dtype;
-    kolo_op op; /* SUM where there is none to name */
+    kolo_op op; /* SUM for a collective without one */
     int root;   /* 0 likewise */
 };
 
@@ -63,7 +63,7 @@ static inline size_t count_max(const struct descriptor *descriptor, const kolo_c
     return SIZE_MAX / 16 / (descriptor->gathers ? comm->global_size : 1);
 }
 
-/* True where the two overlap in another way than in place. */
+/* True if `send` and `recv` overlap, except in place. */
 static inline bool overlaps(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call,
                             size_t element_bytes) {
     const size_t bytes = call.count * element_bytes;
@@ -90,7 +90,7 @@ static inline bool is_legal(const struct descriptor *descriptor, const kolo_comm
                                !overlaps(descriptor, comm, call, kernel->element_bytes));
 }
 
-/* What is wrong with the buffers of a call that is otherwise legal. */
+/* Fails with what is wrong with the buffers of a call that is otherwise legal. */
 static int explain_buffers(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call) {
     const char *const function = descriptor->function;
     const char *const missing = descriptor->has_root ? "buffer" : call.send ? "recv" : "send";
@@ -110,19 +110,20 @@ static int explain_buffers(const struct descriptor *descriptor, const kolo_comm 
                      comm->global_rank, function, call.send, call.recv, bytes);
 }
 
-/* What is wrong with a call that is not legal. */
+/* Fails with what is wrong with a call that is not legal. */
 __attribute__((cold)) static int explain(const struct descriptor *descriptor, const kolo_comm *comm,
                                          struct arguments call) {
     const char *const function = descriptor->function;
     const uint32_t rank = comm->global_rank;
     if ((unsigned)call.dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is none such", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is no such dtype", rank, function,
                          (int)call.dtype);
     if (call.count > count_max(descriptor, comm))
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", rank, function,
                          call.count, kolo_dtype_name(call.dtype));
     if ((unsigned)call.op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is none such", rank, function, (int)call.op);
+        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is no such op", rank, function,
+                         (int)call.op);
     if (!kolo_op_supports(call.op, call.dtype))
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", rank, function,
                          kolo_op_name(call.op), kolo_dtype_name(call.dtype));
@@ -139,7 +140,7 @@ static bool may_be_direct(const kolo_comm *comm, size_t bytes) {
                                (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
 }
 
-/* A buffer that may be handed to memcpy: with a count of 0 the caller's may be NULL. */
+/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL. */
 static void *or_nothing(const void *buffer, size_t count) {
     static uint8_t nothing;
     return count ? (void *)buffer : &nothing;
@@ -179,7 +180,7 @@ static int run_message(const struct descriptor *descriptor, kolo_comm *comm, str
                                    .count = call.count,
                                    .kernel = kernel,
                                    .root = (uint32_t)call.root};
-    /* Messages that take long enough to look at a clock. */
+    /* Such messages take long enough to afford two looks at the clock. */
     const bool is_timed = call.count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
     if (is_timed)
         kolo_history_begin(comm);
@@ -189,7 +190,7 @@ static int run_message(const struct descriptor *descriptor, kolo_comm *comm, str
     return rc;
 }
 
-/* Begun, run and left: a call of several ranks whose arguments are legal. */
+/* Begins, runs and leaves a call of several ranks whose arguments are legal. */
 static inline __attribute__((always_inline)) int run(const struct descriptor *descriptor, kolo_comm *comm,
                                                      struct arguments call, const kolo_kernel *kernel) {
     kolo_call_begin(comm, descriptor->collective, call.dtype, call.op, (uint32_t)call.root, call.count);
@@ -208,8 +209,8 @@ static inline __attribute__((always_inline)) int run(const struct descriptor *de
     return rc;
 }
 
-/* The path that every collective takes. Inlined, with a constant descriptor, each gets one of its own, of which nothing
- * is left that it does not need. */
+/* The path that every collective takes. It is inlined with a constant descriptor, so that each collective gets a copy
+ * with only the parts that it needs. */
 static inline __attribute__((always_inline)) int collective(const struct descriptor *descriptor, kolo_comm *comm,
                                                             struct arguments call) {
     if (!kolo_usable(comm))

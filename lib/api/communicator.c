@@ -1,4 +1,4 @@
-/* Life of a communicator, and the questions one can ask it. */
+/* Creates, shrinks, aborts and destroys communicators, and answers the queries about them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #include "internode/internode_layer.h"
 #endif
 
-/* kolo_decide_fn: what binds all ranks, by where they run. */
+/* A kolo_decide_fn: decides the settings that bind all ranks, by the CPUs on which they run. */
 static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
     const kolo_cpu_set *rank_cpus[KOLO_RANKS_MAX];
     kolo_cpu_set all = {{0}};
@@ -49,7 +49,7 @@ const struct kolo_layer_above kolo_layers = {
 #endif
 };
 
-/* Once a process, and once a job: by rank 0, unless kolorun, which hands down a descriptor, has told already. */
+/* Warns once per process and once per job: only rank 0 does. kolorun, which passes a descriptor, has warned already. */
 static void warn_of_unknown_variables(const struct kolo_settings *settings) {
     static kolo_atomic_u64 warned;
     if (settings->log_level < KOLO_LOG_WARN || settings->place.rank != 0 ||
@@ -86,8 +86,8 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
         return kolo_unusable("kolo_comm_shrink", comm);
     if (comm->shrunk || !is_broken(comm))
         return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->global_rank,
-                         comm->shrunk ? "has been shrunk already: go on with what came of it"
-                                      : "is not broken: nobody has to be left out");
+                         comm->shrunk ? "has been shrunk already: use the communicator that came of it"
+                                      : "is not broken: no rank has to be left out");
     comm->token->usable = false;
     kolo_comm *made;
     const int rc = kolo_shrink_run(comm, &made);

@@ -14,7 +14,7 @@
 #include "comm/failure/process.h"
 #include "comm/creation/rendezvous.h"
 
-/* Opens what bears the name, if it is this user's own. Never waits, as for a pipe. */
+/* Opens the file of that name if it is this user's own. Never blocks, not even on a pipe. */
 static int open_own(const char *path, struct stat *found) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -62,7 +62,7 @@ int kolo_job_name_get(size_t index, kolo_job_name *name) {
     }
     closedir(directory);
     if (!reached)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: there are fewer names");
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_get: index past the last name");
     kolo_sized_fill(&sized, name, &seen);
     return 0;
 }
@@ -77,7 +77,7 @@ int kolo_job_name_remove(const char *path) {
                          path ? path : "NULL");
     const int fd = open_own(path, &found);
     if (fd < 0)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is no file of this user", path);
+        return kolo_fail(KOLO_ERR_ARG, "kolo_job_name_remove: %.200s is not a file of this user", path);
     describe(fd, &found, &name);
     int rc = name.stale ? kolo_job_name_remove_of(path, fd)
                         : kolo_fail(KOLO_ERR_STATE, "%.200s is in use by process %u", path, (unsigned)name.pid);

@@ -26,7 +26,7 @@ static int resolve(struct kolo_settings *settings, const kolo_options *options, 
     if (rc < 0)
         return rc;
     hypothetical.rank = 0;
-    hypothetical.size = ranks < 0 ? 0 : ranks; /* a negative one would mean: from the environment */
+    hypothetical.size = ranks < 0 ? 0 : ranks; /* a negative number would mean: from the environment */
     hypothetical.job = "plan";
     return kolo_settings_resolve(settings, &hypothetical);
 }
@@ -95,12 +95,12 @@ int kolo_profile_section_get(const char *path, size_t index, kolo_profile_sectio
     if (!kolo_tuning_load(path, &topology, &profile, why, &absent))
         return kolo_fail(KOLO_ERR_ARG, "profile %.100s ignored: %s", path, why);
     if (index >= profile.sections)
-        return kolo_fail(KOLO_ERR_ARG, "profile %.100s: it has %u sections", path, (unsigned)profile.sections);
+        return kolo_fail(KOLO_ERR_ARG, "profile %.100s: it has only %u sections", path, (unsigned)profile.sections);
     kolo_sized_fill(&sized_section, section, &profile.section[index]);
     return 0;
 }
 
-/* The text is what the parser takes, or it is refused. */
+/* A text that the parser would refuse is refused here, too. */
 int kolo_profile_format(const kolo_profile_section *section, char text[KOLO_PROFILE_TEXT_BYTES]) {
     kolo_profile_section given = {.bands = 0};
     struct kolo_profile_machine machine = {.cpus_online = 1};

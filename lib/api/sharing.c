@@ -1,4 +1,4 @@
-/* Sums of words, files and statuses that ranks share within a call. */
+/* Shares words, files and statuses among the ranks within a call. */
 #include "api/sharing.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
                        : kolo_words_sum_on_node(comm, words, sums, count);
 }
 
-/* A giver's file, as the others are told of it. */
+/* What a giver tells the others about its file. */
 struct offer {
     uint64_t status; /* why there is none, negated; 0: there is one */
     uint64_t secret; /* see shm/handover.h */
@@ -53,14 +53,15 @@ struct offer {
     struct kolo_memory_file file;
 };
 
-/* The others': *fd becomes a descriptor, or a negative errno; then *listener is where the giver can hand it over. */
+/* For a taker: *fd becomes a descriptor, or a negative errno. In that case *listener is where the giver can hand it
+ * over. */
 static void open_offered(const kolo_comm *comm, const struct offer *offer, int *fd, int *listener) {
     *fd = kolo_memory_file_open(&offer->file, O_RDWR);
     if (*fd < 0)
         *listener = kolo_handover_listen(offer->secret, comm->rank);
 }
 
-/* A giver's: hands the file to those that listen. What goes wrong is for them to say. */
+/* For a giver: hands the file to the ranks that listen. They report what goes wrong. */
 static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint64_t *listening, uint64_t secret,
                       int fd) {
     const struct kolo_shared_member *members = comm->segment.members;
@@ -72,7 +73,7 @@ static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint6
     }
 }
 
-/* Every rank opens its giver's file, or is handed it. */
+/* Every taker opens its giver's file, or gets it through a socket. */
 static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const struct offer *offer, int *fd) {
     uint64_t own[KOLO_RANK_WORDS] = {0}, listening[KOLO_RANK_WORDS];
     int listener = -1;
@@ -101,7 +102,7 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
     return rc;
 }
 
-/* Tells all what each giver has. */
+/* Tells all ranks what each giver has. */
 static int exchange_offers(kolo_comm *comm, const struct kolo_handing *handing, int fd, struct offer *own,
                            struct offer *offers) {
     if (handing->gives) {
@@ -148,7 +149,7 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
         return exchanged;
     for (int i = STATUSES - 1; i > 0; i--) {
         failed += all[i];
-        if (all[i] && status != KOLO_ERR_NO_SPACE) /* which says what to do */
+        if (all[i] && status != KOLO_ERR_NO_SPACE) /* whose message says what to do */
             status = -i;
     }
     if (status == 0 || status == rc)

@@ -1,4 +1,4 @@
-/* Variables of the environment that begin with KOLO_ and that nothing reads: slips, most likely. */
+/* Finds variables of the environment that begin with KOLO_ but that nothing reads: probably misspellings. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { PREFIX_BYTES = sizeof PREFIX - 1, NAME_BYTES = sizeof((kolo_unknown_variable *)0)->name, LIKE_MIN = 3 };
 
-/* The tests' and the bindings' own. */
+/* These belong to the tests and the bindings. */
 static const char *const left_alone[] = {"KOLO_TEST_", "KOLO_MPI_", "KOLO_TORCH_"};
 
 static bool is_known(const char *name) {
@@ -28,7 +28,7 @@ static bool is_known(const char *name) {
     return false;
 }
 
-/* The name before the '='. What a terminal would not show as a letter becomes '?'. */
+/* The name before the '='. Characters that a terminal cannot show become '?'. */
 static void copy_name(const char *entry, char *name) {
     size_t length = 0;
     for (; length + 1 < NAME_BYTES && entry[length] && entry[length] != '='; length++)
@@ -36,7 +36,8 @@ static void copy_name(const char *entry, char *name) {
     name[length] = '\0';
 }
 
-/* The known name that is most like it. One that contains the other is more like it than any that does not. */
+/* The known name that is most similar; NULL if none is. A name that contains the other counts as more similar than any
+ * that does not. */
 static const char *find_nearest(const char *name) {
     const char *given = name + PREFIX_BYTES, *nearest = NULL;
     size_t least = SIZE_MAX;
@@ -71,7 +72,7 @@ int kolo_unknown_variable_get(size_t index, kolo_unknown_variable *unknown) {
         reached = !is_known(found.name) && index-- == 0;
     }
     if (!reached)
-        return kolo_fail(KOLO_ERR_ARG, "kolo_unknown_variable_get: there are fewer");
+        return kolo_fail(KOLO_ERR_ARG, "kolo_unknown_variable_get: index past the last one");
     found.nearest = find_nearest(found.name);
     snprintf(found.message, sizeof found.message, "%s is not a variable of kolo%s%s%s", found.name,
              found.nearest ? "; did you mean " : ", and nothing reads it", found.nearest ? found.nearest : "",

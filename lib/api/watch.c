@@ -1,12 +1,14 @@
-/* kolo_watch.h: readings of segments that other processes write.
+/* kolo_watch.h: reads segments that other processes write.
  *
- * Read with pread, not mapped: a file that is cut short gives a short read, where a mapping would give SIGBUS; the hole
- * that the last rank leaves in its place reads as zeros and stays a hole; and there is nothing through which this
- * process could write. What is read are copies, and all checks are made on those. A word is copied whole: it is
- * aligned, and the kernel copies by words at least.
+ * Segments are read with pread, not mapped:
+ *   - A file that is cut short gives a short read, where a mapping would give SIGBUS.
+ *   - The hole that the last rank leaves in its place reads as zeros and stays a hole.
+ *   - This process has nothing through which it could write.
+ * All checks are made on the copies. A word is copied whole: it is aligned, and the kernel copies at least a word at a
+ * time.
  *
- * Signals are read twice, with the histories between: by the later copy the history's reader sees which of the calls in
- * it were still the last ones when they had been copied. The fences keep the three in order. */
+ * Signals are read twice, before and after the histories. The later copy tells the reader of a history which of its
+ * calls were still among the last ones when they had been copied. The fences keep the three reads in order. */
 #include "kolo_watch.h"
 
 #include <errno.h>
@@ -40,7 +42,7 @@ struct reading {
 struct kolo_watch {
     char target[KOLO_JOB_NAME_BYTES];
     struct kolo_observer observer;
-    struct reading *readings; /* one a observed */
+    struct reading *readings; /* one for each observed communicator */
     size_t readings_count;
 };
 
@@ -123,7 +125,7 @@ int kolo_watch_count(const kolo_watch *watch) {
     return watch ? (int)watch->readings_count : 0;
 }
 
-/* Reads; what the file no longer has is zero. */
+/* Reads `bytes`; what lies beyond the end of the file is zero. */
 static void read_or_zero(int fd, void *to, size_t bytes, uint64_t offset) {
     size_t done = 0;
     while (done < bytes) {
@@ -147,7 +149,7 @@ static double seconds_since_boot(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* True if a rank is left that lives; *age_s is that of the oldest, -1 if there is none. */
+/* True if a rank lives that has not left. *age_s is the age of the oldest process, -1 if none is left. */
 static bool look_at_processes(struct reading *reading, uint32_t ranks, double *age_s) {
     const double now_s = seconds_since_boot(), ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     bool lives = false;
@@ -260,8 +262,8 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     const struct reading *reading = &watch->readings[index];
     struct kolo_past_call past;
     if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
-        return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is none of its last %d", (unsigned long long)number, rank,
-                         KOLO_HISTORY);
+        return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is not among its last %d", (unsigned long long)number,
+                         rank, KOLO_HISTORY);
     const struct kolo_call_parts parts = kolo_call_parts(past.word);
     const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->observer.list[index].ranks;
     const kolo_watched_call seen = {.number = number,

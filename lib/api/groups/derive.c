@@ -1,4 +1,4 @@
-/* Making a communicator in a call of another one. */
+/* Makes a communicator within a call on another one, its parent. */
 #include "api/groups/derive.h"
 
 #include <inttypes.h>
@@ -22,14 +22,14 @@ int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
     return 0;
 }
 
-/* A rank that has begun the next exchange of the parent's call while this one is still in the creation, which is not
- * complete, has failed before it could say so there. */
+/* The creation is not complete. So if a rank has already begun the next exchange of the parent's call, it has failed
+ * before it could say so in the creation. */
 static bool has_given_up(const struct kolo_derivation *d, uint32_t index) {
     const uint32_t rank = d->ranks[index];
     return rank != d->parent->rank && kolo_lines_is_ahead(d->parent, rank);
 }
 
-/* Called by who waits in the creation, see kolo_rejoin. */
+/* Called by a rank that waits in the creation, see kolo_rejoin. */
 static int look_at_parent(struct kolo_rejoin *rejoin) {
     const struct kolo_derivation *d = rejoin->owner;
     kolo_comm *parent = d->parent;

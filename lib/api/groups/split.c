@@ -1,16 +1,21 @@
 /* kolo_comm_split and kolo_comm_dup.
  *
- * Roles. The ranks with one color are a group. Of a group's ranks on one node the first, in the order of the group, is
- * the host.
- *   1. All tell each other their color and key, so that each knows all groups. (kolo_comm_dup: there is one, known.)
- *   2. The hosts make files of memory, and the others of their groups get them; all agree that all have them.
- *   3. Each group makes a communicator over its files, as any is made (comm/creation/create.h).
- *   4. All agree that all have theirs. Where not, who has one drops it.
- * 1, 2 and 4 are exchanges in one call of the parent, so that ranks that call something else are found in 1. A rank
- * that waits in 3 looks at the parent: at its failure, and at whether others are in 4 already.
+ * Roles. The ranks with the same color are a group. On each node a group's first rank, in the order of the group, is
+ * its host.
  *
- * Invariants. Who fails in 2 does so before anybody begins 3, and all return the same. A creation succeeds on all of a
- * group or on none. So after 4 either all groups have theirs, or nobody, and the parent goes on.
+ * Steps:
+ *   1. All ranks tell each other their color and key, so that each knows all groups. (kolo_comm_dup has one group,
+ *      which all know.)
+ *   2. The hosts make memory files, and the other ranks of their groups get them. All agree that all have them.
+ *   3. Each group makes a communicator over its files, as in any creation (comm/creation/create.h).
+ *   4. All agree that all have their communicator. If one has not, the others drop theirs.
+ * Steps 1, 2 and 4 are exchanges within one call on the parent, so that a rank that calls something else is found in
+ * step 1. A rank that waits in step 3 looks at the parent: whether it has failed, and whether others are in step 4
+ * already.
+ *
+ * Invariants. A rank that fails in step 2 does so before any rank begins step 3, and all return the same status. A
+ * creation succeeds on all ranks of a group or on none. So after step 4 either all groups have a communicator or none
+ * has, and the parent stays usable.
  *
  *   death of a rank in       leaves
  *   1, 2                     a parent that is broken; files that go with their descriptors
@@ -33,8 +38,8 @@
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
-/* What a rank says in one word, which is not 0 unless it is in no group: its color, then its key, so that the words of
- * a group are in the order of their keys. */
+/* What a rank tells the others, in one word: its color, then its key, so that a group's words sort by key. 0: it is in
+ * no group. */
 static uint64_t word_of(int color, int key) {
     return color < 0 ? 0 : (uint64_t)((uint32_t)color + 1) << 32 | ((uint32_t)key ^ UINT32_C(0x80000000));
 }
@@ -43,7 +48,7 @@ static uint64_t word_of(int color, int key) {
 struct split {
     kolo_comm *comm;
     const char *function;
-    uint64_t *words; /* [ranks of all nodes]: what each has said */
+    uint64_t *words; /* [ranks of all nodes]: what each has told */
     uint32_t *ranks; /* this rank's group on this node, in its order, by their numbers on this node */
     uint32_t local_size;
     uint32_t rank; /* in the group */
@@ -58,7 +63,7 @@ static bool are_together(const struct split *s, uint32_t a, uint32_t b) {
     return s->words[a] >> 32 == s->words[b] >> 32 && s->words[a];
 }
 
-/* How many ranks of all nodes are in the group of `rank`, and in front of it there. */
+/* Returns how many ranks of all nodes are in the group of `rank`; *before: how many of them come before it. */
 static uint32_t count_group(const struct split *s, uint32_t rank, uint32_t *before) {
     uint32_t size = 0;
     *before = 0;
@@ -69,7 +74,7 @@ static uint32_t count_group(const struct split *s, uint32_t rank, uint32_t *befo
     return size;
 }
 
-/* The same of this node, whose ranks go by their numbers here. */
+/* The same for this node alone; `rank` is a local rank. */
 static uint32_t count_local(const struct split *s, uint32_t rank, uint32_t *before) {
     const uint32_t global = kolo_rank_global(s->comm, rank);
     uint32_t size = 0;
@@ -82,7 +87,7 @@ static uint32_t count_local(const struct split *s, uint32_t rank, uint32_t *befo
     return size;
 }
 
-/* Whether some group has ranks on several nodes: all ranks find the same. */
+/* Whether some group has ranks on several nodes. All ranks find the same. */
 static bool spans_nodes(const struct split *s) {
     const struct kolo_nodes *nodes = s->comm->nodes;
     for (uint32_t a = 0; nodes && a < s->comm->global_size; a++)
@@ -92,7 +97,7 @@ static bool spans_nodes(const struct split *s) {
     return false;
 }
 
-/* Lists this rank's group, and finds who hands a file to whom. A group of one rank needs none. */
+/* Lists this rank's group, and finds out who hands a file to whom. A group of one rank needs no file. */
 static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *takers) {
     const kolo_comm *comm = s->comm;
     s->size = count_group(s, comm->global_rank, &s->rank);
@@ -115,7 +120,7 @@ static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *
     }
 }
 
-/* Step 2. *fd: -1 where there is none to have. */
+/* Step 2. *fd is -1 for a rank that needs no file. */
 static int share_files(struct split *s, int *fd) {
     struct kolo_handing handing;
     uint64_t takers[KOLO_RANK_WORDS] = {0};
@@ -150,7 +155,7 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
     int rc = s->size ? kolo_comm_derive(&derivation, &made) : 0;
     KOLO_POINT("split.made");
     rc = s->comm->token->usable ? kolo_status_agree(s->comm, s->function, rc)
-                                : kolo_failure_look(s->comm, s->comm->rank, 0); /* found while this rank waited */
+                                : kolo_failure_look(s->comm, s->comm->rank, 0); /* which this rank found in step 3 */
     KOLO_POINT("split.ending");
     if (rc == 0)
         *sub = made;
@@ -174,7 +179,7 @@ static int split_by_words(struct split *s, kolo_comm **sub) {
     return rc;
 }
 
-/* All of it, once the call has begun. color NULL: all ranks in one group, in their order. */
+/* All steps, once the call has begun. color NULL: all ranks are in one group, in their order. */
 static int run(kolo_comm *comm, const char *function, const int *color, int key, kolo_comm **sub) {
     struct split s = {.comm = comm, .function = function};
     const uint32_t ranks = comm->global_size;
