@@ -1,4 +1,5 @@
-/* Time in which the calling process could run: looks that count an eighth of a limit at most. */
+/* Measures the time in which the calling process could run: one look at the clock counts an eighth of the limit at
+ * most. */
 #include "base/awake.h"
 
 #include "base/clock.h"

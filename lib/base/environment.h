@@ -1,5 +1,5 @@
-/* The environment variables that kolo reads: one table of them all, and strict parsers. A value that cannot be read is
- * KOLO_ERR_ARG with a message that quotes it, never silently a default. */
+/* The environment variables that kolo reads: one table of them all, and strict parsers. A value that makes no sense
+ * gives KOLO_ERR_ARG with a message that quotes it; it never silently becomes the default. */
 #ifndef KOLO_BASE_ENVIRONMENT_H
 #define KOLO_BASE_ENVIRONMENT_H
 
@@ -44,7 +44,7 @@ typedef enum kolo_variable_index {
 
 const char *kolo_environment_name(kolo_variable_index variable);
 
-/* The value; NULL where it is not set or empty. */
+/* The value; NULL if it is not set, or is empty. */
 const char *kolo_environment_text(kolo_variable_index variable);
 
 /* Reads `text`, the value of something called `name`, as a decimal integer from low to high. */

@@ -1,4 +1,4 @@
-/* Small files of /proc and /sys, read whole. */
+/* Reads small files whole, as of /proc and /sys, and checks descriptors that are kept open. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A group's right to write is no one else's where the group is the user's own. */
+/* A group that is the user's own may write: that counts as nobody else. */
 static bool others_could_write(const struct stat *found) {
     return (found->st_uid != geteuid() && found->st_uid != 0) || (found->st_mode & S_IWOTH) ||
            ((found->st_mode & S_IWGRP) && found->st_gid != getegid() && found->st_gid != 0);

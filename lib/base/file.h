@@ -1,5 +1,5 @@
-/* Small files, as of /proc or of a user's configuration, read as untrusted bytes; and descriptors kept open for long.
- */
+/* Reads small files, as of /proc or of a user's configuration, as untrusted bytes. Also checks descriptors that are
+ * kept open for long. */
 #ifndef KOLO_BASE_FILE_H
 #define KOLO_BASE_FILE_H
 
@@ -11,22 +11,23 @@
  * negative errno: -EINVAL where it is no regular file. A pipe in its place does not block. */
 ssize_t kolo_file_read(const char *path, char *text, size_t room);
 
-/* The same of a file that only this user, or root, can have written: else -EPERM, whatever path led to it. */
+/* The same for a file that only this user or root can have written: else -EPERM, whatever path led to it. */
 ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
 
-/* The same of a file that is open already, from where it stands. */
+/* The same for an open file, from its present offset. */
 ssize_t kolo_file_read_open(int fd, char *text, size_t room);
 
-/* A program may close descriptors that are not its own, as closefrom(3) does, and open others under their numbers. What
- * the library keeps open for long it looks at again before it uses it or closes it. */
+/* A program may close descriptors that are not its own, as closefrom(3) does, and open others under their numbers. So
+ * the library checks a descriptor that it has kept open for long before it uses or closes it. */
 
-/* Whether `fd` is open and of that very file. */
+/* Whether `fd` is open and refers to that very file. */
 bool kolo_file_is(int fd, uint64_t device, uint64_t inode);
 
-/* Closes `fd` if it is. Negative: does nothing. */
+/* Closes `fd` if kolo_file_is. Does nothing if `fd` is negative. */
 void kolo_file_close(int fd, uint64_t device, uint64_t inode);
 
-/* Returns a descriptor that is no standard stream, in place of `fd`, which is closed if it is one; below 0: that. */
+/* If `fd` is a standard stream (0 to 2), closes it and returns a duplicate that is not, or a negative number. Otherwise
+ * returns `fd`. */
 int kolo_file_raise(int fd);
 
 #endif

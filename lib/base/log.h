@@ -1,5 +1,5 @@
-/* Messages on standard error for whoever asks with KOLO_LOG; silent otherwise. The level is the communicator's own,
- * so that nothing here is kept per process. */
+/* Messages on standard error, if KOLO_LOG asks for them; silent otherwise. The level is the communicator's own, so that
+ * nothing here is kept per process. */
 #ifndef KOLO_BASE_LOG_H
 #define KOLO_BASE_LOG_H
 

@@ -1,5 +1,5 @@
-/* How like two names are: to guess which was meant. The tools' command lines have the same guess in them, and see of
- * the library this file alone. */
+/* How similar two names are, to guess which one was meant. The tools' command lines use it too; of lib/ they see this
+ * file alone. */
 #ifndef KOLO_BASE_NAME_DISTANCE_H
 #define KOLO_BASE_NAME_DISTANCE_H
 

@@ -1,4 +1,4 @@
-/* Structs that begin with their size, copied between versions of the library and its callers. */
+/* Copies structs that begin with their size between versions of the library and its callers. */
 #include "base/sized.h"
 
 #include <string.h>

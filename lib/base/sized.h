@@ -1,12 +1,12 @@
-/* Structs of the public interface that begin with their size, as the caller was compiled with it: fields can be added
- * at their ends, and programs and libraries of different versions still understand each other. One rule for all of
- * them:
- *
- * What the library fills may be shorter or longer than it knows it: the fields that both know are filled, and what only
- * the caller knows is zeroed. What it reads may be shorter: the missing fields keep their defaults; or longer, if what
- * the library does not know is zero, which means the default for every field that is added (nor may a field be added
- * where older versions have padding). The fields of the first version are never missing, and a size beyond
- * KOLO_SIZED_BYTES_MAX was not set. */
+/* Structs of the public interface that begin with their size as the caller was compiled. So fields can be added at the
+ * end, and programs and libraries of different versions still understand each other. One rule holds for all of them:
+ *   - A struct that the library fills may be shorter or longer than the library knows it. Fields that both know are
+ *     filled; those that only the caller knows are zeroed.
+ *   - A struct that the library reads may be shorter: the missing fields keep their defaults. It may be longer if what
+ *     the library does not know is zero. So zero means the default for every field that is added, and no field may be
+ *     added where older versions have padding.
+ *   - The fields of the first version are never missing. A size beyond KOLO_SIZED_BYTES_MAX means that it was not
+ *   set. */
 #ifndef KOLO_BASE_SIZED_H
 #define KOLO_BASE_SIZED_H
 
@@ -25,7 +25,7 @@ struct kolo_sized {
 #define KOLO_SIZED(type_, field_, last_)                                                                               \
     { #type_, #field_, sizeof(type_), offsetof(type_, last_) + sizeof(((type_ *)0)->last_) }
 
-/* Whether `theirs`, an argument of what messages begin with, has a size to go by: else KOLO_ERR_ARG. */
+/* Checks that `theirs` has a plausible size, else KOLO_ERR_ARG. `where` is the function that messages begin with. */
 int kolo_sized_check(const struct kolo_sized *sized, const char *where, const void *theirs);
 
 /* Fills *theirs, which has been checked, with *ours. */

@@ -1,4 +1,4 @@
-/* The message of the last failed call, one a thread. */
+/* The message of each thread's last failed call. */
 #include "base/status.h"
 
 #include <errno.h>

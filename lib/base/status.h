@@ -1,5 +1,4 @@
-/* Failing with words: the text behind kolo_error_message(). One buffer per thread, written on failure only.
- */
+/* Error messages: the text behind kolo_error_message(). One buffer per thread, written on failure only. */
 #ifndef KOLO_BASE_STATUS_H
 #define KOLO_BASE_STATUS_H
 
@@ -9,8 +8,8 @@
  * `return kolo_fail(KOLO_ERR_ARG, ...)`. */
 int kolo_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* The same for a failed system call: appends ": <text of errno_value>", with the limit where that is of
- * open files, and returns KOLO_ERR_SYSTEM. */
+/* The same for a failed system call: appends ": <text of errno_value>", and the limit if there are too many open files.
+ * Returns KOLO_ERR_SYSTEM. */
 int kolo_fail_system(int errno_value, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 #endif

@@ -1,5 +1,5 @@
-/* What processes of a job tell each other: numbers, little-endian, of so many bytes, at any address; and the library's
- * version as one word, since the other one may have another. */
+/* How processes of a job write numbers for each other: little-endian, of a given number of bytes, at any address. Also
+ * the library's version as one word, since the other process may have another version. */
 #ifndef KOLO_BASE_WIRE_H
 #define KOLO_BASE_WIRE_H
 

@@ -1,7 +1,7 @@
-/* Which levels are best is a shortest path: from groups of one rank to the group of all, over powers of two, where a
- * step from size a to size b costs the time in which every rank sees what those b / a - 1 ranks have to show that stand
- * in its own place in the other groups of a. Lines that are under way at the same time overlap: the furthest one costs
- * its full time, the others a share, the larger the more ranks contend for the way. */
+/* Finds the best levels as a shortest path, from groups of one rank to the group of all, over powers of two. In a step
+ * from size a to size b every rank reads from b / a - 1 ranks, those in its own place in the other groups of a. The
+ * step costs the time that this takes. Lines that are under way at the same time overlap: the one from furthest away
+ * costs its full time, the others a share, which grows with the number of ranks that contend for the way. */
 #include "cpu/levels.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { NEAR = 8, SAME_L3_OTHER_NODE = 12, OTHER_L3 = 24, OTHER_L3_AND_NODE = 26,
 /* What a step costs beside its crossings: to write, to fold, and in slots a part of the pipeline more. */
 enum { STEP = 12 };
 
-/* Where all CPUs of a rank lie: KOLO_CPU_NOWHERE unless in one and the same. */
+/* The one group that holds all CPUs of a rank; KOLO_CPU_NOWHERE if there is none. */
 struct place {
     uint16_t l3, node, package;
 };
@@ -49,12 +49,12 @@ static uint32_t distance(const struct place *a, const struct place *b) {
     return same_node ? OTHER_L3 : OTHER_L3_AND_NODE;
 }
 
-/* What a line costs that is under way beside one from further away. */
+/* What a line costs while another one from further away is under way. */
 static uint32_t overlapped(uint32_t crossing) {
     return crossing / (crossing < OTHER_L3 ? 4 : crossing < OTHER_PACKAGE ? 3 : 2);
 }
 
-/* What a step from groups of `from` to groups of `to` costs the rank that has it worst. */
+/* What a step from groups of `from` to groups of `to` costs the slowest rank. */
 static uint32_t step_cost(const struct place *places, uint32_t ranks, uint32_t from, uint32_t to) {
     uint32_t worst = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -116,7 +116,7 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
                         const kolo_cpu_set *const *rank_cpus, uint32_t ranks) {
     struct place places[KOLO_CPUS_MAX];
     memset(sizes, 0, KOLO_LEVELS_MAX * sizeof *sizes);
-    /* With ranks in turns on a processor, each level would cost another turn. */
+    /* Where ranks take turns on a processor, each level would cost another turn. */
     if (ranks < 4 || ranks > kolo_cpu_set_count(&topology->allowed))
         return;
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -128,7 +128,7 @@ void kolo_levels_choose(uint32_t sizes[KOLO_LEVELS_MAX], const kolo_topology *to
     choose_path(sizes, places, ranks);
 }
 
-/* Reads one size and what follows it; 0 where that is none above `below`. */
+/* Reads one size and the separator after it; 0 unless it is a size above `below`. */
 static uint32_t take_size(const char **text, uint32_t below) {
     char *end;
     const unsigned long size = **text >= '0' && **text <= '9' ? strtoul(*text, &end, 10) : 0;

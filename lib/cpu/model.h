@@ -1,4 +1,4 @@
-/* What the processor calls itself. */
+/* The name of the processor model. */
 #ifndef KOLO_CPU_MODEL_H
 #define KOLO_CPU_MODEL_H
 

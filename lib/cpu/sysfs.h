@@ -1,4 +1,5 @@
-/* Files of sysfs as untrusted bytes: one line each, bounded, and refused as a whole where a part cannot be read. */
+/* Reads files of sysfs, which are not trusted: one line each, of bounded length. A line is refused as a whole if a part
+ * of it cannot be read. */
 #ifndef KOLO_CPU_SYSFS_H
 #define KOLO_CPU_SYSFS_H
 
@@ -12,11 +13,11 @@
  * the line is empty or does not fit. */
 bool kolo_sysfs_line(const char *root, const char *path, char *text, size_t text_bytes);
 
-/* Parses a list such as "0-3,8,10-11"; what it names from KOLO_CPUS_MAX on counts in *count (may be NULL) alone. False,
- * with *set empty, where it is none. */
+/* Parses a list such as "0-3,8,10-11"; CPUs from KOLO_CPUS_MAX on are only counted, in *count (may be NULL). False,
+ * with *set empty, if the text is no such list. */
 bool kolo_sysfs_list_parse(const char *text, kolo_cpu_set *set, uint32_t *count);
 
-/* The same of the first line of a file. */
+/* The same for the first line of a file. */
 bool kolo_sysfs_list(const char *root, const char *path, kolo_cpu_set *set, uint32_t *count);
 
 /* Reads a number with an optional unit K, M or G of 1024, "32768K". False where it is none. */

@@ -3,8 +3,8 @@
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
-/* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in none: it is for
- * buffers of kolo_alloc, and what is not done in them goes by band. */
+/* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in no row: it is for
+ * buffers of kolo_alloc, and calls with other buffers go by band. */
 static const struct traits {
     uint32_t table;
     uint32_t algorithms; /* a bit for each that can be forced */
@@ -85,7 +85,7 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     answer.chunk_count = chunk_bytes / question->element_bytes;
     answer.chunks = (question->count + answer.chunk_count - 1) / answer.chunk_count;
     if (answer.chunks == 0)
-        answer.chunks = 1; /* a call for nothing still meets the others */
+        answer.chunks = 1; /* a call with no elements still synchronises */
     answer.stream = bytes >= table->stream_bytes_min;
     return answer;
 }

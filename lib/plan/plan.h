@@ -1,6 +1,6 @@
 /* Which algorithm a call uses and in what pieces: a pure function of what is asked and of what rank 0 decided when the
- * communicator was made, so that every rank gets the same answer. plan.c has one row for each collective that has more
- * than one way. */
+ * communicator was made, so that every rank gets the same answer. plan.c has a row for each collective that has more
+ * than one algorithm. */
 #ifndef KOLO_PLAN_PLAN_H
 #define KOLO_PLAN_PLAN_H
 
@@ -30,13 +30,13 @@ struct kolo_answer {
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes);
 
-/* False if `settings`, which rank 0 wrote into the segment, are none that kolo_plan_make can work with. */
+/* False if kolo_plan_make cannot work with `settings`, which rank 0 wrote into the segment. */
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
 /* For each collective: messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
 void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
 
-/* Which of the settings' tables a collective goes by: KOLO_TABLE_SINGLE if it has one algorithm only. */
+/* Which of the settings' tables is for a collective: KOLO_TABLE_SINGLE if it has one algorithm only. */
 uint32_t kolo_plan_table(kolo_collective collective);
 
 /* Whether rank 0 may choose `algorithm` for a collective where nobody forces one: those give the same bits. */

@@ -251,7 +251,7 @@ static bool parse_rest(struct reader *reader, char *rest) {
     return parse_band(reader, UINT64_MAX, rest);
 }
 
-/* Where in a profile a directive may stand. */
+/* The part of a profile in which a directive may stand. */
 enum part { PART_FORMAT, PART_MACHINE, PART_SECTIONS, PART_SECTION };
 
 static const struct directive {
@@ -394,7 +394,7 @@ void kolo_profile_add_head(char text[KOLO_PROFILE_TEXT_BYTES], const struct kolo
         machine->l3_bytes);
 }
 
-/* The name of a value; of one that there is not, what the parser refuses. */
+/* The name of a value; for an invalid value a name that the parser refuses. */
 static const char *name_or_none(const char *name) {
     return name ? name : "none";
 }

@@ -13,15 +13,16 @@
 #include "base/status.h"
 #include "cpu/levels.h"
 
-/* Times the ranks: direct has all of them meet twice. */
+/* Per rank: in direct all ranks wait for each other twice. */
 #define DIRECT_BYTES_MIN UINT64_C(512)
 
 static_assert(KOLO_LEVELS_MAX == KOLO_TREE_LEVELS, "the segment keeps all levels");
 
 /* Largest message for one shot. It makes every rank read N - 1 messages and fold N; mesh has each byte cross twice,
- * with a step more between. Two ranks meet at about 1/64 of L2, whether they share an L3 cache or not; from there it is
- * taken to fall with the square of N. Where ranks share cores, a step costs each core as many switches as it has ranks:
- * 3 and 4 ranks on two cores meet near 1/192 of L2, 8 to 16 near 1/64. */
+ * with a step more between. With two ranks both take the same time at about 1/64 of L2, whether they share an L3 cache
+ * or not; from there the limit is assumed to fall with the square of N. Where ranks share cores, a step costs each core
+ * as many switches as it has ranks: with 3 and 4 ranks on two cores the limit is near 1/192 of L2, with 8 to 16 near
+ * 1/64. */
 static uint64_t oneshot_bytes_max(uint32_t ranks, const kolo_topology *topology) {
     const uint64_t l2_bytes = topology->l2_bytes ? topology->l2_bytes : UINT64_C(1) << 20;
     const uint32_t cpus = kolo_cpu_set_count(&topology->allowed);
@@ -68,8 +69,8 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
         memcpy(settings->tree_sizes, question->tree_sizes, sizeof settings->tree_sizes);
 }
 
-/* Where a profile is if nothing else is said; false if there is no such place. secure_getenv: what a program with
- * borrowed rights says about a file could tell what is in it. */
+/* Where a profile is by default; false if there is no such place. secure_getenv: a set-user-ID program that complains
+ * about a file could reveal what is in it. */
 static bool default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
     const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
     int length = 0;
@@ -86,7 +87,7 @@ int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]) {
     return 0;
 }
 
-/* Which file to read: false if none. *asked: the user names it, so that it should be there. */
+/* Which file to read; false if none. *asked: the user has named it, so it should exist. */
 static bool find_file(char path[KOLO_PROFILE_PATH_BYTES], bool *asked) {
     const char *named = secure_getenv(kolo_environment_name(KOLO_VARIABLE_TUNE_FILE));
     *asked = named != NULL;

@@ -2,10 +2,10 @@
  * and where the ranks run, or from a profile that kolo-tune measured on this machine.
  *
  * The profile is the file that KOLO_TUNE_FILE names ("none" or empty: no file), else kolo/tune in the user's
- * configuration directory. Of each collective its section for exactly this number of ranks counts. Where there is none
- * the defaults do: thresholds move with the square of the rank count, and oversubscription changes all of them, so that
- * a neighbouring section is as often worse than the defaults as better. A file that cannot be used changes nothing but
- * the log. */
+ * configuration directory. For each collective its section for exactly this number of ranks is used. Where there is
+ * none the defaults are: thresholds move with the square of the rank count, and oversubscription changes all of them,
+ * so that a neighbouring section is as often worse than the defaults as better. A file that cannot be used changes
+ * nothing but the log. */
 #ifndef KOLO_PLAN_TUNING_H
 #define KOLO_PLAN_TUNING_H
 
@@ -13,7 +13,7 @@
 #include "plan/profile.h"
 #include "shm/layout.h"
 
-/* For whom it is decided. */
+/* What the decision is for. */
 struct kolo_tuning_question {
     kolo_algorithm algorithm; /* forced; AUTO: none is */
     size_t slot_bytes;
@@ -27,13 +27,13 @@ struct kolo_tuning_question {
 struct kolo_tuning_source {
     uint32_t tuned; /* a bit for each collective for which a profile's section is in use */
     bool refused;   /* there is a profile that cannot be used */
-    char text[512]; /* the same in words, with the file's path */
+    char text[512]; /* the source in words, with the file's path */
 };
 
 /* The defaults. */
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question);
 
-/* The defaults, and what a profile knows better. *source says which of the two. */
+/* The profile's settings where a profile has them, else the defaults. *source says which. */
 void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,
                       struct kolo_tuning_source *source);
 
