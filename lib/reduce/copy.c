@@ -1,13 +1,14 @@
-/* A core that stores to a line first fetches what it holds, though all of it is about to be overwritten. Where another
- * core has the line, in the slots of a segment above all, that is most of a copy's time. Two ways lead around it.
+/* Copies that do not fetch the destination first. A core that stores to a line first fetches its contents, though all
+ * of it is about to be overwritten. Where another core has the line, above all in the slots of a segment, that is most
+ * of a copy's time. There are two ways to avoid it.
  *
- * String instructions tell the CPU the length beforehand, so it takes whole lines over without fetching them, and they
- * are then in its caches as after any store. The C library uses them too, but goes back to plain stores from about the
- * size of the second cache on: measured on a Zen 5, 1 MiB of lines that a peer had read took it 136 us, and 24 us by
- * string instruction. Their start costs more than a few plain stores do.
+ * String instructions tell the CPU the length beforehand, so it takes over whole lines without fetching their contents,
+ * and they are then in its caches as after any store. The C library uses them too, but goes back to plain stores from
+ * about the size of the second cache on: measured on a Zen 5, 1 MiB of lines that a peer had read took it 136 us, and
+ * 24 us by string instruction. Their start costs more than a few plain stores do.
  *
  * Non-temporal stores gather a line and write it to memory, past the caches; 16 bytes at a time or 64 made no
- * difference. Memory can read meanwhile: bringing in what is needed next, line by line between the stores, lets an
+ * difference. Memory can be read meanwhile: prefetching what is needed next, line by line between the stores, lets an
  * all-reduce of 16 and 64 MiB go from 2/3 to 4/5 of what memory allows (Zen 4); the same lines prefetched before the
  * stores, or while others are read, make it slower. */
 #include "reduce/copy.h"
@@ -26,7 +27,7 @@
 #define __has_feature(feature) 0
 #endif
 
-/* Checkers of memory accesses see those of memcpy, and none that are written as assembler. */
+/* Sanitizers see the accesses of memcpy, but not those of inline assembler. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
     __has_feature(thread_sanitizer)
 #define IS_CHECKED 1
@@ -41,7 +42,7 @@ enum {
     STRING_BYTES_MIN = 4096  /* where string instructions have caught up with plain stores */
 };
 
-/* From how many bytes on kolo_copy uses string instructions. */
+/* kolo_copy uses string instructions from so many bytes on. */
 static kolo_atomic_u64 string_bytes_min = UINT64_MAX;
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* The 16-bit floats: a vector of them read as a pair in F32 and packed again, and whole arrays widened and narrowed,
  * elements in order. A quiet NaN stays one when it is packed; what is narrowed holds no NaN but the canonical one.
- * Whole arrays are gone through by functions of their own, which keeps the kernels that call them small. */
+ * Whole arrays have functions of their own, which keeps the kernels that call them small. */
 #ifndef KOLO_REDUCE_HALVES_H
 #define KOLO_REDUCE_HALVES_H
 

@@ -10,7 +10,7 @@ extern const kolo_reducer kolo_reducer_portable;
 extern const kolo_reducer kolo_reducer_avx2;
 extern const kolo_reducer kolo_reducer_avx512;
 
-/* Of BF16, in the place of kolo_reducer_avx512's; NULL for an op that they would not make faster. */
+/* Folds of BF16 that replace those of kolo_reducer_avx512; NULL for an op that they would not make faster. */
 extern const struct kolo_folds {
     kolo_fold_fn *fold;
     kolo_fold_to_both_fn *fold_to_both;

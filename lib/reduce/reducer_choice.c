@@ -1,4 +1,4 @@
-/* Chooses the kernels for the instruction sets that there are. */
+/* Chooses the kernels for the instruction sets of this CPU. */
 #include "reduce/reducer.h"
 
 #include <pthread.h>
@@ -8,7 +8,8 @@
 #include "reduce/instances.h"
 
 #if defined(__x86_64__)
-/* The instance avx512 with some folds of its own: put together here and not where those are, in code for all CPUs. */
+/* The instance avx512 with some folds of its own: it is put together here, in code for all CPUs, and not in the file of
+ * those folds. */
 static kolo_reducer reducer_avx512bf16;
 
 static void complete_instances(void) {

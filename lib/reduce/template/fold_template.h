@@ -176,7 +176,7 @@ static void KERNEL_NAME(fold_any)(unsigned char *dst, const void *const *sources
     }
 }
 
-/* What needs a stack is kept out of fold, or the smallest messages would pay for it. */
+/* Code that needs a stack frame is kept out of fold, or the smallest messages would pay for it. */
 static __attribute__((noinline)) void KERNEL_NAME(fold_many)(unsigned char *dst, const void *const *sources, uint32_t n,
                                                              size_t bytes, divisor by) {
     if (n == 8)
@@ -205,7 +205,7 @@ static ONE_COPY void KERNEL_NAME(fold)(void *dst, const void *const *sources, ui
     }
 }
 
-/* What does not fill a block is folded once and copied: it is not worth another copy of that code. */
+/* The part that does not fill a block is folded once and copied: it is not worth another instance of that code. */
 static void KERNEL_NAME(fold_to_both)(void *dst, void *second, const void *const *sources, size_t count,
                                       uint32_t ranks) {
     divisor by = divisor_of(KOLO_OP, ranks);

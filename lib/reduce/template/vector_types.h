@@ -13,8 +13,8 @@
 #define __has_feature(feature) 0
 #endif
 
-/* Kernels are made of small functions of constants, which vanish. Unoptimised or with a sanitizer's checks they would
- * not, and putting all of them wherever they are used would take compilers minutes. */
+/* Kernels are made of small inline functions whose constant arguments disappear. Without optimisation, or with a
+ * sanitizer's checks, they would not, and inlining all of them would take compilers minutes. */
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
@@ -33,7 +33,7 @@ typedef uint64_t u64v __attribute__((vector_size(VECTOR_BYTES)));
 typedef float f32v __attribute__((vector_size(VECTOR_BYTES)));
 typedef double f64v __attribute__((vector_size(VECTOR_BYTES)));
 
-/* A vector of 16-bit floats, widened. Which elements are in which member is the dtype's affair. */
+/* A vector of 16-bit floats, widened. Each dtype decides which elements are in which member. */
 typedef struct pair {
     vector first;
     vector second;
