@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "sync/point.h"
 
-enum { CALLERS_MAX = 8 /* strangers may connect, too */ };
+enum { CALLERS_MAX = 8 /* other processes may connect, too */ };
 
 /* A message that may carry one descriptor. */
 struct parcel {

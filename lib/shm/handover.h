@@ -1,11 +1,12 @@
-/* Hands a descriptor to a process of the same machine that may not open it through /proc: after setuid, where the giver
- * is not dumpable, or from another pid namespace. It goes through a socket of the abstract namespace, so that no name
- * is left anywhere; the two have to be in one network namespace.
+/* Hands a descriptor to a process of the same machine that may not open it through /proc: after setuid, if the giver is
+ * not dumpable, or from another pid namespace. It goes through a socket of the abstract namespace, so that no name is
+ * left anywhere. Both processes have to be in one network namespace.
  *
- * The taker listens, under a name that both know and nobody can guess; the giver, told that it does, connects, sends
- * and closes; the taker, told so, finds the descriptor waiting. Nobody waits at the socket: that a side has done its
- * part, or has died, the two find out elsewhere. What comes through the socket is believed only if it is the very file.
- */
+ *   1. The taker listens, under a name that both know and nobody can guess.
+ *   2. The giver, once it is told so, connects, sends and closes.
+ *   3. The taker, once it is told so, finds the descriptor waiting.
+ * Nobody waits at the socket: each side learns elsewhere that the other has done its part or has died. The taker
+ * accepts only the very file that it expects. */
 #ifndef KOLO_SHM_HANDOVER_H
 #define KOLO_SHM_HANDOVER_H
 
@@ -14,15 +15,14 @@
 
 #include "shm/memory_file.h"
 
-/* Sends a message to whom the socket is connected, with a descriptor unless that is -1, as far as it can be done
- * without waiting: 0 or a negative errno. */
+/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits: 0 or a negative errno. */
 int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
 
 /* Receives one: its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor that came
  * with it, for the caller to close; or -1. */
 ssize_t kolo_descriptor_receive(int socket, void *message, size_t bytes, int *fd);
 
-/* A number for the socket's name; 0 where the system has none to give. */
+/* A random number for the socket's name; 0 if the system has none. */
 uint64_t kolo_handover_secret(void);
 
 /* The taker, which is `rank`: returns a descriptor, for kolo_handover_take to close, or a negative errno. */

@@ -1,4 +1,4 @@
-/* Everything that ranks share in memory, and who writes and reads it. The one definition of it.
+/* Everything that ranks share in memory, and who writes and reads it. It is defined nowhere else.
  *
  * A job has one file: at its start a kolo_job_header and a kolo_job_member for each rank, through which ranks find each
  * other; behind that, one segment for each communicator that was created through it (or elsewhere, see
@@ -58,7 +58,7 @@ struct kolo_shared_guard {
     uint64_t place; /* 0: none */
 };
 
-/* Which process: for others to see whether it lives. */
+/* A process, as others need it to see whether it lives. */
 struct kolo_shared_process {
     uint32_t pid;
     uint32_t guarded;               /* 1: it has locked its byte of this creation, see shm/guard.h */
@@ -115,24 +115,24 @@ struct kolo_job_member {
 
 /* A segment. */
 
-/* How messages are handled that are larger than the band before this one allows. */
+/* How to handle messages that are larger than the band before this one allows. */
 struct kolo_shared_band {
     uint64_t bytes_max;   /* of a message; UINT64_MAX in the last band */
     uint32_t algorithm;   /* kolo_algorithm, never AUTO */
     uint32_t chunk_bytes; /* of a message, in one slot; slots that are smaller limit it */
 };
 
-/* How the messages of a collective are handled, by their size. */
+/* How to handle the messages of a collective, by their size. */
 struct kolo_shared_table {
     uint64_t stream_bytes_min; /* results of messages from here on are stored past the caches */
     uint32_t bands;            /* at least 1 */
     struct kolo_shared_band band[KOLO_BANDS];
 };
 
-/* A collective that has several algorithms has a table of its own; all others share the first one. */
+/* A collective with several algorithms has a table of its own; all others share the first one. */
 enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLES };
 
-/* What binds all ranks of a communicator; rank 0 decides it, see plan/plan.h. */
+/* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
@@ -142,8 +142,8 @@ struct kolo_shared_settings {
 };
 
 struct kolo_shared_header {
-    /* Rank 0, before the job's offer; constant. The first three keep their places in versions to come: by them whoever
-     * looks from outside (kolo_watch.h) knows what it has before it. */
+    /* Rank 0, before the job's offer; constant. The first three keep their places in versions to come: by them an
+     * observer (kolo_watch.h) of any version recognises a segment. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored after what follows, with release */
     uint32_t version;
     uint32_t layout;
@@ -158,7 +158,7 @@ struct kolo_shared_header {
     /* Any rank, by compare-and-swap from 0, once: see comm/failure/failure.h. All look at it when a wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
 
-    /* Ranks that wait, by compare-and-swap: which of them looks whether others live, see comm/failure/watchdog.h. */
+    /* Ranks that wait, by compare-and-swap: which of them checks whether others live, see comm/failure/watchdog.h. */
     KOLO_ALIGNED kolo_atomic_u64 watchdog;
 
     /* Upper half: ranks that have not left; the last one gives the memory back. Lower half: ranks that use rank 0's
@@ -170,9 +170,9 @@ struct kolo_shared_header {
     kolo_atomic_u64 shrink_outcome;               /* why no communicator has come of it */
 };
 
-/* What a rank says in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
+/* What a rank proposes in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
 struct kolo_shared_proposal {
-    KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that it takes along */
+    KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that goes on */
 
     /* The leader: an empty file for the ranks of this node, which ranks of all nodes are left, and where they meet. */
     KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of what follows; stored last */
@@ -204,7 +204,7 @@ struct kolo_shared_member {
     struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */
 };
 
-/* How far a rank has got. Its owner writes it; all read it. */
+/* How far a rank has got. Its rank writes it; all read it. */
 struct kolo_shared_signal {
     /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what the calls up to c
      * are and is written before the first progress of that call. */
@@ -214,9 +214,10 @@ struct kolo_shared_signal {
 
     /* The line that peers look at only when a wait gets long, and others from outside. */
     KOLO_ALIGNED kolo_bell bell;
-    kolo_atomic_u64 calls;   /* collectives begun; written after the history's word */
-    kolo_atomic_u64 ended;   /* and of those, ended, by an error too */
-    kolo_atomic_u64 waiting; /* for whom beyond spinning, and since when: see comm/step/history.h; 0: for nobody */
+    kolo_atomic_u64 calls; /* collectives begun; written after the history's word */
+    kolo_atomic_u64 ended; /* and of those, ended, by an error too */
+    kolo_atomic_u64
+        waiting; /* for which rank beyond spinning, and since when: see comm/step/history.h; 0: for nobody */
     kolo_atomic_u64 payload_bytes, sent_bytes, received_bytes; /* as kolo_stats, of the calls that have ended */
 };
 
@@ -225,14 +226,14 @@ struct kolo_shared_record {
     kolo_atomic_u64 number; /* of the call; 0: none */
     kolo_atomic_u64 began_ns;
     kolo_atomic_u64 ended_ns; /* counts once signal.ended has come to `number` */
-    kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for whom, how long; 0: none */
+    kolo_atomic_u64 longest;  /* its longest wait beyond spinning: for which rank, how long; 0: none */
 };
 
-/* The black box: a rank's last calls, see comm/step/history.h. Its owner writes it; read where a failure is reported,
- * and from outside. */
+/* A rank's last calls, see comm/step/history.h. Its rank writes it. Ranks read it when they report a failure, and
+ * observers do. */
 struct kolo_shared_history {
     /* [c % (2 * KOLO_HISTORY)]: what call c is, see comm/failure/failure.h. Twice as many as are shown: the word of a
-     * call is written before its number, and must not take the place of one that still counts. */
+     * call is written before its number, and must not overwrite one that may still be read. */
     KOLO_ALIGNED kolo_atomic_u64 words[2 * KOLO_HISTORY];
     KOLO_ALIGNED struct kolo_shared_record records[KOLO_HISTORY]; /* [c % KOLO_HISTORY], of calls that took long */
     KOLO_ALIGNED kolo_atomic_u64 waited_ns;                       /* as in kolo_stats */
@@ -249,11 +250,12 @@ struct kolo_shared_lines {
     KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
 };
 
-/* Where the ranks of a node and a proxy of its leader's work together, see internode/proxy.h. That proxy writes it. */
+/* Where the ranks of a node work together with one proxy of their leader, see internode/proxy.h. That proxy writes
+ * it. */
 struct kolo_shared_lane {
-    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: all below it that go by this lane are over */
+    KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: those with smaller numbers on this lane are over */
     kolo_bell bell;
-    kolo_atomic_u64 late; /* node from which the first one that is not is missing something, plus one; 0: from none */
+    kolo_atomic_u64 late; /* the node from which the first unfinished exchange lacks data, plus one; 0: none */
 
     /* Of the exchanges so far; before `done`. */
     KOLO_ALIGNED kolo_atomic_u64 sent_bytes;
@@ -311,7 +313,7 @@ struct kolo_layout {
 /* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. */
 struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, bool internode);
 
-/* Whether a segment may be so, in a file of so many bytes, as others say it is. */
+/* Whether a segment with these properties, which others claim, can be in a file of so many bytes. */
 struct kolo_segment_claim {
     uint64_t ranks, slot_bytes, internode, segment_bytes, offset, file_bytes;
 };

@@ -13,7 +13,7 @@ int kolo_memory_file_create(const char *title, unsigned flags) {
     const int fd = memfd_create(title, flags | MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (fchmod(fd, 0600) == 0) /* the default is anybody's who may look into /proc/PID/fd */
+    if (fchmod(fd, 0600) == 0) /* by default anybody who may look into /proc/PID/fd can open it */
         return fd;
     const int error = errno;
     close(fd);

@@ -1,13 +1,13 @@
 /* Nameless files of memory that processes of one user share: segments for which /dev/shm has no room, those of
- * kolo_comm_shrink, buffers of kolo_alloc. Who makes one tells the others which of its descriptors it is, and they open
- * that anew through /proc. A pid or a descriptor may mean something else by then, or in another pid namespace: what is
- * opened must be the very file. */
+ * kolo_comm_shrink, buffers of kolo_alloc. The process that makes one tells the others its descriptor, and they open
+ * that through /proc. By then, or in another pid namespace, the pid or the descriptor may mean something else; so the
+ * opened file is compared with the one that was named. */
 #ifndef KOLO_SHM_MEMORY_FILE_H
 #define KOLO_SHM_MEMORY_FILE_H
 
 #include <stdint.h>
 
-/* Where a file is open, and which one it is. Words, so that it can go from rank to rank as such. */
+/* Where a file is open, and which one it is. It consists of words, so that ranks can exchange it as it is. */
 struct kolo_memory_file {
     uint64_t pid; /* of the thread that has it open: a process whose first thread has ended shows no files itself */
     uint64_t fd, device, inode;

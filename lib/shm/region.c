@@ -75,7 +75,7 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
     return fd;
 }
 
-/* The owner is the first to touch its part, so that the pages come from its own node. */
+/* Each owner is the first to touch its part, so that the pages come from its own NUMA node. */
 static int fill(uint8_t *part, size_t part_bytes, int fd, off_t offset) {
     if (madvise(part, part_bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
@@ -85,8 +85,8 @@ static int fill(uint8_t *part, size_t part_bytes, int fd, off_t offset) {
     if (error == 0)
         return 0;
     if (error == ENOMEM || error == ENOSPC || error == EFAULT)
-        return kolo_fail(KOLO_ERR_NO_SPACE, "kolo_alloc: the system has no %zu bytes of memory left: %s", part_bytes,
-                         strerror(error));
+        return kolo_fail(KOLO_ERR_NO_SPACE, "kolo_alloc: the system does not have %zu bytes of memory left: %s",
+                         part_bytes, strerror(error));
     return kolo_fail_system(error, "kolo_alloc: filling %zu bytes", part_bytes);
 }
 

@@ -1,5 +1,5 @@
-/* Memory for kolo_alloc: a nameless file that all ranks of a communicator map whole, one part a rank, each part placed
- * by its owner. It is gone when the last process has let go of it, however that ended. */
+/* Memory for kolo_alloc: a nameless file that all ranks of a communicator map whole, one part per rank, each part
+ * placed by its owner. It is freed when the last process has unmapped it or has ended. */
 #ifndef KOLO_SHM_REGION_H
 #define KOLO_SHM_REGION_H
 

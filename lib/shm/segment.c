@@ -39,7 +39,7 @@ static int check_limits(uint64_t end, size_t bytes) {
             "shared memory: a file of %llu bytes needed, and this process may write %llu: raise that limit "
             "(ulimit -f), or set KOLO_SLOT_BYTES lower",
             (unsigned long long)end, (unsigned long long)file.rlim_cur);
-    /* What little a full group needs for the job file it gets back from its caches. */
+    /* A group at its limit gets the little memory of a job file back from its caches. */
     const uint64_t available_bytes = bytes < CHECKED_BYTES_MIN ? UINT64_MAX : kolo_memory_available();
     if (bytes > available_bytes)
         return kolo_fail(

@@ -38,7 +38,8 @@ void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ran
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
 void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank);
 
-/* The header's first occupancy: of `ranks` ranks, of which `users`, rank 0 included, use rank 0's mapping. */
+/* The initial value of the header's occupancy: `ranks` ranks, of which `users`, rank 0 included, use rank 0's
+ * mapping. */
 uint64_t kolo_segment_occupancy(uint32_t ranks, uint32_t users);
 
 /* Rank 0's: counts `users` ranks more as using its mapping or, below 0, fewer. */
@@ -47,21 +48,21 @@ void kolo_segment_lend(struct kolo_segment *segment, int32_t users);
 /* Takes rank 0's mapping, in a thread of its process that is counted there, in place of the rank's own. */
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping);
 
-/* Closes the descriptor, unless it is needed, once all ranks have mapped the segment: the mapping is all that they use.
- * Of the first few segments to which no other descriptor of this process leads it is kept: only by one can tools look
- * at a segment. */
+/* Closes the descriptor, unless it is needed. Called once all ranks have mapped the segment: from then on they use only
+ * the mapping. The descriptor is kept for the first few segments to which no other descriptor of this process leads,
+ * since tools can look at a segment only through one. */
 void kolo_segment_close(struct kolo_segment *segment, bool needed);
 
 /* Leaves for good: unmaps, and gives the memory back if no rank is left. */
 void kolo_segment_leave(struct kolo_segment *segment);
 
-/* Leaves on behalf of a rank whose process has ended without doing so; of those who try, one does it. */
+/* Leaves on behalf of a rank whose process has ended without leaving. If several ranks try, one of them does it. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
-/* Unmaps and closes a segment that has not come into use. */
+/* Unmaps and closes a segment that was never used. */
 void kolo_segment_drop(struct kolo_segment *segment);
 
-/* In a forked child, which has not inherited the mapping: lets go of the descriptor. */
+/* In a forked child, which has not inherited the mapping: closes the descriptor. */
 void kolo_segment_forget(struct kolo_segment *segment);
 
 #endif

@@ -32,8 +32,8 @@ static inline void kolo_store_relaxed(kolo_atomic_u64 *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* The same two for words by which no rank goes: they are there for whoever looks from outside, and bench/simulate,
- * which puts a model in the place of the others, leaves them as they are. */
+/* The same two for words on which no rank acts: they are there for observers. bench/simulate, which replaces the other
+ * helpers by a model, leaves these as they are. */
 static inline void kolo_show_release(kolo_atomic_u64 *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_release);
 }

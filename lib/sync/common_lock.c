@@ -20,7 +20,7 @@ static void after_fork_in_child(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Where it fails for want of memory only a child that is forked at the wrong moment would notice. */
+/* If this fails for lack of memory, only a child that is forked at the wrong moment would notice. */
 static void register_handlers(void) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

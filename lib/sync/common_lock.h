@@ -1,9 +1,10 @@
-/* One lock for what all communicators of a process share: whom it watches (comm/failure/peers.h), and by what others
- * see that it lives (shm/guard.h). It is held for moments, and never on the path of a call that nobody keeps waiting.
+/* One lock for what all communicators of a process share: the processes that it watches (comm/failure/peers.h), and the
+ * locks by which others see that it lives (shm/guard.h). It is held for moments only, and never taken by a call that
+ * does not have to wait.
  *
- * fork takes it, so that the child finds what it protects whole. But that is the parent's: kolo_common_lock returns how
- * many forks lie between the first process and this one, and who finds another number than it last saw has to begin
- * anew. */
+ * fork takes it, so that the child finds the protected data consistent. But the data is the parent's: kolo_common_lock
+ * returns how many forks lie between the first process and this one, and a user that finds another number than last
+ * time has to begin anew. */
 #ifndef KOLO_SYNC_COMMON_LOCK_H
 #define KOLO_SYNC_COMMON_LOCK_H
 

@@ -1,4 +1,4 @@
-/* Fences that cost only whoever goes to sleep, by membarrier. */
+/* The system call of the asymmetric fence: see fence.h. */
 #include "sync/fence.h"
 
 #include <errno.h>

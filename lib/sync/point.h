@@ -3,8 +3,7 @@
  * KOLO_POINTS is defined and the test defines kolo_point_reached.
  *
  * A name is "<file or object>.<what has just been done, or is about to be: -ing>", and stands in one place only. All
- * names of a program lie one behind another in a section of its own, so that a test knows those that no rank has
- * passed, too. */
+ * names of a program lie in a section of their own, so that a test also knows those that no rank has passed. */
 #ifndef KOLO_SYNC_POINT_H
 #define KOLO_SYNC_POINT_H
 

@@ -9,9 +9,9 @@
 #include "sync/point.h"
 
 enum {
-    GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another run */
+    GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
     YIELDS_TIMED = 8,    /* between two looks at the clock */
-    SPINS_ASKED = 4      /* and between two questions whether they are in somebody's way */
+    SPINS_ASKED = 4      /* and between two checks whether another rank needs the processor */
 };
 
 static inline void pause_briefly(void) {
@@ -60,15 +60,15 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
         if (rc < 0)
             return rc;
         int64_t left_ns = waiter->timeout_ns - wait->waited_ns;
-        /* Past the deadline a check that has not failed wants to be asked again. */
+        /* Past the deadline a check that has not failed has to be called again. */
         sleep_slice(wait, left_ns > 0 && left_ns < KOLO_SLICE_NS ? left_ns : KOLO_SLICE_NS);
         if (kolo_wait_reached(wait))
             return 0;
     }
 }
 
-/* Where ranks outnumber processors, whoever is waited for may be running on another one, and be about to publish. To
- * give way costs two switches then, there and back, if those who share this processor wait for the same. */
+/* Where ranks outnumber processors, the peer may be running on another processor and be about to publish. Yielding then
+ * costs two context switches, there and back, if the ranks that share this processor wait for the same peer. */
 static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (waiter->oversubscribed && i % SPINS_ASKED == 0 && waiter->oversubscribed(waiter))
@@ -80,10 +80,10 @@ static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
     return false;
 }
 
-/* Whether ranks share a processor is not for their affinity to say: two that may run on two can still find themselves
- * on one, where spinning keeps away whom one waits for. The first yield of a wait tells. If it took as long as it takes
- * another to run, and the flag was there after it, that other was probably the peer: next time spin for a shorter
- * while. If it came back at once, nobody else wants the processor: spin for longer again. */
+/* The affinity of ranks does not tell whether they share a processor: two ranks that may run on two processors can
+ * still be on one, where spinning keeps the peer from running. The first yield of a wait tells. If it took as long as
+ * it takes another to run, and the flag was there after it, that other was probably the peer: next time spin for a
+ * shorter while. If it came back at once, nobody else wants the processor: spin for longer again. */
 static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
     if (gave_way && reached)
         waiter->spins = waiter->spins / 4 > KOLO_SPINS_MIN ? waiter->spins / 4 : KOLO_SPINS_MIN;
@@ -100,8 +100,8 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
         if (reached)
             return true;
-        /* Where others want the processor each turn can cost a slice of the scheduler's: there is a time to look who
-         * has died. */
+        /* Where others want the processor each turn can cost a time slice of the scheduler. So there is time to look
+         * who has died. */
         if (i % YIELDS_TIMED == YIELDS_TIMED - 1 && kolo_clock_ns() - start_ns > KOLO_SLICE_NS)
             break;
     }

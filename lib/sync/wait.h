@@ -56,7 +56,7 @@ struct kolo_waiter {
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait);
     /* Called when a wait has gone beyond spinning, and when such a wait is over; may be NULL. */
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
-    /* Whether spinning is in the way of somebody who has something to do on this processor; NULL: not known. */
+    /* Whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
     bool (*oversubscribed)(kolo_waiter *waiter);
     void *owner; /* for the three */
 
