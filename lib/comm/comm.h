@@ -16,7 +16,7 @@
 #include "shm/segment.h"
 #include "sync/wait.h"
 
-/* A page of its own that a forked child finds zeroed, so that using an inherited communicator costs one look here. */
+/* A page of its own that a forked child finds zeroed, so that one load tells whether a communicator was inherited. */
 struct kolo_token {
     bool usable; /* false too once the communicator is broken */
     bool ours;   /* false in a forked child only */
@@ -41,13 +41,14 @@ struct kolo_oversubscription {
 #define KOLO_PEER_PROXY UINT32_MAX
 
 struct kolo_comm {
-    uint32_t rank; /* among those of this node, which is what all of this library but messages goes by */
+    uint32_t rank; /* local rank, which all of this library uses except in messages */
     uint32_t size; /* of this node */
     uint32_t global_rank;
-    uint32_t global_size;             /* of all nodes */
-    const struct kolo_nodes *nodes;   /* who is where; NULL: there is one node, and so the next two mean nothing */
-    uint32_t node;                    /* this one */
-    struct kolo_internode *internode; /* what the layer that connects nodes has of it */
+    uint32_t global_size; /* of all nodes */
+    const struct kolo_nodes
+        *nodes;    /* which rank is on which node; NULL: there is one node, and the next two mean nothing */
+    uint32_t node; /* this one */
+    struct kolo_internode *internode; /* the state of the layer that connects nodes */
     const struct kolo_layer_above *above;
     struct kolo_token *token;
     const kolo_reducer *reducer;
@@ -63,9 +64,9 @@ struct kolo_comm {
     struct kolo_shared_settings settings; /* a private copy of the header's */
     struct kolo_oversubscription oversubscription;
     struct kolo_liveness liveness;
-    bool is_blind; /* cannot see whether some rank lives, see comm/failure/watchdog.h */
+    bool is_blind; /* for some rank it cannot see whether that lives, see comm/failure/watchdog.h */
     struct kolo_stall stall;
-    kolo_atomic_u64 user; /* thread that is in a call; 0: none. Of builds with assertions only, see api/checks.h */
+    kolo_atomic_u64 user; /* thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
     kolo_log_level log_level;
     struct kolo_settings origin; /* what it was created with */
 
@@ -76,17 +77,18 @@ struct kolo_comm {
     bool shrunk;                         /* a communicator has come of it */
 };
 
-/* The rank, among those of all nodes, of rank `rank` of this one. */
+/* The rank among all nodes of local rank `rank` of this node. */
 static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {
     return comm->nodes ? kolo_nodes_rank(comm->nodes, comm->node, rank) : rank;
 }
 
-/* Of this node's ranks, whom a wait for `peer` is for: the proxy is in the leader. */
+/* The local rank that a wait for `peer` waits for: the proxy runs in the leader, local rank 0. */
 static inline uint32_t kolo_peer_rank(uint32_t peer) {
     return peer == KOLO_PEER_PROXY ? 0 : peer;
 }
 
-/* Frees what creation allocated, whatever part of it is there. The segment is left or, in a forked child, forgotten. */
+/* Frees what creation allocated, whatever part of it is there. Leaves the segment or, in a forked child, closes its
+ * descriptor only. */
 void kolo_comm_free(kolo_comm *comm);
 
 #endif

@@ -107,7 +107,7 @@ static void list_files(uint32_t pid, struct open_files *files) {
         closedir(directory);
 }
 
-/* Opens it for reading, if it is this user's; a negative number otherwise. */
+/* Opens the file for reading if it is this user's; otherwise returns a negative number. */
 static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) {
     struct stat found;
     const int fd = kolo_memory_file_open(file, O_RDONLY);
@@ -121,7 +121,8 @@ static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) 
     return fd;
 }
 
-/* Opens the file that a process has mapped by one of its descriptors of it, which it may close and open at any time. */
+/* Opens a file that a process has mapped, through one of its descriptors of that file. The process may close and open
+ * descriptors at any time. */
 static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
     for (int tries = 0; tries < OPEN_TRIES_MAX; tries++) {
         for (size_t i = 0; i < files->count; i++) {
@@ -200,8 +201,8 @@ static bool is_below(uint32_t pid, uint32_t ancestor) {
     return false;
 }
 
-/* Adds the segments of all processes of this user that are below `ancestor` (0: of all). Those that cannot be looked at
- * are passed over; returns what was wrong with the last one that runs another version. */
+/* Adds the segments of all processes of this user that are below `ancestor` (0: of all). Skips those that cannot be
+ * read; returns the error of the last one that runs another version. */
 static int look_at_processes(struct kolo_observer *observer, uint32_t ancestor, const char *job) {
     int rc = 0;
     DIR *directory = opendir("/proc");

@@ -1,9 +1,10 @@
 /* Finding the segments of running jobs from outside, through /proc: for kolo_watch.h.
  *
- * A segment has no name. But every rank has it mapped, and keeps a descriptor of its file open: /proc/PID/maps tells
- * inodes and offsets of what a process has mapped shared, /proc/PID/fd leads to the files, which are opened anew, for
- * reading only. The kernel lets only the same user do that (and root, which is refused here). A mapping is a segment if
- * a header with the right magic stands at its beginning; everything in the header is copied, then checked. */
+ * A segment has no name. But every rank has it mapped, and keeps a descriptor of its file open: /proc/PID/maps lists
+ * inodes and offsets of a process's shared mappings, and /proc/PID/fd leads to the files, which are opened again, for
+ * reading only. The kernel allows that only to the same user (and to root, which is refused here). A mapping is a
+ * segment if a header with the right magic stands at its beginning; everything in the header is copied, then
+ * checked. */
 #ifndef KOLO_COMM_OBSERVER_H
 #define KOLO_COMM_OBSERVER_H
 
@@ -27,11 +28,11 @@ struct kolo_observer {
     size_t count;
 };
 
-/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that are not among the observer
+/* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that the observer does not have
  * yet. Errors as there. */
 int kolo_observer_search(struct kolo_observer *observer, const char *target);
 
-/* Lets go of the observed at `index`; those behind it move up. */
+/* Drops the segment at `index`; those behind it move up. */
 void kolo_observer_drop(struct kolo_observer *observer, size_t index);
 
 void kolo_observer_close(struct kolo_observer *observer);

@@ -35,7 +35,7 @@ static inline uint32_t kolo_ranks_lowest(const uint64_t *set, uint32_t end) {
     return rank;
 }
 
-/* Writes "0, 3-7, 9" for messages, as much of it as text_bytes hold; "" for none. */
+/* Writes "0, 3-7, 9" for messages, as much of it as fits text_bytes; "" for none. */
 void kolo_ranks_list(const uint64_t *set, char *text, size_t text_bytes);
 
 #endif

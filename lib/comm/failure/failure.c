@@ -23,15 +23,16 @@ struct finding {
     uint32_t node; /* plus one: another node as a whole; 0: the rank */
 };
 
-/* A wait for other nodes goes on so long beyond the deadline: who shares memory with the rank that is late knows it by
- * name, and has told all by then. */
+/* A wait for other nodes goes on for so long beyond the deadline. By then a rank that shares memory with the late rank
+ * has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
  * reporter (16). */
 #define PUBLISHED (UINT64_C(1) << 63)
 
-/* The finding is of a report, see kolo_shared_internode; else of the reporter, which is of this node. */
+/* The details are in a report, see kolo_shared_internode; otherwise in the member of the reporter, which is on this
+ * node. */
 #define REPORTED (UINT64_C(1) << 62)
 
 static uint64_t pack(const struct kolo_failure_report *report) {
@@ -120,7 +121,7 @@ void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
                                            .detail = detail_of(word)};
 }
 
-/* The place among this node's ranks of a rank of all; comm->size where it is of another node. */
+/* The local rank of a global rank; comm->size if it is on another node. */
 static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
     if (!comm->nodes)
         return rank < comm->size ? rank : 0;
@@ -196,7 +197,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     case KOLO_ERR_TIMEOUT:
         if (failure->cause == KOLO_CAUSE_SILENT)
             snprintf(text, bytes,
-                     "%s has not been heard of for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable"
+                     "%s has sent nothing for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable"
                      " cut? Found by rank %d %s",
                      culprit, failure->reporter, where);
         else if (report->node)
@@ -235,7 +236,7 @@ void kolo_failure_describe(const kolo_comm *comm, kolo_failure *failure) {
         describe_report(comm, &report, failure);
 }
 
-/* A program that calls kolo_comm_abort knows why, and says so, or did it to go on. */
+/* A program that calls kolo_comm_abort knows why, so an abort is logged at a lower level. */
 static kolo_log_level level_of(int status) {
     return status == KOLO_ERR_ABORTED ? KOLO_LOG_INFO : KOLO_LOG_ERROR;
 }
@@ -250,9 +251,9 @@ static int adopt(kolo_comm *comm) {
     return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->global_rank, failure.message);
 }
 
-/* The first call that both have begun and that differs, 0 if there is none, of this rank's last KOLO_HISTORY: ranks
- * that disagree do not get further, but a root may be past the call before it has to wait for a peer. What the peer
- * shows of a call cannot be of a later one, since it is never KOLO_HISTORY ahead. */
+/* The first call that both have begun and that differs, 0 if there is none, among this rank's last KOLO_HISTORY. Ranks
+ * that disagree do not get further than that, but a root may be past the call before it has to wait for a peer. The
+ * peer's word of a call cannot be that of a later call, since the peer is never KOLO_HISTORY ahead. */
 static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     const uint64_t theirs = kolo_load_acquire(&comm->segment.signals[peer].calls); /* pairs with kolo_call_begin */
     const uint64_t last = theirs < comm->call.number ? theirs : comm->call.number;
@@ -282,7 +283,7 @@ static int publish(kolo_comm *comm, const struct finding *finding, int64_t code)
         KOLO_POINT("failure.published");
     }
     const int rc = adopt(comm);
-    if (first) /* one table of all ranks is enough; the others have said their line */
+    if (first) /* one table of all ranks is enough; the others have logged one line each */
         kolo_history_log(comm, level_of(finding->status));
     return rc;
 }
@@ -308,7 +309,7 @@ void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *repor
     KOLO_POINT("failure.relayed");
 }
 
-/* The node that is late, as the lane shows that is waited for, plus one; 0: none is. */
+/* The node that is late according to the lane that is waited for, plus one; 0: none. */
 static uint64_t late_node(const kolo_comm *comm, const struct kolo_wait *wait) {
     for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
         const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
@@ -322,7 +323,7 @@ static bool has_departed(const kolo_comm *comm, uint32_t rank) {
     return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
 
-/* What keeps `wait` from ending, and which rank is to blame: status 0 if nothing is known to. */
+/* Finds what keeps `wait` from ending, and which rank is at fault. status 0: nothing is known. */
 static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const struct kolo_shared_member *members = comm->segment.members;
     const uint32_t peer = kolo_peer_rank(wait->peer);

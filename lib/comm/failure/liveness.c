@@ -12,21 +12,22 @@
 
 enum { BATCH = 64 };
 
-/* A rank is looked at closely so long after the last time, or after it has last shown that it waits, and so lives. */
+/* A rank is looked at closely when so long has passed since the last close look, and since it last showed that it
+ * waits, and so lives. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
 
-/* A process that dies lets go of its guard a moment before it is known to have died, and how. */
+/* A dying process releases its guard a moment before the system tells that it has died, and how. */
 #define DYING_NS_MAX (40 * KOLO_NS_PER_MS)
 
-/* By what one process can tell whether another lives. */
+/* How one process can tell whether another lives. */
 enum reach {
-    REACH_NONE,  /* by nothing: it counts as alive */
+    REACH_NONE,  /* not at all: it counts as alive */
     REACH_PID,   /* both are in one pid namespace */
     REACH_GUARD, /* by its lock, see shm/guard.h */
 };
 
-/* Where neither namespace is known both are taken for the same, unless there is a lock to go by: only an old kernel
- * without /proc leaves one so. */
+/* If neither namespace is known both count as the same, unless there is a lock: this happens only with an old kernel
+ * without /proc. */
 static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace, bool has_lock) {
     const bool is_equal = process->pid_namespace == own_namespace;
     if (is_equal && own_namespace != 0)
@@ -139,7 +140,8 @@ static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shar
     }
 }
 
-/* A rank in reach of its pid has let go of its guard without leaving: its process is about to die, or has exec'd. */
+/* A rank whose pid can be watched has released its guard without leaving: its process is about to die, or has
+ * exec'd. */
 static void look_at_loss(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
     struct kolo_watched *watch = &liveness->watched[rank];
     struct kolo_process found;
@@ -172,7 +174,7 @@ static void look_closely(struct kolo_liveness *liveness, const struct kolo_share
             liveness->endings[rank] = *ending;
         kolo_peers_unlock();
     }
-    /* Who leaves says so before it lets go of its guard. */
+    /* A rank that leaves says so before it releases its guard. */
     if (liveness->ended[rank] || !kolo_guard_is_lost(&watch->guard) ||
         kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED)
         return;
@@ -182,7 +184,7 @@ static void look_closely(struct kolo_liveness *liveness, const struct kolo_share
         note_end(liveness, rank, KOLO_CAUSE_ENDED);
 }
 
-/* A time to come, by the clock of another time namespace, is not. */
+/* A time in the future, by the clock of another time namespace, is not recent. */
 static bool is_recent(int64_t ns, int64_t now_ns) {
     return (uint64_t)now_ns - (uint64_t)ns < CLOSELY_NS;
 }

@@ -1,5 +1,5 @@
-/* Whether the other ranks' processes still live and run the program that made the communicator, and how those ended
- * that do not. */
+/* Whether the other ranks' processes still live and run the program that made the communicator; if not, how they
+ * ended. */
 #ifndef KOLO_COMM_FAILURE_LIVENESS_H
 #define KOLO_COMM_FAILURE_LIVENESS_H
 
@@ -16,13 +16,14 @@
 bool kolo_liveness_is_alive(const struct kolo_shared_process *process, uint64_t own_namespace, int guard_fd,
                             uint64_t guard_place);
 
-/* Whether it would be known. */
+/* Whether kolo_liveness_is_alive could see that the process has ended. */
 bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t own_namespace);
 
 /* Says which process this one is; it has no guard yet. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 
-/* True if both are one process, of which ranks are threads. Not where it is not known what their pids mean. */
+/* True if both are one process, of which ranks are threads. False if it is not known in which namespace their pids
+ * are. */
 static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {
     return a->pid == b->pid && a->start == b->start && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
 }
@@ -30,9 +31,9 @@ static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, co
 /* How one rank is watched. */
 struct kolo_watched {
     struct kolo_peer *peer;         /* NULL: not yet */
-    struct kolo_shared_guard guard; /* place 0: there is none to go by */
-    int64_t lost_ns;                /* when that was seen to be lost; 0: it is not */
-    int64_t closely_ns;             /* when there was a close look at it */
+    struct kolo_shared_guard guard; /* place 0: it has none */
+    int64_t lost_ns;                /* when its guard was seen to be lost; 0: it is not */
+    int64_t closely_ns;             /* when this rank last looked at it closely */
 };
 
 /* Watches the peers of one communicator. */
@@ -53,26 +54,24 @@ void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited);
 /* Whether the ranks' processes have guards in one and the same file from earlier communicators. */
 bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks);
 
-/* Goes by those guards from now on. */
+/* Uses those guards from now on. */
 void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_shared_member *members);
 
-/* Goes by the locks of this creation, which are in file `device`, `inode`. */
+/* Uses the locks of this creation, which are in file `device`, `inode`. */
 void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
                              uint64_t inode, uint64_t epoch);
 
 /* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
- * skipped, as are threads of this process. Costs a poll, and a close look at those at which there was none for a while:
- * at whether a descriptor is still what it was, and at guards. The first look opens the pidfds: how a process ended is
- * only told to whoever opened one before its parent waited for it. False: of one of them nothing tells whether it
- * lives.
- */
+ * skipped, as are threads of this process. Costs a poll, and a close look at those that have not had one for a while,
+ * which checks their descriptors and guards. The first look opens the pidfds: only a pidfd that was opened before the
+ * parent has waited for the process tells how it ended. False: for one of them nothing tells whether it lives. */
 bool kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
                            uint32_t first, uint32_t count);
 
 /* The same, at all ranks. */
 void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
 
-/* What `rank`, found alive just before, does: see kolo_process_activity. 0 too for threads of this process. */
+/* What `rank`, just found alive, does: see kolo_process_activity. 0 for threads of this process, too. */
 char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,
                             uint32_t self, uint32_t rank);
 

@@ -1,4 +1,4 @@
-/* A pidfd for each process that this one watches, whatever communicators it is in. */
+/* Keeps a pidfd for each process that this one watches, whatever communicators that is in. */
 #include "comm/failure/peers.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static bool pidfd_is_own(const struct kolo_peer *peer) {
     return pid == (long)peer->pid || pid == -1;
 }
 
-/* The number is somebody else's. */
+/* Forgets a number that now means another file. */
 static void forget_pidfd(struct kolo_peer *peer) {
     peer->pidfd = -1;
     known.pidfds--;
@@ -144,7 +144,7 @@ static void note_end(struct kolo_peer *peer, int wait_status) {
     drop_pidfd(peer);
 }
 
-/* A program is to keep at least half of the descriptors that it may have. */
+/* At least half of the descriptors that a process may have are left to the program. */
 static bool may_open(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_NOFILE, &limit) < 0 || known.pidfds < limit.rlim_cur / 2;

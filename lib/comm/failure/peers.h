@@ -1,8 +1,8 @@
-/* The processes that this one watches: one record and one pidfd a process, however many communicators it is in.
+/* The processes that this one watches: one record and one pidfd for each, however many communicators it is in.
  *
- * A pidfd's number may come to mean something else: a program may close descriptors that are not its own, and open
- * others. So what a number says counts only if it is still that pidfd, which kolo_peer_examine finds out; if it is not,
- * the peer is opened anew, and the number is left alone. */
+ * The number of a pidfd may come to mean something else, since a program may close descriptors that are not its own,
+ * and open others. So its answers count only while it is still that pidfd, which kolo_peer_examine checks. If it is
+ * not, the process is opened anew, and the old number is left alone. */
 #ifndef KOLO_COMM_FAILURE_PEERS_H
 #define KOLO_COMM_FAILURE_PEERS_H
 
@@ -19,19 +19,19 @@ struct kolo_ending {
 
 struct kolo_peer;
 
-/* All that follow are for whoever holds the lock. A peer that was held before it was taken may be gone with a fork: a
- * communicator that a child inherits is not to be used there. */
+/* All functions below need the lock. In a forked child the peers that the parent held are gone: an inherited
+ * communicator must not be used there. */
 void kolo_peers_lock(void);
 void kolo_peers_unlock(void);
 
-/* Begins to watch a process of this pid namespace, or goes on: for one communicator more. NULL: out of memory. */
+/* Watches a process of this pid namespace, for one more communicator. NULL: out of memory. */
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process);
 void kolo_peer_release(struct kolo_peer *peer);
 
-/* Looks which of them have ended, by one poll. NULLs are passed over. Costs little: not every end shows in it. */
+/* Looks which of them have ended, by one poll. NULLs are skipped. It costs little, but does not show every end. */
 void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count);
 
-/* Looks at one closely: opens or checks its pidfd or, where none is to be had, looks into /proc. */
+/* Looks at one closely: opens or checks its pidfd or, if it can have none, looks into /proc. */
 void kolo_peer_examine(struct kolo_peer *peer);
 
 /* How it has ended; NULL: it has not. */

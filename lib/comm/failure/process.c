@@ -1,4 +1,4 @@
-/* What /proc tells of a process: start time, namespace, state, how it ended. */
+/* Reads from /proc and pidfds what the system tells of a process: start time, namespace, state, how it ended. */
 #include "comm/failure/process.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* Processes as the system shows them: by pid and start time, since the kernel gives a dead process's pid to another.
- * Pids count within a pid namespace; those of another one are not to be looked up here, and /proc may be of another one
- * too (unshare --pid without mounting it anew), in which case it is not believed. */
+ * Pids are valid within a pid namespace: those of another one must not be looked up here. /proc may be of another
+ * namespace, too (unshare --pid without mounting it anew); then it is not believed. */
 #ifndef KOLO_COMM_FAILURE_PROCESS_H
 #define KOLO_COMM_FAILURE_PROCESS_H
 
@@ -23,10 +23,11 @@ int kolo_process_read(uint32_t pid, struct kolo_process *process);
 /* True if all that is left of it is what its parent may wait for. */
 bool kolo_process_is_zombie(const struct kolo_process *process);
 
-/* The caller's start time; 0 where /proc does not tell, which then counts as any. */
+/* The caller's start time; 0 if /proc does not tell, which matches any start time. */
 uint64_t kolo_process_own_start(void);
 
-/* A number of the caller's pid namespace that no other living one has; 0 where the system does not tell. */
+/* A number for the caller's pid namespace, different from that of any other existing one; 0 if the system does not
+ * tell. */
 uint64_t kolo_process_own_namespace(void);
 
 /* True if that very process is still there and not a zombie. */

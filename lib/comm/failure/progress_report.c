@@ -37,7 +37,7 @@ const char *kolo_progress_report_activity(char activity) {
     case 'S':
         return "sleeping";
     default:
-        return "doing what cannot be seen from here";
+        return "in a state that cannot be seen from here";
     }
 }
 

@@ -1,4 +1,4 @@
-/* Takes turns in looking whether ranks live. */
+/* Lets ranks take turns in looking whether the others live. */
 #include "comm/failure/watchdog.h"
 
 #include "base/clock.h"
@@ -24,7 +24,8 @@ static uint32_t holder_of(uint64_t lease) {
     return lease & ((1 << HOLDER_BITS) - 1);
 }
 
-/* Unsigned, here and below: a time to come, by the clock of another time namespace, is long past. */
+/* Unsigned, here and below, so that a time in the future, by the clock of another time namespace, counts as long
+ * past. */
 static uint64_t age_ns(uint64_t lease, int64_t now_ns) {
     return ((uint64_t)(now_ns / UNIT_NS) - (lease >> HOLDER_BITS)) * UNIT_NS;
 }

@@ -6,11 +6,11 @@
 
 #include "shm/layout.h"
 
-/* What is folded, and passed on, at once: the pieces of two inputs, of the result and of where it goes fit a first
- * cache. Pieces of 16 KiB and more take 5 to 10 % longer, up to 20 in buffers of kolo_alloc. */
+/* How much is folded, and passed on, at a time: the pieces of two inputs, of the result and of its destination fit a
+ * first-level cache. Pieces of 16 KiB and more take 5 to 10 % longer, up to 20 in buffers of kolo_alloc. */
 #define KOLO_PIECE_BYTES 8192
-/* The same where the results of buffers of kolo_alloc are stored past the caches: each stream is left less often.
- * Pieces of 8 KiB take 6 to 15 % longer. */
+/* The same where results in buffers of kolo_alloc are stored past the caches: larger pieces switch between streams less
+ * often. Pieces of 8 KiB take 6 to 15 % longer. */
 #define KOLO_STREAMED_PIECE_BYTES 32768
 
 /* An earlier call that had steps. */
@@ -23,12 +23,12 @@ struct kolo_past_steps {
 struct kolo_call {
     uint64_t number;      /* the call's index, from 1; 0 before the first one */
     uint64_t word;        /* what it is: kolo_call_word */
-    uint64_t stamp;       /* what it and all calls before it are, mixed */
+    uint64_t stamp;       /* a mix of the words of this call and all calls before it */
     uint64_t line_rounds; /* see algo/lines.h */
 
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
-    uint8_t **targets;    /* [ranks]: where a result goes that all have mapped */
+    uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */
 
@@ -37,9 +37,9 @@ struct kolo_call {
     uint64_t steps;                           /* of the present one */
     uint64_t ticket;                          /* tickets of all schedules before the present one */
     uint64_t tickets;                         /* of the present one */
-    uint64_t *peer_steps;                     /* [ranks]: how far each is known to have got */
-    uint64_t slot_free[KOLO_SLOTS];           /* the step from which on nobody touches what a slot held */
-    const uint64_t *slot_readers[KOLO_SLOTS]; /* who touches this rank's slot: a bit a rank; NULL: all */
+    uint64_t *peer_steps;                     /* [ranks]: the last step of each that this rank has seen */
+    uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
+    const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
     struct kolo_past_steps past[KOLO_STAMPS]; /* [c % KOLO_STAMPS]: call c, the last ones */
     uint64_t tree_readers[KOLO_RANK_WORDS];   /* see algo/tree.c */
 
@@ -48,8 +48,8 @@ struct kolo_call {
     uint64_t recorded_longest_ns; /* its longest wait so far */
 };
 
-/* Allocates the scratch memory: KOLO_ERR_SYSTEM where there is none. kolo_call_free frees it, whatever part is there.
- */
+/* Allocates the scratch memory. KOLO_ERR_SYSTEM: out of memory. kolo_call_free frees it, also if only a part was
+ * allocated. */
 int kolo_call_allocate(struct kolo_call *call, uint32_t ranks);
 void kolo_call_free(struct kolo_call *call);
 

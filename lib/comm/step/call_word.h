@@ -9,8 +9,8 @@
 
 #define KOLO_CALL_COUNT ((UINT64_C(1) << 40) - 1)
 
-/* A call in one word: collective (5 bits), dtype (5), op (4), root (10) and count (40). Two ranks that differ in it
- * call different things. */
+/* A call in one word: collective (5 bits), dtype (5), op (4), root (10) and count (40). Two ranks with different words
+ * make different calls. */
 static inline uint64_t kolo_call_word(kolo_collective collective, kolo_dtype dtype, kolo_op op, uint32_t root,
                                       size_t count) {
     return (uint64_t)(collective + 1) << 59 | (uint64_t)dtype << 54 | (uint64_t)op << 50 | (uint64_t)root << 40 |

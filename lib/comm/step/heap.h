@@ -1,5 +1,5 @@
-/* The buffers of kolo_alloc on one communicator. All ranks allocate and free the same buffers in the same order, so
- * that each has the same table: an index and an offset mean the same on all ranks. */
+/* The buffers of kolo_alloc on one communicator. All ranks allocate and free the same buffers in the same order, so all
+ * have the same table: an index and an offset mean the same on each rank. */
 #ifndef KOLO_COMM_STEP_HEAP_H
 #define KOLO_COMM_STEP_HEAP_H
 
@@ -20,7 +20,7 @@ struct kolo_heap {
 /* Makes room for one region more. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_heap_reserve(struct kolo_heap *heap);
 
-/* Takes the region over, at the lowest free index. Needs kolo_heap_reserve before. */
+/* Takes over the region, at the lowest free index. kolo_heap_reserve must have been called. */
 void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region);
 
 /* Index of the buffer that begins at `buffer` in part `own`; -1: there is none. */
@@ -29,11 +29,11 @@ int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32
 /* Gives buffer `index` back. */
 void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, uint32_t own);
 
-/* Where bytes from `address` on lie in part `own` of a buffer, in a word that every rank understands; 0 if they are not
- * all in one. */
+/* The place of `bytes` bytes at `address` in part `own` of a buffer, as a word that every rank understands; 0 if they
+ * are not all in one buffer. */
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own);
 
-/* Address of `place` in part `rank`; NULL if it is none, or `bytes` from there on leave the part. */
+/* Address of `place` in part `rank`; NULL if it is no place, or if `bytes` bytes from there on do not fit the part. */
 uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t bytes, uint32_t rank);
 
 /* Gives all buffers back or, in a forked child, forgets them. */

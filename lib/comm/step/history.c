@@ -1,4 +1,4 @@
-/* Writes and reads the black box. */
+/* Writes, reads and logs the history of calls. */
 #include "comm/step/history.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static uint64_t pack(uint32_t rank, uint64_t time) {
     return (time < TIME_MAX ? time : TIME_MAX) << RANK_BITS | (rank + 1);
 }
 
-/* The present call's record; `began_ns` counts if it has none yet. */
+/* The present call's record; if it has none yet, one that began at `began_ns`. */
 static struct kolo_shared_record *open_record(kolo_comm *comm, int64_t began_ns) {
     struct kolo_shared_record *record = &comm->history->records[comm->call.number % KOLO_HISTORY];
     if (comm->call.recorded != comm->call.number) {
@@ -86,10 +86,10 @@ bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kol
     return number > 0 && number <= calls && calls - number < KOLO_HISTORY;
 }
 
-/* How a log tells where ranks stand. */
+/* Limits of the log lines that tell where the ranks stand. */
 enum {
     STAND_BYTES = 400,
-    STANDS_MAX = 16, /* lines; where there are more ranks, those that stand alike share one */
+    STANDS_MAX = 16, /* lines; with more ranks, those in the same state share a line */
 };
 
 /* "in call 7, allreduce of 1024 f32, sum; 31 steps; waiting for rank 2 for 11 ms". now_ns 0: without the time. */
@@ -119,7 +119,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
              ended < calls ? "in call" : "in no call, after", calls, what, steps, wait, end);
 }
 
-/* Moves the ranks that stand as `text` says from `open` to `alike`. */
+/* Moves the ranks whose state is `text` from `open` to `alike`. */
 static void collect_alike(const kolo_comm *comm, const char *text, uint64_t *open, uint64_t *alike) {
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         char stand[STAND_BYTES];
@@ -142,7 +142,7 @@ static void log_groups(const kolo_comm *comm, kolo_log_level level) {
         uint64_t alike[KOLO_RANK_WORDS] = {0};
         char stand[STAND_BYTES], list[256];
         describe_stand(comm, rank, 0, stand);
-        kolo_ranks_remove(open, rank); /* also where it has gone on meanwhile */
+        kolo_ranks_remove(open, rank); /* even if it has gone on meanwhile */
         kolo_ranks_add(alike, kolo_rank_global(comm, rank));
         collect_alike(comm, stand, open, alike);
         kolo_ranks_list(alike, list, sizeof list);

@@ -1,17 +1,19 @@
-/* The black box: what each rank did last, when, and whom it waited for. In the segment, so that it outlives its rank,
- * for the log when a failure is found and for tools that look from outside (kolo_watch.h).
+/* The history: which calls each rank made last, when, and which rank it waited for. It is in the segment, so that it
+ * outlives its rank. It is read for the log when a failure is found, and by tools that look from outside
+ * (kolo_watch.h).
  *
- * What a call is stands in the history's words, written by every call. When it was, and what it waited for, is known
- * only of calls that take long anyway, since reading a clock would take a third of the time of the smallest: those of
- * KOLO_TIMED_BYTES_MIN and more, and those that had a wait beyond spinning. A call known only by its waits began, as
- * far as is known, when the first of them had gone beyond spinning, and ended when the last was over.
+ * Every call writes what it is into the history's words. When it was, and which rank it waited for, is recorded only
+ * for calls that take long anyway, since reading a clock would take a third of the time of the smallest. These are
+ * calls of KOLO_TIMED_BYTES_MIN and more, and calls with a wait beyond spinning. For the latter the recorded time
+ * begins when the first such wait went beyond spinning, and ends with the last such wait.
  *
- * Only the owner writes. A reader takes the number of a rank's last call, then word and record of whichever call it
- * wants, then the number again: those two are of that call if it still is one of the last KOLO_HISTORY.
+ * Only the owner writes. A reader reads the number of the rank's last call, then the word and record of the call that
+ * it wants, then the number again. Word and record are of that call if it still is one of the last KOLO_HISTORY.
  *   - words: the word of call c takes the place of that of c - 2 * KOLO_HISTORY, and is stored before `calls` is c.
- *   - records: the first store to the record of call c comes after `calls` is c, and is a release: who sees it sees
- * that. A death at any point leaves at worst a record whose `number` is that of an older call: then nothing is known of
- * the times of the last one. */
+ *   - records: the first store to the record of call c comes after `calls` is c, and is a release: a reader that sees
+ *     that store also sees `calls`.
+ * A death at any point leaves at worst a record whose `number` is that of an older call: then the times of the last
+ * call are not known. */
 #ifndef KOLO_COMM_STEP_HISTORY_H
 #define KOLO_COMM_STEP_HISTORY_H
 
@@ -42,10 +44,10 @@ void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, b
 bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kolo_shared_history *history,
                        uint64_t number, struct kolo_past_call *call);
 
-/* Whom a rank waits for by its `waiting` word, and since when; false: for nobody. */
+/* Which rank a rank waits for according to its `waiting` word, and since when; false: for none. */
 bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
 
-/* Logs where the ranks stand: a line for each or, of more than 16, for all that stand alike. */
+/* Logs where the ranks stand: a line for each rank or, with more than 16, for all ranks in the same state. */
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level);
 
 #endif

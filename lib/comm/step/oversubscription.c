@@ -1,4 +1,4 @@
-/* Whether a rank on the same processor is behind. */
+/* Finds out whether another rank on this processor is behind this one. */
 #include "comm/step/oversubscription.h"
 
 #include <sched.h>

@@ -12,7 +12,7 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
 }
 
 /* True if the rank of `signal`, whose progress was seen to be `progress`, has made other calls than this one: up to the
- * last of this rank's in which it has published. Calls before the last round of lines have been compared there. */
+ * last of this rank's in which it has published. Calls before the last round of lines were compared in that round. */
 static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t progress) {
     uint64_t call = comm->call.number, step = comm->call.step, stamp = comm->call.stamp;
     while (progress <= step) {

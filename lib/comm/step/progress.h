@@ -3,41 +3,41 @@
  * Steps. An algorithm is a schedule of numbered steps, the same on all ranks and known to all from the plan alone. A
  * rank publishes the number of each step of its own that others wait for, by storing it in its `progress`, which only
  * it writes and which only grows, over all calls: a call's steps are base+1 .. base+n, and every rank has agreed on
- * `base` by having made the same calls. Not every rank has something to do in each step; publishing a later step stands
- * for the earlier ones.
+ * `base` by having made the same calls. Not every rank has something to do in each step; a later step published implies
+ * the earlier ones.
  *
- * No deadlock: a rank on its way to step k waits only for steps below k. So the rank that is furthest behind can always
- * go on.
+ * No deadlock: before it publishes step k, a rank waits only for steps below k. So the rank that is furthest behind can
+ * always go on.
  *
  * Slots. Each use of a slot is a ticket, numbered over all calls; ticket t uses slot t % KOLO_SLOTS of every rank.
- * Whoever wants to write into its slot for ticket t first waits until all peers, or those that the algorithm names,
- * have reached the step with which they are done with ticket t - KOLO_SLOTS. The algorithm that used that ticket says
- * which step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published it no
- * longer touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will
- * do, also one of the next call. Since each rank publishes at least once a ticket, the step comes. So an algorithm may
- * have ranks write into each other's slots too, once they know that their owners have claimed them (mesh, tree), or let
- * two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free again need not claim it
- * for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
+ * Before a rank writes into its slot for ticket t, it waits until all peers, or those that the algorithm names, have
+ * reached the step with which they are done with ticket t - KOLO_SLOTS. The algorithm that used that ticket says which
+ * step that is (kolo_slot_retire), by one rule, whatever algorithm comes next: a rank that has published it no longer
+ * touches any slot of the ticket, its own or a peer's. Any step that a rank publishes after its last access will do,
+ * also one of the next call. Since each rank publishes at least one step per ticket, that step comes. So an algorithm
+ * may have ranks write into each other's slots too, once they know that their owners have claimed them (mesh, tree), or
+ * let two ranks swap theirs (algo/phases.h). An algorithm that knows by itself that a slot is free again need not claim
+ * it for its next tickets (mesh). tests/schedules runs all pairs of collectives in succession.
  *
- * Stamps. A stamp mixes what this call is with all calls before, so that ranks whose stamps agree have made the same
- * calls. The first step of a call that a rank publishes is preceded by the stamp on the same cache line, and whoever
- * waits for a step compares it with its own: ranks that make different calls find out on the line that they read
- * anyway. KOLO_STAMPS of them are kept, one more than there are slots. A rank that waits for nobody (the root of a
- * broadcast) may be KOLO_SLOTS calls ahead, and no more: each call of steps takes a ticket at least, and whoever
- * publishes in it without having waited for a step of it has claimed one. A claim waits until all are done with an
- * earlier call, whose stamps nobody needs any more; but where a tree names fewer readers, a rank that is none of them
- * may still have to compare a stamp of that very call.
+ * Stamps. A stamp is a mix of the words of this call and of all calls before it, so ranks with equal stamps have made
+ * the same calls. Before a rank publishes its first step of a call, it stores the stamp on the same cache line. A rank
+ * that waits for a step compares that stamp with its own. So ranks that make different calls find out on the line that
+ * they read anyway. KOLO_STAMPS of them are kept, one more than there are slots. A rank that waits for nobody (the root
+ * of a broadcast) may be KOLO_SLOTS calls ahead, and no more: each call with steps takes at least one ticket, and a
+ * rank that publishes in it without having waited for one of its steps has claimed a slot. A claim waits until all are
+ * done with an earlier call, whose stamps nobody needs any more. But where a tree names fewer readers, a rank that is
+ * none of them may still have to compare a stamp of that very call.
  *
- * Who only claims slots compares as well, or ranks that are all roots would never find out. The step that a claim waits
- * for is of an earlier call, and the peer may have published later ones by then. So each rank keeps the stamps and
- * first steps of its own last calls (comm->call.past): by them it knows the last call that the peer's progress is of,
- * and compares the peer's stamp of that call, which covers all calls before it. The peer may have stored a newer stamp
- * in the same place, but has not published it when its progress was read: that one is of the claimer's present call, as
- * no rank ends a call before all that claim slots in it have done so. After a round of lines there is nothing to
- * compare of the calls before it: its lines carry stamps, and nobody ends it without something of every rank. Thus a
+ * A rank that only claims slots compares as well; otherwise ranks that are all roots would never find out. The step
+ * that a claim waits for is of an earlier call, and the peer may have published later ones by then. So each rank keeps
+ * the stamps and first steps of its own last calls (comm->call.past). From them it knows to which call the peer's
+ * progress belongs, and it compares the peer's stamp of that call, which covers all calls before it. The peer may have
+ * stored a newer stamp in the same place, but had not published it when its progress was read: that one is of the
+ * claimer's present call, as no rank ends a call before all that claim slots in it have done so. Calls before a round
+ * of lines need not be compared: the lines carry stamps, and no rank ends the round without data of every rank. Thus a
  * rank that claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that differ
- * in call c end no call of steps from c + KOLO_SLOTS on, and none in which they wait for each other. Who claims nothing
- * and waits for nobody, since no more calls follow, is not told.
+ * in call c end no call with steps from c + KOLO_SLOTS on, and none in which they wait for each other. A rank that
+ * makes no more calls, and so neither claims nor waits, does not find out.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. */
@@ -50,7 +50,7 @@
 
 #define KOLO_STAMP_MIX UINT64_C(0x9e3779b97f4a7c15) /* odd: a difference never goes away */
 
-/* Begins a call: numbers it and shows what it is to whoever waits for this rank for long. */
+/* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
     KOLO_POINT("call.beginning");
@@ -64,7 +64,7 @@ static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, 
     KOLO_POINT("call.begun");
 }
 
-/* Leaves a call, whatever became of it: shows that, and the totals, to whoever looks from outside. */
+/* Ends a call, successful or not: shows that, and the totals, to observers. */
 static inline void kolo_call_leave(kolo_comm *comm) {
     struct kolo_shared_signal *signal = comm->signal;
     kolo_show_relaxed(&signal->payload_bytes, comm->stats.payload_bytes);
@@ -73,7 +73,7 @@ static inline void kolo_call_leave(kolo_comm *comm) {
     kolo_show_release(&signal->ended, comm->call.number);
 }
 
-/* Notes an act that all ranks make in the same order but that none waits for: ranks that differ in it find out in their
+/* Notes a call that all ranks make in the same order but in which none waits: ranks that differ in it find out in their
  * next call. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
     comm->call.stamp = (comm->call.stamp ^ kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index)) * KOLO_STAMP_MIX;
@@ -102,22 +102,22 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
     return 0;
 }
 
-/* Waits until every peer has; begins with the next rank, so that not all look at the same line at once. */
+/* Waits until every peer has published it. Begins with the next rank, so that not all look at the same line at once. */
 int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one, but for what algo/direct.c says. */
+/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct.c says when it has
+ * two. */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     comm->call.steps = steps;
     comm->call.tickets = tickets;
 }
 
-/* Says that a rank which publishes `step` no longer touches any slot of `ticket`: it neither reads its peers' slots nor
- * writes into them. Where the schedule has no such step, that is when a rank publishes the first step of the next one.
- * `readers` are those that touch this rank's slot: a bit a rank, in words of 64, which stay the caller's; NULL: all
- * ranks. */
+/* Says that a rank which has published `step` no longer touches any slot of `ticket`: it neither reads its peers' slots
+ * nor writes into them. If the schedule has no such step, the first step of the next schedule counts. `readers`: the
+ * ranks that touch this rank's slot, one bit each, in words of 64 that stay the caller's; NULL: all ranks. */
 static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_t step, const uint64_t *readers) {
     const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS, past = comm->call.steps + 1;
     comm->call.slot_free[slot] = comm->call.step + (step < past ? step : past);
@@ -142,7 +142,7 @@ static inline void kolo_schedule_end(kolo_comm *comm) {
     comm->call.ticket += comm->call.tickets;
 }
 
-/* Returns rank - 1 or rank + 1, round the ring. */
+/* The rank before or after `rank` in the ring of all ranks. */
 static inline uint32_t kolo_rank_before(const kolo_comm *comm, uint32_t rank) {
     return rank == 0 ? comm->size - 1 : rank - 1;
 }
