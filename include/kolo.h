@@ -1,5 +1,6 @@
-/* kolo: all-reduce between the processes of one many-core machine. This header is for programs; kolo_tools.h is for
- * tools that ask about the machine and about plans, kolo_watch.h for tools that look at running jobs.
+/* kolo: all-reduce and other collectives between the processes of one many-core machine. This header is for programs;
+ * kolo_tools.h is for tools that ask about the machine and about plans, kolo_watch.h for tools that look at running
+ * jobs.
  *
  * Results: a function that returns int returns 0 or a negative KOLO_ERR_*, unless its comment says otherwise. Handles
  * come out through a parameter and are set only on success. Nothing here prints (unless KOLO_LOG asks for it), exits,
@@ -12,7 +13,7 @@
  *
  * Errors: after any error but KOLO_ERR_ARG and KOLO_ERR_UNSUPPORTED the communicator is broken for every rank, and the
  * contents of the output buffer are undefined. Then only the queries, kolo_comm_failure, kolo_comm_shrink,
- * kolo_comm_abort, kolo_comm_destroy and kolo_free may be called; the collectives return KOLO_ERR_STATE.
+ * kolo_comm_abort, kolo_comm_destroy and kolo_free may be called; all other calls return KOLO_ERR_STATE.
  * kolo_error_message() says in words what happened.
  *
  * Deadlines count only time in which the waiting process could run. A job that is stopped as a whole (Ctrl-Z, a
@@ -139,7 +140,7 @@ KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all
  * until the thread's next call that fails. */
 KOLO_API const char *kolo_error_message(void);
 
-/* Life. */
+/* Communicators. */
 
 typedef struct kolo_comm kolo_comm; /* a communicator: one rank's place in a group of ranks */
 
@@ -185,12 +186,11 @@ KOLO_API int kolo_comm_destroy(kolo_comm *comm);
  * KOLO_ERR_STATE: it was broken before, or inherited through fork. */
 KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 
-/* Goes on with the ranks that are left of a broken communicator, whatever broke it. Collective among them: they agree
- * on who is left, even if another one dies meanwhile. Each gets in *shrunk a communicator of its own, with the ranks in
- * their old order and with the old settings; one that is left alone gets a communicator of one rank. Blocks until every
- * rank has come or ended, at most the communicator's timeout for each wait; a rank that lives but has not come by then
- * is left out for good. The old communicator stays broken, and its owner still destroys it; buffers of kolo_alloc go
- * with it.
+/* Makes a new communicator of the ranks that are left of a broken one, whatever broke it. Collective among them: they
+ * agree on which ranks are left, even if another one dies meanwhile. *shrunk has those ranks in their old order, with
+ * the old settings; a rank that is left alone gets a communicator of one rank. Blocks until every rank has come or
+ * ended, at most the communicator's timeout for each wait; a rank that lives but has not come by then is left out for
+ * good. The old communicator stays broken, and its owner still destroys it; buffers of kolo_alloc go with it.
  *     The survivors may not all have got equally far: the last all-reduce or barrier, and with it up to four
  * broadcasts, may have succeeded on some and failed on others. So they first have to agree where to go on, e.g. by an
  * all-reduce (MAX) of how far each has got and a broadcast from one that has got furthest, as kolo-train does.
@@ -204,25 +204,25 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
  *       it, it is waited for until its other ranks have left the leader out; otherwise only as long as
  *       KOLO_NET_SILENCE_MS says. When the leader is continued, it learns that it is left out.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_STATE: comm is not broken, has been shrunk already, or was inherited
- * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: of
- * several machines no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor; they may try again.
+ * through fork. KOLO_ERR_TIMEOUT: the others went on without this rank, or may be doing so. KOLO_ERR_PEER_DEAD: on
+ * several machines, no leader is left. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every survivor; they may try again.
  * KOLO_ERR_VERSION: the segment is damaged. */
 KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
 
-/* Divides the ranks into groups, by `color`: those that pass the same one get, in *sub, a communicator of their own, in
- * the order of their `key`s and, where those are equal, of their ranks in `comm`. color < 0: in no group; *sub becomes
- * NULL. Collective: every rank of `comm` calls it. *sub has comm's settings: deadlines, algorithm, waiting, and the
- * size of slots where one was asked for; else that follows from the number of its ranks. It is independent of `comm`:
- * either may be used by another thread, broken, and destroyed before the other. A group of one rank costs no shared
- * memory. Blocks for at most comm's timeout.
- *     Where a rank ends meanwhile the call may have succeeded on some, as any call may: then `comm` is broken, and a
- * *sub whose ranks do not all have it breaks in its first call.
+/* Divides the ranks into groups: all ranks that pass the same `color` get a communicator of their own in *sub. Its
+ * ranks are in the order of their `key`s and, where those are equal, of their ranks in `comm`. A rank with color < 0 is
+ * in no group, and its *sub becomes NULL. Collective: every rank of `comm` calls it. *sub has comm's settings:
+ * deadlines, algorithm, way of waiting, and the size of slots if one was asked for, else the default for its number of
+ * ranks. It is independent of `comm`: each may be used by another thread, may break, and may be destroyed before the
+ * other. A group of one rank costs no shared memory. Blocks for at most comm's timeout.
+ *     If a rank ends meanwhile, the call may have succeeded on some ranks, as any call may. Then `comm` is broken, and
+ * a *sub that not all of its ranks have breaks in its first call.
  *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_UNSUPPORTED: on every rank; a group has ranks on several machines.
- * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank, nobody has a new communicator, and `comm` stays usable. TIMEOUT,
+ * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank; no rank has a new communicator, and `comm` stays usable. TIMEOUT,
  * PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
 KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **sub);
 
-/* A second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as
+/* Makes a second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as
  * kolo_comm_split. */
 KOLO_API int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy);
 
@@ -314,7 +314,7 @@ typedef enum kolo_cause {
     KOLO_CAUSE_ENDED,    /* PEER_DEAD: killed or exited; it is not known which */
     KOLO_CAUSE_LEFT,     /* PEER_DEAD: called kolo_comm_destroy while it was still needed */
     KOLO_CAUSE_STOPPED,  /* TIMEOUT: stopped, by SIGSTOP and the like or by a debugger */
-    KOLO_CAUSE_STALLED,  /* TIMEOUT: lives, as far as can be seen, but does not come */
+    KOLO_CAUSE_STALLED,  /* TIMEOUT: lives, as far as can be seen, but did not make the call */
     KOLO_CAUSE_ABORTED,  /* ABORTED: called kolo_comm_abort */
     KOLO_CAUSE_MISMATCH, /* MISMATCH: its call, or the reporter's, is not the one that the others make */
     KOLO_CAUSE_FAILED,   /* SYSTEM */

@@ -57,14 +57,15 @@ typedef struct kolo_plan {
 } kolo_plan;
 
 /* Fills *plan for a collective with a message of `count` elements between `ranks` ranks of this machine, under
- * `options` (NULL: from the environment). `op` is of no meaning where nothing is reduced. KOLO_ERR_ARG also as the
- * collective and kolo_comm_create, and for KOLO_ALLOC and KOLO_FREE, which have no plan. */
+ * `options` (NULL: from the environment). `op` means nothing for a collective that does not reduce. KOLO_ERR_ARG also
+ * as the collective and kolo_comm_create, and for KOLO_ALLOC and KOLO_FREE, which have no plan. */
 KOLO_API int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kolo_collective collective,
                              size_t count, kolo_dtype dtype, kolo_op op);
 
 /* A profile is a file of text in which kolo-tune writes what it measured; lib/plan/profile.h of the sources describes
  * it. It has a section for each collective and number of ranks that was measured. A section has bands, by message size:
- * each has an algorithm and a chunk. What is larger than the last band allows was not measured, and has the default. */
+ * each has an algorithm and a chunk. Messages that are larger than the last band allows were not measured, and have the
+ * default. */
 #define KOLO_PROFILE_SECTIONS   32   /* of a profile, at most */
 #define KOLO_PROFILE_BANDS      16   /* of a section, at most */
 #define KOLO_PROFILE_PATH_BYTES 4097 /* of a path, its NUL included, at most */
@@ -129,7 +130,7 @@ typedef struct kolo_variable {
 KOLO_API int kolo_variable_get(size_t index, kolo_variable *variable);
 
 /* A variable of the environment that begins with KOLO_ but that nothing reads: probably a misspelling. Rank 0 logs
- * those that it finds, once a process, at level warn; kolorun reports them before it starts ranks. */
+ * those that it finds, once per process, at level warn; kolorun reports them before it starts ranks. */
 typedef struct kolo_unknown_variable {
     size_t unknown_bytes; /* sizeof(kolo_unknown_variable); set by the caller */
     char name[64];        /* cut short where it is longer */

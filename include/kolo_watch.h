@@ -28,9 +28,9 @@ typedef struct kolo_watch kolo_watch; /* communicators that were found, each wit
  *     - the pid of a process that started ranks (kolorun, mpirun, a shell): those of all processes below it;
  *     - the name of a job, KOLO_JOB;
  *     - NULL: those of all jobs of this user, of which there may be none.
- * Finds all of a process; not those of one rank, which have no segment. The caller owns *watch and ends it with
- * kolo_watch_close. KOLO_ERR_ARG: there is no such process, or it has no communicator. KOLO_ERR_SYSTEM: it is another
- * user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of kolo, which the message names. */
+ * Finds all communicators of a process except those of one rank, which have no segment. The caller owns *watch and ends
+ * it with kolo_watch_close. KOLO_ERR_ARG: there is no such process, or it has no communicator. KOLO_ERR_SYSTEM: it is
+ * another user's, or cannot be read. KOLO_ERR_VERSION: it runs another version of kolo, which the message names. */
 KOLO_API int kolo_watch_open(kolo_watch **watch, const char *target);
 
 /* Looks again: drops the communicators that were over at their last reading, and adds new ones behind the others. So a
@@ -53,7 +53,7 @@ typedef struct kolo_watched_comm {
     int64_t read_ns;        /* when it was read */
     int over;               /* 1: all of its ranks have left or ended */
     int failure;            /* the status of what broke it, as in kolo_failure; 0: it is not broken */
-    int failure_rank;       /* as in kolo_failure; of no meaning where it is not broken */
+    int failure_rank;       /* as in kolo_failure; means nothing where it is not broken */
     int failure_reporter;   /* likewise */
     double age_s;           /* seconds since the oldest of its ranks' processes was started; -1: none is left */
 } kolo_watched_comm;
@@ -70,8 +70,8 @@ typedef struct kolo_watched_call {
     kolo_op op;
     int root;
     uint64_t count; /* of elements; of bytes for KOLO_ALLOC */
-    /* Times are kept of messages of 256 KiB or more, and of calls with a wait beyond spinning: of those from the first
-     * such wait to the end of the last. */
+    /* Times are kept for messages of 256 KiB or more, and for calls with a wait beyond spinning: for those from the
+     * first such wait to the end of the last. */
     int64_t began_ns;  /* 0: not known */
     int64_t ended_ns;  /* 0: not known, or not ended */
     int waited_for;    /* the rank of its longest wait beyond spinning; -1: there was none */
