@@ -341,10 +341,10 @@ static const command_option options[] = {
      "killed one may leave it behind",
      TO_FLAG(chosen.stale_only)},
     {"--remove",
-     "with --stale: remove those named, unless their creator lives. NAME is a job's name, or a path as --stale "
+     "with --stale: remove the named ones, unless their creator lives. NAME is a job's name, or a path as --stale "
      "shows it. Without a name it asks whether to remove all that are stale",
      TO_FLAG(chosen.remove)},
-    {"--all", "with --stale --remove: remove all that are stale, unasked", TO_FLAG(chosen.all)},
+    {"--all", "with --stale --remove: remove all that are stale, without asking", TO_FLAG(chosen.all)},
     {"--json", "print one JSON object", TO_FLAG(chosen.json)},
 };
 
@@ -356,8 +356,8 @@ static command_line line = {
     .options = options,
     .options_count = sizeof options / sizeof *options,
     .arguments_max = STALE_NAMES_MAX,
-    .after = "Exit status: 0; 1 where the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; 2 "
-             "for a wrong option.\n\n"
+    .after = "Exit status: 0 done; 1 if the machine, the plan or /dev/shm cannot be read, or a name cannot be removed; "
+             "2 for a wrong option.\n\n"
              "examples:\n"
              "  kolo-info --ranks 8 --json | python3 -m json.tool\n"
              "  kolo-info --stale --remove digits",

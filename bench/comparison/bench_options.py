@@ -73,7 +73,7 @@ def add_how(made, quick, rounds, budget_ms, timeout):
     how.add_argument("--quick", action="store_true", help=quick)
     how.add_argument("--rounds", type=number(1, 1000), metavar="N", help=rounds)
     how.add_argument("--budget-ms", type=number(1, 100000, float), metavar="N",
-                     help=f"timed samples of a size take about this ({budget_ms})")
+                     help=f"about how long the timed samples of a size take ({budget_ms})")
     how.add_argument("--timeout", type=number(1, 86400), metavar="S", help="longest time of one start of a library "
                      f"({timeout})")
     return how

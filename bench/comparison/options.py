@@ -47,7 +47,7 @@ def parser(torch_default, peer_keys):
         "turn, and prints a table for each case: times, the ratio to the fastest other\n"
         "library, and the share of the hardware's bound.")
     what = made.add_argument_group("what is measured")
-    what.add_argument("--ranks", type=ranks_list, metavar="LIST", help="numbers of processes, like 2,4,8")
+    what.add_argument("--ranks", type=ranks_list, metavar="LIST", help="numbers of processes, such as 2,4,8")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "256, 1K, then by 4 to 256M)")
     what.add_argument("--dtype", type=words("f32", "bf16"), metavar="LIST", help="f32, bf16")
@@ -60,8 +60,8 @@ def parser(torch_default, peer_keys):
                       help="a further library, described in JSON (comparison/README.md)")
     how = bench_options.add_how(made, "few sizes, cases and rounds: about 3 minutes", "rounds (default 5; quick: 3)",
                                 "default 100; quick: 50", "default: 60 and 5 for each size")
-    how.add_argument("--extra-rounds", type=number(0, 1000), metavar="N", help="up to so many more, for what a state "
-                     "of the machine has too little of (default: as many as --rounds; 0: the bound is not measured "
+    how.add_argument("--extra-rounds", type=number(0, 1000), metavar="N", help="at most so many more rounds, if a "
+                     "state of the machine has too few (default: as many as --rounds; 0: the bound is not measured "
                      "again either)")
     how.add_argument("--unpinned", action="store_true", help="leave placement to the kernel")
     places = made.add_argument_group("what is needed")

@@ -43,28 +43,28 @@ def parser(parts):
         "workers.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--parts", type=words(*parts), metavar="LIST", default=list(parts),
-                      help="of " + ", ".join(parts) + " (default: all)")
+                      help="which of " + ", ".join(parts) + " (default: all)")
     what.add_argument("--nodes", type=number(2, WORKERS_MAX), metavar="N", default=2,
-                      help="nodes of transports and libraries (default 2)")
-    what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each of them (default 1)")
+                      help="nodes in the parts transports and libraries (default 2)")
+    what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each node (default 1)")
     what.add_argument("--rate", type=number(1, 100000), metavar="MBIT", default=1000,
-                      help="of each cable in each direction, there (default 1000)")
+                      help="rate of each cable and direction in these parts (default 1000)")
     what.add_argument("--threads", type=number(1, 8), metavar="N", default=1,
-                      help="kolo's network threads on each of them (default 1)")
+                      help="kolo's network threads on each node (default 1)")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "512, then by 4 from 4K to 64M)")
     what.add_argument("--peers", type=words(*PEERS, "none"), metavar="LIST", default=list(PEERS),
-                      help="of " + ", ".join(PEERS) + ", or none")
+                      help="which of " + ", ".join(PEERS) + ", or none")
     what.add_argument("--workers", type=worker_counts, metavar="LIST", default=list(range(2, WORKERS_MAX + 1)),
-                      help="nodes of architectures, one rank on each (default 2 to 10)")
+                      help="nodes in the part architectures, one rank on each (default 2 to 10)")
     what.add_argument("--worker-rate", type=number(1, 100000), metavar="MBIT", default=200,
-                      help="of each cable there (default 200)")
+                      help="rate of each cable in that part (default 200)")
     what.add_argument("--worker-bytes", type=number(1 << 16, 1 << 30), metavar="N", default=16 << 20,
-                      help="message there (default 16777216)")
+                      help="message size in that part (default 16777216)")
     how = bench_options.add_how(made, "fewer sizes, workers and rounds: some minutes",
                                 "of libraries (default 3; quick: 1)", "default 300", "default 300")
     how.add_argument("--calls", type=number(2, 1000), metavar="N", default=3,
-                     help="of which an architecture's time is the median (default 3)")
+                     help="calls, whose median is the time of an architecture (default 3)")
     bench_options.add_builds(made.add_argument_group("what is needed"), "bench/compare's, ")
     bench_options.add_output(made, "net.json")
     return made

@@ -25,7 +25,7 @@ static const char *dtype_name(unsigned dtype) {
 }
 
 static const command_option table[] = {
-    {"--machine NAME", "a machine that comes with kolo, or a file; for a name that is not known, lists those that are",
+    {"--machine NAME", "a machine that comes with kolo, or a file; an unknown name lists the known ones",
      TO_TEXT(options.machine_name)},
     {"--ranks N[,N...]", "numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)",
      TO_INTEGERS(options.ranks, options.ranks_count, 2, KOLO_RANKS_MAX)},
@@ -37,14 +37,14 @@ static const command_option table[] = {
      TO_BYTES(options.max_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--factor N", "from one size to the next, 2 or more (default: 8)", TO_COUNT(options.factor, 2, COUNT_MAX)},
     {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, dtype_name)},
-    {"--in-place", "send is recv", TO_FLAG(options.in_place)},
+    {"--in-place", "send and recv are the same buffer", TO_FLAG(options.in_place)},
     {"--slot-bytes BYTES", "of a chunk slot (default: the library's)",
      TO_BYTES(options.slot_bytes, 4096, SLOT_BYTES_MAX)},
     {"--check",
      "verify the protocol as well: nobody reads a slot before it is known to be written, nor overwrites one "
      "that may still be read; times are those of a few calls in a row",
      TO_FLAG(options.check)},
-    {"--jitter SEED", "ranks of different speeds, and pauses; a whole number from 1; use it with --check",
+    {"--jitter SEED", "gives ranks different speeds, and pauses; SEED is a whole number from 1; for use with --check",
      TO_COUNT(options.noise_seed, 1, COUNT_MAX)},
     {"--skip-wait N", "break the protocol: the Nth wait of each run returns at once; shows that --check notices",
      TO_COUNT(options.skipped_wait, 1, COUNT_MAX)},

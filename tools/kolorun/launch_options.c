@@ -46,7 +46,7 @@ static const char *read_on_failure(const char *word) {
 
 static const command_option table[] = {
     {"-n, -np, --ranks N",
-     "number of ranks, 1 to 1024; where machines have different numbers, that of each, with commas between",
+     "number of ranks, 1 to 1024; if the machines have different numbers, one number for each, separated by commas",
      TO_INTEGERS(typed.ranks, typed.rank_counts, 1, KOLO_RANKS_MAX)},
     {"--bind MODE",
      "auto (default): divide the allowed CPUs among the ranks, in whole L3 domains where there are few ranks, a "
@@ -71,16 +71,16 @@ static const command_option table[] = {
      TO_NUMBER(typed.grace_s, 0, SECONDS_MAX)},
     {"--on-failure MODE",
      "end (default): a rank that fails ends the job\n"
-     "continue: the others go on, as programs that call kolo_comm_shrink want it\n"
-     "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long "
-     "as others run and none has ended well",
+     "continue: the others go on, for programs that call kolo_comm_shrink\n"
+     "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long as "
+     "others run and none has ended with 0",
      TO_FUNCTION(read_on_failure)},
     {"--nnodes M", "the job is on M machines; start kolorun once on each, with the same options but for --node-rank",
      TO_INTEGER(typed.nodes, 1, KOLO_RANKS_MAX)},
-    {"--node-rank R", "which of them this is, 0 to M-1: its ranks follow those of the machines before it",
+    {"--node-rank R", "number of this machine, 0 to M-1; its ranks follow those of the machines before it",
      TO_INTEGER(typed.node, 0, KOLO_RANKS_MAX - 1)},
     {"--rendezvous HOST:PORT",
-     "an address of machine 0 and a free port there, where all meet (default: KOLO_RENDEZVOUS)",
+     "an address of machine 0 and a free port there, to which all machines connect (default: KOLO_RENDEZVOUS)",
      TO_TEXT(options.rendezvous)},
 };
 
@@ -98,7 +98,7 @@ static command_line line = {
         "place. KOLO_SHM_FD is the number of an inherited descriptor, the job's shared memory; nothing gets a name "
         "in /dev/shm. KOLO_JOB becomes a name of the job's own, and KOLO_LOG becomes warn, unless they are set. "
         "KOLO_RESTARTS says how often a rank has been started again; such a rank is not part of the others' "
-        "communicator, and how it joins them is the program's business (see kolo-train --elastic). Rank 0 reads "
+        "communicator, and the program has to make it join them (see kolo-train --elastic). Rank 0 reads "
         "kolorun's standard input, the others /dev/null.\n"
         "\n"
         "Signals: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT sent to kolorun go on to "
@@ -176,7 +176,8 @@ const struct launch_options *launch_options_read(int argc, char **argv) {
     if (*options.command == NULL)
         command_line_refuse(&line, "there is no program to run\nusage: " USAGE);
     if (options.output_folder != NULL && options.tag_output)
-        command_line_refuse(&line, "--output and --tag-output: the files tell the ranks apart, use one of them");
+        command_line_refuse(&line,
+                            "--output and --tag-output: the files tell the ranks apart already; use one of the two");
     options.timeout_ms = (int64_t)(typed.timeout_s * 1000 + 0.5);
     if (typed.grace_s >= 0)
         options.grace_ms = options.signal_grace_ms = (int64_t)(typed.grace_s * 1000 + 0.5);

@@ -153,7 +153,7 @@ static struct {
 
 static const command_option table[] = {
     {"--interval S", "seconds from one reading to the next (default 1)", TO_NUMBER(options.interval_s, 0.01, 3600)},
-    {"--once", "read twice, an interval apart, show what lies between, and end", TO_FLAG(options.once)},
+    {"--once", "read twice, an interval apart, show what happened between, and end", TO_FLAG(options.once)},
     {"--json", "print an object for each reading, on a line of its own, instead of tables; for the list, one object",
      TO_FLAG(options.json)},
 };
@@ -182,7 +182,7 @@ static command_line line = {
         "  for      the rank for which it is waiting, or waited longest in its last 64 calls in this interval\n"
         "  call     number of the present or last call, and what it is\n"
         "\n"
-        "On a terminal, what needs a look has a colour; NO_COLOR=1 switches colours off.\n"
+        "On a terminal, what needs attention is coloured; NO_COLOR=1 switches colours off.\n"
         "\n"
         "JSON\n"
         "  interval_s, and communicators, a list of: job, file, offset (the segment's inode and place in it), "
@@ -198,7 +198,7 @@ static command_line line = {
         "  The list: jobs, a list of: job, pid (of its first rank), ranks (on this machine), communicators, state "
         "(running, stopped, broken), age_s.\n"
         "\n"
-        "Exit status: 0, also when the job ends meanwhile; 1 where there is no such job; 2 for a wrong option.\n"
+        "Exit status: 0 done, also when the job ends meanwhile; 1 if there is no such job; 2 for a wrong option.\n"
         "\n"
         "example: KOLO_JOB=digits kolorun -n 2 kolo-train & sleep 5; kolo-top digits",
 };

@@ -72,8 +72,8 @@ static struct {
 static const command_option table[] = {
     {"--ranks LIST",
      "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
-     "number). A profile counts for exactly the rank counts in it; where the file is a profile of this machine "
-     "already, its sections for other rank counts are kept",
+     "number). A profile is used for exactly the rank counts in it. If the file already is a profile of this machine, "
+     "its sections for other rank counts are kept",
      TO_INTEGERS(options.ranks, options.rank_counts, 2, KOLO_RANKS_MAX)},
     {"--output FILE", "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)",
      TO_TEXT(options.output)},
@@ -84,8 +84,8 @@ static const command_option table[] = {
     {"--seconds S", "about how long to measure each rank count (default 40)", TO_NUMBER(options.seconds, 0.001, 3600)},
     {"--quick", "fewer sizes, chunks and repetitions: a few seconds, and a coarser result", TO_FLAG(options.quick)},
     {"--unbound",
-     "leave it to the kernel where ranks run. Otherwise, as with kolorun, each is bound to a core of its own "
-     "where they fit the CPUs allowed",
+     "leave it to the kernel where ranks run. By default, as with kolorun, each is bound to a core of its own if there "
+     "are enough CPUs",
      TO_FLAG(options.unbound)},
     {"--check FILE", "only say whether kolo uses that profile on this machine, and if not, why",
      TO_TEXT(options.check)},
@@ -104,14 +104,14 @@ static command_line line = {
     .after =
         "The table that it prints compares, for each size, kolo's defaults with what was chosen: f32 sums, the mean "
         "of in place and out of place, medians of the slowest rank's time over rounds in which all candidates take "
-        "turns. A change of algorithm or chunk from one size to the next must gain 3 %. KOLO_ variables do not "
-        "count, except KOLO_LOG.\n"
+        "turns. A change of algorithm or chunk from one size to the next must gain 3 %. KOLO_ variables have no "
+        "effect, except KOLO_LOG.\n"
         "\n"
         "kolo finds the default file by itself, others through KOLO_TUNE_FILE; rank 0's profile binds all ranks. "
         "One that is damaged, or of another machine or version, is ignored, and KOLO_LOG=warn says so. "
         "KOLO_TUNE_FILE=none switches profiles off. A profile never changes a result, not by a bit.\n"
         "\n"
-        "Exit status: 0; 1 where measuring or writing failed or the profile is not used; 2 for a wrong option; 128 "
+        "Exit status: 0 done; 1 if measuring or writing failed or the profile is not used; 2 for a wrong option; 128 "
         "+ S when ended by signal S.\n"
         "\n"
         "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4",
@@ -122,7 +122,7 @@ static void read_options(int argc, char **argv) {
     for (int i = 0; i < options.rank_counts; i++)
         for (int j = 0; j < i; j++)
             if (options.ranks[i] == options.ranks[j])
-                command_line_refuse(&line, "--ranks: %d stands there twice", options.ranks[i]);
+                command_line_refuse(&line, "--ranks: %d is in the list twice", options.ranks[i]);
     if (options.seconds == 0)
         options.seconds = options.quick ? 4 : 40;
 }
@@ -156,7 +156,7 @@ static size_t fitting_bytes(const tuning *tuning, int ranks) {
     while (bytes > 1024 && 2 * bytes * (size_t)ranks > tuning->machine.memory_bytes / MEMORY_PART)
         bytes /= 2;
     if (bytes < options.max_bytes)
-        message_print("%d ranks: messages of up to %zu bytes only, for want of memory", ranks, bytes);
+        message_print("%d ranks: messages of up to %zu bytes only, for lack of memory", ranks, bytes);
     return bytes;
 }
 
