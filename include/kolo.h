@@ -226,60 +226,62 @@ KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **su
  * kolo_comm_split. */
 KOLO_API int kolo_comm_dup(kolo_comm *comm, kolo_comm **copy);
 
-/* Taking in processes that are not in a communicator: it listens under a job's name, at which they ask, and grows when
- * it looks there. All on one machine, of one user, in one network namespace. */
+/* Taking in new processes. A communicator listens under a job's name; other processes ask there to join; kolo_comm_grow
+ * takes them in. All of them are on one machine, of one user, and in one network namespace. */
 
-/* Begins to listen: *listener is a descriptor, on every rank, of the socket at which those who want to join wait. It is
- * there for as long as one rank has it open, and so outlives a rank 0 that ends; it is the caller's, not the
- * communicator's, and goes on being used with what comes of kolo_comm_grow and kolo_comm_shrink. Before, *listener is
- * -1, or what this rank has of such a call already, and keeps: so those that have joined get it, too. Collective.
- * `job`: rank 0's counts; as in kolo_options. KOLO_ERR_ARG: not a job's name, or another one listens under it.
- * KOLO_ERR_UNSUPPORTED: ranks on several machines. KOLO_ERR_SYSTEM: on every rank; `comm` stays usable. TIMEOUT,
- * PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
+/* Begins to listen. Collective. On every rank *listener becomes a descriptor of the socket at which processes wait to
+ * join. The socket exists for as long as one rank has it open, so it outlives rank 0. It belongs to the caller, not to
+ * the communicator, and is used further with the communicators that kolo_comm_grow and kolo_comm_shrink make. Before
+ * the call *listener is -1, or the descriptor of an earlier call, which the rank keeps: so processes that have joined
+ * get one, too. `job` is as in kolo_options; rank 0 decides. KOLO_ERR_ARG: not a job's name, or another one listens
+ * under it. KOLO_ERR_UNSUPPORTED: ranks on several machines. KOLO_ERR_SYSTEM: on every rank; `comm` stays usable.
+ * TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
 KOLO_API int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener);
 
-/* Closes a listener. why: what those are told that wait there; NULL: nothing, as others still listen. Always 0. */
+/* Closes a listener. why: the answer to the processes that wait there; NULL: none, since other ranks still listen.
+ * Always 0. */
 KOLO_API int kolo_comm_unlisten(int listener, const char *why);
 
 #define KOLO_JOIN_BYTES      512 /* longest message that a process brings with it, to be checked */
-#define KOLO_JOIN_TEXT_BYTES 256 /* longest answer to one that is refused, its NUL included */
+#define KOLO_JOIN_TEXT_BYTES 256 /* longest answer to a process that is refused, its NUL included */
 
-/* One that wants to join. */
+/* A process that wants to join. */
 typedef struct kolo_joiner {
     size_t joiner_bytes; /* sizeof(kolo_joiner); set by the library */
     int pid;
-    int rank;            /* that it would get */
-    const void *message; /* that it brings */
+    int rank;            /* the rank that it would get */
+    const void *message; /* the message that it brings */
     size_t message_bytes;
-    const char *refused; /* why it is refused whatever the check says; NULL: it is not */
+    const char *refused; /* why it is refused in any case; NULL: the check decides */
 } kolo_joiner;
 
-/* Whether to take it; if not, `why`, KOLO_JOIN_TEXT_BYTES, is what it is told. */
+/* Returns whether to take the process in. If not, it writes the answer into `why`, of KOLO_JOIN_TEXT_BYTES. */
 typedef int kolo_join_check(void *context, const kolo_joiner *joiner, char *why);
 
-/* How to take in others. Begin with KOLO_GROW_INIT. */
+/* How to take in processes. Begin with KOLO_GROW_INIT. */
 typedef struct kolo_grow_options {
     size_t grow_bytes;      /* sizeof(kolo_grow_options) */
     int listener;           /* of kolo_comm_listen */
     int64_t timeout_ms;     /* longest wait for all to be ready; -1: 10000 */
-    kolo_join_check *check; /* called on rank 0, for each that asks; NULL: all are taken */
+    kolo_join_check *check; /* called on rank 0 for each process that asks; NULL: all are taken */
     void *context;          /* for `check` */
 } kolo_grow_options;
 
 #define KOLO_GROW_INIT                                                                                                 \
     { sizeof(kolo_grow_options), -1, -1, NULL, NULL }
 
-/* Takes in those that wait at the listener; waits for nobody to come there. Collective. Where some are taken, *grown is
- * a communicator of comm's ranks, in their order, then the new ones; `comm` is then broken for all its ranks, as by
- * kolo_comm_abort, and its owner still destroys it. Where nobody waits, *grown becomes NULL. All ranks of `comm` move
- * to *grown or all stay, also where some end meanwhile. KOLO_ERR_ARG, UNSUPPORTED: as kolo_comm_listen. Another error:
- * nobody was taken in (they may ask again), and `comm` stays usable unless kolo_comm_failure says that it is broken. */
+/* Takes in the processes that wait at the listener; does not wait for any to come. Collective. If some are taken,
+ * *grown is a communicator of comm's ranks, in their order, followed by the new ones. Then `comm` is broken for all its
+ * ranks, as by kolo_comm_abort, and its owner still destroys it. If no process waits, *grown becomes NULL. All ranks of
+ * `comm` move to *grown or all stay, even if some end meanwhile. KOLO_ERR_ARG, UNSUPPORTED: as kolo_comm_listen.
+ * Another error: no process was taken in (they may ask again), and `comm` stays usable unless kolo_comm_failure says
+ * that it is broken. */
 KOLO_API int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *options, kolo_comm **grown);
 
-/* How to ask. Begin with KOLO_JOIN_INIT. */
+/* How to join. Begin with KOLO_JOIN_INIT. */
 typedef struct kolo_join_options {
     size_t join_bytes;            /* sizeof(kolo_join_options) */
-    const char *job;              /* under whose name others listen */
+    const char *job;              /* the name under which the others listen */
     const void *message;          /* for their check */
     size_t message_bytes;         /* at most KOLO_JOIN_BYTES */
     int64_t timeout_ms;           /* longest wait for all to be ready, once it is taken; -1: 10000 */
@@ -290,10 +292,11 @@ typedef struct kolo_join_options {
 #define KOLO_JOIN_INIT                                                                                                 \
     { sizeof(kolo_join_options), NULL, NULL, 0, -1, NULL, NULL }
 
-/* Asks those that listen under that name to be taken in, and blocks until they have looked. *comm is what their
- * kolo_comm_grow makes; timeouts and the like are this process's own, from the environment. KOLO_ERR_ARG: nobody
- * listens under that name. KOLO_ERR_MISMATCH: it was refused; the message is why. KOLO_ERR_PEER_DEAD, TIMEOUT: they
- * have ended, or stayed without it: it may ask again. KOLO_ERR_SYSTEM: also where the name is another user's. */
+/* Asks the ranks that listen under that name to take this process in, and blocks until they answer. *comm is the
+ * communicator that their kolo_comm_grow makes; its timeouts and the like are this process's own, from the environment.
+ * KOLO_ERR_ARG: nobody listens under that name. KOLO_ERR_MISMATCH: this process was refused; the message says why.
+ * KOLO_ERR_PEER_DEAD, TIMEOUT: the others have ended, or went on without this process; it may ask again.
+ * KOLO_ERR_SYSTEM: also if the name is another user's. */
 KOLO_API int kolo_comm_join(kolo_comm **comm, const kolo_join_options *options);
 
 /* These return what they say, never fail and never block. comm is not NULL. */

@@ -15,7 +15,8 @@
 
 #include "shm/memory_file.h"
 
-/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits: 0 or a negative errno. */
+/* Sends a message through a connected socket, with a descriptor unless that is -1. Never waits: 0 or a negative errno.
+ */
 int kolo_descriptor_send(int socket, const void *message, size_t bytes, int fd);
 
 /* Receives one: its length, more than `bytes` if it was cut off, or a negative errno. *fd: the descriptor that came

@@ -1,23 +1,27 @@
-/* kolo_comm_listen, kolo_comm_grow and kolo_comm_join: how members and joiners come to be in one communicator, or the
- * members stay in theirs, all of them the same.
+/* kolo_comm_listen, kolo_comm_grow and kolo_comm_join.
  *
- *   1. Rank 0 takes from the socket (join_socket.h) who waits there and refuses who does not fit. It makes a file for a
- *      new communicator, and answers the others with it and with their ranks. It tells the members how many come, and
- *      gives them the file.
+ * Roles. The members are the ranks of a communicator; joiners are processes that ask to be taken in. In the end all
+ * members are in one communicator with the joiners, or all members stay in theirs.
+ *
+ *   1. Rank 0 accepts the processes that wait at the socket (join_socket.h), and refuses those that do not fit. It
+ *      makes a file for a new communicator, and answers the others with it and with their ranks. It tells the members
+ *      how many come, and gives them the file.
  *   2. All create the larger communicator. That may fail: a joiner or member dies or is stopped, or something is
  *      lacking.
- *   3. The members ask each other, in their old communicator, whether all of them have the new one. Where not, each
- *      destroys it, if it has it, and they go on in the old one. If all have it, they move.
+ *   3. The members ask each other, in their old communicator, whether all of them have the new one. If all
+ *      have it, they move. If not, those that have it destroy it, and all go on in the old one.
  *
- * The last step must not end one way on some members and the other way on others, and a member that dies in the
- * exchange can have it succeed here and fail there. So it is not its result that counts. Who learns by it that all have
- * the new communicator aborts the old one, with a code that means just that. A communicator breaks once, and every rank
- * sees the same failure: either that abort, and all move, those too whose exchange it broke, and they have what to move
- * to, since somebody knew that all have it; or a death or an overdue rank, which was found first, and nobody moves:
- * they drop the new communicator, and can shrink the old one. (KOLO_LOG=info tells of that abort, too.)
+ * Step 3 must end in the same way on all members. But if a member dies during the exchange, this may succeed on some
+ * and fail on others. So its result does not decide. A member that learns by it that all have the new communicator
+ * aborts the old one, with a code that says so. A communicator breaks once, and every rank sees the same failure:
+ *   - That abort: all move, also those whose exchange it broke. All have the new communicator, since the member that
+ *     aborted knew that.
+ *   - A death or an overdue rank, which was found first: nobody moves. All drop the new communicator, and can shrink
+ *     the old one.
+ * (KOLO_LOG=info shows that abort, too.)
  *
- * A joiner decides nothing. It waits in the new communicator for a word of rank 0, who sends it after it has moved. If
- * the members stay where they are, it finds them gone, and may ask again.
+ * A joiner decides nothing. It waits in the new communicator for a message from rank 0, which sends it after it has
+ * moved. If the members stay in the old one, the joiner finds them gone, and may ask again.
  *
  *   death of                       leaves
  *   a joiner, before step 2        a creation that fails; the members stay
@@ -53,7 +57,7 @@ enum {
     MOVED = 0x6d6f7665 /* the code with which the old communicator is aborted */
 };
 
-/* Arguments of both, and that they are on one machine. */
+/* Checks the arguments of both calls, and that all ranks are on one machine. */
 static int check(const kolo_comm *comm, const char *function, const void *result) {
     if (!kolo_usable(comm))
         return kolo_unusable(function, comm);
@@ -78,7 +82,7 @@ static void leave(kolo_comm *comm) {
     kolo_leave(comm);
 }
 
-/* Rank 0's descriptor, for all. */
+/* Gives rank 0's descriptor to all. */
 static int share(kolo_comm *comm, const char *function, int *fd) {
     uint64_t all[KOLO_RANK_WORDS];
     memset(all, 0xff, sizeof all);
@@ -137,14 +141,14 @@ int kolo_comm_unlisten(int listener, const char *why) {
 
 /* Growing. */
 
-/* Those that rank 0 takes in, and the file in which all meet. */
+/* The processes that rank 0 takes in, and the file in which all meet. */
 struct newcomers {
     struct kolo_join_visitor list[JOINERS_MAX];
     uint32_t count;
     int fd;
 };
 
-/* Why a visitor cannot be rank number `rank`, in words; "": nothing is known to be against it. */
+/* Why a visitor cannot become rank `rank`, in words; "": it can. */
 static void find_obstacle(const struct kolo_join_visitor *visitor, uint32_t rank, char *why) {
     why[0] = '\0';
     if (visitor->user != geteuid())
@@ -171,7 +175,8 @@ static bool fits(const kolo_grow_options *options, const struct kolo_join_visito
     return (!options->check || options->check(options->context, &joiner, why)) && is_possible;
 }
 
-/* Rank 0's: who waits and fits. Who has not sent its request yet is sent away, and may come again. */
+/* For rank 0: accepts the processes that wait and fit. One that has not sent its request yet is refused, and may come
+ * again. */
 static void receive(const kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers) {
     struct kolo_join_visitor *visitor = newcomers->list;
     for (int looks = 0; looks < LOOKS_MAX && newcomers->count < JOINERS_MAX; looks++) {
@@ -187,7 +192,7 @@ static void receive(const kolo_comm *comm, const kolo_grow_options *options, str
     }
 }
 
-/* Rank 0's: makes the file, and tells the newcomers their part. */
+/* For rank 0: makes the file, and sends the newcomers their answers. */
 static void welcome(const kolo_comm *comm, struct newcomers *newcomers) {
     const int fd = kolo_memory_file_create("kolo-join", 0);
     newcomers->fd =
@@ -215,7 +220,7 @@ static int decide(kolo_comm *comm, int rc) {
     return rc < 0 ? rc : failure.status;
 }
 
-/* A word of rank 0, for which the joiners wait. Where it does not come through, the next call tells why. */
+/* Sends the message of rank 0 for which the joiners wait. If that fails, the next call says why. */
 static int say_moved(kolo_comm *grown) {
     uint8_t word = 1;
     return kolo_broadcast(grown, &word, sizeof word, KOLO_U8, 0);
@@ -310,7 +315,7 @@ static int fail_asking(const char *job, int error) {
                             error == EPERM ? ", which is another user's" : "");
 }
 
-/* Makes the communicator with those that have taken this process in, and waits until they have moved. */
+/* Makes the communicator with the members that have taken this process in, and waits until they have moved. */
 static int join(kolo_comm **comm, const kolo_join_options *options, const struct kolo_join_answer *answer, int fd) {
     kolo_options place = KOLO_OPTIONS_INIT;
     kolo_comm *made;

@@ -50,8 +50,9 @@ static int peer_of(int fd, struct ucred *peer) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &bytes) == 0 ? 0 : -errno;
 }
 
-/* A request is there from the start, for it is sent at once; and who has sent it and is gone has closed. Another user's
- * is read, too: closing a socket with something unread in it would cost them the answer. */
+/* Returns whether a process has sent a valid request and is still there: requests are sent at once, and a process that
+ * has ended has closed its side. Another user's request is read, too: closing a socket with unread data would discard
+ * the answer. */
 static bool read_request(int fd, struct kolo_join_request *request) {
     char spare;
     return recv(fd, request, sizeof *request, MSG_DONTWAIT | MSG_TRUNC) == (ssize_t)sizeof *request &&

@@ -1,9 +1,9 @@
 /* Where communicators take in processes: a listening Unix socket with an abstract name, made of the user's number and
  * the job's name, known within a network namespace. It is no file, so that nothing can be left behind.
  *
- * All ranks hold the socket, and whoever is rank 0 looks who has come to it. So it is there for exactly as long as one
- * of them lives: who waits at it is still there when rank 0 is killed and another one takes its place, and who finds
- * nobody listening knows that there is no such communicator, or none any more.
+ * All ranks have the socket open, and the present rank 0 accepts connections. So it exists for exactly as long as one
+ * of them lives. Processes that wait at it stay connected when rank 0 is killed and another rank takes its place. A
+ * process that finds nobody listening knows that there is no such communicator, or none any more.
  *
  * Each side looks at the other's user number as the kernel has it. Messages are checked. */
 #ifndef KOLO_API_GROUPS_JOIN_SOCKET_H
@@ -15,7 +15,7 @@
 
 #include "kolo.h"
 
-/* What a process asks with. */
+/* The request of a process that wants to join. */
 struct kolo_join_request {
     uint64_t magic;
     uint32_t version; /* KOLO_VERSION_WORD */
@@ -23,7 +23,7 @@ struct kolo_join_request {
     uint8_t message[KOLO_JOIN_BYTES];
 };
 
-/* What it is told. */
+/* The answer. */
 struct kolo_join_answer {
     uint64_t magic;
     int32_t taken; /* 1: a file comes with it; 0: refused */
@@ -32,7 +32,7 @@ struct kolo_join_answer {
     char text[KOLO_JOIN_TEXT_BYTES]; /* if refused: why */
 };
 
-/* One that waits at the socket. */
+/* A process that waits at the socket. */
 struct kolo_join_visitor {
     int fd;
     pid_t pid;
@@ -44,7 +44,8 @@ struct kolo_join_visitor {
 /* Opens the socket: its descriptor or a negative errno. EADDRINUSE: there is one of that name; ENAMETOOLONG. */
 int kolo_join_listen(const char *job);
 
-/* The next one that waits; does not block. Returns whether there was one; its descriptor is then the caller's. */
+/* Accepts the next process that waits; does not block. Returns whether there was one; its descriptor is then the
+ * caller's. */
 bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor);
 
 /* Answers, as far as that can be done without waiting. `file`: of the new communicator; -1 if refused. */
@@ -53,7 +54,8 @@ void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct k
 /* Tells a visitor why it is refused, and closes. */
 void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why);
 
-/* A process's part: a descriptor to wait at, or a negative errno. ECONNREFUSED: nobody listens; EPERM: another user. */
+/* For a process that wants to join: a descriptor to wait at, or a negative errno. ECONNREFUSED: nobody listens; EPERM:
+ * another user. */
 int kolo_join_ask(const char *job, const void *message, size_t message_bytes);
 
 /* Waits for the answer until it comes or the others have ended. If taken, *file is the new communicator's, which the

@@ -1,4 +1,4 @@
-/* The agreement on who of one node goes on: arriving, deciding, offering, concluding. */
+/* The agreement between the ranks of one node on which of them go on: arriving, deciding, offering, concluding. */
 #include "comm/creation/agreement.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static void begin_wait(struct kolo_agreement *a, int64_t ns) {
     a->pause_ns = PAUSE_NS_FIRST;
 }
 
-/* Waits a moment, and looks now and then who has ended. False once the deadline has passed. */
+/* Waits a moment, and checks now and then which ranks have ended. False once the deadline has passed. */
 static bool wait_briefly(struct kolo_agreement *a) {
     if (kolo_clock_ns() >= a->look_ns)
         look(a);
@@ -146,7 +146,7 @@ static struct kolo_shared_proposal *proposal_of(const struct kolo_agreement *a, 
     return &a->comm->segment.members[rank].shrink_proposals[a->generation % 2];
 }
 
-/* Proposes whoever has come; returns the decision. */
+/* Proposes the ranks that have come; returns the decision. */
 static uint64_t propose_view(const struct kolo_agreement *a) {
     const kolo_comm *comm = a->comm;
     uint64_t view[KOLO_RANK_WORDS] = {0};
@@ -164,7 +164,7 @@ static uint64_t propose_view(const struct kolo_agreement *a) {
     return decision;
 }
 
-/* Takes over the view of whom `decision` names. */
+/* Copies the view of the rank that `decision` names. */
 static int adopt_view(struct kolo_agreement *a, uint64_t decision) {
     kolo_comm *comm = a->comm;
     const uint32_t author = rank_of(decision);
@@ -239,7 +239,7 @@ static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_of
 }
 
 /* Opens the leader's file: a descriptor, or -errno. A process that dies closes its files a moment before others can see
- * that it is dead: where there is nothing to open, it is given time to be found so. */
+ * that it is dead: if there is nothing to open, this waits until its death can be seen. */
 static int open_offered(struct kolo_agreement *a, const struct kolo_memory_file *file) {
     const kolo_comm *comm = a->comm;
     const struct kolo_shared_member *members = comm->segment.members;
@@ -283,7 +283,7 @@ int kolo_agreement_look(struct kolo_agreement *a, uint32_t *culprit) {
     const uint64_t word = outcome(a);
     KOLO_POINT("shrink.looking");
     *culprit = rank_of(word) < comm->size ? rank_of(word) : KOLO_NOBODY;
-    if (generation_of(word) >= a->generation) /* one that cannot even come */
+    if (generation_of(word) >= a->generation) /* a rank that cannot even come */
         return kolo_fail(kind_of(word) == FAILED ? status_of(word) : KOLO_ERR_PEER_DEAD,
                          "rank %" PRIu32 ": kolo_comm_shrink has failed on another rank", comm->global_rank);
     look(a);

@@ -1,9 +1,9 @@
-/* How the ranks of a broken communicator that are on one node agree who of them goes on. What they then make, and how
- * it comes to nothing, is told in comm/creation/shrink.c; this is the only agreement beside a creation's own word of
- * outcome (comm/creation/outcome.h).
+/* How the ranks of a broken communicator that are on one node agree which of them go on. comm/creation/shrink.c says
+ * what they then make, and how that can fail. It is the only agreement besides a creation's own word of outcome
+ * (comm/creation/outcome.h).
  *
- * Roles. Each rank that calls kolo_comm_shrink takes part, with the same code. The author of a generation is the rank
- * whose view counts. The leader is the lowest rank of that view.
+ * Roles. Each rank that calls kolo_comm_shrink takes part, and all run the same code. The author of a generation is the
+ * rank whose view counts. The leader is the lowest rank of that view.
  *
  * Where. In the broken communicator's segment, which all of them have mapped. Each rank writes words of its own, and
  * all write two words of the header by compare-and-swap.
@@ -12,25 +12,25 @@
  *   1. comes: it stores the generation in its `shrink_arrived`, and waits until every rank that was left has come, has
  *      ended or has departed, or until the deadline has passed. A rank that lives but has not come is left out.
  *   2. decides: it writes its view, the set of the ranks that it saw come, into its own proposal. Then it tries to
- * write its number into the header's `shrink_decision`. The first rank that does is the author. The view lies in the
- *      segment, so that it holds even if its author has died.
+ *      write its number into the header's `shrink_decision`. The first rank that does is the author. The view lies in
+ *      the segment, so that it holds even if its author has died.
  *   3. takes part: the leader offers a file, in its own proposal, and the others open it. All of them make a
  *      communicator over it.
  *   4. concludes, unless it has that communicator: it writes into the header's `shrink_outcome`
  *        ABORTED  with the rank that is gone or was not ready in time, if one is known: the next generation begins
  *                 without that rank,
  *        FAILED   with the status of a rank that lacks memory, a descriptor or the like: the call fails on all.
- *      The first one counts; all go by what the word says then.
+ *      Only the first one counts; all go by it.
  *
  * Invariants.
  *   - Both words hold the generation above all else, and only grow. One generation has at most one decision and at most
  *     one outcome.
- *   - A rank is in generation g + 1 only if it has read the outcome of g. So whoever finds a later generation than its
- *     own in either word knows that the others went on without it: to be in a view a rank has to come.
+ *   - A rank is in generation g + 1 only if it has read the outcome of g. So a rank that finds a later generation than
+ *     its own in either word knows that the others went on without it, since a rank has to come to be in a view.
  *   - There is an outcome of g only where no rank of this node gets a communicator in g: it is written by a rank that
  *     has not registered in the creation and will not, or whose creation has failed, which it then does on all.
- *   - A rank's two proposals alternate. That of g is written again in g + 2, after the decision of g + 1. Who copies a
- *     view, or an offer, and finds the words still at g after that, has copied what was written for g.
+ *   - A rank's two proposals alternate. That of g is written again in g + 2, after the decision of g + 1. A rank that
+ *     copies a view or an offer, and finds the words still at g after that, has copied what was written for g.
  *   - There are no more generations than ranks, and each wait ends by the communicator's timeout.
  *
  *   death of                          leaves
@@ -67,8 +67,8 @@ struct kolo_agreement {
     int64_t pause_ns;
 };
 
-/* What the leader offers: an empty file for the ranks of this node, and, where there are several nodes, who of all
- * ranks goes on and where they meet. */
+/* What the leader offers: an empty file for the ranks of this node and, with several nodes, which of all ranks go on
+ * and where they meet. */
 struct kolo_offer {
     struct kolo_memory_file file;
     uint64_t meeting[KOLO_MEETING_WORDS]; /* text; see struct kolo_nodes_agreement */
@@ -82,12 +82,12 @@ int kolo_agreement_reach(struct kolo_agreement *agreement, kolo_comm *comm);
 /* Step 3, the leader's part: it keeps the file open until its creation is over. */
 void kolo_agreement_offer(const struct kolo_agreement *agreement, const struct kolo_offer *offer);
 
-/* Step 3, of the others, who wait for `more_ns` beyond the timeout: *fd is a descriptor of the file, for the caller to
- * close. KOLO_AGREEMENT_OVER: the leader has not offered one. KOLO_ERR_SYSTEM: it cannot be opened. */
+/* Step 3, for the others, which wait for `more_ns` beyond the timeout: *fd is a descriptor of the file, for the caller
+ * to close. KOLO_AGREEMENT_OVER: the leader has not offered one. KOLO_ERR_SYSTEM: it cannot be opened. */
 int kolo_agreement_accept(struct kolo_agreement *agreement, int64_t more_ns, struct kolo_offer *offer, int *fd);
 
-/* For who waits in the creation: 0, or why it need not wait any more; then *culprit is the rank at fault, or
- * KOLO_NOBODY. */
+/* For a rank that waits in the creation: 0, or the status with which it need not wait any more; then *culprit is the
+ * rank at fault, or KOLO_NOBODY. */
 int kolo_agreement_look(struct kolo_agreement *agreement, uint32_t *culprit);
 
 /* Step 4, for a rank whose part has ended with `rc`: an error that is for all, or KOLO_AGREEMENT_OVER. `culprit`: the

@@ -27,13 +27,13 @@
 
 #define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
 
-/* What a creation goes by. */
+/* The state of a creation. */
 struct creation {
     const struct kolo_layer_above *above;
     struct kolo_job job;
 };
 
-/* Rank 0's part: the segment. */
+/* Rank 0: the segment. */
 
 /* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
 static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, size_t bytes) {
@@ -68,7 +68,7 @@ static void format_segment(kolo_comm *comm, void *mapping) {
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
-    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for whoever looks from outside */
+    kolo_store_release(&shared->magic, KOLO_SEGMENT_MAGIC); /* for observers */
     kolo_store_relaxed(&shared->occupancy, kolo_segment_occupancy(comm->size, 1));
 }
 
@@ -120,7 +120,7 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
     }
-    /* Where rank 0 has died or given up there is nothing to open, a moment before that is known. */
+    /* If rank 0 has died or given up there is nothing to open, a moment before that can be seen. */
     const int64_t end_ns = kolo_awake_ns(job->awake) + DYING_NS_MAX;
     int fd;
     while ((fd = kolo_memory_file_open(&offer->file, O_RDWR)) < 0 && fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM &&
@@ -140,8 +140,8 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
 }
 
 /* A thread of rank 0's own process uses rank 0's mapping: one address for one datum, as thread checkers need. It takes
- * it when the creation is complete, with which rank 0 has counted it there: from then on rank 0 does not unmap it.
- * Until then it has a mapping of its own. */
+ * that mapping when the creation is complete: by then rank 0 has counted it as a user, and so does not unmap it. Until
+ * then it has a mapping of its own. */
 static bool shares_rank0s_process(const struct kolo_job *job, uint32_t rank) {
     return kolo_liveness_is_same(&job->members[0].process, &job->members[rank].process);
 }
@@ -214,10 +214,10 @@ static void introduce(kolo_comm *comm, const struct kolo_job *job) {
 }
 
 /* How long to spin and to yield. Where every rank has a processor, spinning costs nobody anything, and a wake-up from
- * the kernel would cost more than most waits last. Where ranks outnumber processors, whoever spins may keep the one it
- * waits for from running: give way almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
+ * the kernel would cost more than most waits last. Where ranks outnumber processors, a rank that spins may keep its
+ * peer from running: it yields almost at once (50 looks instead of 4 cost 40 % of 8 bytes between four ranks on two
  * processors, and 75 % between sixteen), unless all that share the processor are as far (comm/step/oversubscription.h);
- * but sleep only after many others have had their turn. */
+ * but it sleeps only after many others have had their turn. */
 static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     enum { SPINS_AS_FAR = 100 };
     static const struct {
@@ -241,7 +241,7 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         mode = KOLO_WAIT_YIELD;
     comm->waiter.spins = budgets[mode].spins;
     comm->waiter.yields = budgets[mode].yields;
-    /* Not with a quota, of which spinning takes the others' share, nor where proxies want the processors, too. */
+    /* Not with a quota, since spinning takes the others' share, nor with proxies, which need the processors, too. */
     if (is_auto && is_oversubscribed && !is_limited && !comm->nodes) {
         comm->waiter.spins = SPINS_AS_FAR;
         comm->waiter.oversubscribed = kolo_oversubscription_is_behind;
@@ -263,7 +263,7 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
         kolo_job_arrive(job);
 }
 
-/* Rank 0's: waits until all are ready, and decides what binds all. */
+/* For rank 0: waits until all are ready, and decides what binds all. */
 static int complete(kolo_comm *comm, struct creation *creation) {
     struct kolo_job *job = &creation->job;
     int32_t borrowers = 0;
@@ -301,12 +301,12 @@ static int complete(kolo_comm *comm, struct creation *creation) {
     return 0;
 }
 
-/* The others'. */
+/* For the others. */
 static int await_completion(kolo_comm *comm, struct kolo_job *job, void *lent) {
     KOLO_POINT("create.awaiting");
     while (!kolo_job_is_complete(job)) {
         int rc = kolo_job_wait(job);
-        if (rc < 0 && !kolo_job_is_complete(job)) /* it was, before this rank could give up */
+        if (rc < 0 && !kolo_job_is_complete(job)) /* it was complete before this rank could give up */
             return rc;
     }
     KOLO_POINT("create.complete");
@@ -341,7 +341,7 @@ static void finish(kolo_comm *comm) {
     kolo_watchdog_begin(comm);
 }
 
-/* From now on guards tell who lives, and the segment needs no descriptor. */
+/* From now on guards tell which ranks live, and the segment needs no descriptor. */
 static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
     struct kolo_segment *segment = &comm->segment;
     struct kolo_shared_process *self = &segment->members[comm->rank].process;
@@ -420,7 +420,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     return rc;
 }
 
-/* Meets the ranks of all nodes; *local is what those of this node go on with. */
+/* Meets the ranks of all nodes; *local: the settings with which those of this node go on. */
 static int meet_all(struct creation *creation, struct kolo_settings *local) {
     const struct kolo_internode_calls *calls = creation->above->internode;
     if (!local->net.rendezvous[0] || local->place.size == 1)
@@ -441,7 +441,7 @@ static int make(kolo_comm **comm, struct creation *creation, const struct kolo_s
     struct kolo_remote_ranks *remote = creation->job.remote;
     const bool meets = local.place.size > 1 || remote;
     if (meets)
-        rc = kolo_job_open(&creation->job, &local); /* first: what fails from here on is told to the others */
+        rc = kolo_job_open(&creation->job, &local); /* first: the others are told what fails from here on */
     if (rc == 0) {
         rc = kolo_comm_begin(comm, &local, creation->above);
         if (rc == 0 && remote) {
@@ -485,7 +485,7 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
     if (creation.job.remote)
         creation.job.remote->calls->end(creation.job.remote, rc);
-    if (rc < 0 && comm && comm->listener && rejoin) { /* it is the broken communicator's again */
+    if (rc < 0 && comm && comm->listener && rejoin) { /* it belongs to the broken communicator again */
         rejoin->listener = comm->listener;
         comm->listener = NULL;
     }

@@ -6,8 +6,8 @@
 #include "comm/creation/options.h"
 #include "comm/creation/other_nodes.h"
 
-/* Fills in the segment's settings, on rank 0, once all ranks have introduced themselves: the layer above does, which
- * knows the algorithms. */
+/* Fills in the segment's settings, on rank 0, once all ranks have registered. The layer above does that, since it knows
+ * the algorithms. */
 typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *settings);
 
 /* What this layer needs from those above it. */
@@ -20,11 +20,11 @@ struct kolo_layer_above {
 int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above,
                    struct kolo_rejoin *rejoin);
 
-/* Allocates what a communicator has of its own, the first part of making one; kolo_comm_free frees it. */
+/* Allocates a communicator's own memory, the first part of making one. kolo_comm_free frees it. */
 int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above);
 
-/* Fills in what a communicator is to be created with whose ranks are all, or some, of those of `comm`: `comm`'s
- * settings, without a place to meet. */
+/* Fills in the settings for a communicator of all or some of `comm`'s ranks: those of `comm`, without a place to
+ * meet. */
 void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size);
 
 #endif

@@ -20,10 +20,10 @@ struct kolo_job {
     char path[KOLO_JOB_NAME_BYTES + 64]; /* "" without a name */
     bool linked;                         /* the name exists and is this rank's to remove */
     int64_t linked_ns;                   /* since when */
-    bool guarded;                        /* fd's open file description is this rank's alone: see shm/guard.h */
+    bool guarded;                        /* only this rank uses fd's open file description: see shm/guard.h */
     uint64_t own_namespace;              /* see comm/failure/process.h */
     uint64_t epoch;                      /* 0: not registered */
-    bool was_nameless;                   /* once there was no name when this rank looked for it */
+    bool was_nameless;                   /* at least once this rank looked for the name and there was none */
     struct kolo_awake *awake;            /* by which the next two are: that of `remote` or its own */
     struct kolo_awake own_awake;
     int64_t deadline_ns;
@@ -32,12 +32,12 @@ struct kolo_job {
     uint32_t rings;   /* of this rank's bell, before it last looked at what it waits for */
     bool has_slept;   /* there */
     int64_t overslept_ns;
-    bool is_watchdog; /* this rank was the last time it looked, see comm/failure/watchdog.h */
-    uint32_t culprit; /* for whom this rank gave up its wait; else its own number */
-    bool is_blind;    /* nothing tells of some rank whether it lives */
+    bool is_watchdog; /* this rank was the watchdog when it last looked, see comm/failure/watchdog.h */
+    uint32_t culprit; /* the rank at fault when this rank gave up its wait; else its own number */
+    bool is_blind;    /* for some rank nothing tells whether it lives */
 };
 
-/* The number, among all nodes, of this one's rank `rank`, for messages. */
+/* The global rank of this node's local rank `rank`, for messages. */
 static inline uint32_t kolo_job_rank(const struct kolo_job *job, uint32_t rank) {
     return job->remote ? kolo_nodes_rank(job->remote->nodes, job->remote->node, rank) : rank;
 }

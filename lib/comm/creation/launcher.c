@@ -1,4 +1,4 @@
-/* Which rank this process is, by the variables of kolo's and other launchers. */
+/* Finds out which rank this process is, from the variables of kolo and of other launchers. */
 #include "comm/creation/launcher.h"
 
 #include <ctype.h>
@@ -23,10 +23,10 @@ static const struct launcher {
     const char *size;
     const char *local_rank;
     const char *local_size;
-    const char *witness;        /* also set by this launcher, where rank and size alone could be somebody else's */
+    const char *witness;        /* also set by this launcher, if rank and size alone could be set by something else */
     const char *job[JOB_PARTS]; /* variables that together name the job; the unset ones are left out */
     const char *job_ancestor;   /* instead: the process of this name above us, one a job and machine */
-    const char *machines[MACHINES_PARTS]; /* the first that is set says on how many the ranks are */
+    const char *machines[MACHINES_PARTS]; /* the first that is set says on how many machines the ranks are */
 } launchers[] = {
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
@@ -87,7 +87,7 @@ static int read_integer(const char *variable, int64_t low, int64_t high, int64_t
     return text ? kolo_integer_parse(variable, text, low, high, value) : 0;
 }
 
-/* Appends what may stand in a file name of `text`, and a hash of all of it where that does not fit. */
+/* Appends those characters of `text` that may be in a file name, and a hash of all of it if that does not fit. */
 static void append_job(char *job, const char *text) {
     size_t used = strlen(job);
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

@@ -13,19 +13,19 @@ struct kolo_place {
     int64_t size;
     int64_t local_rank;
     int64_t local_size;
-    int64_t machines;              /* on which there are ranks; -1: not known */
+    int64_t machines;              /* with ranks on them; -1: not known */
     char job[KOLO_JOB_NAME_BYTES]; /* unique to the job on this machine; "": none */
-    bool job_is_local;             /* its ranks on other machines have it under other names */
+    bool job_is_local;             /* ranks on other machines have another name for it */
     const char *launcher;          /* "Open MPI", ...; NULL: none */
 };
 
 /* Fills *place from the environment. KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_place(struct kolo_place *place);
 
-/* Writes into text where ranks of several machines can meet, "HOST:PORT", as far as launchers tell: MASTER_ADDR and
+/* Writes into text where ranks of several machines can meet, "HOST:PORT", if the launcher tells: MASTER_ADDR and
  * MASTER_PORT or, under Slurm, the first machine of its list and a port from 20000 to 29999 made of job and step.
  * torchrun's own store listens at MASTER_PORT, which it may have chosen itself: there it is 10000 + (MASTER_PORT + 1)
- * mod 10000. "" where nobody tells. KOLO_ERR_ARG with a message that quotes the variable. */
+ * mod 10000. "" if it does not tell. KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
 #endif

@@ -38,8 +38,8 @@ bool kolo_settings_job_is_legal(const char *job) {
     return length > 0 && length < KOLO_JOB_NAME_BYTES;
 }
 
-/* Where ranks of several machines meet: the options' rendezvous, KOLO_RENDEZVOUS unless the options' descriptor says
- * that all are here, what a launcher tells that has started ranks elsewhere. */
+/* Where ranks of several machines meet: the options' rendezvous; else KOLO_RENDEZVOUS, unless the options' descriptor
+ * says that all are here; else what a launcher says that has started ranks elsewhere. */
 static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options *options) {
     const struct kolo_place *place = &settings->place;
     char *rendezvous = settings->net.rendezvous;
@@ -68,8 +68,8 @@ static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
-/* Where the ranks of this machine meet: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD, the
- * launcher's job. */
+/* Where the ranks of this machine meet. The first of: the options' job, the options' descriptor, KOLO_JOB, KOLO_SHM_FD,
+ * the launcher's job. */
 static int resolve_meeting(struct kolo_settings *settings, const kolo_options *options) {
     struct kolo_place *place = &settings->place;
     const char *job = options->job;
@@ -99,7 +99,8 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     return 0;
 }
 
-/* The name by which ranks meet; where they meet by a descriptor, KOLO_JOB goes before what the launcher says. */
+/* The name that tools show: that by which ranks meet. If they meet by a descriptor it is KOLO_JOB, else the
+ * launcher's. */
 static void resolve_title(struct kolo_settings *settings) {
     const char *job = settings->shm_fd >= 0 ? kolo_environment_text(KOLO_VARIABLE_JOB) : NULL;
     strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);
@@ -111,7 +112,7 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
     if (rc < 0)
         return rc;
     if (options->rank >= 0 || options->size >= 0) {
-        /* A group of the caller's own making: what the launcher says about the machine is not about it. */
+        /* A group that the caller defines: what the launcher says about the machine does not apply to it. */
         place->rank = options->rank >= 0 ? options->rank : place->rank;
         place->size = options->size >= 0 ? options->size : place->size;
         place->local_rank = place->local_size = place->machines = -1;
@@ -136,7 +137,7 @@ static int resolve_algorithm(struct kolo_settings *settings, const kolo_options 
     for (int i = 0; i < KOLO_ALGORITHMS; i++)
         names[i] = kolo_algorithm_name((kolo_algorithm)i);
     if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
-        return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is none such", (int)options->algorithm);
+        return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is no such algorithm", (int)options->algorithm);
     int chosen = options->algorithm;
     int rc = chosen == KOLO_ALGORITHM_AUTO ? kolo_environment_choice(KOLO_VARIABLE_ALGO, names, &chosen) : 0;
     settings->algorithm = (kolo_algorithm)chosen;
@@ -164,7 +165,7 @@ static int resolve_tree_levels(struct kolo_settings *settings) {
     return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
 }
 
-/* A root that somebody asks for must be one. */
+/* Checks a given KOLO_SYSFS_ROOT. */
 static int check_sysfs_root(void) {
     const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
     if (!root || kolo_topology_root_exists(root))
@@ -189,7 +190,7 @@ static int resolve_time(const char *field, int64_t option_ms, kolo_variable_inde
     return 0;
 }
 
-/* A longest time to wait, of which 0 means that there is none. */
+/* Resolves a limit on waiting; 0 means that there is none. */
 static int resolve_limit(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
                          int64_t *ns) {
     const int rc = resolve_time(field, option_ms, variable, default_ms, ns);
@@ -206,7 +207,7 @@ static int resolve_wait(struct kolo_settings *settings) {
     return rc;
 }
 
-/* Refuses what cannot keep the order of ranks. */
+/* Refuses settings that cannot keep the order of ranks. */
 static int check_rank_order(kolo_exchange exchange, bool half_on_wire) {
     const char *order = kolo_environment_name(KOLO_VARIABLE_NET_ORDER);
     if (exchange == KOLO_EXCHANGE_RING)

@@ -1,4 +1,4 @@
-/* What a communicator is created with: options, else environment, else defaults; all checked. */
+/* The settings of a new communicator: from options, else environment, else defaults; all checked. */
 #ifndef KOLO_COMM_CREATION_OPTIONS_H
 #define KOLO_COMM_CREATION_OPTIONS_H
 
@@ -16,7 +16,7 @@ typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, K
 /* How frames move between nodes, see net/engine.h. */
 typedef enum kolo_net_engine { KOLO_NET_ENGINE_AUTO, KOLO_NET_ENGINE_URING, KOLO_NET_ENGINE_POLL } kolo_net_engine;
 
-/* How nodes sum what their ranks have summed, see internode/exchange.h. */
+/* How nodes reduce their partial results, see internode/exchange.h. */
 typedef enum kolo_exchange {
     KOLO_EXCHANGE_AUTO,
     KOLO_EXCHANGE_MESH,    /* every node owns a slice */
@@ -26,7 +26,7 @@ typedef enum kolo_exchange {
     KOLO_EXCHANGES
 } kolo_exchange;
 
-/* Of jobs on several machines. */
+/* For jobs on several machines. */
 struct kolo_net_settings {
     char rendezvous[256];   /* "HOST:PORT" where ranks may be on several; "": they are all on this one */
     kolo_net_engine engine; /* KOLO_NET: auto, uring, poll */
@@ -37,7 +37,7 @@ struct kolo_net_settings {
     bool half_on_wire;      /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
     bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
     bool zero_copy;         /* KOLO_NET_ZERO_COPY=1 */
-    int64_t silence_ns;     /* KOLO_NET_SILENCE_MS: a node unheard of for so long is given up; default 10000 */
+    int64_t silence_ns; /* KOLO_NET_SILENCE_MS: a node that sends nothing for so long counts as lost; default 10000 */
 };
 
 struct kolo_settings {
@@ -57,17 +57,17 @@ struct kolo_settings {
     struct kolo_net_settings net;
 };
 
-/* A caller's options, of whatever version of kolo.h, as this version knows them; NULL: the defaults. KOLO_ERR_ARG. */
+/* Reads a caller's options, of any version of kolo.h, into this version's struct; NULL: the defaults. KOLO_ERR_ARG. */
 int kolo_options_read(kolo_options *options, const kolo_options *theirs);
 
 /* Fills *settings from a caller's options, as above. KOLO_ERR_ARG, KOLO_ERR_UNSUPPORTED, with a message that names the
  * value. */
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *options);
 
-/* Whether that can be a job's name. Reads no more than KOLO_JOB_NAME_BYTES of it. */
+/* Whether `job` can be a job's name. Reads at most KOLO_JOB_NAME_BYTES of it. */
 bool kolo_settings_job_is_legal(const char *job);
 
-/* The slot size for `ranks` ranks where nobody asked for another. */
+/* The default slot size for `ranks` ranks. */
 size_t kolo_settings_slot_bytes(uint32_t ranks);
 
 #endif

@@ -1,5 +1,5 @@
 /* What communicators of several nodes need from the layer that connects the nodes, lib/internode: one table of calls,
- * so that this layer does without it. All calls return 0 or a negative status with its message, unless they say
+ * so that this layer does not depend on it. All calls return 0 or a negative status with its message, unless they say
  * otherwise. */
 #ifndef KOLO_COMM_CREATION_OTHER_NODES_H
 #define KOLO_COMM_CREATION_OTHER_NODES_H
@@ -12,8 +12,7 @@
 struct kolo_internode_calls;
 struct kolo_message; /* see algo/algo.h */
 
-/* The ranks of other nodes with which a communicator is being created. What else is known of them is the layer
- * above's. */
+/* The ranks of other nodes with which a communicator is being created. The layer above knows more of them. */
 struct kolo_remote_ranks {
     const struct kolo_internode_calls *calls;
     const struct kolo_nodes *nodes; /* at least two */
@@ -22,11 +21,11 @@ struct kolo_remote_ranks {
     int64_t deadline_ns;
 };
 
-/* What is there already where ranks of a communicator meet to make another one. */
+/* What already exists when the ranks of a communicator meet again to make another one. */
 struct kolo_rejoin {
-    struct kolo_listener *rendezvous;  /* rank 0's: open at settings->net.rendezvous; who meets takes it */
+    struct kolo_listener *rendezvous;  /* rank 0's: open at settings->net.rendezvous; the meeting takes it */
     struct kolo_listener *listener;    /* that a leader has kept; NULL: it opens one */
-    int (*look)(struct kolo_rejoin *); /* called now and then by who waits: 0, or why it need not wait any more */
+    int (*look)(struct kolo_rejoin *); /* called by ranks that wait: 0, or the status with which to stop waiting */
     void *owner;                       /* for `look` */
     uint32_t culprit; /* UINT32_MAX, until `look` or a creation that fails sets it: who of this node is at fault, by its
                          number in the new communicator */
@@ -44,38 +43,38 @@ struct kolo_nodes_agreement {
 struct kolo_internode_calls {
     /* Creation, in this order. */
 
-    /* All ranks of the job meet. *settings becomes what those of this node go on with: their places among themselves, a
-     * name of their own, and what rank 0 has settled for all. *remote: NULL where all are on this node. */
+    /* All ranks of the job meet. *settings becomes the settings for the ranks of this node: their local ranks, a name
+     * of their own, and what rank 0 has decided for all. *remote: NULL if all are on this node. */
     int (*meet)(struct kolo_remote_ranks **remote, struct kolo_settings *settings, struct kolo_rejoin *rejoin);
-    /* A rank's but the leader, the lowest of its node: it has found its node's other ranks. */
+    /* For a rank that is not the leader, the lowest of its node: it has found its node's other ranks. */
     void (*depart)(struct kolo_remote_ranks *remote);
-    /* Looks, without waiting, whether the creation has failed elsewhere. *asked: it has not, but another node's rank
-     * asks for whom it has to wait, and the caller is to fail with the answer. */
+    /* Looks, without waiting, whether the creation has failed elsewhere. *asked: it has not, but a rank of another node
+     * asks which ranks it has to wait for, and the caller has to fail with the answer. */
     int (*check)(struct kolo_remote_ranks *remote, bool *asked);
     /* Makes the communicator one of several nodes. */
     int (*extend)(struct kolo_remote_ranks *remote, kolo_comm *comm);
-    /* The leader's, once its node's ranks are attached and know how to wait: connects it with the other leaders. */
+    /* For the leader, once its node's ranks are attached and know how to wait: connects it with the other leaders. */
     int (*connect)(struct kolo_remote_ranks *remote, kolo_comm *comm);
-    /* The leader's: returns when all nodes are ready. */
+    /* For the leader: returns when all nodes are ready. */
     int (*agree)(struct kolo_remote_ranks *remote, kolo_comm *comm);
     /* Ends it; a failed creation is told to the others. */
     void (*end)(struct kolo_remote_ranks *remote, int status);
 
     /* Runs a call of a communicator of several nodes, which has begun. */
     int (*run)(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
-    /* Frees what a communicator has of that layer. forked: in a child, which leaves the parent's alone. */
+    /* Frees that layer's part of a communicator. forked: in a child, which leaves the parent's part alone. */
     void (*free)(kolo_comm *comm, bool forked);
     void (*close_listener)(struct kolo_listener *listener);
     /* 0 where io_uring can be used; else the negative errno with which it is refused. */
     int (*probe_uring)(void);
 
-    /* Shrinking, see comm/creation/shrink.c: for one rank of each node, with what it knows of its own. `survivors` has
-     * a bit for each of its local ranks. The agreement must be ended, also where this fails. KOLO_ERR_TIMEOUT: others
-     * may be going on without this node; PEER_DEAD: no leader is left; SYSTEM, VERSION. */
+    /* Shrinking, see comm/creation/shrink.c: for one rank of each node. `survivors` has a bit for each of its local
+     * ranks. The agreement must be ended, also where this fails. KOLO_ERR_TIMEOUT: others may be going on without this
+     * node; PEER_DEAD: no leader is left; SYSTEM, VERSION. */
     int (*agree_on_survivors)(struct kolo_nodes_agreement *agreement, kolo_comm *comm, const uint64_t *survivors);
     /* How long that takes at most, in a communicator with that timeout. */
     int64_t (*agreement_ns_max)(int64_t timeout_ns);
-    /* False once another node that has agreed has gone without a word. */
+    /* False once another node that has agreed has ended without a message. */
     bool (*agreement_lives)(struct kolo_nodes_agreement *agreement);
     /* done: there is a new communicator here. */
     void (*end_agreement)(struct kolo_nodes_agreement *agreement, bool done);

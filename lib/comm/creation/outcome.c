@@ -1,4 +1,4 @@
-/* Waits in a creation, and its one word of outcome. */
+/* Waiting in a creation, and its one word of outcome. */
 #include "comm/creation/outcome.h"
 
 #include <inttypes.h>
@@ -21,12 +21,12 @@
 #define LOOK_NS        (30 * KOLO_NS_PER_MS)
 #define STALE_NS       (45 * KOLO_NS_PER_MS)
 #define SLEEP_NS_MAX   (500 * KOLO_NS_PER_MS)
-#define NAME_NS_MIN    (100 * KOLO_NS_PER_MS) /* how long a name stays at least, if not all come */
+#define NAME_NS_MIN    (100 * KOLO_NS_PER_MS) /* minimum life of a name if not all ranks come */
 
 enum {
     SEEKERS = 16, /* that many ranks look for the header every PAUSE_NS_MAX */
     LOOKERS = 32, /* and that many wake up every LOOK_NS to see whether there is a watchdog */
-    BATCH = 64    /* looks between which a watchdog says that it is still at it */
+    BATCH = 64    /* looks after which a watchdog renews its lease */
 };
 
 /* The outcome: how many creations are complete (38 bits); if there will be no more, the negated status (6), the rank at
@@ -120,7 +120,7 @@ static uint32_t first_late(const struct kolo_job *job) {
     return 0;
 }
 
-/* The time of `reporter` is over, which waited for `culprit`, among others: says for whom. */
+/* The deadline of `reporter` has passed, which waited for `culprit`, among others: fails with the missing ranks. */
 static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t culprit) {
     const bool is_own = reporter == job->rank;
     char late[512] = "", time[64];
@@ -164,15 +164,15 @@ static const struct kolo_shared_process *process_of(const struct kolo_job *job, 
     return rank == 0 && job->epoch == 1 ? &job->header->creator : NULL;
 }
 
-/* The leader of the node knows why, of itself or of other nodes. */
+/* Fails with the reason that the node's leader has written, about itself or other nodes. */
 static int fail_as_told(const struct kolo_job *job, int status) {
     char reason[sizeof job->header->reason];
     memcpy(reason, job->header->reason, sizeof reason);
     return kolo_fail(status, "rank %" PRIu32 ": %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
 }
 
-/* Ranks of other versions. The word in which one says who it is has its rank plus one (16 bits), version (24) and
- * layout (24), in this and all later versions. */
+/* Ranks of other versions. The word that such a rank writes has its rank plus one (16 bits), version (24) and layout
+ * (24), in this and all later versions. */
 
 int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header *header) {
     const uint32_t version = header->version, layout = header->layout;
@@ -229,7 +229,7 @@ int kolo_job_complete(struct kolo_job *job) {
                               "rank 0: the job file is damaged: something else has written to it; start the job again");
 }
 
-/* Rank 0's: what has no name any more cannot get it again, and the ranks that have not come would look in vain. */
+/* For rank 0: a file that has lost its name cannot get it again, and the ranks that have not come would not find it. */
 static int check_name(const struct kolo_job *job) {
     struct stat found;
     if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
@@ -259,15 +259,15 @@ static int look_at_members(struct kolo_job *job, uint32_t *culprit) {
     return 0;
 }
 
-/* The same, where it is up to this rank. */
+/* The same, if this rank is the watchdog. */
 static int look_as_watchdog(struct kolo_job *job, uint32_t *culprit) {
-    /* If this rank has overslept, so has the watchdog, perhaps. */
+    /* If this rank has overslept, the watchdog may have, too. */
     const struct kolo_watchdog_times times = {.renewed_ns = LOOK_NS, .stale_ns = STALE_NS + 2 * job->overslept_ns};
     job->is_watchdog = job->is_blind || kolo_watchdog_take(&job->header->watchdog, job->rank, kolo_clock_ns(), &times);
     return job->is_watchdog ? look_at_members(job, culprit) : 0;
 }
 
-/* Other nodes. */
+/* Looks whether the creation has failed on other nodes. */
 static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
     bool is_asked;
     const int rc = job->remote->calls->check(job->remote, &is_asked);
@@ -277,7 +277,7 @@ static int look_elsewhere(struct kolo_job *job, uint32_t *culprit) {
     return fail_late(job, job->rank, *culprit);
 }
 
-/* Elsewhere than in the job's file. */
+/* Looks at what is not in the job's file. */
 static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
     const int rc = job->rejoin->look(job->rejoin);
     if (job->rejoin->culprit < job->ranks)
@@ -285,7 +285,7 @@ static int look_as_asked(const struct kolo_job *job, uint32_t *culprit) {
     return rc;
 }
 
-/* Without a bell. */
+/* Pauses; used while there is no bell to sleep at. */
 static void pause_briefly(struct kolo_job *job) {
     const int64_t longest_ns = PAUSE_NS_MAX * (1 + (job->ranks - 1) / SEEKERS);
     const int64_t next_ns = job->pause_ns == 0 ? PAUSE_NS_FIRST : job->pause_ns * 2;
@@ -318,7 +318,7 @@ static void sleep_at_bell(struct kolo_job *job, int64_t ns) {
     job->overslept_ns = overslept_ns > 0 ? overslept_ns : 0;
     job->has_slept = true;
     if (rings == job->rings && is_concluded(job))
-        ring_all(job); /* whoever has concluded it died before it could */
+        ring_all(job); /* the rank that concluded it died before it could ring */
     job->rings = rings;
 }
 
@@ -344,7 +344,7 @@ int kolo_job_wait(struct kolo_job *job) {
         culprit = job->header ? first_late(job) : 0;
         rc = fail_late(job, job->rank, culprit);
     }
-    if (rc < 0) { /* another one may have been first to give up */
+    if (rc < 0) { /* another rank may have been first to give up */
         job->culprit = culprit;
         const int published = job->header && !publish_failure(job, rc, culprit) ? published_failure(job) : 0;
         return published < 0 ? published : rc;
@@ -363,7 +363,7 @@ void kolo_job_arrive(struct kolo_job *job) {
         kolo_bell_ring_slowly(&job->header->arrivals_bell);
 }
 
-/* Rank 0's: keeps the name until all have found it, or those that look for it could have. */
+/* For rank 0: keeps the name until all ranks have found it, or have had the time to. */
 static void await_seekers(const struct kolo_job *job) {
     uint32_t rank = 0;
     while (rank < job->ranks && kolo_clock_ns() < job->linked_ns + NAME_NS_MIN) {

@@ -1,34 +1,36 @@
 /* What comes of a creation, and waiting for it: every rank has a communicator, or all know why they have none.
  *
  * It is one word of the job's header, `outcome`: how many creations are complete and, after a failure, why there will
- * be no more. Rank 0 counts a creation by compare-and-swap, from the word of the last one, when all have attached;
- * whoever gives up writes the reason by compare-and-swap too, from that same word. One of them is first, so that a
- * creation ends in the same way on all ranks: who wants to give up and finds it complete has all that it needs, and
- * goes on; rank 0, finding a failure, gives up as well. Nobody finds it complete who has not attached. So no rank ever
- * uses a communicator that another one has given up, to blame it for that in its first call. A failure does not touch
- * creations before it, which a slow rank may yet have to find complete.
+ * be no more. Both writers use compare-and-swap from the word of the last creation:
+ *   - Rank 0 counts a creation when all ranks have attached.
+ *   - A rank that gives up writes the reason.
+ * One of them is first, so a creation ends in the same way on all ranks. A rank that wants to give up and finds the
+ * creation complete has all that it needs, and goes on. Rank 0, if it finds a failure, gives up as well. A rank that
+ * has not attached never finds the creation complete. So no rank ever uses a communicator that another one has given
+ * up, only to blame it for that in its first call. A failure does not change earlier creations, which a slow rank may
+ * still have to find complete.
  *
- * Who gives up: a rank that lacks memory or the like, before it attaches; one that waits, at its deadline, or when it
- * finds a process dead that has registered. Rank 0 counts as registered from the moment when others can find the file
- * that it has made for the first creation: its header says who that was.
+ * A rank gives up if it lacks memory or the like, before it attaches; or if it waits, at its deadline, or when it finds
+ * that a registered process is dead. Rank 0 counts as registered from the moment when others can find the file that it
+ * has made for the first creation: its header says who that was.
  *
- * Where rank 0 gives up soon after it has given the file its name, it keeps the name for a moment more: ranks that look
- * for it find out there why. Who comes later finds no name, and waits for one to its deadline.
+ * If rank 0 gives up soon after it has given the file its name, it keeps the name for a moment, so that ranks that look
+ * for it find out why. A rank that comes later finds no name, and waits for one until its deadline.
  *
- * A rank of another version knows only the first lines of the header, which are for ever. It says in `stranger` who it
- * is, and gives up; whoever waits finds that there, and gives up as well.
+ * A rank of another version knows only the first lines of the header, which never change. It writes its rank and
+ * version into `other_version`, and gives up. Ranks that wait find that there, and give up as well.
  *
  * Sleeping. Until rank 0 has made the file's header a rank can only look again and again whether it is there, with
  * pauses that grow with the number of ranks. From then on it sleeps at a bell in the header: rank 0 at `arrivals_bell`,
- * which the last rank to attach rings, the others at `bell`, which rank 0 rings when it has offered the segment.
- * Whoever writes the outcome rings both.
+ * which the last rank to attach rings, the others at `bell`, which rank 0 rings when it has offered the segment. The
+ * rank that writes the outcome rings both.
  *
  * Looking. One rank at a time, the watchdog (comm/failure/watchdog.h), wakes up every LOOK_NS and looks whether all
- * live that have registered. The others wake up on their own to see whether there is a watchdog, and to take its place
- * when it has not looked for STALE_NS: up to LOOKERS ranks every LOOK_NS each, more ranks as much less often
- * (SLEEP_NS_MAX at most), so that the number of ranks that wake up in LOOK_NS does not grow. It does not matter which
- * ranks die at once: those that are left wake up at different times. Only where nearly all of many ranks die may it
- * take SLEEP_NS_MAX.
+ * registered ranks live. The others wake up on their own to see whether there is a watchdog, and to take its place when
+ * it has not looked for STALE_NS: up to LOOKERS ranks every LOOK_NS each, more ranks as much less often (SLEEP_NS_MAX
+ * at most), so that the number of ranks that wake up in LOOK_NS does not grow. It does not matter which ranks die at
+ * once: those that are left wake up at different times. Only where nearly all of many ranks die may it take
+ * SLEEP_NS_MAX.
  *
  * What a death leaves:
  *
@@ -47,10 +49,10 @@
  *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: the others wait to the
  *                                deadline
  *
- * Where there are several nodes, the rank 0 of this is the leader of one, and who has not registered is connected with
- * the rank 0 of all, which sees its end and tells all (internode/assembly/assembly.h). What a leader knows of other
- * nodes it leaves in the header, in words, for its own to say. There each rank wakes up every LOOK_NS, to hear of other
- * nodes.
+ * With several nodes, rank 0 here is the leader of one node. A rank that has not registered is connected with the rank
+ * 0 of all nodes, which sees its end and tells all (internode/assembly/assembly.h). A leader writes what it knows of
+ * other nodes into the header, in words, for the messages of its node's ranks. Each rank wakes up every LOOK_NS, to
+ * hear of other nodes.
  *
  * Cost for n ranks: each maps, registers and attaches by a number of system calls that does not depend on n, and is
  * woken up twice; in each LOOK_NS there are n looks and LOOKERS wake-ups in all. */
@@ -59,18 +61,18 @@
 
 #include "comm/creation/creation_job.h"
 
-/* Waits for other ranks, until there may be news: 0, or the reason to give up, its message set. To be called again and
- * again, a look at what is waited for between two calls. */
+/* Waits for other ranks until there may be news: 0, or the status with which to give up, with its message set. The
+ * caller calls it again and again, and checks its condition between two calls. */
 int kolo_job_wait(struct kolo_job *job);
 
-/* A rank's but 0, once it has said that it is attached. */
+/* For a rank other than 0, once it has said that it is attached. */
 void kolo_job_arrive(struct kolo_job *job);
 
 /* Ends the creation on all ranks with `status`, which it returns; the message is kept. For a rank that has not said
- * that it is attached: then kolo_job_wait does, unless the creation is complete. */
+ * that it is attached; after that kolo_job_wait ends the creation, unless that is complete. */
 int kolo_job_fail(struct kolo_job *job, int status);
 
-/* Rank 0, when all are attached: ends the creation on all ranks with success, or returns why it has failed. */
+/* For rank 0, when all are attached: ends the creation on all ranks with success, or returns why it has failed. */
 int kolo_job_complete(struct kolo_job *job);
 
 /* Whether this rank's creation is complete, and how many are. */

@@ -91,7 +91,7 @@ static int link_file(const struct kolo_job *job) {
     return linkat(AT_FDCWD, self, AT_FDCWD, job->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-/* Opens the name and checks that the file is this user's own. *fd is -1 where there is none. */
+/* Opens the name and checks that the file is this user's own. *fd is -1 if there is none. */
 static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     *fd = open(job->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0 && errno == ENOENT)
@@ -99,7 +99,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %" PRIu32 ": opening %s (another user's? choose another KOLO_JOB)",
                                 kolo_job_rank(job, job->rank), job->path);
-    /* A second link would be somebody's way to have one job open another's file; 0: removed meanwhile. */
+    /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
         return 0;
@@ -156,7 +156,7 @@ static int remove_stale(struct kolo_job *job) {
     return rc;
 }
 
-/* A directory in which no name can be made is the same to all ranks, so that none need wait for rank 0. */
+/* If no name can be made in the directory, all ranks find that, and none need wait for rank 0. */
 static int check_directory(const struct kolo_job *job) {
     struct statvfs mount;
     const int error = statvfs(KOLO_JOB_DIRECTORY, &mount) < 0 ? errno : mount.f_flag & ST_RDONLY ? EROFS : 0;
@@ -222,8 +222,8 @@ static int try_attach_named(struct kolo_job *job) {
 
 /* By descriptor. */
 
-/* By way of /proc each rank gets an open file description of its own, which locks need; a duplicate shares that of
- * whoever started the ranks. */
+/* Through /proc each rank gets an open file description of its own, which locks need; a duplicate would share that of
+ * the process that started the ranks. */
 static int duplicate(struct kolo_job *job) {
     struct stat found;
     char path[64];
@@ -241,7 +241,7 @@ static int duplicate(struct kolo_job *job) {
                          "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
                          " kolorun, or let it inherit the descriptor",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
-    /* From ranks of another communicator it may come as another user's: one of them may have changed its user. */
+    /* A file from ranks of another communicator may belong to another user: one of them may have changed its user. */
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %" PRIu32

@@ -1,14 +1,19 @@
 /* How the ranks of a job find each other: the job file.
  *
- * By name: rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so that
- * whoever opens the name finds a complete header in it; a name that exists already and whose creator is dead is removed
- * first. The others open the name, again and again until it is there and its creator lives. Rank 0 removes the name
- * when all are attached. By descriptor (kolorun): the file is there, empty, and has no name; rank 0 fills it.
+ * The ranks find the file in one of two ways:
+ *   - By name. Rank 0 makes a file without a name in /dev/shm, fills in its header and then links it to its name, so
+ *     that a rank that opens the name finds a complete header. A name that exists already and whose creator is dead is
+ *     removed first. The others try to open the name until it exists and its creator lives. Rank 0 removes the name
+ *     when all are attached.
+ *   - By descriptor (kolorun). The file exists, is empty, and has no name; rank 0 fills it.
  *
  * One file serves one creation after another. Each has a number, the epoch, which every rank counts for itself in its
- * job member. A creation goes: every rank registers (pid, start time, epoch); rank 0 allocates the segment and offers
- * it; the others map it, write their shared member and say `attached`; rank 0, when all have, says that it is complete.
- * How that ends, whoever dies or gives up when, is told in comm/creation/outcome.h. */
+ * job member. A creation has four steps:
+ *   1. Every rank registers (pid, start time, epoch).
+ *   2. Rank 0 allocates the segment and offers it.
+ *   3. The others map it, write their shared member and say `attached`.
+ *   4. When all have, rank 0 says that it is complete.
+ * comm/creation/outcome.h says how that ends, whichever rank dies or gives up, and when. */
 #ifndef KOLO_COMM_CREATION_RENDEZVOUS_H
 #define KOLO_COMM_CREATION_RENDEZVOUS_H
 
@@ -17,20 +22,18 @@
 #define KOLO_JOB_DIRECTORY "/dev/shm"
 #define KOLO_JOB_PATH      KOLO_JOB_DIRECTORY "/kolo-%u-" /* of a user's jobs, before the job's name */
 
-/* Opens (rank 0: makes) the job file and registers this rank. Of *job, remote and rejoin are the caller's
- * to set before. The job must be closed even where this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM.
- */
+/* Opens (rank 0: makes) the job file and registers this rank. The caller sets job->remote and job->rejoin before. The
+ * job must be closed even if this fails. KOLO_ERR_TIMEOUT, MISMATCH, VERSION, NO_SPACE, SYSTEM. */
 int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings);
 
 /* Reads the header of the file behind fd: false where it holds no complete one. */
 bool kolo_job_header_read(int fd, struct kolo_job_header *header);
 
-/* False if the process that made that file has ended; true too where nothing tells. */
+/* False if the process that made that file has ended; true if nothing tells. */
 bool kolo_job_creator_alive(uint64_t own_namespace, int fd, const struct kolo_job_header *header);
 
-/* Removes the name `path` if it still names the file behind fd: 0 or a negative errno. A lock on the file makes the
- * look and the removal one step among those who would remove it, so that nobody removes the name of the file that
- * replaces it. */
+/* Removes the name `path` if it still names the file behind fd: 0 or a negative errno. A lock on the file makes check
+ * and removal one step among all that would remove it, so that none removes the name of a file that has replaced it. */
 int kolo_job_name_remove_of(const char *path, int fd);
 
 /* Removes the name, if it is this rank's. */

@@ -1,20 +1,19 @@
-/* kolo_comm_shrink. The ranks of a node agree who of them goes on (comm/creation/agreement.h), and make a communicator
- * as any other is made (comm/creation/create.h): over an empty file of memory that their leader has made for it.
+/* kolo_comm_shrink. The ranks of a node agree which of them go on (comm/creation/agreement.h), and make a communicator
+ * as any other is made (comm/creation/create.h): over an empty memory file that their leader has made for it.
  *
  * The file has no name, and is not one more piece of the job's file: the kernel takes it back with the last descriptor,
  * however its holders ended, while a piece that a dead rank should have given back would stay for as long as the job.
- * The leader keeps its descriptor, by which the others find the file, until its own creation is over; that is over only
- * when all have opened it, or when it has failed.
+ * The leader keeps its descriptor, by which the others find the file, until its own creation is over; the creation is
+ * over only when all have opened the file, or when it has failed.
  *
  * Whether the creation succeeds is one word, the same for all ranks of the node (comm/creation/outcome.h). Where it
  * fails, the agreement's outcome says, alike on all, whether the call fails or the next generation begins. While they
- * wait in the creation, ranks look at that outcome, and at the broken communicator's ranks: one that has not registered
- * in the creation yet cannot be missed there otherwise.
+ * wait in the creation, ranks look at that outcome, and at the broken communicator's ranks: the creation alone does not
+ * show the end of a rank that has not registered in it yet.
  *
  * Several nodes. Each node's ranks agree in the segment of their own, with generations of their own. Then the leader
- * confers with those of the other nodes (comm/creation/other_nodes.h), and offers, with the file, which ranks of
- * all go on and where they meet. The creation ends alike on all nodes, or nearly so
- * (internode/assembly/shrink_nodes.c). */
+ * agrees with those of the other nodes (comm/creation/other_nodes.h), and offers, with the file, which ranks of all go
+ * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). */
 #include "comm/creation/shrink.h"
 
 #include <inttypes.h>
@@ -61,7 +60,7 @@ static int convene(struct shrink *s) {
     return 0;
 }
 
-/* The others' part: takes what the leader offers. */
+/* For the others: takes what the leader offers. */
 static int follow(struct shrink *s) {
     const kolo_comm *comm = s->comm;
     struct kolo_offer offer;
@@ -76,7 +75,7 @@ static int follow(struct shrink *s) {
     return 0;
 }
 
-/* Whether it is worth while to wait in the creation; see kolo_rejoin. */
+/* Whether waiting in the creation can still succeed; see kolo_rejoin. */
 static int look_at_others(struct kolo_rejoin *rejoin) {
     struct shrink *s = rejoin->owner;
     uint32_t culprit;
@@ -97,7 +96,7 @@ static uint32_t survivor(const kolo_comm *comm, uint32_t index) {
     return KOLO_NOBODY;
 }
 
-/* Those that nobody has taken; but the one that this rank keeps is the broken communicator's again. */
+/* Closes those that were not used; but the one that this rank keeps belongs to the broken communicator again. */
 static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool keeps) {
     comm->above->internode->close_listener(rejoin->rendezvous);
     if (keeps)
@@ -106,8 +105,8 @@ static void close_listeners(kolo_comm *comm, struct kolo_rejoin *rejoin, bool ke
         comm->above->internode->close_listener(rejoin->listener);
 }
 
-/* Makes the new communicator with those that are left, as any other is made. Where it fails, somebody may have ended
- * meanwhile: then they try once more. */
+/* Makes the new communicator with those that are left, as any other is made. If that fails because a rank has ended
+ * meanwhile, they try again. */
 static int make(struct shrink *s, uint32_t *culprit) {
     kolo_comm *comm = s->comm;
     const bool keeps = comm->listener;
@@ -160,7 +159,7 @@ static int attempt(struct shrink *s) {
 int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
     struct shrink s = {.comm = comm};
     int rc = comm->global_size == 1 ? kolo_comm_make(&s.made, &comm->origin, comm->above, NULL) : KOLO_AGREEMENT_OVER;
-    /* Each has one rank less. */
+    /* Each attempt has at least one rank less. */
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
     if (rc == KOLO_AGREEMENT_OVER)
