@@ -9,14 +9,14 @@
 #include "internode/internode.h"
 #include "sync/point.h"
 
-/* Up to here every node sends to every other at once: one crossing, where to owners and back are two. */
+/* Up to here every node sends to every other at once: one crossing, where the way to owners and back takes two. */
 #define ONESHOT_BYTES_MAX ((size_t)32 << 10) /* that a node sends in all */
-/* Above that, and with more nodes, to owners and back; below this a node's share of the work is not worth a message to
- * each other node. */
+/* Above that, and with more nodes, data goes to owners and back. Below this, a node's share of the work is not worth a
+ * message to each other node. */
 #define TREE_BYTES_MAX ((size_t)8 << 10)
 
-/* Where nodes have several partial results. What has to be joined first need not be near in a tree of nodes: owners
- * join it for `tree`, too. */
+/* For nodes with several partial results. Partial results that have to be joined first need not be near each other in a
+ * tree of nodes. So owners join them for `tree`, too. */
 static const struct kolo_exchange_algorithm *choose_by_ranks(kolo_exchange wanted, uint32_t nodes,
                                                              const struct kolo_order *order) {
     const size_t bytes = order->count * order->kernel->acc_bytes * order->subtrees->count_max;
@@ -190,7 +190,8 @@ static bool awaits(void *exchange, uint32_t node) {
     return false;
 }
 
-/* Who has not sent what its ranks have summed is late itself; who has not sent a result may be waiting for that. */
+/* A node that has not sent its partial result is late itself; a node that has not sent a result may be waiting for
+ * partial results. */
 static uint32_t late(void *exchange) {
     struct kolo_exchange_state *state = exchange;
     const struct kolo_flight *flight = flight_of(state, state->done);

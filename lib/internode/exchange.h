@@ -1,23 +1,24 @@
-/* How nodes sum what their ranks have summed: the part of an all-reduce or a broadcast that crosses machines, in the
- * leader's proxy (internode/proxy.h).
+/* The part of an all-reduce or a broadcast that crosses machines: how nodes reduce their partial results. It runs in
+ * the leader's proxy (internode/proxy.h).
  *
- * One exchange is one chunk, and goes by messages that all nodes know of from the order alone: which nodes send which
- * part in which direction. KOLO_MESSAGE_UP carries partial results, of the accumulation type, KOLO_MESSAGE_DOWN
- * results. A message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes
- * on. Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node
- * the bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or
- * more. With KOLO_NET_ORDER=rank a node may have several partial results, one for each subtree of the canonical tree
- * over all ranks that is wholly its own, and exchange_ranks.c takes the algorithm's place.
+ * One exchange handles one chunk. All nodes know its messages from the order alone: which nodes send which part in
+ * which direction. KOLO_MESSAGE_UP carries partial results, of the accumulation type, KOLO_MESSAGE_DOWN results. A
+ * message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes on.
+ * Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node the
+ * bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or more.
+ * With KOLO_NET_ORDER=rank a node may have several partial results, one for each subtree of the canonical tree over all
+ * ranks that is wholly its own, and exchange_ranks.c takes the algorithm's place.
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
- * or for all of a node's partial results of it.
- * Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins when t is done. Frames of tickets that have
- * not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node that sends in ticket t + KOLO_SLOTS has
- * finished t, and so has handed over all that others need for theirs; on each stream that comes first.
+ * or for all of a node's partial results of it. Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins
+ * when t is done. Frames of tickets that have not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node
+ * that sends in ticket t + KOLO_SLOTS has finished t, and so has sent all that others need to finish t; on each stream
+ * that comes first.
  *
  * In place. `partial` and `result` may be the same memory, where a node has one rank, which passed send == recv. A part
- * of the result is written only when nobody needs what it replaces: another's result of a part is made of what this
- * node sent of it, all of which had arrived; an own one is written after all sends of that part were handed over. */
+ * of the result is written only when nobody needs the input that it replaces. Another node's result of a part is made
+ * of what this node sent of it, which had all arrived. A result of this node's own is written after all sends of that
+ * part were handed over. */
 #ifndef KOLO_INTERNODE_EXCHANGE_H
 #define KOLO_INTERNODE_EXCHANGE_H
 
@@ -52,7 +53,7 @@ struct kolo_exchange_message {
 
 struct kolo_exchange_algorithm {
     const char *name;
-    /* Sends what can be sent, and awaits all that will come (kolo_exchange_await). */
+    /* Sends what can be sent, and registers all messages that will come (kolo_exchange_await). */
     void (*begin)(struct kolo_exchange_state *state, struct kolo_flight *flight);
     /* Where the bytes of an awaited message go, and how many there are: false if none such is awaited. */
     bool (*locate)(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
@@ -99,19 +100,20 @@ extern const struct kolo_exchange_calls kolo_exchange_calls;
 extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
     kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_ranks, kolo_exchange_ranks_oneshot;
 
-/* What is widened at once of what travels as bf16. */
+/* Elements of bf16 that are widened at a time. */
 #define KOLO_HALF_PIECE_COUNT 1024
 
-/* Of a result, what is joined at once of the subtrees' partial results. */
+/* Bytes of the subtrees' partial results that are joined at a time. */
 #define KOLO_JOINED_PIECE_BYTES 4096
 
-/* True for f32, which may. */
+/* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
 
 /* Notes which call the exchange that begins is of. */
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
 
-/* True, and a mismatch, if an exchange of which data has come from `node` is of another call here. It has begun. */
+/* For data from `node` of an exchange that has begun: if it is of another call here, returns true and reports a
+ * mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
 void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame);
@@ -125,7 +127,8 @@ struct kolo_slice {
 /* Slice `part` of the flight's `owners`. */
 struct kolo_slice kolo_exchange_slice(const struct kolo_flight *flight, uint32_t part);
 
-/* True if there is anything to exchange of it: an exchange of nothing has one empty slice, for nodes to meet by. */
+/* True if the part has anything to exchange. An exchange of nothing has one empty slice, so that the nodes still
+ * synchronise. */
 bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
 void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *flight,

@@ -1,10 +1,10 @@
-/* Which calls exchanges are of: nodes whose ranks make different calls get a mismatch, with both calls.
+/* Checks that nodes make the same calls: nodes whose ranks make different calls get a mismatch, with both calls.
  *
- * A frame of data carries the stamp and the call of its exchange. Who receives it compares the stamp with its own for
- * that ticket before anything else that the frame says: also where it has done that ticket, having waited for nobody
- * (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges. A root may have begun more of them
- * before it hears of a node that is late. That node finds out by what the root has sent; only if nobody does soon, the
- * root says so itself, without knowing its own call any more.
+ * A frame of data carries the stamp and the call of its exchange. The receiver compares the stamp with its own for that
+ * ticket before it uses anything else in the frame. It does so also for a ticket that it has done without waiting for
+ * anybody (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges. A root may have begun more
+ * of them before it hears of a node that is late. That node finds out by what the root has sent; only if nobody does
+ * soon, the root says so itself, without knowing its own call any more.
  *
  * Stamps tell all calls so far, and frames overtake each other: where the stamps differ and the calls are the same, it
  * is an earlier call that differs, whose frame is still to come. So that is waited for, for the same time, to name the
@@ -15,11 +15,11 @@
  * compares at once where it has begun that exchange; else it remembers the frame, one of each node, and compares when
  * it begins it.
  *
- * That is enough. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it. Whoever
- * they wait for has begun it too, or will. If two such nodes have the same stamp for it, what one awaits the other
- * sends as soon as it has what it awaits itself, and no exchange has nodes wait in a circle: where nothing is sent any
- * more, one of them waits for a node that has another stamp. Only one announcement of a node needs to be remembered: it
- * has got on in the exchange that it announced before. */
+ * That is enough. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it. The
+ * nodes for which they wait have begun it too, or will. If two such nodes have the same stamp for it, each sends what
+ * the other awaits as soon as it has what it awaits itself. In no exchange do nodes wait in a circle. So if nothing is
+ * sent any more, one of them waits for a node that has another stamp. Only the last announcement of a node needs to be
+ * remembered: the node has got on in the exchange that it announced before. */
 #include "internode/exchange.h"
 
 #include "internode/internode.h"
@@ -35,7 +35,7 @@ static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, u
     return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
 }
 
-/* The nodes disagree; whoever can say better where may do so. */
+/* The nodes disagree. Waits for a moment, so that a node that knows better where may say so. */
 static void suspect(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     if (state->suspect.kind)
         return;
@@ -74,7 +74,7 @@ bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, con
     const struct kolo_exchange_call *own = find_kept(state, frame->ticket);
     if (own)
         return compare(state, node, frame, own);
-    /* Nobody sends anything of an exchange that is over here, unless it takes it for another. */
+    /* A node sends data of an exchange that is over here only if it makes another call. */
     suspect(state, node, frame);
     return true;
 }

@@ -1,12 +1,13 @@
 /* Exchange in the order of all ranks (KOLO_NET_ORDER=rank), where the ranks of some node are not one subtree of the
  * canonical tree: each node has a partial result for each subtree that it holds (internode/assembly/subtrees.h), and
- * who has got those of all nodes joins them as the rest of the tree says, so that the bits are those of one machine.
+ * the node that has the partial results of all nodes joins them as the rest of the tree says, so that the bits are
+ * those of one machine.
  *
- * By owners, as in exchange_mesh.c: a node sends each owner its slice of all its partial results (up), and gets the
- * results back (down). Or in one crossing, as in exchange_oneshot.c: each sends all to all. A message up has one
- * partial result, and its part is the number of the subtree; of a message down it is the sender. With s subtrees on a
- * node its link carries (s + 1)(M-1)/M times the chunk by owners. The partial results of a node lie in its box, as in
- * its order, one behind another. */
+ * It goes by owners, as in exchange_mesh.c: a node sends each owner its slice of all its partial results (up), and gets
+ * the results back (down). Or it goes in one crossing, as in exchange_oneshot.c: each node sends all to all. A message
+ * up has one partial result, and its part is the number of the subtree; of a message down it is the sender. With s
+ * subtrees on a node its link carries (s + 1)(M-1)/M times the chunk by owners. The partial results of a node lie in
+ * its box, as in its order, one behind another. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"

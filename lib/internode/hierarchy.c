@@ -1,19 +1,20 @@
-/* Collectives of several nodes: what the ranks of one node do. Each chunk, one ticket, goes
+/* Collectives of several nodes: what the ranks of one node do. Each chunk is one ticket and takes four steps:
  *
- *   show:     each rank copies its input of the chunk into its slot, but for its own slice;
- *   fold:     the owner of each slice, one a rank of the node, folds it from all slots into the ticket's partial
- * result, in the accumulation type; order:    the leader, once all have folded, orders the exchange with the other
- * nodes (internode/proxy.h); take:     each copies the result, which the proxy has left in the segment, to `recv`.
+ *   show:     each rank copies its input of the chunk, except its own slice, into its slot;
+ *   fold:     the owner of each slice, one for each rank of the node, folds it from all slots into the ticket's partial
+ *             result, in the accumulation type;
+ *   order:    the leader, once all have folded, orders the exchange with the other nodes (internode/proxy.h);
+ *   take:     each rank copies the result, which the proxy has left in the segment, to `recv`.
  *
  * Chunks overlap, so that the exchange of some goes on while the node works on others: in tick w a rank shows chunk w,
- * folds and orders chunk w - 1, and takes chunk w - LAG. Steps are numbered by ticks: 3w + 1, 3w + 2, 3w + 3. What is
- * waited for is of a smaller step, or the exchange of a chunk that every node's leader orders in an earlier tick: no
- * deadlock. A ticket's slots, those of the ranks and the partial result and the result, are used again for
- * t + KOLO_SLOTS when all have published the step with which they had taken chunk t (kolo_slot_claim in show, which
- * each does before it folds into the partial result). The proxy is done with them before that.
+ * folds and orders chunk w - 1, and takes chunk w - LAG. Steps are numbered by ticks: 3w + 1, 3w + 2, 3w + 3. No
+ * deadlock: a rank waits only for smaller steps, or for the exchange of a chunk that every node's leader orders in an
+ * earlier tick. A ticket's slots, those of the ranks and the partial result and the result, are used again for t +
+ * KOLO_SLOTS when all have published the step with which they had taken chunk t (kolo_slot_claim in show, which each
+ * does before it folds into the partial result). The proxy is done with them before that.
  *
- * A rank that is alone on its node has nobody to show anything to: where the accumulation type is the dtype, the
- * exchange sends straight from `send`, and receives into `recv`.
+ * A rank that is alone on its node shows nothing: if the accumulation type is the dtype, the exchange sends straight
+ * from `send`, and receives into `recv`.
  *
  * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
  * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
@@ -67,7 +68,7 @@ static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
     return kolo_plan_slice(count, h->message->kernel->element_bytes, h->comm->size, h->comm->rank, first);
 }
 
-/* All of the chunk but this rank's own slice. */
+/* Copies all of the chunk but this rank's own slice into its slot. */
 static int show(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
     const size_t element_bytes = h->message->kernel->element_bytes;
@@ -125,13 +126,13 @@ static int fold(const struct hierarchy *h, size_t chunk) {
     return 0;
 }
 
-/* Whether the proxies' threads are to drive exchanges: where the leader has other work meanwhile, or where they go by
- * several lanes, of which it could drive one at a time. */
+/* Whether the proxies' threads drive the exchanges: if the leader has other work meanwhile, or if there are several
+ * lanes, of which it could drive only one at a time. */
 static bool in_background(const kolo_comm *comm, size_t chunks, bool has_work) {
     return (chunks > LAG && has_work) || (chunks > 1 && comm->internode->lanes > 1);
 }
 
-/* The leader's. */
+/* For the leader: orders the chunk's exchange. */
 static int order(const struct hierarchy *h, size_t chunk) {
     kolo_comm *comm = h->comm;
     const size_t element_bytes = h->message->kernel->element_bytes;
@@ -224,11 +225,11 @@ static int run_allreduce(kolo_comm *comm, const struct kolo_message *message) {
 
 /* Broadcast and all-gather. Both move parts: a part is a chunk of what one rank, its root, has for all others; a
  * broadcast has one root, in an all-gather each rank is the root of its block, one after the other. The root copies its
- * part into its own slot, so that ranks that each take themselves for the root do not write into one place before they
- * are told. From there the leader of its node orders it to be sent, and the others of its node take it; on other nodes
- * it is taken from the ticket's result. In tick w the root shows part w, the leaders order it, and part w - LAG is
- * taken. Steps are 3w + 1 for the root's part, and as above. Whoever takes a part has seen that the exchange is over,
- * so that nothing is sent from a slot that is claimed again. */
+ * part into its own slot, so that two ranks that both take themselves for the root do not write to the same place
+ * before the mismatch is found. From there the leader of the root's node has it sent, and the other ranks of that node
+ * take it. On other nodes it is taken from the ticket's result. In tick w the root shows part w, the leaders order it,
+ * and part w - LAG is taken. Steps are 3w + 1 for the root's part, and as above. A rank that takes a part has seen that
+ * the exchange is over, so nothing is sent from a slot that is claimed again. */
 
 struct spread {
     kolo_comm *comm;

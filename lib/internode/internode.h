@@ -1,6 +1,6 @@
-/* A communicator's part in a job of several nodes: who is where, and the memory in which the ranks of a node and its
- * proxies (internode/proxy.h) work together. Ranks are numbered over all nodes in what users see, and in failures;
- * those of this node have their index among them, comm->rank, in all else. */
+/* A communicator's part in a job of several nodes: which rank is where, and the memory in which the ranks of a node and
+ * its proxies (internode/proxy.h) work together. Users see ranks numbered over all nodes, and so do failures.
+ * Everything else uses local ranks, as comm->rank is. */
 #ifndef KOLO_INTERNODE_INTERNODE_H
 #define KOLO_INTERNODE_INTERNODE_H
 

@@ -38,7 +38,7 @@ static void end(struct kolo_remote_ranks *remote, int status) {
     free(creation);
 }
 
-/* What the ranks of this node go on with: their places among themselves, and what rank 0 has settled. */
+/* The settings with which the ranks of this node go on: their local ranks, and what rank 0 has decided. */
 static void localize(struct kolo_settings *settings, const struct kolo_membership *membership) {
     settings->place.rank = kolo_nodes_local_rank(&membership->nodes, (uint32_t)settings->place.rank);
     settings->place.size = kolo_nodes_local_size(&membership->nodes, membership->node);
@@ -132,7 +132,7 @@ static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     return rc;
 }
 
-/* Nodes that know already that all are ready go on without this one: they are to hear why, not only that it leaves. */
+/* Nodes that already know that all are ready go on without this one. This tells them why, not only that it leaves. */
 static void blame_ended(kolo_comm *comm, const struct kolo_assembly *assembly) {
     const uint32_t ended = kolo_assembly_ended(assembly);
     const struct kolo_failure_report report = {
@@ -161,7 +161,7 @@ static void free_part(kolo_comm *comm, bool forked) {
             kolo_proxy_forget(internode->proxies[lane]);
         else
             kolo_proxy_destroy(internode->proxies[lane]);
-    kolo_listener_close(comm->listener); /* after the proxy: who finds it closed finds this rank gone */
+    kolo_listener_close(comm->listener); /* after the proxy: a rank that finds it closed finds this rank gone */
     if (!internode)
         return;
     kolo_nodes_free(&internode->nodes);

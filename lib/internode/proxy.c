@@ -54,7 +54,7 @@ static bool has_ended(const struct kolo_proxy *proxy, uint32_t node) {
 
 /* Failures. */
 
-/* Tells the others of a failure that is published here. */
+/* Tells the other nodes about a failure that is published here. */
 static void tell_failure(struct kolo_proxy *proxy) {
     struct kolo_failure_report report;
     uint8_t payload[KOLO_REPORT_BYTES];
@@ -186,7 +186,7 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
     return any;
 }
 
-/* For the message of whoever waits until the deadline. */
+/* For the message of ranks that wait until the deadline. */
 static void show_late(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
     const uint32_t late = proxy->calls->late(proxy->exchange);
@@ -267,7 +267,8 @@ static bool has_background(const struct kolo_proxy *proxy) {
 static void *run(void *argument) {
     struct kolo_proxy *proxy = argument;
     pthread_setname_np(pthread_self(), "kolo-proxy");
-    kolo_fpenv_enter(); /* for good: it folds, and has inherited the modes of whoever made the communicator */
+    kolo_fpenv_enter(); /* for good: this thread folds, and has inherited the modes of the thread that made the
+                           communicator */
     while (!kolo_load_acquire(&proxy->stopping)) { /* pairs with kolo_proxy_destroy */
         const uint32_t rings = kolo_bell_rings(&proxy->bell);
         const bool busy = has_background(proxy);

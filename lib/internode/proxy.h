@@ -1,36 +1,38 @@
-/* The proxy: the part of a node's leader that exchanges what the node's ranks have summed with the other nodes.
+/* The proxy: the part of a node's leader that exchanges the node's partial results with the other nodes.
  *
  * The leader orders one exchange after another, a ticket each (kolo_proxy_order), at most KOLO_SLOTS of them at once.
- * The proxy begins them in that order, moves frames by its engine (net/engine.h), and says in
- * kolo_shared_lane.done, which all ranks of the node wait for as for any flag, how far it has got: the result of
- * each lies where its order says.
+ * The proxy begins them in that order, moves frames by its engine (net/engine.h), and says in kolo_shared_lane.done,
+ * which all ranks of the node wait for as for any flag, how far it has got: the result of each lies where its order
+ * says.
  *
  * A node has one proxy or, where one thread does not keep up with the network, several (KOLO_NET_THREADS, the same
  * number on all nodes): of n, number t % n does ticket t. What it has of its own, thread, engine and sockets, control
  * stream included, is a lane to the other nodes: lanes share nothing but the segment. So each is as if it were alone.
  * It has a frame only of its own tickets, tells and hears failures, heartbeats and LEAVE by a stream that its data does
  * not overtake, and finds by itself who has ended. With one control stream for all, what came by it would race with the
- * end of other lanes' sockets. The price is that a failure is told once a lane; who knows of one heeds no other.
+ * end of other lanes' sockets. The price is that a failure is told once on each lane; a node that knows of one ignores
+ * the others.
  *
- * Who drives it is one of two, one at a time. The leader does while it waits for an exchange: to hand a small one to a
- * thread, and back, would take longer than the network does. The proxy's own thread does at other times: for a moment
- * every 20 ms, since other nodes want to hear that this one lives and has not failed; and all the while where the
- * leader has ordered an exchange in the background, having work of its own to do.
+ * It is driven by one of two threads at a time:
+ *   - The leader drives it while it waits for an exchange: to hand a small one to another thread, and back, would take
+ *     longer than the network does.
+ *   - The proxy's own thread drives it at other times: for a moment every 20 ms, so that other nodes hear that this one
+ *     lives and has not failed; and all the time while an exchange is ordered in the background, since the leader has
+ *     other work to do.
  *
- * Who writes: the leader orders[t % KOLO_SLOTS] and then `ordered`, whoever drives
- * all else here and the lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the
- * leader orders after it has seen that t is done. What the frames of an exchange mean is the layer above's to say
- * (struct kolo_exchange_calls).
+ * Writers: the leader writes orders[t % KOLO_SLOTS] and then `ordered`. The driving thread writes all else here and the
+ * lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the leader orders after
+ * it has seen that t is done. The layer above defines what the frames of an exchange mean (struct kolo_exchange_calls).
  *
  * Nodes whose ranks make different calls find out by what they exchange, or wait to (internode/exchange_calls.c).
  *
  * Failures go both ways. The proxy looks at the segment's failure word at least every 20 ms, and tells all other nodes
- * once what it finds there; what another node tells, it publishes here, unless there is one already, and tells on:
- * whoever is slow to hear of a failure must not take the end of a node that left because of it for the cause. A node
- * whose streams have all ended is at fault if something is awaited from it, now or by a later order: it may as well
- * have finished and left, with all that it had sent still on the way. A node that is silent for too long is given up at
- * once. After a failure the proxy exchanges nothing more; it goes on telling others that it lives until the leader
- * leaves, since the ranks that shrink the communicator still need to know. */
+ * once what it finds there; what another node tells, it publishes here, unless there is one already, and passes on.
+ * Otherwise a node that is slow to hear of a failure might take the end of a node that left because of it for the
+ * cause. A node whose streams have all ended is at fault only if something is awaited from it, now or by a later order:
+ * it may have finished and left, with all that it had sent still on the way. A node that is silent for too long is
+ * given up at once. After a failure the proxy exchanges nothing more; it goes on telling others that it lives until the
+ * leader leaves, since the ranks that shrink the communicator still need to know. */
 #ifndef KOLO_INTERNODE_PROXY_H
 #define KOLO_INTERNODE_PROXY_H
 
@@ -60,7 +62,7 @@ struct kolo_exchange_call {
     uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
 };
 
-/* What the layer above does for the proxy, called by whoever drives it. */
+/* What the layer above does for the proxy. Called by the driving thread. */
 struct kolo_exchange_calls {
     /* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
     int (*create)(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
@@ -93,10 +95,11 @@ int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane,
  * it. */
 void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background);
 
-/* The leader's: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the background. */
+/* For the leader: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the
+ * background. */
 int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
 
-/* Orders an exchange; the leader's. */
+/* For the leader: orders an exchange. */
 static inline void kolo_internode_order(kolo_comm *comm, const struct kolo_order *order, bool background) {
     const struct kolo_internode *internode = comm->internode;
     kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
@@ -111,11 +114,11 @@ static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
     return kolo_wait_at_least(&comm->waiter, &lane->done, ticket + 1, &lane->bell, KOLO_PEER_PROXY);
 }
 
-/* Whether another node's leader is heard of. LOST: it was silent for too long, and was given up. CLOSED: its streams
+/* Whether another node's leader is still heard. LOST: it was silent for too long, and was given up. CLOSED: its streams
  * have ended otherwise. */
 typedef enum kolo_pulse { KOLO_PULSE_BEATS, KOLO_PULSE_LOST, KOLO_PULSE_CLOSED } kolo_pulse;
 
-/* The leader's: what this lane knows of that. */
+/* For the leader: what this lane knows of a node's leader. */
 kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node);
 
 /* Tells the other nodes that this one leaves, and ends the thread; waits for it, but for no other node. */

@@ -1,19 +1,19 @@
 /* Frames between this node and the other nodes of a job, its neighbours: moved by io_uring, or by poll where that is
- * refused, with one state machine for both. Knows nothing of collectives: who uses an engine says what a frame means.
+ * refused, with one state machine for both. Knows nothing of collectives: its owner says what a frame means.
  *
- * A neighbour is reached by one control stream and one or more data streams, connected sockets that are given to the
- * engine. A frame is a header (net/frame.h) and its payload. Control frames go by the control stream, in order. Data
- * frames wait in one queue a neighbour; a message of more than KOLO_STRIPE_BYTES is cut into frames of at least that
- * many, and whichever data stream is idle takes the next one, so that frames may arrive in another order than they
+ * To each neighbour there are one control stream and one or more data streams: connected sockets that the owner gives
+ * to the engine. A frame is a header (net/frame.h) and its payload. Control frames go by the control stream, in order.
+ * Data frames wait in one queue a neighbour; a message of more than KOLO_STRIPE_BYTES is cut into frames of at least
+ * that many, and whichever data stream is idle takes the next one, so that frames may arrive in another order than they
  * were sent in. On each stream at most one send and one receive is in flight.
  *
  * A header that arrives is parsed and checked, then shown to `place`, which says where the payload belongs: it is
- * received straight to there. Until there is room for it the stream is left alone, and the sender's socket fills up:
- * that is the flow control.
+ * received straight into that memory. Until there is room for it nothing more is read from the stream, and the sender's
+ * socket fills up: that is the flow control.
  *
  * An engine belongs to the thread that runs it, which may be another than the one that created it and added sockets
  * before the first run, unless options.handed_round. Only kolo_engine_wake may be called by others. All callbacks come
- * from kolo_engine_run, and may call whatever only queues: send, tell, resume, heard and counts. */
+ * from kolo_engine_run, and may call only functions that queue or read: send, tell, resume, heard and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
@@ -32,10 +32,9 @@ enum { KOLO_PLACE_LATER = 1 };
 
 /* What an engine tells its owner. `node` is the neighbour's index. */
 struct kolo_engine_events {
-    /* Where frame->bytes of payload go: 0 and *where (meaningless where bytes is 0; a control frame of 0 bytes is
-     * not asked for); or
-     * KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the frame is not to be believed,
-     * and the neighbour is given up. */
+    /* Where frame->bytes of payload go. Returns 0 and *where (meaningless if bytes is 0; not called for a control frame
+     * of 0 bytes); or KOLO_PLACE_LATER: ask again after kolo_engine_resume; or a negative KOLO_ERR_*: the frame is
+     * invalid, and the neighbour is given up. */
     int (*place)(void *owner, uint32_t node, const struct kolo_frame *frame, void **where);
     /* The whole payload is there. */
     void (*arrived)(void *owner, uint32_t node, const struct kolo_frame *frame);
@@ -73,13 +72,13 @@ struct kolo_engine_counts {
 int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *options,
                        const struct kolo_engine_events *events, void *owner);
 
-/* Data that is still on its way is of no use to anybody: its connections are reset when they are closed, so that the
- * kernel does not go on trying to deliver it. */
+/* Says that data still on its way is no longer needed: connections are reset when they are closed, so that the kernel
+ * does not go on trying to deliver it. */
 void kolo_engine_abandon(kolo_engine *engine);
 
 /* Shuts all sockets down, reaps every operation that is in flight, then closes and frees: when it returns, nothing of
  * the kernel's reaches any payload any more. Before that, unless linger_ns is 0: sends the control frames that are
- * queued, says that nothing more comes, and reads, for nobody, until the others have done so too; for at most
+ * queued, says that nothing more comes, and reads and discards until the others have done so too; for at most
  * linger_ns. No callbacks. */
 void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns);
 
@@ -89,8 +88,8 @@ void kolo_engine_forget(kolo_engine *engine);
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
 
-/* Queues a message of frame->bytes at `payload`, which must stay as it is until `sent`. Data. frame->offset counts on
- * in the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
+/* Queues a data message of frame->bytes at `payload`, which must not change until `sent`. frame->offset continues in
+ * the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
  * `sent` comes all the same. */
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
 
@@ -107,7 +106,7 @@ void kolo_engine_resume(kolo_engine *engine);
 /* Ends the present or the next wait of kolo_engine_run. Any thread. */
 void kolo_engine_wake(kolo_engine *engine);
 
-/* When a neighbour was last heard of, in the engine's awake time (base/awake.h). */
+/* When a neighbour last sent something, in the engine's awake time (base/awake.h). */
 int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node);
 
 void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts);

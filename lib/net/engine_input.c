@@ -1,4 +1,4 @@
-/* What comes in: frames out of a stream of bytes. */
+/* Input: frames out of a stream of bytes. */
 #include <errno.h>
 #include <string.h>
 
@@ -151,7 +151,7 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
         return;
     }
     size_t bytes = (size_t)result;
-    if (stream->control) /* heartbeats come whatever else does: where they do not, nor would the news of a failure */
+    if (stream->control) /* heartbeats always come: if they do not, news of a failure would not come either */
         stream->neighbour->heard_ns = stream->engine->now_ns;
     stream->neighbour->received_bytes += bytes;
     KOLO_POINT("engine.received");

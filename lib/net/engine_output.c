@@ -1,4 +1,4 @@
-/* What goes out: frames striped over the streams of a node. */
+/* Output: frames striped over the streams of a node. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue) {
     }
 }
 
-/* How much of a message a stream takes: a piece, and with the last one what would be less than a stripe. */
+/* How much of a message a stream takes: a piece; the last one includes a rest of less than a stripe. */
 static uint32_t next_piece_bytes(const struct kolo_message *message) {
     const uint32_t left_bytes = message->frame.bytes - message->begun_bytes;
     return left_bytes < message->piece_bytes + KOLO_STRIPE_BYTES ? left_bytes : message->piece_bytes;
@@ -121,7 +121,7 @@ void kolo_output_start(struct kolo_neighbour *neighbour) {
     }
 }
 
-/* Takes what has been sent off the parts; true where there is more. */
+/* Removes what has been sent from the parts; true if there is more to send. */
 static bool more_to_send(struct kolo_stream *stream, size_t sent_bytes) {
     size_t left_bytes = 0;
     for (unsigned i = 0; i < 2; i++) {

@@ -11,7 +11,7 @@
 #include "net/engine_state.h"
 #include "sync/point.h"
 
-/* What one socket is to do, and what it is believed to be ready for. */
+/* The operations of one socket, and for which of them it is believed to be ready. */
 struct interest {
     bool receive, send;
     bool readable, writable;

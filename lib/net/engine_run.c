@@ -1,4 +1,4 @@
-/* The state machine of the links, whichever way bytes are moved. */
+/* The engine's state machine of connections, for both ways of moving bytes. */
 #include "net/engine.h"
 
 #include <assert.h>
@@ -16,9 +16,11 @@
 
 enum { HEARTBEATS_PER_SILENCE = 4 };
 
-#define REAP_NS  INT64_C(2000000000) /* operations on sockets that are shut end at once; not to hang if one does not */
-#define GRACE_NS INT64_C(500000000)  /* who closes one stream without having left closes all, or something is wrong */
-#define NEWS_NS  INT64_C(100000000)  /* a failure that breaks connections is told by the control stream within that */
+#define REAP_NS                                                                                                        \
+    INT64_C(2000000000) /* operations on sockets that are shut end at once; this bounds the wait if one does not */
+#define GRACE_NS                                                                                                       \
+    INT64_C(500000000) /* a neighbour that closes one stream without having left closes all, or something is wrong */
+#define NEWS_NS INT64_C(100000000) /* a failure that breaks connections is told by the control stream within that */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -41,14 +43,15 @@ static void end_neighbour(struct kolo_neighbour *neighbour) {
         engine->events.ended(engine->owner, neighbour->node, neighbour->error);
 }
 
-/* What the kernel has taken without a copy, but cannot send any more, it lets go of when the connection is reset. */
+/* Makes closing reset the connection: then the kernel releases memory that it has taken without a copy, but cannot send
+ * any more. */
 static void reset_at_close(const struct kolo_stream *stream) {
     const struct linger none = {.l_onoff = 1, .l_linger = 0};
     setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-/* True where nobody is to get any more what the kernel has not delivered yet. A neighbour that has been given up
- * because this engine ends may still get it. */
+/* True if nobody needs any more what the kernel has not delivered yet. A neighbour that has been given up because this
+ * engine ends may still get it. */
 static bool is_moot(const struct kolo_stream *stream) {
     const struct kolo_neighbour *neighbour = stream->neighbour;
     const struct kolo_engine *engine = stream->engine;
@@ -129,7 +132,7 @@ void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error) {
     shut_streams(neighbour, listens, error);
 }
 
-/* Life. */
+/* Creation. */
 
 static int open_backend(struct kolo_engine *engine) {
     const bool uring_only = engine->options.kind == KOLO_ENGINE_URING;
@@ -309,7 +312,7 @@ static void beat(struct kolo_neighbour *neighbour) {
         kolo_engine_tell(neighbour->engine, neighbour->node, &heartbeat, NULL); /* or at the next time */
 }
 
-/* What its streams hold back for want of a place is no silence of the neighbour's. */
+/* Streams that are held back for lack of a place do not make the neighbour silent. */
 static bool can_be_heard(const struct kolo_neighbour *neighbour) {
     const struct kolo_stream *control = neighbour->streams[0];
     if (control->fd >= 0)
@@ -320,7 +323,7 @@ static bool can_be_heard(const struct kolo_neighbour *neighbour) {
     return true;
 }
 
-/* Of a neighbour whose streams have ended in part. */
+/* Decides on a neighbour of which some streams have ended. */
 static void judge_closing(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
     if (neighbour->ended || neighbour->grace_ns == 0 || (neighbour->left && !neighbour->given_up))
@@ -469,8 +472,8 @@ static bool all_ended(const struct kolo_engine *engine) {
     return true;
 }
 
-/* Sends what is queued as control, says goodbye, and waits for the others to do so. Whoever closes a socket before it
- * has read all takes what it has just sent away from the other side: TCP resets such a connection. */
+/* Sends the queued control frames, says that nothing more comes, and waits until the others have said so. If a side
+ * closes a socket before it has read all, TCP resets the connection, and the other side may lose what was just sent. */
 static void linger(struct kolo_engine *engine, int64_t until_ns) {
     while (!all_ended(engine) && engine->now_ns < until_ns) {
         shut_idle_streams(engine);

@@ -1,4 +1,4 @@
-/* What an engine consists of: seen by the files net/engine*.c alone.
+/* The state of an engine, for the files net/engine*.c only.
  *
  * engine_run.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
  * what is to be sent; engine_uring.c and engine_poll.c are backends, which move bytes and know no frames. Input and
@@ -24,7 +24,7 @@ struct kolo_message {
     uint32_t node;
     struct kolo_frame frame; /* as the owner gave it */
     const uint8_t *payload;
-    uint32_t piece_bytes; /* it is cut into pieces of so many */
+    uint32_t piece_bytes; /* size of the pieces into which it is cut */
     uint32_t begun_bytes; /* streams have taken so many so far */
     uint32_t holds;       /* pieces that are being sent, and those that the kernel has not let go of yet */
     bool cut;             /* no stream is to take anything more of it */
@@ -78,7 +78,7 @@ struct kolo_neighbour {
     int64_t grace_ns;               /* until when it may go on with some of its streams closed; 0: all are open */
     uint64_t sent_bytes, received_bytes;
     int error;     /* the first */
-    bool left;     /* has said that it sends nothing more: that its sockets break is no error then */
+    bool left;     /* has said that it sends nothing more: then it is no error if its sockets break */
     bool mute;     /* nothing can be sent to it any more */
     bool given_up; /* its sockets are shut; what had arrived is still delivered */
     bool ended;    /* all is closed, and the owner knows */
@@ -97,7 +97,7 @@ struct kolo_engine {
     uint32_t messages_count, messages_max;
     struct kolo_message *free_messages;
     struct kolo_queue returned; /* sent to neighbours that had ended */
-    struct kolo_awake awake;    /* a machine that was stopped itself has no reason to call its neighbours silent */
+    struct kolo_awake awake;    /* so that a machine that was stopped itself does not take its neighbours for silent */
     int64_t now_ns;             /* by that, as are all other times here */
     int64_t timer_ns;           /* no heartbeat or silence is due before */
     uint64_t told;              /* what the owner may have to act upon: a run ends with it */
@@ -161,7 +161,8 @@ void kolo_message_release(struct kolo_engine *engine, struct kolo_message *messa
 /* Shuts all sockets of the neighbour because of `error`, a positive errno. */
 void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error);
 
-/* The same because of a data stream, but listens by the control stream for a while: it may be about to tell why. */
+/* The same because of a data stream, but listens to the control stream for a while: the neighbour may be about to tell
+ * why. */
 void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error);
 
 /* Closes the stream if nothing comes or goes by it any more, and ends its neighbour with the last of them. */

@@ -180,8 +180,8 @@ static bool supports_all_needed(struct io_uring *ring, bool *zero_copy) {
     return all;
 }
 
-/* Completions are of use to this thread only when it asks for them, so the kernel is asked not to interrupt it for
- * their sake; older kernels know less of that. */
+/* This thread needs completions only when it asks for them, so the kernel is told not to interrupt it for them; older
+ * kernels have fewer such flags. */
 static int make_ring(struct io_uring *ring, unsigned entries, bool handed_round) {
     static const unsigned choices[] = {
         IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
@@ -194,7 +194,7 @@ static int make_ring(struct io_uring *ring, unsigned entries, bool handed_round)
     return rc;
 }
 
-/* Refusals leave plain descriptors in use. */
+/* If the kernel refuses, plain descriptors stay in use. */
 static void register_files(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     const unsigned places = engine->streams_max + 1;
@@ -207,7 +207,7 @@ static void register_files(struct kolo_engine *engine) {
     free(none);
 }
 
-/* Where memlock does not allow it, zero-copy sends pin what they send for themselves. */
+/* If memlock does not allow it, zero-copy sends pin their memory themselves. */
 static void register_memory(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     struct iovec parts[REGISTERED_MAX];

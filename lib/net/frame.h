@@ -9,7 +9,7 @@
 #define KOLO_MESSAGE_BYTES_MAX  (UINT64_C(1) << 48) /* what offsets count in: more than a machine can address */
 #define KOLO_CONTROL_BYTES_MAX  512
 
-/* Which stream a frame goes by is its kind's to say: those below KOLO_FRAME_DATA are control. */
+/* The kind says by which stream a frame goes: those below KOLO_FRAME_DATA are control frames. */
 enum {
     KOLO_FRAME_HEARTBEAT = 1, /* the engine's own, never shown to its owner */
     KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
@@ -25,7 +25,7 @@ struct kolo_frame {
     uint32_t bytes;  /* of the payload */
     uint64_t offset; /* of the payload in its message */
     uint64_t ticket; /* over all calls, see comm/step/progress.h */
-    uint64_t stamp;  /* what all calls so far were, mixed */
+    uint64_t stamp;  /* a mix of the words of all calls so far */
     uint64_t call;   /* what the present one is: kolo_call_word */
 };
 

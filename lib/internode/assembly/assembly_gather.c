@@ -1,4 +1,4 @@
-/* The first part of an assembly: all ranks meet at rank 0, and learn who is where. */
+/* The first part of an assembly: all ranks connect to rank 0, and learn which rank is on which node. */
 #include "internode/assembly/assembly.h"
 
 #include <ctype.h>
@@ -20,10 +20,10 @@
 #include "comm/creation/rendezvous.h"
 #include "sync/point.h"
 
-#define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the listener is open, those who have come are looked at so often */
-#define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* a name that there is not is looked up again so often */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the listener is open, connected ranks are checked so often */
+#define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* a name that does not exist is looked up again so often */
 #define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* in which a resolver whose servers are silent comes back */
-#define LATE_NS    (200 * KOLO_NS_PER_MS)  /* those who come so late learn that the creation has failed */
+#define LATE_NS    (200 * KOLO_NS_PER_MS)  /* for so long ranks that come late learn that the creation has failed */
 
 /* Which node this is. */
 
@@ -60,7 +60,7 @@ static bool same_node(const struct kolo_node_identity *a, const struct kolo_node
            a->inode == b->inode && a->user == b->user;
 }
 
-/* What came of it. */
+/* The result. */
 
 /* session and terms are there already. */
 static int fill_membership(const struct kolo_assembly *assembly, const uint32_t *groups,
@@ -99,7 +99,7 @@ static const char *describe_peer(int fd, char *text) {
     return kolo_address_of_peer(fd, &address) < 0 ? "?" : kolo_address_text(&address, text);
 }
 
-/* Says why who has come cannot be one of the ranks that are missing; 0: it can. */
+/* Fails with the reason why a newcomer cannot be one of the missing ranks; 0: it can. */
 static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
     char text[KOLO_ADDRESS_TEXT_BYTES], other[KOLO_ADDRESS_TEXT_BYTES];
     const char *from = describe_peer(fd, text);
@@ -133,7 +133,7 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
     return 0;
 }
 
-/* 1: a rank more has come. One that has not learnt that it was let in comes again. */
+/* Returns 1 if one more rank has come. A rank that has not learnt that it was admitted comes again. */
 static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
     const int rc = who->role == KOLO_ROLE_JOIN ? check_newcomer(assembly, fd, who) : 0;
     if (rc < 0) {
@@ -153,7 +153,7 @@ static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_intro
     return is_new;
 }
 
-/* Lets in all other ranks. */
+/* Admits all other ranks. */
 static int let_in(struct kolo_assembly *assembly) {
     int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
     uint32_t came = 1;
@@ -254,7 +254,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
     return rc;
 }
 
-/* Those who have not come yet would wait in vain. */
+/* Tells ranks that have not come yet; they would wait in vain. */
 static void turn_away_rest(struct kolo_assembly *assembly, int status) {
     const int64_t until_ns = kolo_clock_ns() + LATE_NS;
     struct kolo_introduction who;
@@ -278,7 +278,7 @@ static int connect_to_zero(struct kolo_assembly *assembly) {
                                                                 &assembly->peers[0].fd);
     if (rc == KOLO_ERR_TIMEOUT)
         return kolo_assembly_say(
-            assembly, rc, "rank 0 was not there within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
+            assembly, rc, "rank 0 was not reached within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",
             settings->create_timeout_ns / KOLO_NS_PER_MS, kolo_error_message());
     return rc;
 }
@@ -319,9 +319,9 @@ static int gather_one(struct kolo_assembly *assembly, uint32_t *groups, struct k
     return 0;
 }
 
-/* Life. */
+/* Making and closing an assembly. */
 
-/* Where jobs get names of their own, as in Kubernetes, the one of rank 0 may be there only once rank 0 is. */
+/* Where jobs get host names of their own, as in Kubernetes, rank 0's name may exist only once rank 0 runs. */
 static int look_up(struct kolo_assembly *assembly) {
     for (;;) {
         const int rc = kolo_address_parse(kolo_environment_name(KOLO_VARIABLE_RENDEZVOUS),

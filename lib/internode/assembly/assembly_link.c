@@ -1,8 +1,8 @@
 /* The second part of an assembly: sockets between the leaders of all nodes.
  *
- * Nobody waits in a ring: node i connects only at those before it, in their order, and answers the others once it is
- * done with that; so node 0 answers at once, node 1 as soon as node 0 has answered it, and so on. A connect is given up
- * only where the creation fails, so that no socket is taken for one that its other side does not have. */
+ * No deadlock: node i connects only to the nodes before it, in their order, and then answers the others. So node 0
+ * answers at once, node 1 as soon as node 0 has answered it, and so on. A connect is given up only if the creation
+ * fails, so that no side keeps a socket that the other side does not have. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,8 @@ static int open_listener(struct meeting *meeting) {
         return rc;
     kolo_address_set_port(&address, 0);
     if (meeting->is_kept) {
-        kolo_listener_log(meeting->listener, KOLO_LOG_OFF, 0); /* who has given up waiting there meanwhile is no news */
+        kolo_listener_log(meeting->listener, KOLO_LOG_OFF,
+                          0); /* connections that were given up meanwhile are not worth a message */
         return kolo_listener_reopen(meeting->listener, &meeting->key, &meeting->own);
     }
     rc = kolo_listener_open(&meeting->listener, &address, &meeting->key, &meeting->own);
@@ -117,7 +118,7 @@ static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t sock
     return &meeting->fds[node * meeting->sockets + socket];
 }
 
-/* Whoever connects tells which socket it is by its role and, of those of that role, its number. */
+/* The side that connects says which socket it is by its role and its number among those of that role. */
 static void introduce(const struct meeting *meeting, uint32_t socket, struct kolo_introduction *who) {
     const uint32_t streams = meeting->membership->terms.streams, lane = socket / (1 + streams),
                    within = socket % (1 + streams);
@@ -144,7 +145,7 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     const int rc = kolo_connect(&assembly->listeners[node], from, &meeting->key, &self, &assembly->awake,
                                 assembly->deadline_ns, assembly->peers[0].fd, place_of(meeting, node, socket));
     struct kolo_assembly_message message;
-    if (rc == 1) /* rank 0 has nothing to say now but that the creation has failed */
+    if (rc == 1) /* rank 0 can only have said that the creation has failed */
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);
     if (rc == KOLO_ERR_TIMEOUT && kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
         return kolo_assembly_timeout(assembly);
@@ -154,9 +155,9 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     return 0;
 }
 
-/* Keeps the socket of whoever has come: 1 if it was still to come; 0 if its other side has come again, as it does where
- * it has not learnt that it was let in, or is of a node that has not noticed yet that the others go on
- * (internode/assembly/shrink_nodes.h), or of an attempt before this one. */
+/* Keeps a socket that has come: 1 if it was still to come; 0 if the other side has come again. It does so if it has not
+ * learnt that it was admitted, if its node has not noticed yet that the others go on
+ * (internode/assembly/shrink_nodes.h), or if it is of an earlier attempt. */
 static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
     const struct kolo_membership *membership = meeting->membership;
     const uint32_t socket = socket_of(meeting, who);
@@ -233,7 +234,7 @@ static int fail(struct kolo_assembly *assembly, int status) {
     return kolo_assembly_fail(assembly, status);
 }
 
-/* Where those of all nodes are, by node. */
+/* Writes the addresses of all nodes' listeners, by node. */
 static void tell_listeners(const struct meeting *meeting, uint8_t *listeners) {
     const struct kolo_assembly *assembly = meeting->assembly;
     for (uint32_t node = 0; node < meeting->membership->nodes.nodes; node++)

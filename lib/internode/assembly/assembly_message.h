@@ -1,7 +1,7 @@
-/* What rank 0 and the others send each other while a job on several machines is put together
- * (internode/assembly/assembly.h), and nodes while they shrink it (internode/assembly/shrink_nodes.h), once both have
- * proved themselves at a listener: messages of one size, little-endian, each with mark, version and kind. A number is
- * checked where it arrives; bytes that mean nothing are zero, so that a message has only one form. */
+/* The messages between rank 0 and the others while a communicator on several machines is created
+ * (internode/assembly/assembly.h), and between nodes while they shrink it (internode/assembly/shrink_nodes.h), after
+ * the handshake. All have one size, are little-endian, and begin with mark, version and kind. Numbers are checked on
+ * arrival. Unused bytes are zero, so that a message has only one form. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
 #define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_MESSAGE_H
 
@@ -24,11 +24,11 @@ enum {
     KOLO_MESSAGE_GO,           /* rank 0 to a leader: so have all */
     KOLO_MESSAGE_FAILED,       /* either way: the creation has failed, and how */
     KOLO_MESSAGE_SURVIVORS,    /* between nodes that shrink, see internode/assembly/shrink_nodes.h */
-    KOLO_MESSAGE_WAIT,         /* the same: who gathers the others is still waiting for some */
+    KOLO_MESSAGE_WAIT,         /* the same: the coordinator is still waiting for some nodes */
     KOLO_MESSAGE_KINDS
 };
 
-/* What ranks that reach each other's shared memory have in common. */
+/* What tells whether ranks can reach each other's shared memory: then these are equal. */
 struct kolo_node_identity {
     bool known;       /* false: equal to no other */
     uint8_t boot[16]; /* the kernel's boot id */
@@ -76,7 +76,7 @@ struct kolo_assembly_message {
     };
 };
 
-/* Writes KOLO_MESSAGE_BYTES. What is no printable character in a text becomes '?'. */
+/* Writes KOLO_MESSAGE_BYTES. Unprintable characters in a text become '?'. */
 void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes);
 
 /* 0; or -EPROTO where the KOLO_MESSAGE_BYTES are no message of this version, or one of its numbers is out of bounds. */

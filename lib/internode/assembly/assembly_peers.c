@@ -13,8 +13,8 @@
 #include "comm/ranks.h"
 #include "sync/point.h"
 
-#define ANSWER_NS  INT64_C(1000000000)   /* what rank 0 gets to say who is missing */
-#define HEARING_NS INT64_C(250000000)    /* in which a leader takes what it is told, and its node learns it */
+#define ANSWER_NS  INT64_C(1000000000)   /* time for rank 0 to say which ranks are missing */
+#define HEARING_NS INT64_C(250000000)    /* time for a leader to receive a failure, and for its node to learn it */
 #define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a rejoin is asked so often */
 
 /* Failing. */
@@ -63,7 +63,7 @@ static void pack_failure(uint8_t *bytes, int status, const char *text) {
     kolo_assembly_message_pack(&message, bytes);
 }
 
-/* A failure is told once, to whoever can take it at once. */
+/* A failure is sent once, and only if the socket takes it at once. */
 static void send_failure(int fd, const uint8_t *bytes) {
     (void)send(fd, bytes, KOLO_MESSAGE_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -73,7 +73,7 @@ int kolo_assembly_fail(struct kolo_assembly *assembly, int status) {
         return status;
     assembly->over = true;
     uint8_t bytes[KOLO_MESSAGE_BYTES];
-    /* Rank 0 speaks for whoever is to blame, the others of themselves. */
+    /* Rank 0 reports for the rank at fault, the others for themselves. */
     const bool has_reason = assembly->rank == 0 && assembly->reason[0];
     pack_failure(bytes, status, has_reason ? assembly->reason : kolo_error_message());
     KOLO_POINT("assembly.failing");
@@ -100,7 +100,8 @@ void kolo_assembly_part(struct kolo_assembly *assembly, uint32_t rank) {
 
 /* The deadline. */
 
-/* While the listener is open those who have not come are late, after that those who have not sent what is awaited. */
+/* While the listener is open, ranks that have not come are late; after that, ranks that have not sent what is
+ * awaited. */
 static bool is_late(const struct kolo_assembly *assembly, uint32_t rank) {
     const struct kolo_assembly_peer *peer = &assembly->peers[rank];
     if (rank == 0 || assembly->listener)
@@ -220,7 +221,7 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
                 return kolo_assembly_timeout(assembly);
             (void)poll(&polled, 1, wait_ms(assembly, assembly->deadline_ns));
         } else if (errno != EINTR) {
-            struct kolo_assembly_message last; /* what it had to say before it went */
+            struct kolo_assembly_message last; /* what it sent before it ended */
             const int error = errno, rc = receive(assembly, rank, &last);
             return rc < 0 ? rc : fail_ended(assembly, rank, error);
         }
@@ -322,7 +323,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
     return message->kind == kind ? 0 : fail_protocol(assembly, 0);
 }
 
-/* Where that fails rank 0 has ended, or the creation: the leader, which is there, finds that out too. */
+/* If that fails, rank 0 or the creation has ended: the leader, which is still connected, finds that out, too. */
 void kolo_assembly_depart(struct kolo_assembly *assembly) {
     const struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_READY};
     if (assembly->peers[0].fd >= 0)

@@ -1,6 +1,6 @@
-/* The connections of an assembly: rank 0's to every other rank, and everyone else's to rank 0. Messages go out and come
- * in here, and failures go round: whatever the others do, a wait ends with a message, a connection's end, or the
- * deadline. Private to comm/assembly*.c, which is one thing in several files. */
+/* The connections of an assembly: rank 0's to every other rank, and everyone else's to rank 0. They carry messages and
+ * failures. Whatever the others do, a wait ends with a message, the end of a connection, or the deadline. Private to
+ * assembly_*.c. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
 #define KOLO_INTERNODE_ASSEMBLY_ASSEMBLY_PEERS_H
 
@@ -27,9 +27,9 @@ struct kolo_assembly {
     struct kolo_rejoin *rejoin;       /* NULL: none */
     int64_t look_ns;                  /* when to ask it next */
     bool over;                        /* the creation has failed, and the others know */
-    bool asked;                       /* rank 0: another one, whose time is up, asks for whom to wait */
-    char reason[1024];                /* why, as the others are told */
-    uint32_t ended;                   /* whose end that was; UINT32_MAX: nobody's */
+    bool asked;                       /* rank 0: another rank, whose time is up, asks which ranks are missing */
+    char reason[1024];                /* why, as it is told to the others */
+    uint32_t ended;                   /* the rank whose end that was; UINT32_MAX: none */
     struct kolo_assembly_peer *peers; /* [size]; of a rank that is not 0 only that of rank 0 */
     /* Rank 0's. */
     struct kolo_listener *listener;        /* NULL: not open */
@@ -64,7 +64,7 @@ int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *fo
 /* The deadline has passed: fails with the ranks that were missing. */
 int kolo_assembly_timeout(struct kolo_assembly *assembly);
 
-/* Tells one that is no peer why it is turned away, and closes its connection. */
+/* Tells a process that is no peer why it is refused, and closes its connection. */
 void kolo_assembly_turn_away(const struct kolo_assembly *assembly, int fd, int status);
 
 /* Closes the connection to a rank; one that is closed is fine. */

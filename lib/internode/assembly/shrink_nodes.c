@@ -1,6 +1,6 @@
-/* How the nodes of a broken communicator agree on who goes on. One rank of each node takes part; what that node's ranks
- * agree on before, in their own memory, is told in comm/creation/agreement.h. tests/models/nodes_agreement.pml is a
- * model of what follows.
+/* How the nodes of a broken communicator agree on who goes on. One rank of each node takes part. Before that the ranks
+ * of each node agree in their own memory, see comm/creation/agreement.h. tests/models/nodes_agreement.pml is a model of
+ * this protocol.
  *
  * Roles
  *   leader         the lowest rank of a node. It has kept the socket at which it listened when the communicator was
@@ -49,8 +49,8 @@
  * that an end is seen at once.
  *
  * Invariants
- *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: what
- * one of them has left out cannot bring the others along.
+ *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: one
+ *      that they have left out cannot bring them along.
  *   2. Who has ended has not gone on: a leader that has gone on keeps its listener, and so does not look ended.
  *   3. What one part has in its S, another one has in its U: by 2, or since by 1 it cannot go on.
  *   4. So no two parts go on. By 3 each would need more ranks than the other, or as many and the lowest of all.
@@ -185,7 +185,7 @@ static void begin_probe(const struct agreement *c, struct other *other) {
         settle_probe(c, other, errno);
 }
 
-/* It is not as it was: it is found out anew. */
+/* Its state may have changed: it is probed anew. */
 static void doubt(const struct agreement *c, struct other *other) {
     drop(&other->probe);
     other->leader = TRYING;
@@ -217,7 +217,7 @@ static void heed_probe(const struct agreement *c, struct other *other) {
     settle_probe(c, other, error);
 }
 
-/* Looks at all probes, and waits for at most that long until there is something to be seen. */
+/* Looks at all probes, and waits at most that long until one has news. */
 static void look_around(struct agreement *c, int64_t wait_ns) {
     const int64_t now_ns = kolo_awake_ns(c->awake), silence_ns = c->comm->origin.net.silence_ns;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
@@ -243,8 +243,8 @@ static bool is_leader(const struct agreement *c) {
     return c->comm->listener != NULL;
 }
 
-/* Whether this leader does not wait for that other one any more, which lives, unless it answers. Who has closed the
- * broken communicator's streams may be going on without this node: then there is nothing to coordinate. */
+/* Whether the other leader counts as unresponsive, see above. One that has closed the broken communicator's streams may
+ * be going on without this node: then there is nothing to coordinate. */
 static bool is_unresponsive(const struct agreement *c, uint32_t node) {
     const struct other *other = &c->others[node];
     if (!is_leader(c) || other->leader != LIVES || other->answers)
@@ -311,12 +311,12 @@ static void admit(struct agreement *c, int fd, const struct kolo_introduction *w
     KOLO_POINT("agreement.admitted");
 }
 
-/* Takes what has come from a node: it has come once that is whole. */
+/* Takes what a node has sent. The node has come once its message is whole. */
 static void hear(struct agreement *c, uint32_t node) {
     struct other *other = &c->others[node];
     struct kolo_assembly_message message;
     char extra;
-    if (other->came) { /* it says no more: has it gone? */
+    if (other->came) { /* it sends nothing more: has it ended? */
         const ssize_t more = recv(other->participant, &extra, 1, MSG_DONTWAIT);
         if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR))
             forget_participant(other);
@@ -379,8 +379,8 @@ static bool are_enough(const struct agreement *c, const uint64_t *here, const ui
 
 typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
 
-/* Who is still to be waited for. Of a node whose leader is unresponsive, its other ranks may come, once they have left
- * it out; and itself, where that would help. */
+/* Which nodes are still to be waited for. From a node whose leader is unresponsive the other ranks may come, once they
+ * have left the leader out; or the leader itself, if that would help. */
 static awaited find_awaited(const struct agreement *c) {
     uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
     bool leaderless = false, unresponsive = false;
@@ -412,7 +412,7 @@ static void beat(struct agreement *c, int64_t now_ns) {
     }
 }
 
-/* AGAIN where this rank need not be the coordinator, as one before it is. */
+/* AGAIN if this rank need not be the coordinator, since a lower leader is. */
 static int await_participants(struct agreement *c) {
     int64_t now_ns = kolo_awake_ns(c->awake), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
             leaderless_end_ns = 0;
@@ -455,7 +455,7 @@ static void list_unknown(const struct agreement *c, const uint64_t *unknown, cha
     }
 }
 
-/* What comes of it: the answer to all. */
+/* Decides the result: the answer to all. */
 static void conclude(const struct agreement *c, struct kolo_assembly_message *answer) {
     const uint32_t size = c->nodes->size;
     uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
@@ -502,7 +502,7 @@ static int coordinate(struct agreement *c) {
     struct kolo_address bound;
     struct kolo_assembly_message answer;
     KOLO_POINT("agreement.coordinating");
-    kolo_listener_log(c->comm->listener, KOLO_LOG_OFF, 0); /* probes that are given up are no news */
+    kolo_listener_log(c->comm->listener, KOLO_LOG_OFF, 0); /* probes that are given up are not worth a message */
     int rc = kolo_listener_reopen(c->comm->listener, &c->key, &bound);
     if (rc == 0)
         rc = await_participants(c);
@@ -552,7 +552,7 @@ static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     return take(c, &answer, fd);
 }
 
-/* 0, AGAIN where there is nobody any more who would answer, or a failure. */
+/* 0, AGAIN if nobody is left that would answer, or a failure. */
 static int await_answer(struct agreement *c, struct other *coordinator, int fd) {
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     size_t received = 0;
@@ -574,7 +574,7 @@ static int await_answer(struct agreement *c, struct other *coordinator, int fd) 
         if (rc < 0 || now_ns >= silent_ns)
             return AGAIN;
         if (now_ns >= until_ns)
-            return fail_late(c, "the one that gathers them does not answer");
+            return fail_late(c, "their coordinator does not answer");
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         KOLO_POINT("agreement.awaiting");
         const int64_t left_ns = (silent_ns < until_ns ? silent_ns : until_ns) - now_ns;
@@ -630,7 +630,7 @@ static int agree(struct agreement *c) {
     }
 }
 
-/* Life. */
+/* Beginning and ending. */
 
 static int read_listeners(struct agreement *c) {
     const struct kolo_shared_internode *shared = c->comm->segment.internode;

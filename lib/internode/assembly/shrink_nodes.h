@@ -1,5 +1,5 @@
-/* How the nodes of a broken communicator agree on who is left: see shrink_nodes.c. What goes on in each node's own
- * memory is told in shrink.c. */
+/* How the nodes of a broken communicator agree on who is left: see shrink_nodes.c. comm/creation/shrink.c describes
+ * what happens in each node's own memory. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_SHRINK_NODES_H
 #define KOLO_INTERNODE_ASSEMBLY_SHRINK_NODES_H
 

@@ -1,10 +1,10 @@
 /* What each node can fold by itself of the canonical tree over all ranks (KOLO_NET_ORDER=rank).
  *
  * The canonical tree (reduce/reducer.h) is over ranks, wherever these run. A node can fold those of its subtrees whose
- * ranks are all on it; of each largest one it hands a partial result to the others. Whoever has the partial results of
- * all nodes joins them as the rest of the tree says, and gets the bits that one machine would give. Ranks that follow
- * each other make few subtrees: at most two of each size. Where neighbours are always on different nodes, each rank is
- * one. */
+ * ranks are all on it; it sends a partial result of each largest one to the others. A node that has the partial results
+ * of all nodes joins them as the rest of the tree says, and gets the bits that one machine would give. Consecutive
+ * ranks make few subtrees: at most two of each size. If neighbours are always on different nodes, each rank is a
+ * subtree of its own. */
 #ifndef KOLO_INTERNODE_ASSEMBLY_SUBTREES_H
 #define KOLO_INTERNODE_ASSEMBLY_SUBTREES_H
 
@@ -28,9 +28,8 @@ struct kolo_subtrees {
 };
 
 #define KOLO_SUBTREES_STACK_MAX 11 /* that stack never holds more */
-#define KOLO_SUBTREES_OF_NODE_MAX                                                                                      \
-    (KOLO_RANKS_MAX / 2) /* of two neighbours, which are a subtree, it has one at most                                 \
-                          */
+/* Each pair of neighbours is a subtree, so it adds one at most. */
+#define KOLO_SUBTREES_OF_NODE_MAX (KOLO_RANKS_MAX / 2)
 
 /* The caller frees *subtrees, which is NULL where there is nothing to do: each node's ranks are one subtree, and the
  * canonical tree over the nodes joins these in the same way. KOLO_ERR_SYSTEM: out of memory. */

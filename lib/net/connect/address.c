@@ -98,7 +98,7 @@ static bool split(const char *text, char *host, uint16_t *port) {
 }
 
 /* Of several addresses of a host, all machines of a job must take the same one, in whatever order their resolvers give
- * them: IPv4 before IPv6. One by which only the host reaches itself comes last. */
+ * them: IPv4 before IPv6. A loopback address comes last. */
 static int rank_of(const struct kolo_address *address) {
     return 2 * is_loopback(address) + (address->storage.ss_family == AF_INET6);
 }
@@ -151,7 +151,7 @@ static bool has_address(const struct ifaddrs *one, int family) {
     return (found == AF_INET || found == AF_INET6) && (family == AF_UNSPEC || found == family);
 }
 
-/* An address that counts on a single link only is of no use to other machines. */
+/* A link-local address is of no use to other machines. */
 static bool is_global(const struct ifaddrs *one) {
     return one->ifa_addr->sa_family == AF_INET ||
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)one->ifa_addr)->sin6_addr);

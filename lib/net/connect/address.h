@@ -1,4 +1,4 @@
-/* Addresses of IPv4 and IPv6. */
+/* IPv4 and IPv6 addresses. */
 #ifndef KOLO_NET_CONNECT_ADDRESS_H
 #define KOLO_NET_CONNECT_ADDRESS_H
 
@@ -19,8 +19,8 @@ struct kolo_address {
  * KOLO_ERR_ARG: not of that form, or a port outside 1 to 65535. KOLO_ERR_SYSTEM: no such host. */
 int kolo_address_parse(const char *name, const char *text, struct kolo_address *address);
 
-/* Reads the name of a network interface ("eth1", whose first global address of `family` it is; AF_UNSPEC: any) or a
- * numeric address of this machine; port 0. KOLO_ERR_ARG, which lists the interfaces that there are. */
+/* Reads the name of a network interface ("eth1": its first global address of `family`; AF_UNSPEC: any family) or a
+ * numeric address of this machine; port 0. KOLO_ERR_ARG: the message lists the interfaces. */
 int kolo_address_of_interface(const char *name, const char *text, int family, struct kolo_address *address);
 
 /* The address of this side of a connected socket, port 0. */
@@ -35,8 +35,8 @@ void kolo_address_set_port(struct kolo_address *address, uint16_t port);
 /* True for an address that stands for all of a machine's (0.0.0.0, ::). */
 bool kolo_address_is_any(const struct kolo_address *address);
 
-/* An address that came through the connection fd, as it counts here: one that stands for all of a machine's is the
- * other side's, one of a single link is reached by the interface of that connection. 0 or a negative errno. */
+/* Makes an address that came through the connection fd usable here: an address that stands for all of a machine's
+ * becomes the other side's, and a link-local one gets the interface of that connection. 0 or a negative errno. */
 int kolo_address_localize(struct kolo_address *address, int fd);
 
 /* As machines send it to each other: family, port, scope, and 16 bytes, of which IPv4 uses the first four. False: those

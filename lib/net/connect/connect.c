@@ -1,9 +1,10 @@
 /* Connecting to a listener: the other half of net/connect/listener.c.
  *
- * An attempt ends in one of three ways. Admitted. Turned down for good: the other side has said so, or what it has said
- * is not what a listener of this job says. Anything else may pass, and is tried again until the deadline: nobody
- * listens yet, the network is not there yet, the connection has ended without a word, as it does where a listener is
- * beset by strangers. */
+ * An attempt ends in one of three ways:
+ *   - Admitted.
+ *   - Refused for good: the other side has said so, or it has not answered as a listener of this job does.
+ *   - Anything else may pass, and is tried again until the deadline: nobody listens yet, the network is not up yet, or
+ *     the connection has ended without a message, as it does if strangers occupy a listener. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -32,7 +33,7 @@ struct connector {
     const struct kolo_introduction *self;
     struct kolo_awake *awake; /* for all times here */
     int64_t deadline_ns;
-    bool is_open; /* somebody has listened there: who does not listen any more has gone */
+    bool is_open; /* known to have been opened: if nobody listens there any more, that process has ended */
     int alert_fd;
     bool alerted; /* it is readable */
     int fd;       /* -1: no attempt is being made */
@@ -68,7 +69,7 @@ static bool wait_until(struct connector *connector, short events, int64_t until_
 
 /* Connecting. */
 
-/* Errors of the network, or of who may listen there later. */
+/* Errors that may pass: of the network, or since the listener may open later. */
 static bool may_pass(int errno_value) {
     return errno_value == ECONNREFUSED || errno_value == ECONNRESET || errno_value == ECONNABORTED ||
            errno_value == ETIMEDOUT || errno_value == ENETUNREACH || errno_value == EHOSTUNREACH ||
@@ -89,7 +90,8 @@ static int bind_from(const struct connector *connector) {
     char text[KOLO_ADDRESS_TEXT_BYTES];
     const int on = 1;
     kolo_address_set_port(&from, 0);
-    /* The port is chosen when it is known whom it is to reach: there are more ports that way. Merely better. */
+    /* The kernel chooses the port at connect, when it knows the destination: there are more ports that way. It may
+     * fail. */
     setsockopt(connector->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     if (bind(connector->fd, (const struct sockaddr *)&from.storage, from.bytes) < 0)
         return kolo_fail_system(errno, "connecting from %s, which must be an address of this machine (KOLO_NET_ADDR)",
@@ -197,7 +199,7 @@ static int converse(struct connector *connector) {
     kolo_dialogue_prove_introduction(&dialogue, connector->secret);
     KOLO_POINT("connect.introducing");
     sent = kolo_socket_send(connector->fd, dialogue.introduction, sizeof dialogue.introduction);
-    if (rc < 0) /* it was to be told so, and has nothing to answer */
+    if (rc < 0) /* the other side has been told, and has nothing to answer */
         return rc;
     if (sent < 0)
         return again(connector, "connected, but the other side was lost", -sent);
@@ -253,7 +255,7 @@ static int connect_on(struct connector *connector, int *fd) {
         }
         if (rc != AGAIN)
             return rc;
-        /* An attempt that had no time would say nothing but that. */
+        /* An attempt without any time left would only report that. */
         const int64_t now_ns = kolo_awake_ns(connector->awake);
         const bool is_last = connector->deadline_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("connect.pausing");

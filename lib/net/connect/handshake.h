@@ -1,21 +1,20 @@
-/* What who connects to a listener and who answers it say to each other (net/connect/listener.h): four messages of fixed
- * size, little-endian.
+/* The handshake between a connector and a listener (net/connect/listener.h): four messages of fixed size,
+ * little-endian.
  *
- *     hello          who connects    version, layout, whether a secret is wanted, a nonce
- *     welcome        who answers   the same of its own
- *     introduction   who connects    struct kolo_introduction, and a proof
- *     verdict        who answers   admitted or not, and a proof
+ *     hello          connector   version, layout, whether a secret is wanted, a nonce
+ *     welcome        listener    the same of its own
+ *     introduction   connector   struct kolo_introduction, and a proof
+ *     verdict        listener    admitted or not, and a proof
  *
  * A proof is an HMAC over all bytes of the dialogue before it: both nonces, both versions, what has been said in
- * between, and the marks with which messages begin, which say whose they are. So a proof is worth nothing in another
- * dialogue, as the other side's nonce is another there; nor sent back to who made it, who expects one over more bytes
- * or fewer; nor with anything changed in what was said. Who connects proves first: whoever merely connects to a
- * listener is sent nothing that was computed with the secret.
+ * between, and the marks with which messages begin, which tell the two sides apart. So a proof is worthless in another
+ * dialogue, where the other side's nonce differs; or sent back to the side that made it, which expects one over more
+ * bytes or fewer; or if anything that was said is changed. The connector proves itself first: a process that merely
+ * connects gets nothing that was computed with the secret.
  *
  * The sizes of the first three messages, their marks, where version, layout, role, rank and size stand in them, and the
- * proof are for ever, so that all versions can tell each other what they are, and prove it. Who connects to the
- * listener of another version introduces itself all the same, and hangs up: then those behind the listener know, too.
- */
+ * proof never change, so that all versions can tell each other which version they are, and prove it. A connector that
+ * finds a listener of another version still introduces itself, and hangs up: then the listener's side knows, too. */
 #ifndef KOLO_NET_CONNECT_HANDSHAKE_H
 #define KOLO_NET_CONNECT_HANDSHAKE_H
 
@@ -36,15 +35,15 @@
 /* What a connection is for. */
 enum { KOLO_ROLE_JOIN = 1, KOLO_ROLE_CONTROL = 2, KOLO_ROLE_DATA = 3, KOLO_ROLE_SHRINK = 4 };
 
-/* What who connects says of itself. */
+/* What the connector says of itself. */
 struct kolo_introduction {
     uint32_t role;
-    uint32_t rank, size; /* of all */
-    uint32_t node;       /* CONTROL, DATA, SHRINK: which node it is */
-    uint32_t stream;     /* CONTROL, DATA: which of that role, from 0 */
-    uint8_t
-        session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random: who comes again shows */
-    char job[KOLO_NET_JOB_BYTES];    /* name of the job; "" where ranks have none */
+    uint32_t rank, size;                 /* of all */
+    uint32_t node;                       /* CONTROL, DATA, SHRINK: which node it is */
+    uint32_t stream;                     /* CONTROL, DATA: which of that role, from 0 */
+    uint8_t session[KOLO_SESSION_BYTES]; /* CONTROL, DATA, SHRINK: which creation; JOIN: random, to recognise a rank
+                                            that comes again */
+    char job[KOLO_NET_JOB_BYTES];        /* name of the job; "" where ranks have none */
 
     bool foreign; /* set by the listener: it is of another version, this one, and there is no more to be said to it */
     uint32_t version, layout;
@@ -88,11 +87,11 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
 void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes);
 int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict); /* 0 or -EPROTO */
 
-/* Writes the proof of who connects into the introduction, or checks it, once all before it is there. */
+/* Writes the connector's proof into the introduction, or checks it, once all bytes before it are there. */
 void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 
-/* The same of who answers, and the verdict. */
+/* The same for the listener's proof and the verdict. */
 void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
 
@@ -107,8 +106,8 @@ const char *kolo_handshake_release(uint32_t version, uint32_t layout, char *text
 #define KOLO_SOCKET_SILENCE_MS 10000
 int kolo_socket_prepare(int fd);
 
-/* Where nobody listens at a port of this machine from which the kernel takes ports for connections, one may by chance
- * get that very port, and is then connected to itself. */
+/* Whether a socket is connected to itself. A connection to a port of this machine at which nobody listens may by chance
+ * get that very port as its own. */
 bool kolo_socket_is_to_itself(int fd);
 
 /* Sends all of it to a socket that has just been connected, which has room for it: 0 or a negative errno. */
@@ -118,7 +117,7 @@ int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
  * -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
 int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
 
-/* What poll is to wait until then: not less, and nothing where it has passed. */
+/* The timeout for poll until then: rounded up, and 0 if it has passed. */
 int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns);
 
 #endif

@@ -1,12 +1,13 @@
-/* Nobody who has not proved to know the secret can make a listener wait, allocate, or leave its loop: each has one
- * place of fixed size, from which it goes when it has proved itself, has said something wrong, or has been there too
- * long, whatever it sends in between. All sockets are non-blocking, so that only poll waits, and it does until
- * something is to be done with one of them, or is late.
+/* A listener: accepts connections and runs its side of the handshake.
  *
- * Where all places are taken, the oldest is given up for a newcomer, but not within GRACE_NS of its coming: who is
- * honest needs two exchanges with the listener, and many may come at once. Until then newcomers wait in the kernel's
- * queue.
- */
+ * A process that has not proved that it knows the secret cannot make a listener wait, allocate, or leave its loop. Each
+ * has one place of fixed size. It loses the place when it has proved itself, has sent something wrong, or has been
+ * there too long, whatever it sends in between. All sockets are non-blocking, so that only poll waits: until one of
+ * them is ready, or is late.
+ *
+ * If all places are taken, the oldest is given up for a newcomer, but not within GRACE_NS of its coming: an honest
+ * process needs two exchanges with the listener, and many may come at once. Until then newcomers wait in the kernel's
+ * queue. */
 #include "net/connect/listener.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ enum { BACKLOG = 4096, REASON_BYTES = 192, LOGGED_MAX = 16 };
 
 #define GRACE_NS (50 * KOLO_NS_PER_MS)
 
-/* Who has not yet proved itself. */
+/* A process that has not yet proved itself. */
 struct pending {
     int fd;
     int64_t since_ns;
@@ -69,7 +70,7 @@ static int listen_at(int fd, const struct kolo_address *address) {
     const int on = 1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
         return -errno;
-    /* An address of IPv6 is just that: [::] takes no connections of IPv4, to addresses that nobody named. */
+    /* An IPv6 listener takes IPv6 only: [::] must not take connections to IPv4 addresses that were not named. */
     if (address->storage.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
         return -errno;
     if (bind(fd, (const struct sockaddr *)&address->storage, address->bytes) < 0 || listen(fd, BACKLOG) < 0)
@@ -143,7 +144,7 @@ void kolo_listener_close(struct kolo_listener *listener) {
     free(listener);
 }
 
-/* Those who are pending. */
+/* Pending connections. */
 
 static void remove_pending(struct kolo_listener *listener, uint32_t index) {
     listener->count--;
@@ -160,14 +161,14 @@ __attribute__((format(printf, 3, 4))) static progress refuse(struct kolo_listene
     va_end(arguments);
     snprintf(listener->reason, sizeof listener->reason, "%s: %s", kolo_address_text(&one->from, text), words);
     listener->refused++;
-    /* Who comes often fills no log. */
+    /* Frequent connections do not fill the log. */
     if (listener->refused <= LOGGED_MAX || (listener->refused & (listener->refused - 1)) == 0)
         kolo_log(listener->log_level, KOLO_LOG_WARN, listener->log_rank, "turned away (%" PRIu64 " so far): %s",
                  listener->refused, listener->reason);
     return REFUSED;
 }
 
-/* Of another version this is to be known, whatever has made it go. */
+/* If it is of another version, the message says so, whatever the reason. */
 static progress refuse_for(struct kolo_listener *listener, const struct pending *one, const char *why) {
     char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
     if (!one->foreign)
@@ -187,7 +188,7 @@ static void show_out_late(struct kolo_listener *listener, int64_t now_ns) {
         show_out(listener, 0, "has not said who it is in time");
 }
 
-/* A hello is there. */
+/* Takes a hello. */
 static progress greet(struct kolo_listener *listener, struct pending *one) {
     struct kolo_handshake hello, welcome;
     const int rc = kolo_handshake_parse(one->dialogue.hello, KOLO_HELLO, &hello);
@@ -211,7 +212,7 @@ static progress greet(struct kolo_listener *listener, struct pending *one) {
     return WAITS;
 }
 
-/* The introduction of one of another version, which awaits no answer, is there. */
+/* Takes the introduction of a process of another version, which expects no answer. */
 static progress recognise(struct kolo_listener *listener, const struct pending *one, struct kolo_introduction *who) {
     struct kolo_introduction said;
     if (!kolo_dialogue_check_introduction(&one->dialogue, &listener->secret) ||
@@ -224,7 +225,7 @@ static progress recognise(struct kolo_listener *listener, const struct pending *
     return ADMITTED;
 }
 
-/* An introduction is there. */
+/* Takes an introduction. */
 static progress judge(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
     struct kolo_dialogue *dialogue = &one->dialogue;
     const bool proved = kolo_dialogue_check_introduction(dialogue, &listener->secret);
@@ -247,7 +248,7 @@ static progress judge(struct kolo_listener *listener, struct pending *one, struc
     return ADMITTED;
 }
 
-/* Goes on with one from which something has come. */
+/* Goes on with a connection from which something has come. */
 static progress advance(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
     for (;;) {
         uint8_t *message = one->greeted ? one->dialogue.introduction : one->dialogue.hello;
@@ -277,7 +278,7 @@ static bool is_of_peer(int errno_value) {
            errno_value == EHOSTUNREACH || errno_value == EOPNOTSUPP || errno_value == ENETUNREACH;
 }
 
-/* 0; KOLO_ERR_SYSTEM where there is nothing to accept with, and nobody to give up for it. */
+/* 0; KOLO_ERR_SYSTEM if resources to accept with are missing, and no pending connection can be given up for them. */
 static int let_in(struct kolo_listener *listener, int64_t now_ns) {
     for (int tries = 0; tries < KOLO_LISTENER_PENDING && has_room(listener, now_ns); tries++) {
         struct kolo_address from = {.bytes = sizeof from.storage};
@@ -309,7 +310,7 @@ static int let_in(struct kolo_listener *listener, int64_t now_ns) {
 
 /* Waiting. */
 
-/* Waits until something has come, or somebody is late. */
+/* Waits until something has come, or a pending connection is late. */
 static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t until_ns, struct pollfd *polled) {
     const bool room = has_room(listener, now_ns);
     if (listener->count > 0) {

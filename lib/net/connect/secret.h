@@ -1,6 +1,5 @@
-/* The secret that the processes of a job share, and what is computed with it. libsodium does the computing; a build
- * without it (KOLO_HAVE_SODIUM 0) has no secrets, and connects only where KOLO_NET_AUTH=none says that none is wanted.
- */
+/* The secret that the processes of a job share, and what is computed with it. It uses libsodium; a build without that
+ * (KOLO_HAVE_SODIUM 0) has no secrets, and connects only with KOLO_NET_AUTH=none. */
 #ifndef KOLO_NET_CONNECT_SECRET_H
 #define KOLO_NET_CONNECT_SECRET_H
 
@@ -21,7 +20,7 @@ struct kolo_secret {
  * ...; KOLO_ERR_UNSUPPORTED in a build without libsodium. */
 int kolo_secret_read(struct kolo_secret *secret);
 
-/* A key for one purpose, from a key and what it is for. */
+/* Derives a key for one purpose from a key and the purpose. */
 void kolo_secret_derive(const struct kolo_secret *secret, const void *purpose, size_t bytes,
                         struct kolo_secret *derived);
 
@@ -32,7 +31,7 @@ void kolo_secret_prove(const struct kolo_secret *secret, const void *text, size_
 bool kolo_secret_check(const struct kolo_secret *secret, const void *text, size_t bytes,
                        const uint8_t proof[KOLO_KEY_BYTES]);
 
-/* Random bytes of the kernel's. KOLO_ERR_SYSTEM. */
+/* Random bytes from the kernel. KOLO_ERR_SYSTEM. */
 int kolo_random_bytes(void *bytes, size_t count);
 
 /* Overwrites it. */
