@@ -6,7 +6,7 @@
  * its own slot (gather).
  *
  * So a slice of a slot is a box between two ranks, and the one that has read a line is the next to write it. A modified
- * line moves to its reader along with the right to change it, or is shared from then on; a writer who comes back to it
+ * line moves to its reader along with the right to change it, or is shared from then on; a writer that comes back to it
  * has to fetch it again, store by store. Measured with two ranks on a Zen 4, 64 KiB to 1 MiB, against results that the
  * owner leaves in its own slot for all to read: 0.3 to 1 of the time with a common L3, 0.15 to 0.2 without.
  *
@@ -15,7 +15,7 @@
  * so that what it waits for has been under way while it did something else. Steps, n chunks:
  *     scatter(0) = 1, scatter(c) = 2c, reduce(c) = 2c + 3; reduce(n-1) = 2n + 1 is the last.
  * gather(c) is not published. It comes before scatter(c + 3), which is thus the step with which a rank is done with
- * chunk c. Only the first use of each slot is claimed: whoever fills it once more has seen reduce(c) of all in its own
+ * chunk c. Only the first use of each slot is claimed: a rank that fills it again has seen reduce(c) of all in its own
  * gather(c), after which nobody else touches its slot.
  *
  * In place works: chunk c of `recv` is written by reduce(c), for the own slice in the pass that reads it, and by

@@ -489,7 +489,7 @@ int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, con
         rejoin->listener = comm->listener;
         comm->listener = NULL;
     }
-    if (rc == 0 && rejoin && rejoin->listener) { /* of one node: nobody needs it, but who comes late finds it open */
+    if (rc == 0 && rejoin && rejoin->listener) { /* of one node: not needed, but ranks that come late find it open */
         comm->listener = rejoin->listener;
         rejoin->listener = NULL;
     }

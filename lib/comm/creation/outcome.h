@@ -38,14 +38,14 @@
  *   registered
  *   of one that has              a process that the watchdog finds dead; unless the outcome was there before: then the
  *                                creation ends as if it lived, and the first call finds the death
- *   of the watchdog               a lease that gets stale, and whoever takes it finds the death
+ *   of the watchdog              a lease that gets stale; the rank that takes it finds the death
  *   between a store and its      the same as of any rank that has registered
  *   ring
- *   between the outcome and      ranks that sleep: the first that wakes up on its own and finds an outcome without a
- *   its ring                     ring rings instead
- *   of a rank 0 by name          perhaps the name: who comes later cannot tell it from what an earlier job left, and
- *                                waits for a rank 0 that replaces it; who found no name, and then this one, knows it
- *                                for its own job's
+ *   between the outcome and      ranks that sleep: the first that wakes up on its own and finds an outcome rings
+ *   its ring                     instead
+ *   of a rank 0 by name          perhaps the name. A rank that comes later cannot tell it from that of an earlier job,
+ *                                and waits for a rank 0 that replaces it. A rank that found no name, and then this
+ *                                one, knows that it is its own job's
  *   of a rank 0 by descriptor    a file without a header, if it died while it wrote that: the others wait to the
  *                                deadline
  *

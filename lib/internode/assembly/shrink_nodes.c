@@ -7,8 +7,8 @@
  *                  made, and all ranks know all those addresses.
  *   leaderless     the lowest rank that is left of a node whose leader is not: it takes part in the leader's place, but
  *                  never coordinates, since nobody would know where to find it.
- *   coordinator    a leader that answers at its listener. It collects who is left, and concludes.
- *   participant    who has come to a coordinator.
+ *   coordinator    a leader that answers at its listener. It collects which ranks are left, and concludes.
+ *   participant    a rank that has come to a coordinator.
  *
  * What is known of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The
  * kernel answers it, whatever the process does:
@@ -43,15 +43,15 @@
  * is nobody left who could coordinate them. S goes on where it has more ranks than U, or as many and the lowest of
  * both.
  *
- * Making the communicator. The answer is a proposal. Who goes on is who is in the new communicator, which is created as
- * any other (comm/creation/create.h) by all of S, or not at all: if one of them has ended, is stopped, or has gone to
- * another coordinator, creation fails on all, and all begin again. The connections stay until then as lifelines, so
- * that an end is seen at once.
+ * Making the communicator. The answer is a proposal. The ranks that go on are those in the new communicator, which is
+ * created as any other (comm/creation/create.h) by all of S, or not at all: if one of them has ended, is stopped, or
+ * has gone to another coordinator, creation fails on all, and all begin again. The connections stay until then as
+ * lifelines, so that an end is seen at once.
  *
  * Invariants
  *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: one
  *      that they have left out cannot bring them along.
- *   2. Who has ended has not gone on: a leader that has gone on keeps its listener, and so does not look ended.
+ *   2. A leader that has ended has not gone on: one that has gone on keeps its listener, and so does not look ended.
  *   3. What one part has in its S, another one has in its U: by 2, or since by 1 it cannot go on.
  *   4. So no two parts go on. By 3 each would need more ranks than the other, or as many and the lowest of all.
  *   5. Nobody is in two communicators: all of S make one, and each of them is in one creation at a time.
@@ -127,7 +127,7 @@ struct other {
     int64_t since_ns; /* when it began to be tried */
     int64_t heard_ns; /* when it last answered; before that, when the agreement began */
     int64_t again_ns;
-    int participant; /* the coordinator's: connection to whoever has come from there; -1: none */
+    int participant; /* the coordinator's: connection to the participant from there; -1: none */
     size_t received;
     uint8_t bytes[KOLO_MESSAGE_BYTES];
     bool came;
@@ -306,7 +306,7 @@ static void admit(struct agreement *c, int fd, const struct kolo_introduction *w
         close(fd); /* of another communicator of the same listener */
         return;
     }
-    forget_participant(&c->others[who->node]); /* who came before it has ended */
+    forget_participant(&c->others[who->node]); /* the one that came before has ended */
     c->others[who->node].participant = fd;
     KOLO_POINT("agreement.admitted");
 }
