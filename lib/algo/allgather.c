@@ -15,7 +15,7 @@
 #include "sync/point.h"
 
 static void copy_own(const kolo_comm *comm, const void *send, uint8_t *recv, size_t bytes) {
-    if (recv + comm->rank * bytes != send)
+    if (bytes > 0 && recv + comm->rank * bytes != send)
         kolo_copy(recv + comm->rank * bytes, send, bytes);
 }
 
@@ -30,7 +30,8 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
         const int rc = kolo_lines_read(comm, peer, 0, bytes, round, &block);
         if (rc < 0)
             return rc;
-        memcpy((uint8_t *)recv + peer * bytes, block, bytes);
+        if (bytes > 0) /* else recv may be NULL */
+            memcpy((uint8_t *)recv + peer * bytes, block, bytes);
         KOLO_POINT("allgather.copied_lines");
     }
     comm->stats.sent_bytes += bytes;

@@ -72,7 +72,7 @@ static int make_call(const struct rank *rank, const struct call *call, void *dat
     const int root = call->op_or_root == OWN    ? rank->rank
                      : call->op_or_root == NEXT ? (rank->rank + 1) % rank->ranks
                                                 : call->op_or_root;
-    static unsigned char gathered[GATHERED_BYTES];
+    static _Thread_local unsigned char gathered[GATHERED_BYTES];
     switch (call->collective) {
     case KOLO_ALLGATHER:
         return kolo_allgather(rank->comm, data, gathered, call->count, call->dtype);

@@ -63,7 +63,7 @@ struct setup {
 };
 
 static int make_call(kolo_comm *comm, const struct call *call, void *data) {
-    static double gathered[4 * GATHERED_MAX];
+    static _Thread_local double gathered[4 * GATHERED_MAX];
     switch (call->collective) {
     case KOLO_ALLREDUCE:
         return kolo_allreduce(comm, data, data, call->count, call->dtype, (kolo_op)call->op_or_root);
