@@ -104,7 +104,10 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
     for (int i = 0; i < MISMATCHES; i++)
         for (int odd_rank = 0; odd_rank < ranks; odd_rank++) {
             const struct setup setup = {&mismatches[i], odd_rank};
-            const bool without_algorithm = mismatches[i].common.collective != KOLO_ALLREDUCE;
+            /* Two ranks swap their slots in an all-gather. Where they disagree, and one does not swap, both may write
+             * into one slot, of which nobody reads: the thread sanitizer sees that. */
+            const bool without_algorithm =
+                mismatches[i].common.collective != KOLO_ALLREDUCE || mismatches[i].odd.collective == KOLO_ALLGATHER;
             if ((without_algorithm && algorithm != KOLO_ALGORITHM_ONESHOT) ||
                 (arguments.quick && (i + odd_rank + ranks) % 3))
                 continue;
