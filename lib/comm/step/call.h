@@ -37,6 +37,7 @@ struct kolo_call {
     uint64_t steps;                           /* of the present one */
     uint64_t ticket;                          /* tickets of all schedules before the present one */
     uint64_t tickets;                         /* of the present one */
+    uint64_t stamp_place;                     /* number % KOLO_STAMPS, of a call that has steps */
     uint64_t *peer_steps;                     /* [ranks]: the last step of each that this rank has seen */
     uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */

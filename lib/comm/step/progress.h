@@ -83,7 +83,7 @@ static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, u
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
     KOLO_POINT("step.stamping");
-    kolo_store_relaxed(&signal->stamps[comm->call.number % KOLO_STAMPS], comm->call.stamp);
+    kolo_store_relaxed(&signal->stamps[comm->call.stamp_place], comm->call.stamp);
     kolo_publish(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell);
     KOLO_POINT("step.published");
 }
@@ -97,7 +97,7 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
         return rc;
     KOLO_POINT("step.awaited");
     comm->call.peer_steps[peer] = comm->call.step + step; /* spares kolo_slot_claim a look at the line */
-    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.number % KOLO_STAMPS]) != comm->call.stamp, 0))
+    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.stamp_place]) != comm->call.stamp, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
     return 0;
 }
@@ -111,6 +111,7 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 /* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct.c says when it has
  * two. */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
+    comm->call.stamp_place = comm->call.number % KOLO_STAMPS;
     comm->call.steps = steps;
     comm->call.tickets = tickets;
 }
@@ -136,7 +137,7 @@ static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t 
 
 static inline void kolo_schedule_end(kolo_comm *comm) {
     KOLO_POINT("call.ending");
-    comm->call.past[comm->call.number % KOLO_STAMPS] = (struct kolo_past_steps){
+    comm->call.past[comm->call.stamp_place] = (struct kolo_past_steps){
         .step = comm->call.step, .stamp = comm->call.stamp, .line_rounds = comm->call.line_rounds};
     comm->call.step += comm->call.steps;
     comm->call.ticket += comm->call.tickets;
