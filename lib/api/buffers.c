@@ -1,6 +1,5 @@
 /* kolo_alloc and kolo_free. */
 #include <inttypes.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/checks.h"
@@ -13,13 +12,9 @@
 
 /* Rank 0 of the node makes the file, and every rank gets a descriptor of it, or a status. */
 static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
-    const bool gives = comm->rank == 0;
-    uint64_t takers[KOLO_RANK_WORDS];
-    memset(takers, 0xff, sizeof takers);
-    *fd = gives ? kolo_region_create(part_bytes, comm->size) : -1;
+    *fd = comm->rank == 0 ? kolo_region_create(part_bytes, comm->size) : -1;
     KOLO_POINT("alloc.created");
-    return kolo_file_hand_out(
-        comm, &(struct kolo_handing){.function = "kolo_alloc", .givers = 1, .gives = gives, .takers = takers}, fd);
+    return kolo_file_hand_to_all(comm, "kolo_alloc", fd);
 }
 
 /* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
@@ -39,8 +34,6 @@ static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
     const size_t part_bytes = kolo_region_part_bytes(bytes, comm->size);
     struct kolo_region region = {0};
     int fd;
-    if (comm->global_size > 1)
-        kolo_call_begin(comm, KOLO_ALLOC, KOLO_U8, KOLO_SUM, 0, bytes);
     int rc = open_file(comm, part_bytes, &fd);
     if (rc == 0)
         rc = map_file(comm, fd, part_bytes, &region);
@@ -65,11 +58,9 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
     int rc = kolo_enter("kolo_alloc", comm);
     if (rc < 0)
         return rc;
-    comm->stats.calls_by_collective[KOLO_ALLOC]++;
+    kolo_shared_call_begin(comm, KOLO_ALLOC, bytes);
     rc = allocate(comm, bytes, buffer);
-    if (comm->global_size > 1)
-        kolo_call_leave(comm);
-    kolo_leave(comm);
+    kolo_shared_call_leave(comm);
     return rc;
 }
 

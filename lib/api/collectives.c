@@ -48,6 +48,14 @@ static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
                         .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_allgather_run}},
 };
 
+int kolo_collective_has_op(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_op;
+}
+
+int kolo_collective_has_root(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_root;
+}
+
 /* What the caller passes. */
 struct arguments {
     const void *send;

@@ -27,16 +27,12 @@ static const char *const algorithms[KOLO_ALGORITHMS] = {
     [KOLO_ALGORITHM_TREE] = "tree",
 };
 
-static const struct {
-    const char *name;
-    int has_op;
-    int has_root;
-} collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = {"barrier", 0, 0},     [KOLO_BROADCAST] = {"broadcast", 0, 1},
-    [KOLO_ALLREDUCE] = {"allreduce", 1, 0}, [KOLO_ALLGATHER] = {"allgather", 0, 0},
-    [KOLO_ALLOC] = {"alloc", 0, 0},         [KOLO_FREE] = {"free", 0, 0},
-    [KOLO_SPLIT] = {"split", 0, 0},         [KOLO_DUP] = {"dup", 0, 0},
-    [KOLO_GROW] = {"grow", 0, 0},
+static const char *const collectives[KOLO_COLLECTIVES] = {
+    [KOLO_BARRIER] = "barrier",     [KOLO_BROADCAST] = "broadcast",
+    [KOLO_ALLREDUCE] = "allreduce", [KOLO_ALLGATHER] = "allgather",
+    [KOLO_ALLOC] = "alloc",         [KOLO_FREE] = "free",
+    [KOLO_SPLIT] = "split",         [KOLO_DUP] = "dup",
+    [KOLO_GROW] = "grow",
 };
 
 static const char *const statuses[] = {
@@ -85,13 +81,5 @@ const char *kolo_algorithm_name(kolo_algorithm algorithm) {
 }
 
 const char *kolo_collective_name(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective].name : NULL;
-}
-
-int kolo_collective_has_op(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && collectives[collective].has_op;
-}
-
-int kolo_collective_has_root(kolo_collective collective) {
-    return (unsigned)collective < KOLO_COLLECTIVES && collectives[collective].has_root;
+    return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective] : NULL;
 }

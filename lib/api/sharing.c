@@ -7,14 +7,28 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "api/checks.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
+#include "comm/step/progress.h"
 #include "comm/creation/create.h"
 #include "shm/handover.h"
 #include "sync/point.h"
 
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
+
+void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count) {
+    comm->stats.calls_by_collective[collective]++;
+    if (comm->global_size > 1)
+        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, 0, count);
+}
+
+void kolo_shared_call_leave(kolo_comm *comm) {
+    if (comm->global_size > 1)
+        kolo_call_leave(comm);
+    kolo_leave(comm);
+}
 
 int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
     const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM];
@@ -138,6 +152,13 @@ int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int 
     if (offers != one)
         free(offers);
     return rc;
+}
+
+int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd) {
+    uint64_t all[KOLO_RANK_WORDS];
+    memset(all, 0xff, sizeof all);
+    return kolo_file_hand_out(
+        comm, &(struct kolo_handing){.function = function, .givers = 1, .gives = comm->rank == 0, .takers = all}, fd);
 }
 
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {

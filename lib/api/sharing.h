@@ -6,6 +6,11 @@
 
 #include "comm/comm.h"
 
+/* Begins and leaves such a call, on a communicator that kolo_enter has let this thread use. Of one rank it has nobody
+ * to meet. `count` tells calls of one collective apart. */
+void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count);
+void kolo_shared_call_leave(kolo_comm *comm);
+
 /* words[rank] = what that rank, among those of all nodes, has passed as `own`. */
 int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words);
 
@@ -30,6 +35,9 @@ struct kolo_handing {
  * is a descriptor for the caller to close, or a negative status with its message set. A rank that may not open the file
  * through /proc gets it through a socket (shm/handover.h). */
 int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int *fd);
+
+/* The same where rank 0 gives, and all others take. */
+int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd);
 
 /* Agrees on the status of a part of a call, which has ended with `rc` on this rank. Returns 0 if it has succeeded on
  * all ranks, else the same status on all, with a message. The communicator stays usable. */

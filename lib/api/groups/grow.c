@@ -46,7 +46,6 @@
 #include "base/wire.h"
 #include "comm/creation/options.h"
 #include "comm/failure/failure.h"
-#include "comm/step/progress.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
@@ -68,26 +67,6 @@ static int check(const kolo_comm *comm, const char *function, const void *result
         return kolo_fail(KOLO_ERR_UNSUPPORTED, "rank %" PRIu32 ": %s: the ranks are on several machines",
                          comm->global_rank, function);
     return 0;
-}
-
-static void begin(kolo_comm *comm, bool listens) {
-    comm->stats.calls_by_collective[KOLO_GROW]++;
-    if (comm->size > 1)
-        kolo_call_begin(comm, KOLO_GROW, KOLO_U8, KOLO_SUM, 0, listens);
-}
-
-static void leave(kolo_comm *comm) {
-    if (comm->size > 1)
-        kolo_call_leave(comm);
-    kolo_leave(comm);
-}
-
-/* Gives rank 0's descriptor to all. */
-static int share(kolo_comm *comm, const char *function, int *fd) {
-    uint64_t all[KOLO_RANK_WORDS];
-    memset(all, 0xff, sizeof all);
-    return kolo_file_hand_out(
-        comm, &(struct kolo_handing){.function = function, .givers = 1, .gives = comm->rank == 0, .takers = all}, fd);
 }
 
 /* Listening. */
@@ -112,16 +91,16 @@ int kolo_comm_listen(kolo_comm *comm, const char *job, int *listener) {
         rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
-    begin(comm, true);
+    kolo_shared_call_begin(comm, KOLO_GROW, true);
     KOLO_POINT("listen.begun");
     if (comm->rank == 0)
         fd = *listener >= 0 ? *listener : open_listener(comm, job);
     KOLO_POINT("listen.opened");
-    rc = share(comm, function, &fd);
+    rc = kolo_file_hand_to_all(comm, function, &fd);
     if (rc == 0)
         rc = kolo_status_agree(comm, function, fd < 0 ? fd : 0);
     KOLO_POINT("listen.agreed");
-    leave(comm);
+    kolo_shared_call_leave(comm);
     KOLO_POINT("listen.ended");
     if (rc == 0 && *listener < 0)
         *listener = fd;
@@ -211,9 +190,8 @@ static int decide(kolo_comm *comm, int rc) {
     if (comm->size == 1)
         return rc;
     rc = kolo_status_agree(comm, "kolo_comm_grow", rc);
-    if (rc == 0) {
+    if (rc == 0)
         kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, MOVED);
-    }
     kolo_failure_describe(comm, &failure);
     if (failure.status == KOLO_ERR_ABORTED && failure.code == MOVED)
         return 0;
@@ -268,7 +246,7 @@ static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcom
     KOLO_POINT("grow.told");
     if (rc < 0 || joiners == 0)
         return rc;
-    rc = share(comm, "kolo_comm_grow", &newcomers->fd);
+    rc = kolo_file_hand_to_all(comm, "kolo_comm_grow", &newcomers->fd);
     return rc < 0 ? rc
                   : make(comm, options->timeout_ms < 0 ? READY_MS : options->timeout_ms, (uint32_t)joiners,
                          newcomers->fd, grown);
@@ -288,10 +266,10 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
     if (rc == 0)
         rc = kolo_enter(function, comm);
     if (rc == 0) {
-        begin(comm, false);
+        kolo_shared_call_begin(comm, KOLO_GROW, false);
         KOLO_POINT("grow.begun");
         rc = grow(comm, &options, newcomers, &made);
-        leave(comm);
+        kolo_shared_call_leave(comm);
         KOLO_POINT("grow.ended");
         for (uint32_t i = 0; i < newcomers->count; i++)
             close(newcomers->list[i].fd);

@@ -34,7 +34,6 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/ranks.h"
-#include "comm/step/progress.h"
 #include "shm/memory_file.h"
 #include "sync/point.h"
 
@@ -215,13 +214,9 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
     int rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
-    comm->stats.calls_by_collective[collective]++;
-    if (comm->global_size > 1)
-        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, 0, 0);
+    kolo_shared_call_begin(comm, collective, 0);
     rc = run(comm, function, color, key, sub);
-    if (comm->global_size > 1)
-        kolo_call_leave(comm);
-    kolo_leave(comm);
+    kolo_shared_call_leave(comm);
     return rc;
 }
 

@@ -270,33 +270,31 @@ static int connect_on(struct connector *connector, int *fd) {
     }
 }
 
-int kolo_connect(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                 const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
-                 int *fd) {
+static int connect_with(const struct kolo_address *to, const struct kolo_address *from,
+                        const struct kolo_secret *secret, const struct kolo_introduction *self,
+                        struct kolo_awake *awake, int64_t deadline_ns, bool is_open, int alert_fd, int *fd) {
     struct connector connector = {.to = to,
                                   .from = from,
                                   .secret = secret,
                                   .self = self,
                                   .awake = awake,
                                   .deadline_ns = deadline_ns,
+                                  .is_open = is_open,
                                   .alert_fd = alert_fd,
                                   .fd = -1};
     return connect_on(&connector, fd);
 }
 
+int kolo_connect(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
+                 const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
+                 int *fd) {
+    return connect_with(to, from, secret, self, awake, deadline_ns, false, alert_fd, fd);
+}
+
 int kolo_connect_again(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
                        const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns,
                        int alert_fd, int *fd) {
-    struct connector connector = {.to = to,
-                                  .from = from,
-                                  .secret = secret,
-                                  .self = self,
-                                  .awake = awake,
-                                  .deadline_ns = deadline_ns,
-                                  .is_open = true,
-                                  .alert_fd = alert_fd,
-                                  .fd = -1};
-    return connect_on(&connector, fd);
+    return connect_with(to, from, secret, self, awake, deadline_ns, true, alert_fd, fd);
 }
 
 int kolo_connect_hello(int fd, const struct kolo_secret *secret) {
