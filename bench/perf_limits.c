@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "forked_team.h"
 #include "kolo_tools.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"
@@ -43,7 +44,7 @@ static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
     size_t lines_bytes = workers * 2 * PERF_LINEWISE_BYTES_MAX;
     size_t blocks_bytes = workers * 2 * block_bytes_max;
     *bytes = shop_bytes + flags_bytes + lines_bytes + blocks_bytes + workers * PERF_ROUNDS_MAX * sizeof(perf_span);
-    char *memory = perf_shared_allocate(*bytes);
+    char *memory = forked_team_allocate(*bytes);
     if (memory == NULL)
         return NULL;
     perf_workshop *shop = (perf_workshop *)memory;
@@ -79,7 +80,7 @@ static int measure_piece(perf_limits *limits, const perf_limits_request *request
     }
     if (result == 0)
         *limits = shop->limits;
-    perf_shared_free(shop, bytes);
+    forked_team_free(shop, bytes);
     return result;
 }
 

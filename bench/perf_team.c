@@ -4,13 +4,12 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "forked_team.h"
 #include "perf_statistics.h"
 
 int perf_place_affinity(cpu_set_t *set) {
@@ -78,16 +77,6 @@ int perf_place_cpus(int ranks, bool launched, int cpus[PERF_CPUS_MAX]) {
 enum { WAIT_SECONDS_MAX = 10, RUN_SECONDS_MAX = 120 };
 enum { EXIT_TIMEOUT = 3, EXIT_BIND = 4, EXIT_MEMORY = 5 };
 
-void *perf_shared_allocate(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-void perf_shared_free(void *memory, size_t bytes) {
-    if (memory != NULL)
-        munmap(memory, bytes);
-}
-
 void perf_worker_yield(double *deadline_us) {
     double now_us = perf_now_us();
     if (*deadline_us == 0)
@@ -116,23 +105,28 @@ void perf_worker_barrier(perf_worker *worker) {
     }
 }
 
+/* What the workers of one run have from their caller. */
+typedef struct team_work {
+    const perf_team *team;
+    const int *cpus;
+    perf_worker_function function;
+    void *argument;
+} team_work;
+
 /* In the forked child. */
-_Noreturn static void work(const perf_team *team, int index, int cpu, pid_t parent, perf_worker_function function,
-                           void *argument) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it ended before the line above took effect */
-        _exit(EXIT_TIMEOUT);
+static int work(void *argument, int index) {
+    const team_work *of = argument;
     signal(SIGALRM, SIG_DFL);
     alarm(RUN_SECONDS_MAX);
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
+    CPU_SET(of->cpus[index], &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0)
-        _exit(EXIT_BIND);
-    perf_worker worker = {.team = team, .index = index};
+        return EXIT_BIND;
+    perf_worker worker = {.team = of->team, .index = index};
     perf_worker_barrier(&worker);
-    function(&worker, argument);
-    _exit(0);
+    of->function(&worker, of->argument);
+    return 0;
 }
 
 static void describe(char *reason, size_t reason_bytes, int wait_status, int cpu) {
@@ -149,55 +143,6 @@ static void describe(char *reason, size_t reason_bytes, int wait_status, int cpu
                  WAIT_SECONDS_MAX);
 }
 
-/* A pid is 0 once its process has been waited for, and may then be somebody else's. */
-static void end_workers(const pid_t *pids, int workers) {
-    for (int i = 0; i < workers; i++)
-        if (pids[i] > 0)
-            kill(pids[i], SIGKILL);
-}
-
-/* Waits for all; once one has failed, ends the others, which would only wait for it. */
-static int gather(pid_t *pids, const int *cpus, int workers, char *reason, size_t reason_bytes) {
-    int result = 0;
-    for (int left = workers; left > 0;) {
-        int wait_status;
-        pid_t pid = waitpid(-1, &wait_status, 0);
-        if (pid < 0 && errno == EINTR)
-            continue;
-        if (pid < 0) {
-            snprintf(reason, reason_bytes, "waitpid failed: %s", strerror(errno));
-            return -1;
-        }
-        int index = 0;
-        while (index < workers && pids[index] != pid)
-            index++;
-        if (index == workers)
-            continue; /* a child from before this program's start */
-        left--;
-        pids[index] = 0;
-        if (wait_status == 0 || result != 0)
-            continue;
-        result = -1;
-        describe(reason, reason_bytes, wait_status, cpus[index]);
-        end_workers(pids, workers);
-    }
-    return result;
-}
-
-static int fork_workers(const perf_team *team, const int *cpus, perf_worker_function function, void *argument,
-                        pid_t *pids) {
-    pid_t parent = getpid();
-    fflush(NULL);
-    for (int i = 0; i < team->workers; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0)
-            work(team, i, cpus[i], parent, function, argument);
-        if (pids[i] < 0)
-            return i;
-    }
-    return team->workers;
-}
-
 static bool has_repeated(const int *cpus, int count) {
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
@@ -211,23 +156,14 @@ int perf_team_run(const int *cpus, int workers, perf_worker_function function, v
     size_t arrivals_bytes = (size_t)workers * sizeof(perf_word);
     perf_team team = {.workers = workers,
                       .shares_cpu = has_repeated(cpus, workers),
-                      .arrivals = perf_shared_allocate(arrivals_bytes)};
-    pid_t *pids = calloc((size_t)workers, sizeof(*pids));
-    int result = -1;
-    if (team.arrivals == NULL || pids == NULL) {
-        snprintf(reason, reason_bytes, "no memory");
-    } else {
-        int forked = fork_workers(&team, cpus, function, argument, pids);
-        int fork_errno = errno;
-        if (forked < workers)
-            end_workers(pids, forked);
-        result = gather(pids, cpus, forked, reason, reason_bytes);
-        if (forked < workers) {
-            snprintf(reason, reason_bytes, "cannot start %d processes: %s", workers, strerror(fork_errno));
-            result = -1;
-        }
-    }
-    free(pids);
-    perf_shared_free(team.arrivals, arrivals_bytes);
-    return result;
+                      .arrivals = forked_team_allocate(arrivals_bytes)};
+    team_work of = {&team, cpus, function, argument};
+    forked_failure failure;
+    int result = team.arrivals != NULL ? forked_team_run(workers, work, &of, &failure) : -ENOMEM;
+    if (result > 0)
+        describe(reason, reason_bytes, failure.wait_status, cpus[failure.index]);
+    else if (result < 0)
+        snprintf(reason, reason_bytes, "cannot run %d processes: %s", workers, strerror(-result));
+    forked_team_free(team.arrivals, arrivals_bytes);
+    return result == 0 ? 0 : -1;
 }

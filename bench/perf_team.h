@@ -1,7 +1,7 @@
 /* A team of worker processes, each bound to a CPU of its own, that measure the machine together.
  *
  * perf_team_run forks one worker a CPU, waits for all, and returns; workers share whatever memory the caller has from
- * perf_shared_allocate. They meet at perf_worker_barrier and wait for one another's words with perf_word_await. Every
+ * forked_team_allocate. They meet at perf_worker_barrier and wait for one another's words with perf_word_await. Every
  * wait is bounded: a worker that waits too long, or whose parent has ended, ends, and the team has failed.
  *
  * Memory order: a word that others await is stored with release (perf_word_store) and loaded with acquire (inside
@@ -52,10 +52,6 @@ typedef void (*perf_worker_function)(perf_worker *worker, void *argument);
  * when all have returned from it; -1 with the reason in `reason`, a string of at most reason_bytes. */
 int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument, char *reason,
                   size_t reason_bytes);
-
-/* Zeroed memory that forked processes share; NULL where there is none. */
-void *perf_shared_allocate(size_t bytes);
-void perf_shared_free(void *memory, size_t bytes);
 
 /* A worker's own memory, touched, so that no round pays for page faults; the worker ends for want of it. Given back
  * when the worker ends. */

@@ -21,8 +21,7 @@ struct binding {
 /* Chooses CPUs for the ranks. Returns 0, -ERANGE if with BIND_CORE they are more than the CPUs, or -ENOMEM. */
 int binding_choose(struct binding *binding, int ranks, enum bind_mode mode);
 
-/* To be called when all ranks have been started, and in those that do not call exec: lets other jobs choose as soon as
- * these ranks are bound. */
+/* To be called when all ranks have been started: lets other jobs choose as soon as these ranks are bound. */
 void binding_settle(struct binding *binding);
 
 void binding_close(struct binding *binding);

@@ -1,6 +1,5 @@
 /* kolo-tune: finds out by measuring which all-reduce algorithm and chunk is fastest on this machine. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "forked_team.h"
 #include "messages.h"
 #include "now.h"
 #include "printed_text.h"
@@ -111,8 +111,8 @@ static command_line line = {
         "One that is damaged, or of another machine or version, is ignored, and KOLO_LOG=warn says so. "
         "KOLO_TUNE_FILE=none switches profiles off. A profile never changes a result, not by a bit.\n"
         "\n"
-        "Exit status: 0 done; 1 if measuring or writing failed or the profile is not used; 2 for a wrong option; 128 "
-        "+ S when ended by signal S.\n"
+        "Exit status: 0 done; 1 if measuring or writing failed or the profile is not used; 2 for a wrong option; a "
+        "shell shows 128 + S where signal S ended it.\n"
         "\n"
         "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4",
 };
@@ -176,15 +176,14 @@ static int prepare(tuning *tuning) {
         snprintf(tuning->path, sizeof tuning->path, "%s", options.output);
     if (tune_profile_prepare(tuning->path, !options.output) < 0)
         return -1;
-    tuning->times = mmap(NULL, sizeof *tuning->times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (tuning->times != MAP_FAILED)
-        return tune_team_block_signals();
-    return message_print("cannot map memory: %s", strerror(errno));
+    tuning->times = forked_team_allocate(sizeof *tuning->times);
+    return tuning->times ? 0 : message_print("cannot map memory: %s", strerror(errno));
 }
 
-/* Measures one rank count. Returns as tune_team_run. */
+/* Measures one rank count, prints its table, and chooses. Returns 0 or -1 after a complaint. */
 static int measure(tuning *tuning, int index, int steps_before, int steps_total, double begin_s) {
-    tune_job job = {.space = &tuning->spaces[index],
+    const tune_space *space = &tuning->spaces[index];
+    tune_job job = {.space = space,
                     .times = tuning->times,
                     .shm_fd = memfd_create("kolo-tune", MFD_CLOEXEC),
                     .seconds = options.seconds,
@@ -192,11 +191,15 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
                     .steps_before = steps_before,
                     .steps_total = steps_total,
                     .begin_s = begin_s};
+    bool bound = !options.unbound;
     if (job.shm_fd < 0)
         return message_print("cannot create the ranks' shared file: %s", strerror(errno));
-    const int result = tune_team_run(&job, options.unbound);
+    const int result = tune_team_run(&job, &bound);
     close(job.shm_fd);
-    return result;
+    if (result < 0)
+        return result;
+    tune_choose(space, tuning->times, &tuning->choices[index]);
+    return tune_report(space, tuning->times, &tuning->choices[index], bound);
 }
 
 static int measure_all(tuning *tuning) {
@@ -204,15 +207,8 @@ static int measure_all(tuning *tuning) {
     int steps_before = 0, steps_total = 0, result = 0;
     for (int i = 0; i < options.rank_counts; i++)
         steps_total += tuning->spaces[i].sizes;
-    for (int i = 0; i < options.rank_counts && result == 0; i++) {
-        const tune_space *space = &tuning->spaces[i];
+    for (int i = 0; i < options.rank_counts && result == 0; steps_before += tuning->spaces[i++].sizes)
         result = measure(tuning, i, steps_before, steps_total, begin_s);
-        if (result != 0)
-            break;
-        tune_choose(space, tuning->times, &tuning->choices[i]);
-        result = tune_report(space, tuning->times, &tuning->choices[i], tune_team_binds(space->ranks, options.unbound));
-        steps_before += space->sizes;
-    }
     return result;
 }
 
@@ -252,12 +248,7 @@ int main(int argc, char **argv) {
         clear_variables();
         return tune_profile_check(options.check);
     }
-    if (prepare(&tuning) < 0)
-        return EXIT_FAILURE;
-    const int result = measure_all(&tuning);
-    if (result > 0)
-        return 128 + result;
-    if (result < 0 || save(&tuning) < 0)
+    if (prepare(&tuning) < 0 || measure_all(&tuning) < 0 || save(&tuning) < 0)
         return EXIT_FAILURE;
     return conclude(&tuning);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -127,7 +128,7 @@ static int finish_file(int fd, const char *text, size_t bytes) {
     return result;
 }
 
-int tune_profile_replace(const char *path, const char *text, size_t bytes) {
+static int replace(const char *path, const char *text, size_t bytes) {
     char temporary[KOLO_PROFILE_PATH_BYTES + 8];
     snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     const int fd = mkstemp(temporary);
@@ -138,6 +139,16 @@ int tune_profile_replace(const char *path, const char *text, size_t bytes) {
     complain("cannot write", path);
     unlink(temporary);
     return -1;
+}
+
+/* A signal that ends the program waits meanwhile, so that no temporary file is left behind. */
+int tune_profile_replace(const char *path, const char *text, size_t bytes) {
+    sigset_t signals, before;
+    sigfillset(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    const int result = replace(path, text, bytes);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return result;
 }
 
 static int write_trial(FILE *file, const tune_space *space, int candidate) {

@@ -17,14 +17,9 @@ typedef struct tune_job {
     double begin_s; /* when the first of them began */
 } tune_job;
 
-/* From here on signals wait until tune_team_run asks for them, so that nothing is left behind half done. */
-int tune_team_block_signals(void);
-
-/* Whether `ranks` ranks get a core each. */
-bool tune_team_binds(int ranks, bool unbound);
-
-/* Measures all candidates at all sizes, with job->space->ranks processes. Returns 0 when all have done their part; a
- * signal's number when one came that is to end the program; -1 after a complaint. No process is left in any case. */
-int tune_team_run(const tune_job *job, bool unbound);
+/* Measures all candidates at all sizes, with job->space->ranks processes, which are bound to a core each if *bound says
+ * so and there are enough; then it says whether they are. Returns 0 when all have done their part, or -1 after a
+ * complaint. No process is left in any case. */
+int tune_team_run(const tune_job *job, bool *bound);
 
 #endif
