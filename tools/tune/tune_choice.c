@@ -13,18 +13,17 @@ static double choose_ways(const tune_space *space, const tune_times *times, int 
                           int way_at[TUNE_SIZES_MAX]) {
     double cost[TUNE_WAYS_MAX] = {0};
     int came_from[TUNE_SIZES_MAX][TUNE_WAYS_MAX];
-    const int ways = tune_space_ways(space);
     int best = 0;
     for (int size = 0; size < space->sizes; size++) {
         const double changed = cost[best] + change_cost;
         const int best_before = best;
-        for (int way = 0; way < ways; way++) {
+        for (int way = 0; way < space->ways; way++) {
             const bool changes = size > 0 && changed < cost[way];
             came_from[size][way] = changes ? best_before : way;
             cost[way] =
                 (changes ? changed : cost[way]) + log(tune_space_us(space, times, way, size >= stream_size, size));
         }
-        for (int way = 0; way < ways; way++)
+        for (int way = 0; way < space->ways; way++)
             if (cost[way] <= cost[best]) /* of equals the largest chunk, in which larger messages are safe */
                 best = way;
     }
@@ -36,7 +35,7 @@ static double choose_ways(const tune_space *space, const tune_times *times, int 
     return cost[best];
 }
 
-/* Where streaming begins, as the number of a size; space->sizes: nowhere. */
+/* Where streaming begins, as the number of a size, which is not 0; space->sizes: nowhere. */
 static int choose_stream(const tune_space *space, const tune_times *times, double change_cost,
                          int way_at[TUNE_SIZES_MAX]) {
     int chosen = space->sizes;
@@ -83,16 +82,20 @@ void tune_choose(const tune_space *space, const tune_times *times, tune_choice *
     int way_at[TUNE_SIZES_MAX];
     const int stream_size = choose_ways_in_few_bands(space, times, way_at);
     const uint64_t largest = space->size_bytes[space->sizes - 1];
-    const bool settled = largest >= SETTLED_BYTES_MIN;
-    *choice = (tune_choice){.settled = settled, .stream_bytes_min = UINT64_MAX};
-    if (stream_size < space->sizes)
-        choice->stream_bytes_min = stream_size > 0 ? between(space, stream_size - 1) : space->size_bytes[0];
+    const bool settled = largest >= SETTLED_BYTES_MIN, streams = stream_size < space->sizes;
+    const uint64_t last_bytes_max = settled ? UINT64_MAX : largest;
+    kolo_profile_section *section = &choice->section;
+    *section = (kolo_profile_section){.section_bytes = sizeof *section,
+                                      .collective = KOLO_ALLREDUCE,
+                                      .ranks = space->ranks,
+                                      .has_stream = settled || streams,
+                                      .stream_bytes_min = streams ? between(space, stream_size - 1) : UINT64_MAX};
     for (int size = 0; size < space->sizes; size++) {
-        const bool stream = size >= stream_size, last = size + 1 == space->sizes;
-        choice->candidate[size] = tune_space_measured(space, way_at[size], stream, size);
-        if (last)
-            choice->band[choice->bands++] = (tune_band){settled ? UINT64_MAX : largest, way_at[size]};
-        else if (way_at[size + 1] != way_at[size])
-            choice->band[choice->bands++] = (tune_band){between(space, size), way_at[size]};
+        const tune_way *way = &space->way[way_at[size]];
+        const bool last = size + 1 == space->sizes;
+        choice->candidate[size] = tune_space_measured(space, way_at[size], size >= stream_size, size);
+        if (last || way_at[size + 1] != way_at[size])
+            section->band[section->bands++] = (kolo_profile_band){last ? last_bytes_max : between(space, size),
+                                                                  way->algorithm, (uint32_t)way->chunk_bytes};
     }
 }

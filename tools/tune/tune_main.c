@@ -19,14 +19,13 @@
 
 static void print_row(const tune_space *space, const tune_times *times, const tune_choice *choice, int size) {
     const size_t message_bytes = space->size_bytes[size];
-    const int candidate = choice->candidate[size], way = tune_candidate_way(candidate);
-    const size_t chunk_bytes = tune_space_chunk_bytes(space, way);
+    const int candidate = choice->candidate[size];
+    const tune_way *way = &space->way[tune_candidate_way(candidate)];
     const bool same = candidate == space->default_candidate[size];
     const double default_us = times->us[size][TUNE_DEFAULT], tuned_us = same ? default_us : times->us[size][candidate];
     printf("  %8s %11.2f  %-8s %11.2f  %-8s %8s  %-6s %5.2f\n", bytes_text(message_bytes).text, default_us,
-           kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us,
-           kolo_algorithm_name(tune_space_algorithm(space, way)),
-           chunk_bytes < message_bytes ? bytes_text(chunk_bytes).text : "whole",
+           kolo_algorithm_name(space->default_plan[size].algorithm), tuned_us, kolo_algorithm_name(way->algorithm),
+           way->chunk_bytes < message_bytes ? bytes_text(way->chunk_bytes).text : "whole",
            tune_candidate_streams(candidate) ? "stream" : "", default_us / tuned_us);
 }
 
@@ -219,9 +218,9 @@ static int save(const tuning *tuning) {
     if (!file)
         return message_print("cannot write the profile: %s", strerror(errno));
     fputs("# What kolo-tune measured to be fastest; kolo-tune --help says how kolo uses it.\n", file);
-    bool good = tune_profile_write_head(file) == 0;
+    bool good = tune_profile_write(file, NULL) == 0;
     for (int i = 0; good && i < options.rank_counts; i++)
-        good = tune_profile_write_section(file, &tuning->spaces[i], &tuning->choices[i]) == 0;
+        good = tune_profile_write(file, &tuning->choices[i].section) == 0;
     good = good && tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts) == 0;
     int result = -1;
     if (fclose(file) != 0)

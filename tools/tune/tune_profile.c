@@ -16,12 +16,6 @@ static int complain(const char *what, const char *path) {
     return message_print("%s %s: %s", what, path, strerror(errno));
 }
 
-static void directory_of(const char *path, char directory[KOLO_PROFILE_PATH_BYTES]) {
-    char copy[KOLO_PROFILE_PATH_BYTES];
-    snprintf(copy, sizeof copy, "%s", path);
-    snprintf(directory, KOLO_PROFILE_PATH_BYTES, "%s", dirname(copy));
-}
-
 /* The directory and those above it, for the user alone, as a configuration directory should be. */
 static int make_directories(const char *directory) {
     char part[KOLO_PROFILE_PATH_BYTES + 1];
@@ -47,13 +41,14 @@ static int try_directory(const char *directory) {
 }
 
 int tune_profile_prepare(const char *path, bool makes_directories) {
-    char directory[KOLO_PROFILE_PATH_BYTES];
+    char copy[KOLO_PROFILE_PATH_BYTES];
     struct stat found;
     if (strlen(path) + 16 >= KOLO_PROFILE_PATH_BYTES) {
         errno = ENAMETOOLONG;
         return complain("cannot write", path);
     }
-    directory_of(path, directory);
+    strcpy(copy, path);
+    const char *directory = dirname(copy);
     if (makes_directories && make_directories(directory) < 0)
         return -1;
     if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
@@ -61,32 +56,11 @@ int tune_profile_prepare(const char *path, bool makes_directories) {
     return try_directory(directory);
 }
 
-static int write_part(FILE *file, const kolo_profile_section *section) {
+int tune_profile_write(FILE *file, const kolo_profile_section *section) {
     char text[KOLO_PROFILE_TEXT_BYTES];
     if (kolo_profile_format(section, text) < 0)
         return message_print("%s", kolo_error_message());
     return fputs(text, file) < 0 ? -1 : 0;
-}
-
-static void add_band(kolo_profile_section *section, uint64_t bytes_max, const tune_space *space, int way) {
-    section->band[section->bands++] = (kolo_profile_band){.bytes_max = bytes_max,
-                                                          .algorithm = tune_space_algorithm(space, way),
-                                                          .chunk_bytes = (uint32_t)tune_space_chunk_bytes(space, way)};
-}
-
-int tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice) {
-    kolo_profile_section section = {.section_bytes = sizeof section,
-                                    .collective = KOLO_ALLREDUCE,
-                                    .ranks = space->ranks,
-                                    .has_stream = choice->settled || choice->stream_bytes_min != UINT64_MAX,
-                                    .stream_bytes_min = choice->stream_bytes_min};
-    for (int i = 0; i < choice->bands; i++)
-        add_band(&section, choice->band[i].bytes_max, space, choice->band[i].way);
-    return write_part(file, &section);
-}
-
-int tune_profile_write_head(FILE *file) {
-    return write_part(file, NULL);
 }
 
 static bool contains(const int *ranks, int count, int wanted) {
@@ -102,7 +76,7 @@ int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, i
     for (size_t i = 0; result == 0 && kolo_profile_section_get(path, i, &section) == 0; i++) {
         const bool is_new = section.collective == KOLO_ALLREDUCE && contains(ranks, count, section.ranks);
         if (!is_new && sections++ < KOLO_PROFILE_SECTIONS)
-            result = write_part(file, &section);
+            result = tune_profile_write(file, &section);
     }
     return result;
 }
@@ -152,13 +126,15 @@ int tune_profile_replace(const char *path, const char *text, size_t bytes) {
 }
 
 static int write_trial(FILE *file, const tune_space *space, int candidate) {
-    kolo_profile_section section = {.section_bytes = sizeof section,
-                                    .collective = KOLO_ALLREDUCE,
-                                    .ranks = space->ranks,
-                                    .has_stream = 1,
-                                    .stream_bytes_min = tune_candidate_streams(candidate) ? 0 : UINT64_MAX};
-    add_band(&section, UINT64_MAX, space, tune_candidate_way(candidate));
-    return write_part(file, NULL) < 0 || write_part(file, &section) < 0 ? -1 : 0;
+    const tune_way *way = &space->way[tune_candidate_way(candidate)];
+    const kolo_profile_section section = {.section_bytes = sizeof section,
+                                          .collective = KOLO_ALLREDUCE,
+                                          .ranks = space->ranks,
+                                          .has_stream = 1,
+                                          .stream_bytes_min = tune_candidate_streams(candidate) ? 0 : UINT64_MAX,
+                                          .bands = 1,
+                                          .band = {{UINT64_MAX, way->algorithm, (uint32_t)way->chunk_bytes}}};
+    return tune_profile_write(file, NULL) < 0 ? -1 : tune_profile_write(file, &section);
 }
 
 int tune_profile_try(const tune_space *space, int candidate) {

@@ -5,16 +5,15 @@
 
 #include <stdio.h>
 
-#include "tune_choice.h"
+#include "tune_space.h"
 
 /* Makes sure that a file can be written there, with the directories above it on request. Returns 0 or -1 after a
  * complaint. */
 int tune_profile_prepare(const char *path, bool make_directories);
 
-/* Begins a profile for this machine; adds the section that was chosen; copies the sections of `path`, if kolo uses that
- * profile, for rank counts other than these. Return 0, or -1 after a complaint. */
-int tune_profile_write_head(FILE *file);
-int tune_profile_write_section(FILE *file, const tune_space *space, const tune_choice *choice);
+/* Writes a section, or for NULL what a profile of this machine begins with; copies the sections of `path`, if kolo uses
+ * that profile, for rank counts other than these. Return 0, or -1 after a complaint. */
+int tune_profile_write(FILE *file, const kolo_profile_section *section);
 int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count);
 
 /* Puts `text` in place of the file `path`, whole or not at all. Returns 0 or -1 after a complaint. */

@@ -17,14 +17,19 @@ enum {
     TUNE_DEFAULT = 0 /* the candidate that is no way: what kolo does without a profile */
 };
 
+typedef struct tune_way {
+    kolo_algorithm algorithm;
+    size_t chunk_bytes;
+    int whole; /* the way with the same algorithm whose chunk is a whole slot */
+} tune_way;
+
 typedef struct tune_space {
     int ranks;
-    int algorithms;
-    int chunks;
+    int ways;
+    int candidates; /* TUNE_DEFAULT included */
     int sizes;
-    kolo_algorithm algorithm[TUNE_ALGORITHMS_MAX];
-    size_t chunk_bytes[TUNE_CHUNKS_MAX]; /* ascending; the last is a whole slot */
-    size_t size_bytes[TUNE_SIZES_MAX];   /* of messages, ascending */
+    tune_way way[TUNE_WAYS_MAX];       /* chunks of an algorithm ascend */
+    size_t size_bytes[TUNE_SIZES_MAX]; /* of messages, ascending */
     kolo_plan default_plan[TUNE_SIZES_MAX];
     int default_candidate[TUNE_SIZES_MAX]; /* that does the same as the default; TUNE_DEFAULT: there is none */
 } tune_space;
@@ -39,12 +44,7 @@ typedef struct tune_times {
  * kolo_error_message. */
 int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick);
 
-int tune_space_ways(const tune_space *space);
-kolo_algorithm tune_space_algorithm(const tune_space *space, int way);
-size_t tune_space_chunk_bytes(const tune_space *space, int way);
-
-/* Candidates other than TUNE_DEFAULT. */
-int tune_space_candidates(const tune_space *space);
+/* Of candidates other than TUNE_DEFAULT. */
 int tune_candidate_way(int candidate);
 bool tune_candidate_streams(int candidate);
 

@@ -88,7 +88,7 @@ static int sample(measurement *m, kolo_comm *comm, size_t bytes, int calls, doub
 /* Creates a communicator for each candidate of a size. */
 static int open_trials(measurement *m, int size) {
     const tune_space *space = m->job->space;
-    for (int i = 0; i < tune_space_candidates(space); i++) {
+    for (int i = 0; i < space->candidates; i++) {
         m->trials[i] = (trial){.comm = NULL};
         const int status = tune_space_tries(space, &m->times, i, size) ? create(m, i, &m->trials[i].comm) : 0;
         if (status < 0)
@@ -103,7 +103,7 @@ static void close_trial(trial *trial) {
 }
 
 static void close_trials(measurement *m) {
-    for (int i = 0; i < tune_space_candidates(m->job->space); i++)
+    for (int i = 0; i < m->job->space->candidates; i++)
         close_trial(&m->trials[i]);
 }
 
@@ -132,7 +132,7 @@ static double quantile(const trial *trial, int part) {
 
 /* Measures each candidate that is left once, and agrees on the times and on the time spent so far. */
 static int take_round(measurement *m, size_t bytes, int calls, double begin_s, double *spent_s) {
-    const int candidates = tune_space_candidates(m->job->space);
+    const int candidates = m->job->space->candidates;
     double values[TUNE_CANDIDATES_MAX + 1] = {0};
     int status = 0;
     for (int i = 0; i < candidates && status == 0; i++)
@@ -151,7 +151,7 @@ static int take_round(measurement *m, size_t bytes, int calls, double begin_s, d
 /* Drops who even at its best was slower than the best one usually is; by less, the more rounds say so. */
 static void drop_hopeless(measurement *m, int round) {
     const double ratio_max = round == 0 ? 2 : round < 3 ? 1.4 : 1.15;
-    const int candidates = tune_space_candidates(m->job->space);
+    const int candidates = m->job->space->candidates;
     double best_us = HUGE_VAL;
     for (int i = 0; i < candidates; i++)
         if (m->trials[i].comm)
@@ -198,7 +198,7 @@ static int measure_size(measurement *m, int size) {
     int status = open_trials(m, size);
     if (status == 0)
         status = take_rounds(m, size, begin_s);
-    for (int i = 0; i < tune_space_candidates(m->job->space); i++)
+    for (int i = 0; i < m->job->space->candidates; i++)
         m->times.us[size][i] = quantile(&m->trials[i], 2);
     m->times.default_low_us[size] = quantile(&m->trials[TUNE_DEFAULT], 4);
     close_trials(m);
