@@ -6,8 +6,7 @@
  * message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes on.
  * Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node the
  * bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or more.
- * With KOLO_NET_ORDER=rank a node may have several partial results, one for each subtree of the canonical tree over all
- * ranks that is wholly its own, and exchange_ranks.c takes the algorithm's place.
+ * With KOLO_NET_ORDER=rank a node may have several partial results (exchange_partials.c).
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
  * or for all of a node's partial results of it. Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins
@@ -22,25 +21,60 @@
 #ifndef KOLO_INTERNODE_EXCHANGE_H
 #define KOLO_INTERNODE_EXCHANGE_H
 
+#include "internode/internode.h"
+#include "net/engine.h"
 #include "plan/plan.h"
-#include "internode/proxy.h"
 
 enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_EXCHANGE_MESSAGES = 2 };
+
+/* What the leader orders: to exchange one chunk. */
+struct kolo_order {
+    uint64_t ticket;            /* over all calls */
+    uint64_t stamp;             /* as in comm/step/progress.h */
+    uint64_t call;              /* kolo_call_word */
+    uint64_t number;            /* of the call */
+    kolo_collective collective; /* of the nodes: ALLREDUCE of partial results, or BROADCAST of what one node has */
+    const kolo_kernel *kernel;  /* of an all-reduce */
+    size_t count;               /* elements; of a broadcast bytes */
+    /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
+    const struct kolo_subtrees *subtrees;
+    const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
+    uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
+    uint32_t root;          /* node that broadcasts */
+};
+
+/* Which call an exchange was of. */
+struct kolo_exchange_call {
+    uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
+};
+
+/* Why exchanges cannot go on; the proxy tells the ranks and the other nodes. */
+struct kolo_exchange_trouble {
+    int status;      /* 0: none; KOLO_ERR_MISMATCH: `node` is in another call; else it lacks something here */
+    uint32_t node;   /* that the exchange is with */
+    uint64_t theirs; /* MISMATCH: kolo_call_word of that node */
+    struct kolo_exchange_call own;
+};
 
 struct kolo_exchange_state;
 
 /* One exchange under way. */
 struct kolo_flight {
+    struct kolo_exchange_state *state; /* of its lane */
     struct kolo_order order;
     const struct kolo_exchange_algorithm *algorithm;
-    uint32_t owners;   /* nodes that own a slice */
-    uint32_t parts;    /* those of messages are numbered below it */
-    uint32_t sends;    /* messages not yet handed to the kernel */
-    uint32_t awaited;  /* messages that have not arrived */
-    uint32_t step;     /* the algorithm's own */
-    uint32_t *missing; /* [node]: of those awaited, how many from it */
-    uint32_t *ups;     /* [node]: and of these, how many up */
-    uint64_t *arrived; /* [kind][part]: bytes */
+    const uint8_t *partial;      /* what this node sends up */
+    size_t up_bytes, down_bytes; /* of an element of a message */
+    uint32_t owners;             /* nodes that own a slice */
+    uint32_t parts;              /* those of messages are numbered below it */
+    uint32_t sends;              /* messages not yet handed to the kernel */
+    uint32_t awaited;            /* messages that have not arrived */
+    uint32_t step;               /* the algorithm's own */
+    struct {
+        uint32_t missing; /* messages of those awaited */
+        uint32_t ups;     /* and of these, how many up */
+    } * from;             /* [node] */
+    uint64_t *arrived;    /* [kind][part]: bytes */
     bool over;
 };
 
@@ -52,22 +86,26 @@ struct kolo_exchange_message {
 };
 
 struct kolo_exchange_algorithm {
-    const char *name;
     /* Sends what can be sent, and registers all messages that will come (kolo_exchange_await). */
-    void (*begin)(struct kolo_exchange_state *state, struct kolo_flight *flight);
+    void (*begin)(struct kolo_flight *flight);
     /* Where the bytes of an awaited message go, and how many there are: false if none such is awaited. */
-    bool (*locate)(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
-                   uint8_t **where, size_t *bytes);
+    bool (*locate)(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes);
     /* All of a message is there. */
-    void (*complete)(struct kolo_exchange_state *state, struct kolo_flight *flight,
-                     struct kolo_exchange_message message);
+    void (*complete)(struct kolo_flight *flight, struct kolo_exchange_message message);
     /* One message has been handed over; may be NULL. */
-    void (*sent)(struct kolo_exchange_state *state, struct kolo_flight *flight);
+    void (*sent)(struct kolo_flight *flight);
 };
 
 /* How many of its last exchanges a lane knows the calls of. */
 #define KOLO_EXCHANGES_KEPT 256
 
+/* Elements of bf16 that are widened at a time. */
+#define KOLO_HALF_PIECE_COUNT 1024
+
+/* Bytes of the subtrees' partial results that are joined at a time. */
+#define KOLO_JOINED_PIECE_BYTES 4096
+
+/* The exchanges of a lane. The driving thread's. */
 struct kolo_exchange_state {
     kolo_comm *comm;
     kolo_engine *engine;
@@ -75,17 +113,15 @@ struct kolo_exchange_state {
     uint32_t node, nodes;
     uint32_t ranks;     /* of all nodes */
     uint32_t parts_max; /* of any flight */
-    kolo_exchange wanted;
-    uint32_t servers;
-    bool half_on_wire;
-    uint64_t begun; /* tickets: the next one of this lane to begin */
-    uint64_t done;  /* and the first one of it that is not over */
-    uint8_t *boxes; /* [KOLO_SLOTS][nodes] of box_bytes */
+    uint64_t begun;     /* tickets: the next one of this lane to begin */
+    uint64_t done;      /* and the first one of it that is not over */
+    uint8_t *boxes;     /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
     const void **sources; /* [nodes] */
     float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
-    uint8_t *joined;      /* [KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES], see exchange_ranks.c */
+    uint8_t joined[KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES]; /* see exchange_partials.c */
     struct kolo_flight flights[KOLO_SLOTS];
+    struct kolo_exchange_trouble trouble; /* the first */
 
     /* See exchange_calls.c. */
     struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
@@ -96,15 +132,34 @@ struct kolo_exchange_state {
     uint64_t seen, announced; /* tickets; UINT64_MAX: none */
 };
 
-extern const struct kolo_exchange_calls kolo_exchange_calls;
+/* For the proxy. */
+
+/* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
+int kolo_exchange_create(struct kolo_exchange_state **state, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
+void kolo_exchange_destroy(struct kolo_exchange_state *state); /* NULL is fine */
+void kolo_exchange_begin(struct kolo_exchange_state *state, const struct kolo_order *order);
+
+/* What the engine tells of frames of data, see struct kolo_engine_events. */
+int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame, void **where);
+void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+void kolo_exchange_sent(struct kolo_exchange_state *state, const struct kolo_frame *frame);
+
+/* KOLO_FRAME_AWAITS has come from `node`. */
+void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+
+/* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
+void kolo_exchange_announce(struct kolo_exchange_state *state);
+
+/* True if an exchange that has begun needs more from `node`. */
+bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node);
+
+/* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none. */
+uint32_t kolo_exchange_late(struct kolo_exchange_state *state);
+
+/* For the files exchange*.c. */
+
 extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
-    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_ranks, kolo_exchange_ranks_oneshot;
-
-/* Elements of bf16 that are widened at a time. */
-#define KOLO_HALF_PIECE_COUNT 1024
-
-/* Bytes of the subtrees' partial results that are joined at a time. */
-#define KOLO_JOINED_PIECE_BYTES 4096
+    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast;
 
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
@@ -112,12 +167,11 @@ bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order
 /* Notes which call the exchange that begins is of. */
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
 
-/* For data from `node` of an exchange that has begun: if it is of another call here, returns true and reports a
+/* For data from `node` of an exchange that has begun: if it is of another call here, returns true and notes a
  * mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
-void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame);
-void kolo_exchange_announce(void *exchange);
+void kolo_exchange_note(struct kolo_exchange_state *state, struct kolo_exchange_trouble trouble);
 
 /* A part of a chunk, in elements. */
 struct kolo_slice {
@@ -127,39 +181,42 @@ struct kolo_slice {
 /* Slice `part` of the flight's `owners`. */
 struct kolo_slice kolo_exchange_slice(const struct kolo_flight *flight, uint32_t part);
 
-/* True if the part has anything to exchange. An exchange of nothing has one empty slice, so that the nodes still
- * synchronise. */
+/* True if there is such a slice, with anything to exchange. An exchange of nothing has one empty slice, so that the
+ * nodes still synchronise. */
 bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
-void kolo_exchange_send(struct kolo_exchange_state *state, struct kolo_flight *flight,
-                        struct kolo_exchange_message message, const void *payload, size_t bytes);
+void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
+                        size_t bytes);
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
 
-/* What exchanges by owners share, see exchange_mesh.c; all of a node's partial results, or its own slice's result, as
- * it is sent, `element_bytes` an element. */
-void kolo_exchange_send_to_owners(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *partial,
-                                  size_t element_bytes);
-void kolo_exchange_send_to_all(struct kolo_exchange_state *state, struct kolo_flight *flight, const uint8_t *result,
-                               size_t element_bytes);
+/* Awaits the partial results of all other nodes, and counts them in flight->step. */
+void kolo_exchange_await_partials(struct kolo_flight *flight);
 
-/* The slice of which an awaited message is; false if none such is awaited. */
-bool kolo_exchange_owned(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
-                         struct kolo_exchange_message message, struct kolo_slice *slice);
+/* Sends `node` what this node has of the slice. */
+void kolo_exchange_send_partials(struct kolo_flight *flight, uint32_t node, struct kolo_slice slice);
+
+/* `locate` for a message up, of that slice. */
+bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchange_message message,
+                                  struct kolo_slice slice, uint8_t **where, size_t *bytes);
+
+/* Joins all nodes' partial results of the slice into the result. */
+void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice);
+
+/* What exchanges by owners share, see exchange_mesh.c: all of a node's partial results as they are sent, or its own
+ * slice's result. */
+void kolo_exchange_send_to_owners(struct kolo_flight *flight);
+void kolo_exchange_send_to_all(struct kolo_flight *flight, const uint8_t *result);
 
 /* Box of `node` for the flight's ticket. */
-uint8_t *kolo_exchange_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node);
+uint8_t *kolo_exchange_box(const struct kolo_flight *flight, uint32_t node);
 
-/* Bytes of `count` elements as partial results, and as results. */
-static inline size_t kolo_exchange_acc(const struct kolo_flight *flight, size_t count) {
-    return count * flight->order.kernel->acc_bytes;
+/* Bytes of `count` elements in messages up, and down. */
+static inline size_t kolo_exchange_up(const struct kolo_flight *flight, size_t count) {
+    return count * flight->up_bytes;
 }
 
-static inline size_t kolo_exchange_elements(const struct kolo_flight *flight, size_t count) {
-    return flight->order.collective == KOLO_BROADCAST ? count : count * flight->order.kernel->element_bytes;
+static inline size_t kolo_exchange_down(const struct kolo_flight *flight, size_t count) {
+    return count * flight->down_bytes;
 }
-
-/* Which of its algorithms an exchange takes, and how many nodes own slices: the same on all nodes. */
-const struct kolo_exchange_algorithm *kolo_exchange_choose(kolo_exchange wanted, uint32_t servers, uint32_t nodes,
-                                                           const struct kolo_order *order, uint32_t *owners);
 
 #endif

@@ -22,7 +22,6 @@
  * remembered: the node has got on in the exchange that it announced before. */
 #include "internode/exchange.h"
 
-#include "internode/internode.h"
 #include "sync/point.h"
 
 enum { LOOKS_FOR_OTHERS = 10 }; /* for other nodes to tell of a mismatch, 20 ms each */
@@ -44,6 +43,11 @@ static void suspect(struct kolo_exchange_state *state, uint32_t node, const stru
     state->suspect_looks = 0;
 }
 
+static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint64_t theirs,
+                          struct kolo_exchange_call own) {
+    kolo_exchange_note(state, (struct kolo_exchange_trouble){KOLO_ERR_MISMATCH, node, theirs, own});
+}
+
 static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
                     const struct kolo_exchange_call *own) {
     if (frame->stamp == own->stamp)
@@ -51,7 +55,7 @@ static bool compare(struct kolo_exchange_state *state, uint32_t node, const stru
     if (frame->call == own->call)
         suspect(state, node, frame);
     else
-        kolo_proxy_mismatch(state->comm, state->lane, node, frame->call, own);
+        note_mismatch(state, node, frame->call, *own);
     return true;
 }
 
@@ -79,8 +83,7 @@ bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, con
     return true;
 }
 
-void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *frame) {
-    struct kolo_exchange_state *state = exchange;
+void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     const struct kolo_exchange_call *own = find_kept(state, frame->ticket);
     if (own) {
         compare(state, node, frame, own);
@@ -90,12 +93,11 @@ void kolo_exchange_hear(void *exchange, uint32_t node, const struct kolo_frame *
     }
 }
 
-void kolo_exchange_announce(void *exchange) {
+void kolo_exchange_announce(struct kolo_exchange_state *state) {
     static const struct kolo_exchange_call unknown;
-    struct kolo_exchange_state *state = exchange;
     if (state->suspect.kind && ++state->suspect_looks > LOOKS_FOR_OTHERS) {
         const struct kolo_exchange_call *own = find_kept(state, state->suspect.ticket);
-        kolo_proxy_mismatch(state->comm, state->lane, state->suspect_node, state->suspect.call, own ? own : &unknown);
+        note_mismatch(state, state->suspect_node, state->suspect.call, own ? *own : unknown);
     }
     const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
     const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;
@@ -107,10 +109,10 @@ void kolo_exchange_announce(void *exchange) {
     const struct kolo_frame frame = {
         .kind = KOLO_FRAME_AWAITS, .ticket = waiting, .stamp = flight->order.stamp, .call = flight->order.call};
     for (uint32_t node = 0; node < state->nodes; node++) {
-        if (flight->missing[node] == 0)
+        if (flight->from[node].missing == 0)
             continue;
         KOLO_POINT("exchange.announcing");
         if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
-            kolo_proxy_fail(state->comm, state->lane, KOLO_ERR_SYSTEM, node);
+            kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
     }
 }

@@ -18,70 +18,63 @@ bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order
     return order->kernel >= kernels && order->kernel < kernels + KOLO_OPS;
 }
 
-static kolo_op op_of(const struct kolo_exchange_state *state, const struct kolo_flight *flight) {
-    return (kolo_op)(flight->order.kernel - state->comm->reducer->kernels[KOLO_F32]);
+static uint8_t *down_box(const struct kolo_flight *flight, uint32_t node) {
+    return kolo_exchange_box(flight, node) + flight->state->box_bytes / 2;
 }
 
-static uint8_t *down_box(const struct kolo_exchange_state *state, const struct kolo_flight *flight, uint32_t node) {
-    return kolo_exchange_box(state, flight, node) + state->box_bytes / 2;
-}
-
-static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
+static void begin(struct kolo_flight *flight) {
     const void *partial = flight->order.partial;
-    uint8_t *rounded = kolo_exchange_box(state, flight, state->node);
+    uint8_t *rounded = kolo_exchange_box(flight, flight->state->node);
     if (flight->order.count)
-        half_kernel(state, KOLO_SUM)->finish(rounded, &partial, 1, flight->order.count, 1);
-    kolo_exchange_send_to_owners(state, flight, rounded, HALF_BYTES);
+        half_kernel(flight->state, KOLO_SUM)->finish(rounded, &partial, 1, flight->order.count, 1);
+    flight->partial = rounded;
+    flight->up_bytes = flight->down_bytes = HALF_BYTES;
+    kolo_exchange_send_to_owners(flight);
 }
 
-static bool locate(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
-                   uint8_t **where, size_t *bytes) {
-    struct kolo_slice slice;
-    if (!kolo_exchange_owned(state, flight, message, &slice))
+static bool locate(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes) {
+    if (!kolo_exchange_mesh.locate(flight, message, where, bytes))
         return false;
-    *where = message.kind == KOLO_MESSAGE_UP ? kolo_exchange_box(state, flight, message.node)
-                                             : down_box(state, flight, message.node);
-    *bytes = slice.count * HALF_BYTES;
+    if (message.kind == KOLO_MESSAGE_DOWN)
+        *where = down_box(flight, message.node);
     return true;
 }
 
 /* Folds `count` elements of the own slice from `first` on into the own box. */
-static void fold_piece(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_slice slice,
-                       size_t first, size_t count) {
-    const kolo_op op = op_of(state, flight);
+static void fold_piece(struct kolo_flight *flight, struct kolo_slice slice, size_t first, size_t count) {
+    const struct kolo_exchange_state *state = flight->state;
+    const kolo_kernel *kernel =
+        half_kernel(state, (kolo_op)(flight->order.kernel - state->comm->reducer->kernels[KOLO_F32]));
     for (uint32_t node = 0; node < state->nodes; node++) {
         float *wide = state->pieces + node * PIECE_COUNT;
         state->sources[node] = wide;
         if (node == state->node)
             state->sources[node] = flight->order.partial + (slice.first + first) * sizeof(float);
         else
-            half_kernel(state, op)->widen(wide, kolo_exchange_box(state, flight, node) + first * HALF_BYTES, count);
+            kernel->widen(wide, kolo_exchange_box(flight, node) + first * HALF_BYTES, count);
     }
-    half_kernel(state, op)->finish(down_box(state, flight, state->node) + first * HALF_BYTES, state->sources,
-                                   state->nodes, count, state->ranks);
+    kernel->finish(down_box(flight, state->node) + first * HALF_BYTES, state->sources, state->nodes, count,
+                   state->ranks);
 }
 
-static void widen_result(struct kolo_exchange_state *state, struct kolo_flight *flight, uint32_t owner) {
+static void widen_result(struct kolo_flight *flight, uint32_t owner) {
     const struct kolo_slice slice = kolo_exchange_slice(flight, owner);
     if (slice.count)
-        half_kernel(state, KOLO_SUM)
-            ->widen(flight->order.result + slice.first * sizeof(float), down_box(state, flight, owner), slice.count);
+        half_kernel(flight->state, KOLO_SUM)
+            ->widen(flight->order.result + slice.first * sizeof(float), down_box(flight, owner), slice.count);
 }
 
-static void fold(struct kolo_exchange_state *state, struct kolo_flight *flight) {
-    const struct kolo_slice slice = kolo_exchange_slice(flight, state->node);
-    for (size_t first = 0; first < slice.count; first += PIECE_COUNT)
-        fold_piece(state, flight, slice, first, slice.count - first < PIECE_COUNT ? slice.count - first : PIECE_COUNT);
-    widen_result(state, flight, state->node);
-    kolo_exchange_send_to_all(state, flight, down_box(state, flight, state->node), HALF_BYTES);
-}
-
-static void complete(struct kolo_exchange_state *state, struct kolo_flight *flight,
-                     struct kolo_exchange_message message) {
+static void complete(struct kolo_flight *flight, struct kolo_exchange_message message) {
+    const uint32_t own = flight->state->node;
+    const struct kolo_slice slice = kolo_exchange_slice(flight, own);
     if (message.kind == KOLO_MESSAGE_DOWN)
-        widen_result(state, flight, message.node);
-    else if (--flight->step == 0)
-        fold(state, flight);
+        widen_result(flight, message.node);
+    if (message.kind == KOLO_MESSAGE_DOWN || --flight->step > 0)
+        return;
+    for (size_t first = 0; first < slice.count; first += PIECE_COUNT)
+        fold_piece(flight, slice, first, slice.count - first < PIECE_COUNT ? slice.count - first : PIECE_COUNT);
+    widen_result(flight, own);
+    kolo_exchange_send_to_all(flight, down_box(flight, own));
 }
 
-const struct kolo_exchange_algorithm kolo_exchange_half = {"half", begin, locate, complete, NULL};
+const struct kolo_exchange_algorithm kolo_exchange_half = {begin, locate, complete, NULL};

@@ -6,82 +6,79 @@
 
 #include "sync/point.h"
 
-static uint32_t next_of(const struct kolo_exchange_state *state) {
-    return (state->node + 1) % state->nodes;
+static uint32_t next_of(const struct kolo_flight *flight) {
+    return (flight->state->node + 1) % flight->state->nodes;
 }
 
-static uint32_t previous_of(const struct kolo_exchange_state *state) {
-    return (state->node + state->nodes - 1) % state->nodes;
+static uint32_t previous_of(const struct kolo_flight *flight) {
+    return (flight->state->node + flight->state->nodes - 1) % flight->state->nodes;
 }
 
 /* Where partial results of a slice arrive and are joined. */
-static uint8_t *partial_at(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
-                           struct kolo_slice slice) {
-    return kolo_exchange_box(state, flight, previous_of(state)) + kolo_exchange_acc(flight, slice.first);
+static uint8_t *partial_at(const struct kolo_flight *flight, struct kolo_slice slice) {
+    return kolo_exchange_box(flight, previous_of(flight)) + kolo_exchange_up(flight, slice.first);
 }
 
-static void send_up(struct kolo_exchange_state *state, struct kolo_flight *flight, uint32_t part, const void *payload) {
-    kolo_exchange_send(state, flight, (struct kolo_exchange_message){next_of(state), KOLO_MESSAGE_UP, (uint16_t)part},
-                       payload, kolo_exchange_acc(flight, kolo_exchange_slice(flight, part).count));
+static void send_up(struct kolo_flight *flight, uint32_t part, const uint8_t *payload) {
+    kolo_exchange_send(flight, next_of(flight), KOLO_MESSAGE_UP, part, payload,
+                       kolo_exchange_up(flight, kolo_exchange_slice(flight, part).count));
 }
 
-static void send_down(struct kolo_exchange_state *state, struct kolo_flight *flight, uint32_t part) {
+static void send_down(struct kolo_flight *flight, uint32_t part) {
     const struct kolo_slice slice = kolo_exchange_slice(flight, part);
-    kolo_exchange_send(state, flight, (struct kolo_exchange_message){next_of(state), KOLO_MESSAGE_DOWN, (uint16_t)part},
-                       flight->order.result + kolo_exchange_elements(flight, slice.first),
-                       kolo_exchange_elements(flight, slice.count));
+    kolo_exchange_send(flight, next_of(flight), KOLO_MESSAGE_DOWN, part,
+                       flight->order.result + kolo_exchange_down(flight, slice.first),
+                       kolo_exchange_down(flight, slice.count));
 }
 
-static void begin(struct kolo_exchange_state *state, struct kolo_flight *flight) {
-    for (uint32_t part = 0; part < state->nodes; part++) {
+static void begin(struct kolo_flight *flight) {
+    const uint32_t own = flight->state->node;
+    for (uint32_t part = 0; part < flight->state->nodes; part++) {
         if (!kolo_exchange_has(flight, part))
             continue;
-        if (part != state->node)
-            kolo_exchange_await(flight, previous_of(state), KOLO_MESSAGE_UP);
-        if (part != next_of(state))
-            kolo_exchange_await(flight, previous_of(state), KOLO_MESSAGE_DOWN);
+        if (part != own)
+            kolo_exchange_await(flight, previous_of(flight), KOLO_MESSAGE_UP);
+        if (part != next_of(flight))
+            kolo_exchange_await(flight, previous_of(flight), KOLO_MESSAGE_DOWN);
     }
-    if (kolo_exchange_has(flight, state->node))
-        send_up(state, flight, state->node,
-                flight->order.partial + kolo_exchange_acc(flight, kolo_exchange_slice(flight, state->node).first));
+    if (kolo_exchange_has(flight, own))
+        send_up(flight, own, flight->partial + kolo_exchange_up(flight, kolo_exchange_slice(flight, own).first));
 }
 
-static bool locate(struct kolo_exchange_state *state, struct kolo_flight *flight, struct kolo_exchange_message message,
-                   uint8_t **where, size_t *bytes) {
+static bool locate(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes) {
     const bool up = message.kind == KOLO_MESSAGE_UP;
-    if (message.node != previous_of(state) || message.part == (up ? state->node : next_of(state)) ||
+    if (message.node != previous_of(flight) || message.part == (up ? flight->state->node : next_of(flight)) ||
         !kolo_exchange_has(flight, message.part))
         return false;
     const struct kolo_slice slice = kolo_exchange_slice(flight, message.part);
-    *where = up ? partial_at(state, flight, slice) : flight->order.result + kolo_exchange_elements(flight, slice.first);
-    *bytes = up ? kolo_exchange_acc(flight, slice.count) : kolo_exchange_elements(flight, slice.count);
+    *where = up ? partial_at(flight, slice) : flight->order.result + kolo_exchange_down(flight, slice.first);
+    *bytes = up ? kolo_exchange_up(flight, slice.count) : kolo_exchange_down(flight, slice.count);
     return true;
 }
 
-static void join(struct kolo_exchange_state *state, struct kolo_flight *flight, uint32_t part) {
+static void join(struct kolo_flight *flight, uint32_t part) {
     const struct kolo_order *order = &flight->order;
     const struct kolo_slice slice = kolo_exchange_slice(flight, part);
-    uint8_t *partial = partial_at(state, flight, slice);
-    const void *sources[2] = {partial, order->partial + kolo_exchange_acc(flight, slice.first)};
-    const bool last = part == next_of(state);
+    uint8_t *partial = partial_at(flight, slice);
+    const void *sources[2] = {partial, flight->partial + kolo_exchange_up(flight, slice.first)};
+    const bool last = part == next_of(flight);
     if (slice.count && last)
-        order->kernel->finish(order->result + kolo_exchange_elements(flight, slice.first), sources, 2, slice.count,
-                              state->ranks);
+        order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), sources, 2, slice.count,
+                              flight->state->ranks);
     else if (slice.count)
         order->kernel->fold_partials(partial, sources, 2, slice.count);
     KOLO_POINT("exchange.ring_joined");
     if (last)
-        send_down(state, flight, part);
+        send_down(flight, part);
     else
-        send_up(state, flight, part, partial);
+        send_up(flight, part, partial);
 }
 
-static void complete(struct kolo_exchange_state *state, struct kolo_flight *flight,
-                     struct kolo_exchange_message message) {
+static void complete(struct kolo_flight *flight, struct kolo_exchange_message message) {
     if (message.kind == KOLO_MESSAGE_UP)
-        join(state, flight, message.part);
-    else if (message.part != (next_of(state) + 1) % state->nodes) /* the next node is where that one began */
-        send_down(state, flight, message.part);
+        join(flight, message.part);
+    else if (message.part != (next_of(flight) + 1) % flight->state->nodes) /* the next node is where that one began */
+        send_down(flight, message.part);
 }
 
-const struct kolo_exchange_algorithm kolo_exchange_ring = {"ring", begin, locate, complete, NULL};
+const struct kolo_exchange_algorithm kolo_exchange_ring = {begin, locate, complete, NULL};

@@ -10,7 +10,6 @@
 #include "comm/failure/failure.h"
 #include "internode/assembly/assembly.h"
 #include "internode/assembly/shrink_nodes.h"
-#include "internode/exchange.h"
 #include "internode/hierarchy.h"
 #include "internode/proxy.h"
 #include "net/uring.h"
@@ -124,7 +123,7 @@ static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     }
     KOLO_POINT("listener.handed_over");
     for (uint32_t lane = 0; rc == 0 && lane < internode->lanes; lane++)
-        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, &kolo_exchange_calls, fds);
+        rc = kolo_proxy_create(&internode->proxies[lane], comm, lane, fds);
     for (uint32_t i = 0; i < count; i++)
         if (fds[i] >= 0)
             close(fds[i]);

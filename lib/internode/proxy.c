@@ -28,8 +28,7 @@ struct kolo_proxy {
     uint32_t lane;
     struct kolo_shared_lane *shared;
     kolo_engine *engine;
-    const struct kolo_exchange_calls *calls;
-    void *exchange;
+    struct kolo_exchange_state *exchange;
     pthread_t thread;
     struct kolo_order orders[KOLO_SLOTS];
     kolo_atomic_u64 ordered;    /* the last ticket, plus one; the leader's */
@@ -95,31 +94,34 @@ static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_ca
     tell_failure(proxy);
 }
 
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
-                         const struct kolo_exchange_call *own) {
-    const struct kolo_internode *internode = comm->internode;
+/* Tells why exchanges cannot go on, if they cannot. */
+static void report_trouble(struct kolo_proxy *proxy) {
+    const kolo_comm *comm = proxy->comm;
+    const struct kolo_exchange_trouble *trouble = &proxy->exchange->trouble;
+    if (trouble->status == 0 || proxy->broken)
+        return;
+    if (trouble->status != KOLO_ERR_MISMATCH) {
+        give_up(proxy, trouble->node, trouble->status, KOLO_CAUSE_FAILED);
+        return;
+    }
     const struct kolo_failure_report report = {
         .status = KOLO_ERR_MISMATCH,
-        .rank = kolo_nodes_rank(&internode->nodes, node, 0),
-        .reporter = kolo_nodes_rank(&internode->nodes, internode->node, 0),
+        .rank = kolo_nodes_rank(comm->nodes, trouble->node, 0),
+        .reporter = comm->global_rank,
         .cause = KOLO_CAUSE_MISMATCH,
-        .call = own->number ? own->number : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
-        .rank_call = theirs,
-        .reporter_call = own->call,
+        .call = trouble->own.number ? trouble->own.number : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
+        .rank_call = trouble->theirs,
+        .reporter_call = trouble->own.call,
     };
-    kolo_failure_relay(comm, &report);
-    tell_failure(internode->proxies[lane]);
-}
-
-void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) {
-    give_up(comm->internode->proxies[lane], node, status, KOLO_CAUSE_FAILED);
+    kolo_failure_relay(proxy->comm, &report);
+    tell_failure(proxy);
 }
 
 /* A node that has ended is at fault once something is needed from it that has not come. */
 static void check_ended(struct kolo_proxy *proxy) {
     const uint32_t nodes = proxy->comm->internode->nodes.nodes;
     for (uint32_t node = 0; node < nodes && !proxy->broken; node++)
-        if (has_ended(proxy, node) && proxy->calls->awaits(proxy->exchange, node))
+        if (has_ended(proxy, node) && kolo_exchange_awaits(proxy->exchange, node))
             give_up(proxy, node, KOLO_ERR_PEER_DEAD, proxy->neighbours[node].left ? KOLO_CAUSE_LEFT : KOLO_CAUSE_ENDED);
 }
 
@@ -133,7 +135,7 @@ static int place(void *owner, uint32_t node, const struct kolo_frame *frame, voi
         return frame->kind != KOLO_FRAME_FAILURE || frame->bytes == KOLO_REPORT_BYTES ? 0 : KOLO_ERR_VERSION;
     if (proxy->broken)
         return KOLO_PLACE_LATER;
-    return proxy->calls->place(proxy->exchange, node, frame, where);
+    return kolo_exchange_place(proxy->exchange, node, frame, where);
 }
 
 static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) {
@@ -145,20 +147,22 @@ static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) 
         place(owner, node, frame, &payload);
         hear_failure(proxy, payload);
     } else if (frame->kind == KOLO_FRAME_AWAITS && !proxy->broken) {
-        proxy->calls->heard(proxy->exchange, node, frame);
+        kolo_exchange_hear(proxy->exchange, node, frame);
     } else if (frame->kind >= KOLO_FRAME_DATA) {
-        proxy->calls->arrived(proxy->exchange, node, frame);
+        kolo_exchange_arrived(proxy->exchange, node, frame);
     }
 }
 
 static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
     struct kolo_proxy *proxy = owner;
-    proxy->calls->sent(proxy->exchange, node, frame);
+    (void)node;
+    kolo_exchange_sent(proxy->exchange, frame);
 }
 
 static void ended(void *owner, uint32_t node, int error) {
     struct kolo_proxy *proxy = owner;
     KOLO_POINT("proxy.ended");
+    report_trouble(proxy);
     proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
@@ -177,10 +181,11 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
     const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
     const bool any = proxy->begun < ordered;
     for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes)
-        proxy->calls->begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
+        kolo_exchange_begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
     if (any) {
         KOLO_POINT("proxy.begun");
         kolo_engine_resume(proxy->engine);
+        report_trouble(proxy);
         check_ended(proxy);
     }
     return any;
@@ -189,7 +194,7 @@ static bool begin_ordered(struct kolo_proxy *proxy) {
 /* For the message of ranks that wait until the deadline. */
 static void show_late(struct kolo_proxy *proxy) {
     const struct kolo_internode *internode = proxy->comm->internode;
-    const uint32_t late = proxy->calls->late(proxy->exchange);
+    const uint32_t late = kolo_exchange_late(proxy->exchange);
     kolo_store_relaxed(&proxy->shared->late, late < internode->nodes.nodes ? late + UINT64_C(1) : 0);
 }
 
@@ -212,7 +217,7 @@ static void show_counts(struct kolo_proxy *proxy) {
 
 static bool publish_done(struct kolo_proxy *proxy) {
     struct kolo_shared_lane *shared = proxy->shared;
-    const uint64_t done = proxy->calls->done(proxy->exchange);
+    const uint64_t done = proxy->exchange->done;
     if (done == kolo_load_relaxed(&shared->done) || proxy->broken)
         return false;
     show_counts(proxy);
@@ -230,7 +235,7 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
     if (!proxy->broken && kolo_load_acquire(&proxy->comm->segment.header->failure)) /* pairs with failure.c */
         tell_failure(proxy);
     if (!proxy->broken)
-        proxy->calls->announce(proxy->exchange);
+        kolo_exchange_announce(proxy->exchange);
 }
 
 /* Driving. */
@@ -255,6 +260,7 @@ static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
     KOLO_POINT("proxy.driven");
     publish_done(proxy);
     look_at_failure(proxy, kolo_clock_ns());
+    report_trouble(proxy);
 }
 
 /* True while an exchange that was ordered in the background is not over. */
@@ -373,8 +379,7 @@ static int start_thread(struct kolo_proxy *proxy) {
 static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
     if (proxy->engine)
         kolo_engine_destroy(proxy->engine, linger_ns);
-    if (proxy->exchange)
-        proxy->calls->destroy(proxy->exchange);
+    kolo_exchange_destroy(proxy->exchange);
     free(proxy->neighbours);
     free(proxy);
 }
@@ -391,8 +396,7 @@ static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&
                   (int)KOLO_NET_ENGINE_POLL == (int)KOLO_ENGINE_POLL,
               "one is the other");
 
-int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane,
-                      const struct kolo_exchange_calls *calls, int *fds) {
+int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane, int *fds) {
     static const struct kolo_engine_events events = {.place = place, .arrived = arrived, .sent = sent, .ended = ended};
     const struct kolo_net_settings *net = &comm->origin.net;
     const struct kolo_internode *internode = comm->internode;
@@ -413,7 +417,6 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     proxy->lane = lane;
     proxy->begun = lane;
     proxy->shared = &comm->segment.internode->lanes[lane];
-    proxy->calls = calls;
     proxy->bell_ringer.publisher_fences = comm->waiter.publisher_fences;
     proxy->spin_ns = comm->waiter.spins_max > KOLO_SPINS_MIN ? SPIN_NS : 0;
     proxy->neighbours = calloc(internode->nodes.nodes, sizeof *proxy->neighbours);
@@ -421,7 +424,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
     if (rc == 0)
         rc = kolo_engine_create(&proxy->engine, &options, &events, proxy);
     if (rc == 0)
-        rc = calls->create(&proxy->exchange, comm, lane, proxy->engine);
+        rc = kolo_exchange_create(&proxy->exchange, comm, lane, proxy->engine);
     if (rc == 0)
         rc = add_streams(proxy, fds);
     KOLO_POINT("proxy.starting");

@@ -22,7 +22,7 @@
  *
  * Writers: the leader writes orders[t % KOLO_SLOTS] and then `ordered`. The driving thread writes all else here and the
  * lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the leader orders after
- * it has seen that t is done. The layer above defines what the frames of an exchange mean (struct kolo_exchange_calls).
+ * it has seen that t is done. What the frames of an exchange mean is in internode/exchange.h.
  *
  * Nodes whose ranks make different calls find out by what they exchange, or wait to (internode/exchange_calls.c).
  *
@@ -38,58 +38,13 @@
 
 #include <pthread.h>
 
-#include "internode/internode.h"
-#include "net/engine.h"
-
-/* What the leader orders: to exchange one chunk. */
-struct kolo_order {
-    uint64_t ticket;            /* over all calls */
-    uint64_t stamp;             /* as in comm/step/progress.h */
-    uint64_t call;              /* kolo_call_word */
-    uint64_t number;            /* of the call */
-    kolo_collective collective; /* of the nodes: ALLREDUCE of partial results, or BROADCAST of what one node has */
-    const kolo_kernel *kernel;  /* of an all-reduce */
-    size_t count;               /* elements; of a broadcast bytes */
-    /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
-    const struct kolo_subtrees *subtrees;
-    const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
-    uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
-    uint32_t root;          /* node that broadcasts */
-};
-
-/* Which call an exchange was of. */
-struct kolo_exchange_call {
-    uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
-};
-
-/* What the layer above does for the proxy. Called by the driving thread. */
-struct kolo_exchange_calls {
-    /* Makes what a lane needs; its engine is there. KOLO_ERR_SYSTEM. */
-    int (*create)(void **exchange, kolo_comm *comm, uint32_t lane, kolo_engine *engine);
-    void (*destroy)(void *exchange);
-    void (*begin)(void *exchange, const struct kolo_order *order);
-    int (*place)(void *exchange, uint32_t node, const struct kolo_frame *frame, void **where);
-    void (*arrived)(void *exchange, uint32_t node, const struct kolo_frame *frame);
-    void (*sent)(void *exchange, uint32_t node, const struct kolo_frame *frame);
-    /* KOLO_FRAME_AWAITS has come from `node`. */
-    void (*heard)(void *exchange, uint32_t node, const struct kolo_frame *frame);
-    /* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
-    void (*announce)(void *exchange);
-    /* Which tickets of the lane are done: all below the number returned. */
-    uint64_t (*done)(void *exchange);
-    /* True if an exchange that has begun needs more from `node`. */
-    bool (*awaits)(void *exchange, uint32_t node);
-    /* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none.
-     */
-    uint32_t (*late)(void *exchange);
-};
+#include "internode/exchange.h"
 
 struct kolo_proxy;
 
 /* Starts the thread of a lane, in the leader. fds as from kolo_assembly_link; the proxy closes those of its lane, also
  * where this fails. */
-int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane,
-                      const struct kolo_exchange_calls *calls, int *fds);
+int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane, int *fds);
 
 /* Orders an exchange, of a ticket of this proxy's lane; see above when it may. background: the proxy's thread drives
  * it. */
@@ -126,11 +81,5 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy);
 
 /* In a forked child: closes the child's copies of the sockets; the thread is not there. */
 void kolo_proxy_forget(struct kolo_proxy *proxy);
-
-/* For the layer above, in its calls: node `node` is in another call, `theirs`, than this one, or an exchange with it
- * cannot go on for want of something here. */
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
-                         const struct kolo_exchange_call *own);
-void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node);
 
 #endif

@@ -43,10 +43,9 @@ static const kolo_reducer *reducer;
 static uint64_t seed;
 static struct send sends[SENDS_MAX];
 static uint32_t send_count;
-static void *states[NODES_MAX][LANES_MAX];
+static struct kolo_exchange_state *states[NODES_MAX][LANES_MAX];
 static uint64_t sent_bytes[NODES_MAX][NODES_MAX];
-static uint32_t mismatches, announcements;
-static uint64_t mismatch_number; /* of the call, as the finder counts */
+static uint32_t announcements;
 
 static uint32_t draw(uint32_t end) {
     seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
@@ -62,16 +61,20 @@ int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame
     return 0;
 }
 
-void kolo_proxy_fail(kolo_comm *comm, uint32_t lane, int status, uint32_t node) {
-    (void)comm, (void)lane;
-    CHECK(false, "failed with %d for node %u", status, node);
-}
-
-void kolo_proxy_mismatch(kolo_comm *comm, uint32_t lane, uint32_t node, uint64_t theirs,
-                         const struct kolo_exchange_call *own) {
-    (void)comm, (void)lane, (void)node;
-    mismatches += theirs != own->call;
-    mismatch_number = own->number;
+/* How many lanes of all nodes have found a mismatch; *number, unless NULL, of which call, as the finder counts. */
+static uint32_t count_mismatches(uint64_t *number) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < NODES_MAX * LANES_MAX; i++) {
+        const struct kolo_exchange_state *state = states[i / LANES_MAX][i % LANES_MAX];
+        if (!state || state->trouble.status == 0)
+            continue;
+        CHECK(state->trouble.status == KOLO_ERR_MISMATCH && state->trouble.theirs != state->trouble.own.call,
+              "failed with %d for node %u", state->trouble.status, state->trouble.node);
+        count++;
+        if (number)
+            *number = state->trouble.own.number;
+    }
+    return count;
 }
 
 /* Control frames arrive at once. */
@@ -79,7 +82,7 @@ int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame
     CHECK(node != engine->node && frame->kind == KOLO_FRAME_AWAITS && frame->bytes == 0 && !payload, "kind %u",
           frame->kind);
     announcements++;
-    kolo_exchange_calls.heard(states[node][engine->lane], engine->node, frame);
+    kolo_exchange_hear(states[node][engine->lane], engine->node, frame);
     return 0;
 }
 
@@ -89,7 +92,7 @@ static void hand_over(struct send *send) {
     send->copy = malloc(frame.bytes + 1);
     memcpy(send->copy, send->payload, frame.bytes);
     send->payload = NULL;
-    kolo_exchange_calls.sent(states[send->from][send->lane], send->to, &frame);
+    kolo_exchange_sent(states[send->from][send->lane], &frame);
 }
 
 /* Delivers a piece of a message, if there is room for it. */
@@ -99,7 +102,7 @@ static bool deliver(struct send *send) {
     void *where = NULL;
     frame.offset = send->delivered;
     frame.bytes = left && draw(2) ? 1 + draw(left) : left;
-    const int rc = kolo_exchange_calls.place(states[send->to][send->lane], send->from, &frame, &where);
+    const int rc = kolo_exchange_place(states[send->to][send->lane], send->from, &frame, &where);
     CHECK(rc >= 0, "node %u refuses kind %u part %u of ticket %" PRIu64 " from node %u", send->to, frame.kind,
           frame.part, frame.ticket, send->from);
     if (rc == KOLO_PLACE_LATER)
@@ -110,7 +113,7 @@ static bool deliver(struct send *send) {
     send->over = send->delivered == send->frame.bytes;
     if (send->over)
         free(send->copy);
-    kolo_exchange_calls.arrived(states[send->to][send->lane], send->from, &frame);
+    kolo_exchange_arrived(states[send->to][send->lane], send->from, &frame);
     return true;
 }
 
@@ -243,28 +246,28 @@ static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
                                      .partial = world->kernel ? partial : NULL,
                                      .result = result_at(world, node, ticket),
                                      .root = root_of(world, ticket)};
-    kolo_exchange_calls.begin(states[node][ticket % world->lanes], &order);
+    kolo_exchange_begin(states[node][ticket % world->lanes], &order);
 }
 
 /* What a lane of a node says to a frame from another node. */
 static int offer(uint32_t node, uint32_t lane, uint32_t ticket) {
     const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .ticket = ticket, .stamp = 1000 + ticket};
     void *where;
-    return kolo_exchange_calls.place(states[node][lane], node ? 0 : 1, &frame, &where);
+    return kolo_exchange_place(states[node][lane], node ? 0 : 1, &frame, &where);
 }
 
 /* What nobody awaits, of tickets that are over. */
 static void check_refusals(const struct world *world) {
     for (uint32_t lane = 0; lane < world->lanes; lane++)
         CHECK(offer(0, lane, lane) < 0, "an old ticket");
-    CHECK(mismatches == 0, "old tickets are not mismatches");
+    CHECK(count_mismatches(NULL) == 0, "old tickets are not mismatches");
 }
 
 /* Of a ticket that is under way other lanes have no place for anything. */
 static void check_lanes(const struct world *world, uint32_t node, uint32_t ticket) {
     for (uint32_t lane = 0; lane < world->lanes; lane++)
         CHECK(lane == ticket % world->lanes || offer(node, lane, ticket) != 0, "ticket %u in lane %u", ticket, lane);
-    CHECK(mismatches == 0, "another lane's ticket is not a mismatch");
+    CHECK(count_mismatches(NULL) == 0, "another lane's ticket is not a mismatch");
 }
 
 /* Nor has a node a place for a partial result that the sender does not have, or that nobody has. */
@@ -274,7 +277,7 @@ static void check_parts(const struct world *world, uint32_t node, uint32_t ticke
         const struct kolo_frame frame = {
             .kind = KOLO_MESSAGE_UP, .part = (uint16_t)part, .ticket = ticket, .stamp = 1000 + ticket};
         void *where;
-        const int rc = kolo_exchange_calls.place(states[node][ticket % world->lanes], from, &frame, &where);
+        const int rc = kolo_exchange_place(states[node][ticket % world->lanes], from, &frame, &where);
         CHECK(rc < 0 || (part < world->subtrees->count && world->subtrees->each[part].node == from),
               "node %u takes part %u from node %u", node, part, from);
     }
@@ -284,16 +287,17 @@ static void check_parts(const struct world *world, uint32_t node, uint32_t ticke
 static void check_mismatch(const struct world *world, uint32_t node, uint32_t ticket) {
     const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .part = RANKS, .ticket = ticket, .stamp = 1};
     void *where;
-    const int rc = kolo_exchange_calls.place(states[node][ticket % world->lanes], node ? 0 : 1, &frame, &where);
-    CHECK(rc == KOLO_PLACE_LATER && mismatches == 1, "another call's frame: %d", rc);
-    mismatches = 0;
+    struct kolo_exchange_state *state = states[node][ticket % world->lanes];
+    const int rc = kolo_exchange_place(state, node ? 0 : 1, &frame, &where);
+    CHECK(rc == KOLO_PLACE_LATER && count_mismatches(NULL) == 1, "another call's frame: %d", rc);
+    state->trouble.status = 0;
 }
 
 /* All tickets below it are over. */
 static uint64_t done_by(const struct world *world, uint32_t node) {
     uint64_t done = UINT64_MAX;
     for (uint32_t lane = 0; lane < world->lanes; lane++) {
-        const uint64_t one = kolo_exchange_calls.done(states[node][lane]);
+        const uint64_t one = states[node][lane]->done;
         CHECK(one % world->lanes == lane, "lane %u has done %" PRIu64, lane, one);
         done = one < done ? one : done;
     }
@@ -323,7 +327,7 @@ static void run(const struct world *world) {
             waiting = 0;
         }
         if (draw(10) == 0) /* of nodes that agree, to no effect */
-            kolo_exchange_calls.announce(states[node][draw(world->lanes)]);
+            kolo_exchange_announce(states[node][draw(world->lanes)]);
         struct send *send = send_count ? &sends[draw(send_count)] : NULL;
         if (send && send->payload)
             hand_over(send), waiting = 0;
@@ -333,8 +337,7 @@ static void run(const struct world *world) {
     for (uint32_t node = 0; node < nodes; node++)
         for (uint32_t other = 0; other < nodes; other++)
             for (uint32_t lane = 0; lane < world->lanes; lane++)
-                CHECK(!kolo_exchange_calls.awaits(states[node][lane], other), "node %u still awaits node %u", node,
-                      other);
+                CHECK(!kolo_exchange_awaits(states[node][lane], other), "node %u still awaits node %u", node, other);
     check_refusals(world);
 }
 
@@ -406,15 +409,17 @@ static void create_all(const struct world *world) {
         for (uint32_t lane = 0; lane < world->lanes; lane++) {
             kolo_engine *engine = &engines[node][lane];
             *engine = (kolo_engine){node, lane};
-            CHECK(kolo_exchange_calls.create(&states[node][lane], &comms[node], lane, engine) == 0, "create");
+            CHECK(kolo_exchange_create(&states[node][lane], &comms[node], lane, engine) == 0, "create");
         }
     }
 }
 
 static void destroy_all(const struct world *world) {
     for (uint32_t node = 0; node < world->nodes; node++)
-        for (uint32_t lane = 0; lane < world->lanes; lane++)
-            kolo_exchange_calls.destroy(states[node][lane]);
+        for (uint32_t lane = 0; lane < world->lanes; lane++) {
+            kolo_exchange_destroy(states[node][lane]);
+            states[node][lane] = NULL;
+        }
 }
 
 static void run_world(const struct world *world) {
@@ -438,7 +443,7 @@ static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
                                      .count = 8,
                                      .result = results[node][0],
                                      .root = root};
-    kolo_exchange_calls.begin(states[node][0], &order);
+    kolo_exchange_begin(states[node][0], &order);
 }
 
 /* Delivers all that is under way to a node. */
@@ -451,18 +456,18 @@ static void deliver_to(uint32_t node) {
 static const struct world differing = {.name = "differing", .nodes = 3, .lanes = 1, .count = 8};
 
 static void begin_differing(void) {
-    send_count = mismatches = announcements = 0;
+    send_count = announcements = 0;
     create_all(&differing);
 }
 
 static void end_differing(uint32_t wanted, uint64_t number) {
-    CHECK(mismatches == wanted && (!wanted || mismatch_number == number), "%u mismatches, in call %" PRIu64, mismatches,
-          mismatch_number);
+    uint64_t found = 0;
+    const uint32_t mismatches = count_mismatches(&found);
+    CHECK(mismatches == wanted && (!wanted || found == number), "%u mismatches, in call %" PRIu64, mismatches, found);
     for (uint32_t i = 0; i < send_count; i++)
         if (!sends[i].payload && !sends[i].over)
             free(sends[i].copy);
     destroy_all(&differing);
-    mismatches = 0;
 }
 
 /* Two nodes that both send in ticket 0. One of them is so many tickets ahead when it hears from the other. */
@@ -479,9 +484,9 @@ static void differ_as_roots(uint32_t ahead) {
         if (sends[i].payload)
             hand_over(&sends[i]);
     deliver_to(0);
-    CHECK(mismatches == (ahead <= KOLO_EXCHANGES_KEPT), "%u mismatches at once", mismatches);
+    CHECK(count_mismatches(NULL) == (ahead <= KOLO_EXCHANGES_KEPT), "%u mismatches at once", count_mismatches(NULL));
     for (int i = 0; i < 11; i++)
-        kolo_exchange_calls.announce(states[0][0]);
+        kolo_exchange_announce(states[0][0]);
     end_differing(1, ahead <= KOLO_EXCHANGES_KEPT ? 50 : 0);
 }
 
@@ -490,12 +495,12 @@ static void differ_by_waiting(bool early) {
     begin_differing();
     for (uint32_t node = early ? 2 : 0; node < 3; node++)
         begin_broadcast(node, 0, (node + 1) % 3);
-    kolo_exchange_calls.announce(states[2][0]);
+    kolo_exchange_announce(states[2][0]);
     CHECK(announcements == 0, "announced at once");
     for (int i = 0; i < 3; i++)
-        kolo_exchange_calls.announce(states[2][0]);
+        kolo_exchange_announce(states[2][0]);
     CHECK(announcements == 1, "announced %u times", announcements);
-    CHECK(mismatches == !early, "%u mismatches", mismatches);
+    CHECK(count_mismatches(NULL) == !early, "%u mismatches", count_mismatches(NULL));
     if (early)
         begin_broadcast(0, 0, 1);
     end_differing(1, 50);
@@ -508,7 +513,7 @@ static void agree_while_waiting(bool early) {
         begin_broadcast(0, 0, 0);
     begin_broadcast(1, 0, 0);
     for (int i = 0; i < 3; i++)
-        kolo_exchange_calls.announce(states[1][0]);
+        kolo_exchange_announce(states[1][0]);
     CHECK(announcements == 1, "announced %u times", announcements);
     if (early)
         begin_broadcast(0, 0, 0);

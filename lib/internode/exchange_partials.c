@@ -1,0 +1,97 @@
+/* The partial results of all nodes: where they lie, how they are sent up, and how a node that has all of them joins
+ * them.
+ *
+ * A node has one, or, with KOLO_NET_ORDER=rank and where the ranks of some node are not one subtree of the canonical
+ * tree, one for each subtree that it holds (internode/assembly/subtrees.h). Those are joined as the rest of the tree
+ * says, so that the bits are those of one machine. A message up has one partial result, and its part is the number of
+ * that among all: of the subtree, or of the node. The partial results of a node lie one behind another, in its order
+ * and in its box. */
+#include "internode/exchange.h"
+
+#include "sync/point.h"
+
+static uint32_t node_of(const struct kolo_flight *flight, uint32_t part) {
+    return flight->order.subtrees ? flight->order.subtrees->each[part].node : part;
+}
+
+static uint32_t place_of(const struct kolo_flight *flight, uint32_t part) {
+    return flight->order.subtrees ? flight->order.subtrees->each[part].place : 0;
+}
+
+static const uint8_t *own_partial_at(const struct kolo_flight *flight, uint32_t part, struct kolo_slice slice) {
+    return flight->partial + kolo_exchange_up(flight, place_of(flight, part) * flight->order.count + slice.first);
+}
+
+/* Where another node's arrives. */
+static uint8_t *their_partial_at(const struct kolo_flight *flight, uint32_t part, struct kolo_slice slice) {
+    return kolo_exchange_box(flight, node_of(flight, part)) +
+           kolo_exchange_up(flight, place_of(flight, part) * slice.count);
+}
+
+static const uint8_t *partial_at(const struct kolo_flight *flight, uint32_t part, struct kolo_slice slice) {
+    return node_of(flight, part) == flight->state->node ? own_partial_at(flight, part, slice)
+                                                        : their_partial_at(flight, part, slice);
+}
+
+void kolo_exchange_await_partials(struct kolo_flight *flight) {
+    for (uint32_t part = 0; part < flight->parts; part++)
+        if (node_of(flight, part) != flight->state->node) {
+            kolo_exchange_await(flight, node_of(flight, part), KOLO_MESSAGE_UP);
+            flight->step++;
+        }
+}
+
+void kolo_exchange_send_partials(struct kolo_flight *flight, uint32_t node, struct kolo_slice slice) {
+    const uint32_t own = flight->state->node;
+    uint32_t part = flight->order.subtrees ? 0 : own, end = flight->order.subtrees ? flight->parts : own + 1;
+    for (; part < end; part++)
+        if (node_of(flight, part) == own)
+            kolo_exchange_send(flight, node, KOLO_MESSAGE_UP, part, own_partial_at(flight, part, slice),
+                               kolo_exchange_up(flight, slice.count));
+}
+
+bool kolo_exchange_locate_partial(struct kolo_flight *flight, struct kolo_exchange_message message,
+                                  struct kolo_slice slice, uint8_t **where, size_t *bytes) {
+    *where = their_partial_at(flight, message.part, slice);
+    *bytes = kolo_exchange_up(flight, slice.count);
+    return node_of(flight, message.part) == message.node;
+}
+
+/* Joins `count` elements from `first` on of the subtrees' partial results of `slice`, by the stack of
+ * internode/assembly/subtrees.h. */
+static void join_piece(struct kolo_flight *flight, struct kolo_slice slice, size_t first, size_t count) {
+    const struct kolo_order *order = &flight->order;
+    const void *stack[KOLO_SUBTREES_STACK_MAX];
+    uint32_t height = 0;
+    for (uint32_t part = 0; part < order->subtrees->count; part++) {
+        stack[height++] = partial_at(flight, part, slice) + kolo_exchange_up(flight, first);
+        for (uint32_t joins = order->subtrees->each[part].joins; joins > 0; joins--) {
+            const void **pair = &stack[--height - 1];
+            uint8_t *joined = flight->state->joined[height - 1];
+            order->kernel->fold_partials(joined, pair, 2, count);
+            pair[0] = joined;
+        }
+    }
+    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first + first), stack, 1, count,
+                          flight->state->ranks);
+}
+
+static void join_nodes(struct kolo_flight *flight, struct kolo_slice slice) {
+    const struct kolo_order *order = &flight->order;
+    const struct kolo_exchange_state *state = flight->state;
+    for (uint32_t node = 0; node < state->nodes; node++)
+        state->sources[node] = partial_at(flight, node, slice);
+    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), state->sources, state->nodes,
+                          slice.count, state->ranks);
+}
+
+void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice) {
+    const size_t piece_count = KOLO_JOINED_PIECE_BYTES / flight->order.kernel->acc_bytes;
+    if (!flight->order.subtrees && slice.count)
+        join_nodes(flight, slice);
+    for (size_t first = 0; flight->order.subtrees && first < slice.count; first += piece_count) {
+        const size_t left = slice.count - first;
+        join_piece(flight, slice, first, left < piece_count ? left : piece_count);
+    }
+    KOLO_POINT("exchange.ranks_joined");
+}
