@@ -30,18 +30,6 @@ static const char *place_name(unsigned where) {
     return names[where];
 }
 
-static const char *dtype_name(unsigned dtype) {
-    return kolo_dtype_name((kolo_dtype)dtype);
-}
-
-static const char *op_name(unsigned op) {
-    return kolo_op_name((kolo_op)op);
-}
-
-static const char *algorithm_name(unsigned algorithm) {
-    return kolo_algorithm_name((kolo_algorithm)algorithm);
-}
-
 static const char *read_in_place(const char *none) {
     (void)none;
     place = PLACE_IN;
@@ -78,15 +66,15 @@ static const command_option table[] = {
      USED_FOR(A | B | L)},
     {.help = "What is called (sizes are rounded down to whole elements, at least one)"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
-     TO_CHOICE(options.dtype, dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(A | B)},
-    {"-o, --op NAME", "(default sum); band, bor and bxor are for integers", TO_CHOICE(options.op, op_name),
+     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(A | B)},
+    {"-o, --op NAME", "(default sum); band, bor and bxor are for integers", TO_CHOICE(options.op, kolo_op_name),
      USED_FOR(A)},
     {"--place WHERE",
      "out: send and recv are two buffers (default); in: they are one; both: one after the other, side by side "
      "in the table",
      TO_CHOICE(place, place_name), USED_FOR(A)},
     {"--in-place", "the same as --place in", TO_FUNCTION(read_in_place), USED_FOR(A | L)},
-    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, algorithm_name), USED_FOR(A)},
+    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, kolo_algorithm_name), USED_FOR(A)},
     {"--buffers STATE",
      "warm: the same buffers in every call (default)\n"
      "dirty: send is rewritten before every call\n"

@@ -1,6 +1,7 @@
 /* How each figure of a machine file follows from those of kolo-perf limits is at the function that makes it. */
 #include "sim_options.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -74,10 +75,6 @@ static double rate_at(int which, double bytes) {
     return curve->gbps[point];
 }
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
-
 /* The rate of what `whole` does beyond `part`, where their times add up. */
 static double rest(double whole_gbps, double part_gbps) {
     const double ns = 1 / whole_gbps - 1 / part_gbps;
@@ -93,7 +90,7 @@ static void set_shape(sim_machine *machine) {
     machine->sockets = 1; /* nodes of several sockets are as far apart as those of one, by the slowest exchange */
     machine->nodes = topology.numa_nodes > 1 && topology.numa_nodes <= domains ? topology.numa_nodes : 1;
     machine->domains = (double)(int)(domains / machine->nodes);
-    machine->cores = larger(1, (double)(int)(figures.cpus / (machine->nodes * machine->domains)));
+    machine->cores = fmax(1, (double)(int)(figures.cpus / (machine->nodes * machine->domains)));
     machine->l2_bytes = topology.l2_bytes ? (double)topology.l2_bytes : 1 << 20;
     machine->l3_bytes = topology.l3_bytes ? (double)topology.l3_bytes : machine->l2_bytes * figures.cpus;
 }
@@ -111,7 +108,7 @@ static void set_rates(sim_machine *machine) {
     machine->write_back_gbps = rest(rate_at(UPDATE, in_memory), machine->read_gbps);
     machine->stream_gbps = rest(rate_at(COPY, in_memory), machine->read_gbps);
     const double most_gbps =
-        larger(machine->read_gbps, 2 * larger(rate_at(COPY, in_memory), rate_at(UPDATE, in_memory)));
+        fmax(machine->read_gbps, 2 * fmax(rate_at(COPY, in_memory), rate_at(UPDATE, in_memory)));
     machine->node_gbps = most_gbps * cores / machine->nodes;
     const double nearest_ns = figures.nearest_ns > 0 ? figures.nearest_ns : figures.exchange_ns;
     for (int distance = 0; distance < SIM_DISTANCES; distance++) {

@@ -1,5 +1,6 @@
 #include "sim_lines.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,10 +69,6 @@ static bool has_copy(const cache_line *line, uint32_t core) {
     return line->cores[core / 64] >> core % 64 & 1;
 }
 
-static double later(double a, double b) {
-    return a > b ? a : b;
-}
-
 /* The time at which `core`, asking at now_ns, has a copy. */
 static double fetch(cache_line *line, uint32_t core, double now_ns) {
     const sim_machine *machine = all.machine;
@@ -81,11 +78,11 @@ static double fetch(cache_line *line, uint32_t core, double now_ns) {
     if (line->writer == NOBODY) {
         arrival_ns = now_ns + machine->hop_ns[SIM_DOMAIN];
     } else if (line->domains >> domain & 1) {
-        const double start_ns = later(now_ns, *domain_free_ns);
+        const double start_ns = fmax(now_ns, *domain_free_ns);
         *domain_free_ns = start_ns + machine->turn_ns;
         arrival_ns = start_ns + machine->hop_ns[SIM_DOMAIN];
     } else {
-        const double start_ns = later(now_ns, line->free_ns);
+        const double start_ns = fmax(now_ns, line->free_ns);
         line->free_ns = start_ns + machine->turn_ns;
         arrival_ns = start_ns + machine->hop_ns[sim_machine_distance(machine, core, (uint32_t)line->writer)];
         *domain_free_ns = arrival_ns;
@@ -113,7 +110,7 @@ void sim_line_look(const void *word, bool reached) {
         return;
     }
     sim_spend((arrival_ns - sim_now_ns()) / all.machine->loads_in_flight);
-    me->settle_ns = later(me->settle_ns, arrival_ns);
+    me->settle_ns = fmax(me->settle_ns, arrival_ns);
 }
 
 void sim_line_settle(void) {

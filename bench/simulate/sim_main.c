@@ -16,27 +16,19 @@
 
 static sim_options options = {.min_bytes = 8, .max_bytes = 64 << 20, .factor = 8, .dtype = KOLO_F32};
 
-static const char *algorithm_name(unsigned algorithm) {
-    return kolo_algorithm_name((kolo_algorithm)algorithm);
-}
-
-static const char *dtype_name(unsigned dtype) {
-    return kolo_dtype_name((kolo_dtype)dtype);
-}
-
 static const command_option table[] = {
     {"--machine NAME", "a machine that comes with kolo, or a file; an unknown name lists the known ones",
      TO_TEXT(options.machine_name)},
     {"--ranks N[,N...]", "numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)",
      TO_INTEGERS(options.ranks, options.ranks_count, 2, KOLO_RANKS_MAX)},
     {"--algorithm A[,A...]", "auto (what the plan chooses), or algorithms by name (default: auto and each of them)",
-     TO_CHOICES(options.algorithms, options.algorithms_count, algorithm_name)},
+     TO_CHOICES(options.algorithms, options.algorithms_count, kolo_algorithm_name)},
     {"--min BYTES", "smallest message (default: 8); K, M, G are powers of 1024, as in 64K",
      TO_BYTES(options.min_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--max BYTES", "largest message, always shown, up to 4G (default: 64M)",
      TO_BYTES(options.max_bytes, 1, MESSAGE_BYTES_MAX)},
     {"--factor N", "from one size to the next, 2 or more (default: 8)", TO_COUNT(options.factor, 2, COUNT_MAX)},
-    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, dtype_name)},
+    {"--dtype TYPE", "elements: f32, bf16, ... (default: f32)", TO_CHOICE(options.dtype, kolo_dtype_name)},
     {"--in-place", "send and recv are the same buffer", TO_FLAG(options.in_place)},
     {"--slot-bytes BYTES", "of a chunk slot (default: the library's)",
      TO_BYTES(options.slot_bytes, 4096, SLOT_BYTES_MAX)},

@@ -104,33 +104,32 @@ static void pass(channel *channel, double bytes, double *shared_end_ns) {
         *shared_end_ns = channel->free_ns;
 }
 
-/* `bytes` go from one domain or socket to another. */
+static void cross_sockets(uint32_t from_core, uint32_t to_core, double bytes, double *shared_end_ns) {
+    const uint32_t from = sim_machine_socket(memory.machine, from_core);
+    const uint32_t to = sim_machine_socket(memory.machine, to_core);
+    if (from == to)
+        return;
+    pass(&memory.link_out[from], bytes, shared_end_ns);
+    pass(&memory.link_in[to], bytes, shared_end_ns);
+}
+
+/* `bytes` go from one domain to another. */
 static void cross(uint32_t from_core, uint32_t to_core, double bytes, double *shared_end_ns) {
-    const sim_machine *machine = memory.machine;
-    const uint32_t from = sim_machine_domain(machine, from_core), to = sim_machine_domain(machine, to_core);
+    const uint32_t from = sim_machine_domain(memory.machine, from_core);
+    const uint32_t to = sim_machine_domain(memory.machine, to_core);
     if (from == to)
         return;
     pass(&memory.domain_out[from], bytes, shared_end_ns);
     pass(&memory.domain_in[to], bytes, shared_end_ns);
-    const uint32_t from_socket = sim_machine_socket(machine, from_core);
-    const uint32_t to_socket = sim_machine_socket(machine, to_core);
-    if (from_socket == to_socket)
-        return;
-    pass(&memory.link_out[from_socket], bytes, shared_end_ns);
-    pass(&memory.link_in[to_socket], bytes, shared_end_ns);
+    cross_sockets(from_core, to_core, bytes, shared_end_ns);
 }
 
 /* Between memory that `home` touched first and a core. */
 static void cross_memory(uint32_t home, uint32_t core, bool inward, double bytes, double *shared_end_ns) {
-    const sim_machine *machine = memory.machine;
-    const uint32_t domain = sim_machine_domain(machine, core);
-    pass(&memory.node[sim_machine_node(machine, home)], bytes, shared_end_ns);
+    const uint32_t domain = sim_machine_domain(memory.machine, core);
+    pass(&memory.node[sim_machine_node(memory.machine, home)], bytes, shared_end_ns);
     pass(inward ? &memory.domain_in[domain] : &memory.domain_out[domain], bytes, shared_end_ns);
-    const uint32_t home_socket = sim_machine_socket(machine, home), socket = sim_machine_socket(machine, core);
-    if (home_socket == socket)
-        return;
-    pass(&memory.link_out[inward ? home_socket : socket], bytes, shared_end_ns);
-    pass(&memory.link_in[inward ? socket : home_socket], bytes, shared_end_ns);
+    cross_sockets(inward ? home : core, inward ? core : home, bytes, shared_end_ns);
 }
 
 /* Gets a block to `core`'s L2: the core's time for it. */

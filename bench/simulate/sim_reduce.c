@@ -1,5 +1,6 @@
 /* The model in place of reduce/: kernels and copies that take time and move nothing, but for small messages, whose
  * bytes are real. */
+#include <math.h>
 #include <string.h>
 
 #include "reduce/copy.h"
@@ -17,24 +18,6 @@ enum { PIECE_BYTES = 32 << 10 };
  * one dtype. */
 static size_t element_bytes, acc_bytes;
 
-/* What a piece of work costs. */
-typedef struct work {
-    double core_ns;
-    double shared_end_ns;
-} work;
-
-static void do_work(const work *work) {
-    const double start_ns = sim_now_ns();
-    sim_work(work->core_ns);
-    if (work->shared_end_ns > start_ns)
-        sim_spend_until(work->shared_end_ns);
-}
-
-static void begin(void) {
-    sim_pause();
-    sim_line_settle();
-}
-
 /* A size that is wrong would keep the model busy for very long. */
 static bool fits(const void *address, size_t bytes) {
     if (sim_memory_fits(address, bytes))
@@ -43,37 +26,66 @@ static bool fits(const void *address, size_t bytes) {
     return false;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
+/* What a core reads or writes in one go. */
+typedef struct block {
+    const uint8_t *address;
+    size_t bytes;
+    sim_access access;
+} block;
+
+/* The first line of each source has to come; they overlap. */
+static double latency_ns(const block *blocks, uint32_t count) {
+    double latency_ns = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (blocks[i].access == SIM_READ)
+            latency_ns = fmax(latency_ns, sim_memory_latency_ns(blocks[i].address));
+    return latency_ns;
 }
 
-static void copy(uint8_t *dst, const uint8_t *src, size_t bytes, bool stream) {
-    if (bytes == 0 || !fits(dst, bytes) || !fits(src, bytes))
-        return;
-    begin();
-    sim_check_read(src, bytes);
-    sim_check_write(dst, bytes);
-    if (sim_team_is_real(dst, bytes) && sim_team_is_real(src, bytes))
-        memmove(dst, src, bytes);
+/* Sources and results, side by side from their beginnings to their ends. Arithmetic, where it `folds`, and memory
+ * overlap. */
+static void pass(const block *blocks, uint32_t count, bool folds) {
+    const sim_machine *machine = sim_run_asked()->machine;
+    const size_t whole = blocks[0].bytes;
+    for (uint32_t i = 0; i < count; i++)
+        if (blocks[i].bytes == 0 || !fits(blocks[i].address, blocks[i].bytes))
+            return;
+    sim_pause();
+    sim_line_settle();
+    for (uint32_t i = 0; i < count; i++)
+        (blocks[i].access == SIM_READ ? sim_check_read : sim_check_write)(blocks[i].address, blocks[i].bytes);
     sim_turn();
-    sim_spend(sim_memory_latency_ns(src));
-    for (size_t done = 0, part; done < bytes; done += part) {
+    sim_spend(latency_ns(blocks, count));
+    for (size_t done = 0, part; done < whole; done += part) {
+        double core_ns = 0, shared_end_ns = 0, fold_ns = 0;
         sim_turn();
-        part = smaller(bytes - done, PIECE_BYTES);
-        work work = {0};
-        work.core_ns = sim_memory_access(SIM_READ, src + done, part, &work.shared_end_ns);
-        work.core_ns += sim_memory_access(stream ? SIM_STREAM : SIM_WRITE, dst + done, part, &work.shared_end_ns);
-        do_work(&work);
+        part = whole - done < PIECE_BYTES ? whole - done : PIECE_BYTES;
+        for (uint32_t i = 0; i < count; i++) {
+            const block *of = &blocks[i];
+            const size_t bytes = part * of->bytes / whole;
+            core_ns += sim_memory_access(of->access, of->address + done * of->bytes / whole, bytes, &shared_end_ns);
+            if (folds && of->access == SIM_READ)
+                fold_ns += machine->load_ns + (double)bytes / machine->fold_gbps;
+        }
+        sim_work(fmax(core_ns, fold_ns));
+        sim_spend_until(shared_end_ns);
     }
 }
 
+static void copy(uint8_t *dst, const uint8_t *src, size_t bytes, sim_access access) {
+    const block blocks[] = {{src, bytes, SIM_READ}, {dst, bytes, access}};
+    if (sim_team_is_real(dst, bytes) && sim_team_is_real(src, bytes))
+        memmove(dst, src, bytes);
+    pass(blocks, 2, false);
+}
+
 void kolo_copy(void *dst, const void *src, size_t bytes) {
-    copy(dst, src, bytes, false);
+    copy(dst, src, bytes, SIM_WRITE);
 }
 
 void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next) {
     (void)next; /* reading and writing at once is not modelled */
-    copy(dst, src, bytes, true);
+    copy(dst, src, bytes, SIM_STREAM);
 }
 
 /* A fold of the whole message from as many sources as there are ranks has all their inputs as its sources. */
@@ -83,69 +95,22 @@ static void check_inputs(const void *const *sources, uint32_t n, size_t bytes) {
         sim_check_input(sources[rank], bytes, rank, sim_run_call());
 }
 
-/* The first line of each source has to come; they overlap. */
-static double latency_ns(const void *const *sources, uint32_t n) {
-    double latency_ns = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const double one_ns = sim_memory_latency_ns(sources[i]);
-        latency_ns = one_ns > latency_ns ? one_ns : latency_ns;
-    }
-    return latency_ns;
-}
-
-/* n inputs of `bytes` each become `dst_bytes`, in `second`, too, unless that is NULL. Arithmetic and memory overlap. */
+/* n inputs of `bytes` each become `dst_bytes`, in `second`, too, unless that is NULL. */
 static void fold_to(void *dst, void *second, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
-    const sim_machine *machine = sim_run_asked()->machine;
-    bool possible = bytes > 0 && fits(dst, dst_bytes) && (!second || fits(second, dst_bytes));
-    for (uint32_t i = 0; i < n && possible; i++)
-        possible = fits(sources[i], bytes);
-    if (!possible)
-        return;
-    begin();
+    block blocks[SIM_RANKS_MAX + 2];
     for (uint32_t i = 0; i < n; i++)
-        sim_check_read(sources[i], bytes);
-    sim_check_write(dst, dst_bytes);
-    if (second)
-        sim_check_write(second, dst_bytes);
-    sim_turn();
-    sim_spend(latency_ns(sources, n));
-    for (size_t done = 0, part; done < bytes; done += part) {
-        sim_turn();
-        part = smaller(bytes - done, PIECE_BYTES);
-        const size_t dst_done = done * dst_bytes / bytes, dst_part = part * dst_bytes / bytes;
-        work work = {0};
-        for (uint32_t i = 0; i < n; i++)
-            work.core_ns += sim_memory_access(SIM_READ, (const uint8_t *)sources[i] + done, part, &work.shared_end_ns);
-        work.core_ns += sim_memory_access(SIM_WRITE, (uint8_t *)dst + dst_done, dst_part, &work.shared_end_ns);
-        if (second)
-            work.core_ns += sim_memory_access(SIM_WRITE, (uint8_t *)second + dst_done, dst_part, &work.shared_end_ns);
-        const double fold_ns = n * machine->load_ns + (double)n * (double)part / machine->fold_gbps;
-        work.core_ns = work.core_ns > fold_ns ? work.core_ns : fold_ns;
-        do_work(&work);
-    }
+        blocks[i] = (block){sources[i], bytes, SIM_READ};
+    blocks[n] = (block){dst, dst_bytes, SIM_WRITE};
+    blocks[n + 1] = (block){second, dst_bytes, SIM_WRITE};
+    pass(blocks, second ? n + 2 : n + 1, true);
 }
 
 /* A partial result and a source of the dtype become another partial result, or a final one. */
 static void chain_to(void *dst, size_t dst_bytes, const void *partial, const void *source, size_t count) {
-    const void *sources[] = {partial, source};
-    const size_t partial_bytes = count * acc_bytes, source_bytes = count * element_bytes;
-    if (partial_bytes == source_bytes) {
-        fold_to(dst, NULL, sources, 2, source_bytes, dst_bytes);
-        return;
-    }
-    if (dst_bytes == 0 || !fits(dst, dst_bytes) || !fits(partial, partial_bytes) || !fits(source, source_bytes))
-        return;
-    begin();
-    sim_check_read(partial, partial_bytes);
-    sim_check_read(source, source_bytes);
-    sim_check_write(dst, dst_bytes);
-    sim_turn();
-    sim_spend(latency_ns(sources, 2));
-    work work = {0};
-    work.core_ns = sim_memory_access(SIM_READ, partial, partial_bytes, &work.shared_end_ns) +
-                   sim_memory_access(SIM_READ, source, source_bytes, &work.shared_end_ns) +
-                   sim_memory_access(SIM_WRITE, dst, dst_bytes, &work.shared_end_ns);
-    do_work(&work);
+    const block blocks[] = {{partial, count * acc_bytes, SIM_READ},
+                            {source, count * element_bytes, SIM_READ},
+                            {dst, dst_bytes, SIM_WRITE}};
+    pass(blocks, 3, true);
 }
 
 static void fold(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks) {
