@@ -13,27 +13,18 @@ typedef struct session {
     perf_report report;
 } session;
 
-static void write_record(session *session, const perf_field *list, size_t count) {
-    perf_field fields[PERF_FIELDS_MAX];
-    if (session->report.json == NULL)
-        return;
-    memcpy(fields, list, count * sizeof(*list));
-    count = perf_origin_append(&session->report.origin, fields, count);
-    perf_record_json(session->report.json, fields, count);
-}
-
 static void show_latency(session *session, const char *name, const char *meaning, perf_latency latency) {
     if (latency.ns == 0)
         return;
     const int decimals = latency.ns < 9999.95 ? 1 : 0; /* more digits would not fit into 80 columns */
     fprintf(session->report.table, "# %-10s %8.*f ns  (fastest %.*f)  %s\n", name, decimals, latency.ns, decimals,
             latency.min_ns, meaning);
-    const perf_field fields[] = {{.name = "collective", .text = "limits"},
-                                 {.name = "limit", .text = name},
-                                 {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
-                                 {"time_ns", PERF_NUMBER, NULL, latency.ns, 2},
-                                 {"min_ns", PERF_NUMBER, NULL, latency.min_ns, 2}};
-    write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
+    perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
+                                          {.name = "limit", .text = name},
+                                          {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                          {"time_ns", PERF_NUMBER, NULL, latency.ns, 2},
+                                          {"min_ns", PERF_NUMBER, NULL, latency.min_ns, 2}};
+    perf_report_record(&session->report, fields);
 }
 
 static void show_latencies(session *session) {
@@ -65,14 +56,14 @@ static void show_curve(session *session, perf_piece piece) {
         fprintf(table, "# %12.0f", bytes);
         perf_print_digits(table, us, 12);
         fprintf(table, " %9.2f  %s\n", gbps, curve->way[point]);
-        const perf_field fields[] = {{.name = "collective", .text = "limits"},
-                                     {.name = "limit", .text = row->name},
-                                     {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
-                                     {"bytes_per_cpu", PERF_NUMBER, NULL, bytes, 0},
-                                     {"time_us", PERF_NUMBER, NULL, us, 4},
-                                     {"gbps_per_cpu", PERF_NUMBER, NULL, gbps, 4},
-                                     {.name = "way", .text = curve->way[point]}};
-        write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
+        perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
+                                              {.name = "limit", .text = row->name},
+                                              {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                              {"bytes_per_cpu", PERF_NUMBER, NULL, bytes, 0},
+                                              {"time_us", PERF_NUMBER, NULL, us, 4},
+                                              {"gbps_per_cpu", PERF_NUMBER, NULL, gbps, 4},
+                                              {.name = "way", .text = curve->way[point]}};
+        perf_report_record(&session->report, fields);
     }
     perf_report_flush(&session->report);
 }
@@ -114,21 +105,21 @@ static void show_bound(session *session, size_t bytes) {
         perf_print_digits(table, times[i], 8);
     perf_print_digits(table, gbps, 7);
     fprintf(table, "  %s\n", term);
-    const perf_field fields[] = {{.name = "collective", .text = "limits"},
-                                 {.name = "limit", .text = "bound"},
-                                 {"ranks", PERF_NUMBER, NULL, session->job.ranks, 0},
-                                 {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
-                                 {"bytes", PERF_NUMBER, NULL, (double)bytes, 0},
-                                 {"in_place", PERF_TRUTH, NULL, session->job.in_place, 0},
-                                 {"alloc", PERF_TRUTH, NULL, session->job.alloc, 0},
-                                 {.name = "buffers", .text = perf_buffers_name(session->options->buffers)},
-                                 {"exchange_us", PERF_NUMBER, NULL, bound.exchange_us, 4},
-                                 {"handover_us", PERF_NUMBER, NULL, bound.handover_us, 4},
-                                 {"transfer_us", PERF_NUMBER, NULL, bound.transfer_us, 4},
-                                 {"memory_us", PERF_NUMBER, NULL, bound.memory_us, 4},
-                                 {"bound_us", PERF_NUMBER, NULL, bound.bound_us, 4},
-                                 {.name = "term", .text = term}};
-    write_record(session, fields, sizeof(fields) / sizeof(fields[0]));
+    perf_field fields[PERF_FIELDS_MAX] = {{.name = "collective", .text = "limits"},
+                                          {.name = "limit", .text = "bound"},
+                                          {"ranks", PERF_NUMBER, NULL, session->job.ranks, 0},
+                                          {"cpus", PERF_NUMBER, NULL, session->limits.cpus, 0},
+                                          {"bytes", PERF_NUMBER, NULL, (double)bytes, 0},
+                                          {"in_place", PERF_TRUTH, NULL, session->job.in_place, 0},
+                                          {"alloc", PERF_TRUTH, NULL, session->job.alloc, 0},
+                                          {.name = "buffers", .text = perf_buffers_name(session->options->buffers)},
+                                          {"exchange_us", PERF_NUMBER, NULL, bound.exchange_us, 4},
+                                          {"handover_us", PERF_NUMBER, NULL, bound.handover_us, 4},
+                                          {"transfer_us", PERF_NUMBER, NULL, bound.transfer_us, 4},
+                                          {"memory_us", PERF_NUMBER, NULL, bound.memory_us, 4},
+                                          {"bound_us", PERF_NUMBER, NULL, bound.bound_us, 4},
+                                          {.name = "term", .text = term}};
+    perf_report_record(&session->report, fields);
 }
 
 static void show_bounds(session *session) {

@@ -10,30 +10,6 @@
 #include "printed_text.h"
 #include "kolo_tools.h"
 
-static perf_origin perf_origin_now(void) {
-    perf_origin origin = {.host = "unknown", .cpu = "unknown"};
-    char host[sizeof(origin.host)] = "";
-    if (gethostname(host, sizeof(host) - 1) == 0 && host[0] != '\0')
-        memcpy(origin.host, host, sizeof(host));
-    kolo_machine machine = {.machine_bytes = sizeof(machine)};
-    if (kolo_machine_query(&machine) == KOLO_OK && machine.cpu_model[0] != '\0')
-        snprintf(origin.cpu, sizeof(origin.cpu), "%s", machine.cpu_model);
-    const time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc) == NULL || strftime(origin.date, sizeof(origin.date), "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
-        snprintf(origin.date, sizeof(origin.date), "unknown");
-    return origin;
-}
-
-size_t perf_origin_append(const perf_origin *origin, perf_field *fields, size_t count) {
-    const perf_field own[PERF_ORIGIN_FIELDS] = {{.name = "host", .text = origin->host},
-                                                {.name = "cpu", .text = origin->cpu},
-                                                {.name = "kolo_version", .text = kolo_version()},
-                                                {.name = "date", .text = origin->date}};
-    memcpy(fields + count, own, sizeof(own));
-    return count + PERF_ORIGIN_FIELDS;
-}
-
 static void write_json_value(FILE *to, const perf_field *field) {
     if (field->kind == PERF_TEXT)
         json_text_print(to, field->text);
@@ -51,7 +27,7 @@ static size_t object_length(const perf_field *field) {
     return dot != NULL ? (size_t)(dot - field->name) + 1 : 0;
 }
 
-void perf_record_json(FILE *to, const perf_field *fields, size_t count) {
+static void write_json(FILE *to, const perf_field *fields, size_t count) {
     putc('{', to);
     for (size_t i = 0; i < count; i++) {
         const char *name = fields[i].name;
@@ -84,14 +60,13 @@ static void write_csv_text(FILE *to, const char *text) {
         putc('"', to);
 }
 
-/* A line of values with commas between, and the line of names that goes before them. */
-static void perf_record_csv_names(FILE *to, const perf_field *fields, size_t count) {
+static void write_csv_names(FILE *to, const perf_field *fields, size_t count) {
     for (size_t i = 0; i < count; i++)
         fprintf(to, "%s%s", i > 0 ? "," : "", fields[i].name);
     putc('\n', to);
 }
 
-static void perf_record_csv(FILE *to, const perf_field *fields, size_t count) {
+static void write_csv(FILE *to, const perf_field *fields, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             putc(',', to);
@@ -107,6 +82,11 @@ static bool is_standard_output(const char *path) {
     return path != NULL && strcmp(path, "-") == 0;
 }
 
+/* JSON or CSV; false: none, or standard output. */
+static bool has_file(const FILE *file) {
+    return file != NULL && file != stdout;
+}
+
 static FILE *open_records(const char *option, const char *path) {
     if (is_standard_output(path))
         return stdout;
@@ -118,12 +98,20 @@ static FILE *open_records(const char *option, const char *path) {
 
 int perf_report_open(perf_report *report, const perf_options *options, int ranks, int nodes,
                      const perf_limits *limits) {
+    const time_t now = time(NULL);
+    struct tm utc;
     *report = (perf_report){.options = options,
                             .ranks = ranks,
                             .nodes = nodes,
-                            .origin = perf_origin_now(),
+                            .machine = {.machine_bytes = sizeof(report->machine)},
                             .table = stdout,
                             .limits = limits};
+    uname(&report->system);
+    if (kolo_machine_query(&report->machine) != KOLO_OK)
+        fprintf(stderr, "kolo-perf: machine unknown: %s\n", kolo_error_message());
+    if (report->machine.cpu_model[0] == '\0')
+        snprintf(report->machine.cpu_model, sizeof(report->machine.cpu_model), "unknown");
+    strftime(report->date, sizeof(report->date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     if (is_standard_output(options->json_path) || is_standard_output(options->csv_path))
         report->table = stderr;
     if (options->json_path != NULL && (report->json = open_records("--json", options->json_path)) == NULL)
@@ -134,25 +122,22 @@ int perf_report_open(perf_report *report, const perf_options *options, int ranks
 }
 
 void perf_report_flush(perf_report *report) {
-    if (report->table == stderr)
-        fflush(stderr);
-    if (report->json != NULL && report->json != stdout)
+    if (has_file(report->json))
         fflush(report->json);
-    if (report->csv != NULL && report->csv != stdout)
+    if (has_file(report->csv))
         fflush(report->csv);
     if (fflush(stdout) != 0 && errno == EPIPE)
         report->reader_gone = true;
 }
 
 bool perf_report_is_wanted(const perf_report *report) {
-    return !report->reader_gone || (report->json != NULL && report->json != stdout) ||
-           (report->csv != NULL && report->csv != stdout);
+    return !report->reader_gone || has_file(report->json) || has_file(report->csv);
 }
 
 static int close_records(const char *option, const char *path, FILE **file) {
     FILE *closed = *file;
     *file = NULL;
-    if (closed == NULL || closed == stdout)
+    if (!has_file(closed))
         return 0;
     bool failed = ferror(closed);
     if (fclose(closed) == 0 && !failed)
@@ -176,16 +161,11 @@ int perf_report_close(perf_report *report) {
 }
 
 void perf_report_machine(const perf_report *report) {
-    fprintf(report->table, "# host %.48s, %s\n", report->origin.host, report->origin.date);
-    kolo_machine machine = {.machine_bytes = sizeof(machine)};
-    if (kolo_machine_query(&machine) != KOLO_OK) {
-        fprintf(report->table, "# machine unknown: %s\n", kolo_error_message());
-        return;
-    }
-    fprintf(report->table, "# CPU %s\n# kernels %s; %u of %u CPUs allowed", report->origin.cpu, machine.kernels,
-            machine.cpus_allowed, machine.cpus_online);
-    if (machine.quota_millicpus > 0)
-        fprintf(report->table, ", quota of %.2f CPUs", machine.quota_millicpus * 1e-3);
+    const kolo_machine *machine = &report->machine;
+    fprintf(report->table, "# host %.48s, %s\n# CPU %s\n# kernels %s; %u of %u CPUs allowed", report->system.nodename,
+            report->date, machine->cpu_model, machine->kernels, machine->cpus_allowed, machine->cpus_online);
+    if (machine->quota_millicpus > 0)
+        fprintf(report->table, ", quota of %.2f CPUs", machine->quota_millicpus * 1e-3);
     fprintf(report->table, "\n");
 }
 
@@ -276,19 +256,28 @@ void perf_report_head(perf_report *report, const char *note) {
     perf_report_flush(report);
 }
 
-/* 0: none. */
-static double bound_us_of(const perf_report *report, const perf_row *row) {
-    if (report->limits == NULL)
-        return 0;
-    perf_job job = perf_job_of(report->options, report->ranks);
-    return perf_bound_of(report->limits, &job, row->bytes).bound_us;
+void perf_report_record(perf_report *report, perf_field fields[PERF_FIELDS_MAX]) {
+    size_t count = 0;
+    while (fields[count].name != NULL)
+        count++;
+    fields[count++] = (perf_field){.name = "host", .text = report->system.nodename};
+    fields[count++] = (perf_field){.name = "cpu", .text = report->machine.cpu_model};
+    fields[count++] = (perf_field){.name = "kolo_version", .text = kolo_version()};
+    fields[count++] = (perf_field){.name = "date", .text = report->date};
+    if (report->json != NULL)
+        write_json(report->json, fields, count);
+    if (report->csv != NULL && !report->csv_has_head)
+        write_csv_names(report->csv, fields, count);
+    report->csv_has_head = true;
+    if (report->csv != NULL)
+        write_csv(report->csv, fields, count);
 }
 
-static size_t list_fields(const perf_report *report, const perf_row *row, perf_field fields[PERF_FIELDS_MAX]) {
+static void record_row(perf_report *report, const perf_row *row) {
     const perf_options *options = report->options;
-    const double bound_us = bound_us_of(report, row);
-    const bool bound = bound_us > 0 && row->time_us.median > 0;
-    const perf_field list[] = {
+    const perf_statistics *us = &row->time_us;
+    const bool bound = row->bound_us > 0;
+    perf_field fields[PERF_FIELDS_MAX] = {
         {.name = "collective", .text = perf_collective_name(options->collective)},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
@@ -298,11 +287,11 @@ static size_t list_fields(const perf_report *report, const perf_row *row, perf_f
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
         {.name = "algo", .text = algorithm_text(row)},
         {.name = "buffers", .text = perf_buffers_name(options->buffers)},
-        {"time_us.min", PERF_NUMBER, NULL, row->time_us.min, 4},
-        {"time_us.avg", PERF_NUMBER, NULL, row->time_us.avg, 4},
-        {"time_us.median", PERF_NUMBER, NULL, row->time_us.median, 4},
-        {"time_us.p99", PERF_NUMBER, NULL, row->time_us.p99, 4},
-        {"time_us.max", PERF_NUMBER, NULL, row->time_us.max, 4},
+        {"time_us.min", PERF_NUMBER, NULL, us->min, 4},
+        {"time_us.avg", PERF_NUMBER, NULL, us->avg, 4},
+        {"time_us.median", PERF_NUMBER, NULL, us->median, 4},
+        {"time_us.p99", PERF_NUMBER, NULL, us->p99, 4},
+        {"time_us.max", PERF_NUMBER, NULL, us->max, 4},
         {"algbw_gbps", PERF_NUMBER, NULL, row->algbw_gbps, 5},
         {"busbw_gbps", PERF_NUMBER, NULL, row->busbw_gbps, 5},
         {"wrong", PERF_NUMBER, NULL, (double)row->wrong, 0},
@@ -311,24 +300,10 @@ static size_t list_fields(const perf_report *report, const perf_row *row, perf_f
         {"nodes", PERF_NUMBER, NULL, report->nodes, 0},
         {"link_bytes", PERF_NUMBER, NULL, row->link_bytes, 1},
         {"link_gbps", PERF_NUMBER, NULL, row->link_gbps, 6},
-        {"bound_us", PERF_NUMBER, NULL, bound ? bound_us : NAN, 4},
-        {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * bound_us / row->time_us.median : NAN, 2},
+        {"bound_us", PERF_NUMBER, NULL, bound ? row->bound_us : NAN, 4},
+        {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * row->bound_us / us->median : NAN, 2},
     };
-    _Static_assert(sizeof(list) / sizeof(list[0]) + PERF_ORIGIN_FIELDS <= PERF_FIELDS_MAX, "all fields fit");
-    memcpy(fields, list, sizeof(list));
-    return perf_origin_append(&report->origin, fields, sizeof(list) / sizeof(list[0]));
-}
-
-static void write_records(perf_report *report, const perf_row *row) {
-    perf_field fields[PERF_FIELDS_MAX];
-    const size_t count = list_fields(report, row, fields);
-    if (report->json != NULL)
-        perf_record_json(report->json, fields, count);
-    if (report->csv != NULL && !report->csv_has_head)
-        perf_record_csv_names(report->csv, fields, count);
-    report->csv_has_head = true;
-    if (report->csv != NULL)
-        perf_record_csv(report->csv, fields, count);
+    perf_report_record(report, fields);
 }
 
 static void print_wrong(FILE *table, int64_t wrong, int width) {
@@ -353,25 +328,27 @@ static void print_row(perf_report *report, const perf_row *row) {
         perf_print_digits(table, times[i], 6);
     perf_print_digits(table, row->algbw_gbps, 5);
     perf_print_digits(table, row->busbw_gbps, 5);
-    const double bound_us = bound_us_of(report, row);
     if (report->nodes > 1)
         perf_print_digits(table, row->link_gbps, 6);
-    else if (bound_us > 0 && us->median > 0)
-        fprintf(table, " %6.1f", 100 * bound_us / us->median);
+    else if (row->bound_us > 0)
+        fprintf(table, " %6.1f", 100 * row->bound_us / us->median);
     else
         fprintf(table, " %6s", "-");
-    report->above_bound |= report->nodes == 1 && bound_us > us->median && us->median > 0;
+    report->above_bound |= row->bound_us > us->median;
     print_wrong(table, row->wrong, 6);
 }
 
-void perf_report_rows(perf_report *report, const perf_row *rows, int count) {
+void perf_report_rows(perf_report *report, perf_row *rows, int count) {
+    const perf_job job = perf_job_of(report->options, report->ranks);
     fprintf(report->table, " %10zu %7s", rows[0].bytes, algorithm_text(&rows[0]));
     for (int i = 0; i < count; i++) {
+        if (report->limits != NULL && rows[i].time_us.median > 0)
+            rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;
         if (report->options->both_places)
             print_place(report->table, &rows[i]);
         else
             print_row(report, &rows[i]);
-        write_records(report, &rows[i]);
+        record_row(report, &rows[i]);
         report->busbw_sum_gbps += rows[i].busbw_gbps;
         report->results++;
     }

@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 
+#include "kolo_tools.h"
 #include "perf_bound.h"
 #include "perf_options.h"
 #include "perf_sampler.h"
@@ -20,25 +22,16 @@ typedef struct perf_field {
     int decimals;
 } perf_field;
 
-typedef struct perf_origin {
-    char host[256];
-    char cpu[64];
-    char date[32]; /* of the run's beginning, ISO 8601 in UTC */
-} perf_origin;
-
-enum { PERF_ORIGIN_FIELDS = 4, PERF_FIELDS_MAX = 40 };
-
-/* Appends host, cpu, kolo_version and date at fields[count]. Returns the new count. */
-size_t perf_origin_append(const perf_origin *origin, perf_field *fields, size_t count);
-
-/* An object on a line of its own. */
-void perf_record_json(FILE *to, const perf_field *fields, size_t count);
+/* The most that a record has, with what perf_report_record adds. */
+enum { PERF_FIELDS_MAX = 40 };
 
 typedef struct perf_report {
     const perf_options *options;
     int ranks;
     int nodes; /* more than one: rows show what the busiest link carried, and no bound */
-    perf_origin origin;
+    struct utsname system;
+    kolo_machine machine;
+    char date[32];             /* of the run's beginning, ISO 8601 in UTC */
     FILE *table;               /* standard output, or standard error where rows go to standard output */
     FILE *json;                /* NULL: none */
     FILE *csv;                 /* NULL: none */
@@ -57,7 +50,11 @@ int perf_report_open(perf_report *report, const perf_options *options, int ranks
 void perf_report_head(perf_report *report, const char *note);
 
 /* The results of one message size: one, or those out of place and in place. */
-void perf_report_rows(perf_report *report, const perf_row *rows, int count);
+void perf_report_rows(perf_report *report, perf_row *rows, int count);
+
+/* Writes an object or a line to the files that are asked for: the fields up to the first without a name, to which it
+ * adds where and when they were measured. */
+void perf_report_record(perf_report *report, perf_field fields[PERF_FIELDS_MAX]);
 
 /* What follows the last row; the average bus bandwidth is the last line. */
 void perf_report_end(perf_report *report, int64_t wrong);
