@@ -1,11 +1,11 @@
 /* kolo-top: what the ranks of a running job do, seen from outside through kolo_watch.h. */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,40 +15,14 @@
 #include "top_report.h"
 #include "top_sample.h"
 
-/* The terminal that kolo-top runs in: single keys, and a screen that is left as it was found, also by a signal. */
-
-typedef enum top_event {
-    TOP_EVENT_TIME, /* the time is over */
-    TOP_EVENT_QUIT, /* the key q */
-    TOP_EVENT_END   /* a signal that ends the program */
-} top_event;
-
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
-
-/* There is one terminal. Signals are blocked but for the waits, so that none comes between a look and a wait. */
+/* The terminal that kolo-top runs in, of which there is one: single keys, and a screen that is left as it was found,
+ * also by a signal. Such signals are blocked, and come as input. */
 static struct {
     bool taken;
     struct termios found;
-    sigset_t found_signals;
+    sigset_t signals;
+    int signal_fd;
 } terminal;
-
-static volatile sig_atomic_t ending_signal, stop_asked;
-
-static void note_end(int number) {
-    ending_signal = number;
-}
-
-static void note_stop(int number) {
-    (void)number;
-    stop_asked = 1;
-}
-
-static void set_handler(int number, void (*handler)(int)) {
-    struct sigaction action = {.sa_handler = handler};
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, NULL);
-}
 
 /* Keys come one by one, and are not shown. */
 static void take_keyboard(void) {
@@ -61,44 +35,40 @@ static void take_keyboard(void) {
 
 /* Takes over the keyboard where standard input and output are a terminal, and this process is in its foreground.
  * Without one, keys are not read and signals act as they always do. */
-static void top_terminal_open(void) {
-    sigset_t signals;
+static void terminal_open(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetpgrp(STDIN_FILENO) != getpgrp() ||
         tcgetattr(STDIN_FILENO, &terminal.found) < 0)
         return;
+    sigemptyset(&terminal.signals);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&terminal.signals, signals[i]);
+    terminal.signal_fd = signalfd(-1, &terminal.signals, SFD_CLOEXEC);
+    if (terminal.signal_fd < 0)
+        return;
+    sigprocmask(SIG_BLOCK, &terminal.signals, NULL);
     terminal.taken = true;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTSTP);
-    for (int i = 0; i < ENDING_SIGNALS; i++)
-        sigaddset(&signals, ending_signals[i]);
-    sigprocmask(SIG_BLOCK, &signals, &terminal.found_signals);
-    for (int i = 0; i < ENDING_SIGNALS; i++)
-        set_handler(ending_signals[i], note_end);
-    set_handler(SIGTSTP, note_stop);
     take_keyboard();
 }
 
-/* True if the key q quits. */
-static bool top_terminal_has_keys(void) {
-    return terminal.taken;
+/* Gives the keyboard back, and lets signals act. */
+static void terminal_close(void) {
+    if (!terminal.taken)
+        return;
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
+    sigprocmask(SIG_UNBLOCK, &terminal.signals, NULL);
 }
 
-/* Stops as the terminal has asked, with the keyboard given back meanwhile. */
-static void stop(void) {
-    sigset_t blocked;
-    stop_asked = 0;
-    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
-    set_handler(SIGTSTP, SIG_DFL);
-    raise(SIGTSTP);
-    sigprocmask(SIG_SETMASK, &terminal.found_signals, &blocked); /* here it stops */
-    sigprocmask(SIG_SETMASK, &blocked, NULL);
-    set_handler(SIGTSTP, note_stop);
+/* Lets a signal end or stop the program. If it goes on, it takes the keyboard again. */
+static void take_signal(void) {
+    struct signalfd_siginfo info;
+    if (read(terminal.signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
+        return;
+    raise((int)info.ssi_signo);
+    terminal_close();
+    sigprocmask(SIG_BLOCK, &terminal.signals, NULL);
     if (tcgetpgrp(STDIN_FILENO) == getpgrp())
         take_keyboard();
-}
-
-static struct timespec timespec_of(double seconds) {
-    return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
 }
 
 static bool reads_quit(void) {
@@ -107,39 +77,25 @@ static bool reads_quit(void) {
     return got > 0 && (memchr(keys, 'q', (size_t)got) || memchr(keys, 'Q', (size_t)got));
 }
 
-/* Waits, in a terminal until something happens. */
-static top_event top_terminal_wait(double seconds) {
+/* Waits, or less long after a signal: what is on the screen is old then. False if the key q quits. */
+static bool terminal_wait(double seconds) {
+    enum { KEYBOARD, SIGNALS, INPUTS };
     const double end_s = now_s() + seconds;
+    struct pollfd inputs[INPUTS] = {{.fd = terminal.taken ? STDIN_FILENO : -1, .events = POLLIN},
+                                    {.fd = terminal.taken ? terminal.signal_fd : -1, .events = POLLIN}};
     for (double left_s = seconds; left_s > 0; left_s = end_s - now_s()) {
-        struct pollfd keyboard = {.fd = terminal.taken ? STDIN_FILENO : -1, .events = POLLIN};
-        const struct timespec left = timespec_of(left_s);
-        const int ready = ppoll(&keyboard, 1, &left, terminal.taken ? &terminal.found_signals : NULL);
-        if (ending_signal)
-            return TOP_EVENT_END;
-        if (stop_asked) {
-            stop();
-            return TOP_EVENT_TIME; /* what is on the screen is old */
+        if (poll(inputs, INPUTS, (int)(left_s * 1000) + 1) <= 0)
+            continue;
+        if (inputs[SIGNALS].revents != 0) {
+            take_signal();
+            return true;
         }
-        if (ready > 0 && reads_quit())
-            return TOP_EVENT_QUIT;
-        if (ready > 0 && !(keyboard.revents & POLLIN)) /* the terminal has gone; a signal will tell */
-            nanosleep(&left, NULL);
+        if (reads_quit())
+            return false;
+        if (inputs[KEYBOARD].revents & ~POLLIN) /* the terminal has gone; a signal will tell */
+            inputs[KEYBOARD].fd = -1;
     }
-    return TOP_EVENT_TIME;
-}
-
-/* Gives the keyboard back. If a signal is to end the program, it ends here. */
-static void top_terminal_close(void) {
-    if (!terminal.taken)
-        return;
-    terminal.taken = false;
-    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.found);
-    for (int i = 0; i < ENDING_SIGNALS; i++)
-        set_handler(ending_signals[i], SIG_DFL);
-    set_handler(SIGTSTP, SIG_DFL);
-    if (ending_signal)
-        raise(ending_signal);
-    sigprocmask(SIG_SETMASK, &terminal.found_signals, NULL); /* here it ends */
+    return true;
 }
 
 #define FIRST_INTERVAL_S  0.2 /* so that something is on the screen soon */
@@ -211,7 +167,7 @@ static bool show(const top_sample *sample) {
         if (!options.once && isatty(STDOUT_FILENO))
             fputs("\033[H\033[2J", stdout);
         top_report_table(sample);
-        if (top_terminal_has_keys())
+        if (terminal.taken)
             puts("q quits");
     }
     return message_unless_written() == 0;
@@ -223,7 +179,7 @@ static int follow(kolo_watch *watch) {
     double search_s = now_s() + SEARCH_INTERVAL_S;
     bool good = top_sample_take(&before, watch, &sample), over = false;
     double interval_s = !options.once && FIRST_INTERVAL_S < options.interval_s ? FIRST_INTERVAL_S : options.interval_s;
-    while (good && !over && top_terminal_wait(interval_s) == TOP_EVENT_TIME) {
+    while (good && !over && terminal_wait(interval_s)) {
         interval_s = options.interval_s;
         good = top_sample_take(&sample, watch, &before);
         good = good && show(&sample);
@@ -254,9 +210,9 @@ int main(int argc, char **argv) {
     }
     top_report_set_colour(!options.json && terminal_has_colour(STDOUT_FILENO));
     if (!options.once && !options.json)
-        top_terminal_open();
+        terminal_open();
     const int exit_code = follow(watch);
     kolo_watch_close(watch);
-    top_terminal_close();
+    terminal_close();
     return exit_code;
 }
