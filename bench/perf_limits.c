@@ -14,12 +14,12 @@ enum { FEW_CPUS = 16, MANY_CPUS = 32 };
 enum { BLOCK_BYTES_FEW = 4 << 20, BLOCK_BYTES_MANY = 1 << 20 };
 enum { STREAM_BYTES_FEW = 64 << 20, STREAM_BYTES_MANY = 16 << 20, STREAM_BYTES_LEAST = 1 << 20 };
 
-int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes) {
-    *limits = (perf_limits){0};
+int perf_limits_begin(perf_limits *limits, int ranks, bool launched) {
+    *limits = (perf_limits){.ranks = ranks};
     limits->cpus = perf_place_cpus(ranks, launched, limits->cpu);
     if (limits->cpus > 0)
         return 0;
-    snprintf(reason, reason_bytes, "cannot read which CPUs may be used: %s", strerror(errno));
+    snprintf(limits->reason, sizeof(limits->reason), "cannot read which CPUs may be used: %s", strerror(errno));
     return -1;
 }
 
@@ -58,25 +58,24 @@ static perf_workshop *open_workshop(const perf_limits *limits, size_t *bytes) {
 }
 
 /* Each piece begins with zeroed words, so with fresh memory. */
-static int measure_piece(perf_limits *limits, const perf_limits_request *request, perf_piece piece, char *reason,
-                         size_t reason_bytes) {
+static int measure_piece(perf_limits *limits, const perf_limits_request *request, perf_piece piece) {
     const perf_worker_function measure = perf_piece_rows[piece].measure;
     size_t bytes;
     perf_workshop *shop = open_workshop(limits, &bytes);
     if (shop == NULL) {
-        snprintf(reason, reason_bytes, "no memory to share between %d processes", limits->cpus);
+        snprintf(limits->reason, sizeof(limits->reason), "no memory to share between %d processes", limits->cpus);
         return -1;
     }
     shop->request = *request;
     shop->piece = piece;
     int result = choose_stream_bytes(limits->cpus, &shop->stream_bytes_max);
     if (result != 0) {
-        snprintf(reason, reason_bytes, "%s", kolo_error_message());
+        snprintf(limits->reason, sizeof(limits->reason), "%s", kolo_error_message());
     } else if (piece == PERF_HANDOVER) {
         int same_cpu[2] = {limits->cpu[0], limits->cpu[0]};
-        result = perf_team_run(same_cpu, 2, measure, shop, reason, reason_bytes);
+        result = perf_team_run(same_cpu, 2, measure, shop, limits->reason);
     } else {
-        result = perf_team_run(limits->cpu, limits->cpus, measure, shop, reason, reason_bytes);
+        result = perf_team_run(limits->cpu, limits->cpus, measure, shop, limits->reason);
     }
     if (result == 0)
         *limits = shop->limits;
@@ -84,11 +83,10 @@ static int measure_piece(perf_limits *limits, const perf_limits_request *request
     return result;
 }
 
-int perf_limits_measure(perf_limits *limits, const perf_limits_request *request, char *reason, size_t reason_bytes) {
+int perf_limits_measure(perf_limits *limits, const perf_limits_request *request) {
     for (perf_piece piece = 0; piece < PERF_PIECES; piece++) {
-        if (!(request->pieces & 1u << piece) || limits->cpus < perf_piece_rows[piece].cpus_min)
-            continue;
-        if (measure_piece(limits, request, piece, reason, reason_bytes) != 0)
+        const bool wanted = request->pieces >> piece & 1 && limits->cpus >= perf_piece_rows[piece].cpus_min;
+        if (wanted && measure_piece(limits, request, piece) != 0)
             return -1;
     }
     return 0;

@@ -39,6 +39,8 @@ typedef enum perf_piece {
 /* "All at once" means all CPUs of the job, each doing the same. What was not asked for, or needs more CPUs than there
  * are, is 0. Every time is the lower quartile of many rounds (perf_rounds.h). */
 typedef struct perf_limits {
+    char reason[PERF_REASON_BYTES]; /* why they cannot be measured; "": they can */
+    int ranks;                      /* of the job */
     int cpus;
     int cpu[PERF_CPUS_MAX];
     perf_latency hop;      /* a cache line goes from one CPU to another: half of a round trip; the slowest pair tried */
@@ -62,10 +64,10 @@ typedef struct perf_limits_request {
 #define PERF_POINT_THOROUGH_US 4e4
 
 /* Fills limits->cpu as perf_place_cpus does, and zeroes the rest. Returns 0, or -1 with the reason. */
-int perf_limits_begin(perf_limits *limits, int ranks, bool launched, char *reason, size_t reason_bytes);
+int perf_limits_begin(perf_limits *limits, int ranks, bool launched);
 
-/* Measures the pieces that *request names, into *limits; may be called again for other pieces.
- * Returns 0, or -1 with the reason in `reason`. */
-int perf_limits_measure(perf_limits *limits, const perf_limits_request *request, char *reason, size_t reason_bytes);
+/* Measures the pieces that *request names, into *limits; may be called again for other pieces. Returns 0, or -1 with
+ * the reason. */
+int perf_limits_measure(perf_limits *limits, const perf_limits_request *request);
 
 #endif

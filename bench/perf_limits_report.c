@@ -75,11 +75,7 @@ static int measure(session *session, unsigned pieces) {
                                    .in_place = session->job.in_place,
                                    .cold = session->job.cold,
                                    .point_us = PERF_POINT_THOROUGH_US};
-    char reason[256];
-    if (perf_limits_measure(&session->limits, &request, reason, sizeof(reason)) == 0)
-        return 0;
-    fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", reason);
-    return -1;
+    return perf_limits_measure(&session->limits, &request);
 }
 
 static int measure_and_show(session *session) {
@@ -164,29 +160,29 @@ static void format_cpus(const perf_limits *limits, char *text, size_t text_bytes
     }
 }
 
-static void show_head(const session *session) {
+static void show_head(session *session) {
     char cpus[40];
     format_cpus(&session->limits, cpus, sizeof(cpus));
     fprintf(session->report.table, "# kolo-perf %s: limits of %d rank%s on %d CPU%s%s%s\n", kolo_version(),
             session->job.ranks, session->job.ranks == 1 ? "" : "s", session->limits.cpus,
             session->limits.cpus == 1 ? "" : "s", cpus[0] != '\0' ? ": " : "", cpus);
     perf_report_machine(&session->report);
+    perf_report_flush(&session->report);
 }
 
 int perf_limits_report(const perf_options *options, int launched_ranks) {
     session session = {.options = options};
     session.job = perf_job_of(options, choose_ranks(options, launched_ranks));
-    char reason[256];
-    if (perf_limits_begin(&session.limits, session.job.ranks, launched_ranks > 1, reason, sizeof(reason)) != 0) {
-        fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", reason);
-        return 1;
-    }
     if (perf_report_open(&session.report, options, session.job.ranks, 1, NULL) != 0)
         return 1;
-    show_head(&session);
-    perf_report_flush(&session.report);
-    int result = measure_and_show(&session);
+    int result = perf_limits_begin(&session.limits, session.job.ranks, launched_ranks > 1);
+    if (result == 0) {
+        show_head(&session);
+        result = measure_and_show(&session);
+    }
     if (result == 0)
         show_bounds(&session);
+    if (result != 0)
+        fprintf(stderr, "kolo-perf: limits cannot be measured: %s\n", session.limits.reason);
     return perf_report_close(&session.report) != 0 || result != 0 ? 1 : 0;
 }

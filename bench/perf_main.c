@@ -117,71 +117,33 @@ static int perf_run_row(perf_sampler *sampler, size_t bytes, perf_row *row) {
     return KOLO_OK;
 }
 
-/* The bound's measurements, and why there are none. */
-typedef struct bound_source {
-    perf_limits limits;
-    bool measured;
-    int ranks; /* that they are for */
-    char reason[256];
-} bound_source;
-
 /* Before the communicator exists, so that the other ranks sleep meanwhile and leave their CPUs to the measurement. */
-static void measure_limits(bound_source *source, const perf_options *options, int ranks) {
-    source->ranks = ranks;
-    if (perf_limits_begin(&source->limits, ranks, ranks > 1, source->reason, sizeof(source->reason)) != 0)
+static void measure_limits(perf_limits *limits, const perf_options *options, int ranks) {
+    if (perf_limits_begin(limits, ranks, ranks > 1) != 0)
         return;
     perf_job job = perf_job_of(options, ranks);
-    perf_limits_request request = perf_bound_request(&job, source->limits.cpus, perf_sizes_max_bytes(options));
+    perf_limits_request request = perf_bound_request(&job, limits->cpus, perf_sizes_max_bytes(options));
     request.point_us = PERF_POINT_QUICK_US;
-    source->measured = perf_limits_measure(&source->limits, &request, source->reason, sizeof(source->reason)) == 0;
-}
-
-/* Counts the CPUs that any rank may use. Collective. */
-static int count_job_cpus(kolo_comm *comm, int *cpus) {
-    cpu_set_t set;
-    *cpus = 0;
-    if (perf_place_affinity(&set) != 0)
-        CPU_ZERO(&set); /* as if it had no CPU: the other ranks wait for this call */
-    int status = kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR);
-    if (status == KOLO_OK)
-        *cpus = CPU_COUNT(&set);
-    return status;
+    perf_limits_measure(limits, &request);
 }
 
 /* The limits were measured for the job as rank 0 guessed it to be. Where it is another one they say nothing about it.
- */
-static int confirm_limits(bound_source *source, kolo_comm *comm) {
-    int cpus;
-    int ranks = kolo_comm_size(comm);
-    int status = count_job_cpus(comm, &cpus);
-    if (status != KOLO_OK || !source->measured)
+ * Collective. */
+static int confirm_limits(perf_limits *limits, kolo_comm *comm) {
+    const int ranks = kolo_comm_size(comm), nodes = kolo_comm_nodes(comm);
+    cpu_set_t set; /* the CPUs that any rank may use */
+    if (perf_place_affinity(&set) != 0)
+        CPU_ZERO(&set); /* as if it had no CPU: the other ranks wait for this call */
+    const int status = kolo_allreduce(comm, &set, &set, sizeof(set), KOLO_U8, KOLO_BOR);
+    const int used = ranks < CPU_COUNT(&set) ? ranks : CPU_COUNT(&set);
+    if (status != KOLO_OK || limits->reason[0] != '\0')
         return status;
-    int used = ranks < cpus ? ranks : cpus;
-    if (kolo_comm_nodes(comm) > 1) {
-        source->measured = false;
-        snprintf(source->reason, sizeof(source->reason), "it is that of one machine, and the job has %d nodes",
-                 kolo_comm_nodes(comm));
-        return KOLO_OK;
-    }
-    if (source->ranks != ranks || source->limits.cpus != used) {
-        source->measured = false;
-        snprintf(source->reason, sizeof(source->reason), "measured for %d ranks on %d CPUs, but the job has %d on %d",
-                 source->ranks, source->limits.cpus, ranks, used);
-    }
+    if (nodes > 1)
+        snprintf(limits->reason, sizeof(limits->reason), "it is that of one machine, and the job has %d nodes", nodes);
+    else if (limits->ranks != ranks || limits->cpus != used)
+        snprintf(limits->reason, sizeof(limits->reason), "measured for %d ranks on %d CPUs, but the job has %d on %d",
+                 limits->ranks, limits->cpus, ranks, used);
     return KOLO_OK;
-}
-
-/* The results of one message size: one, or those out of place and in place. */
-static int run_places(perf_sampler *sampler, size_t bytes, perf_row rows[2], int *count) {
-    const perf_options *options = sampler->options;
-    const bool both = options->both_places;
-    int status = KOLO_OK;
-    *count = 0;
-    while (*count < (both ? 2 : 1) && status == KOLO_OK) {
-        sampler->in_place = both ? *count == 1 : options->in_place;
-        status = perf_run_row(sampler, bytes, &rows[(*count)++]);
-    }
-    return status;
 }
 
 /* Rank 0 alone knows whether anybody still reads the rows. Collective. */
@@ -192,35 +154,37 @@ static int agree_on_end(perf_sampler *sampler, const perf_report *report, bool *
     return status;
 }
 
-/* All rows. Returns 0 or a KOLO_ERR_*, as perf_run_row, and adds up the wrong elements. */
+/* All rows, each of one message size: one result, or those out of place and in place. Returns 0 or a KOLO_ERR_*, as
+ * perf_run_row, and adds up the wrong elements. */
 static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong) {
+    const int places = sampler->options->both_places ? 2 : 1;
     perf_sizes sizes = {0};
     int status = KOLO_OK;
     bool ends = false;
     while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, sampler->options)) {
         perf_row rows[2];
-        int count;
-        status = run_places(sampler, sizes.bytes, rows, &count);
+        for (int i = 0; i < places && status == KOLO_OK; i++) {
+            sampler->in_place = places == 2 ? i == 1 : sampler->in_place;
+            status = perf_run_row(sampler, sizes.bytes, &rows[i]);
+            *wrong += status == KOLO_OK && rows[i].wrong > 0 ? rows[i].wrong : 0;
+        }
         if (status != KOLO_OK)
             break;
         if (kolo_comm_rank(sampler->comm) == 0)
-            perf_report_rows(report, rows, count);
-        for (int i = 0; i < count; i++)
-            *wrong += rows[i].wrong > 0 ? rows[i].wrong : 0;
+            perf_report_rows(report, rows, places);
         status = agree_on_end(sampler, report, &ends);
     }
     return status;
 }
 
 /* A hypervisor may move a virtual machine's CPUs to other cores at any time, nearer to one another or farther apart. */
-static void say_if_machine_changed(const bound_source *source, FILE *table) {
+static void say_if_machine_changed(const perf_limits *limits, FILE *table) {
     const double ratio_max = 1.5;
-    char reason[256];
-    perf_limits after = source->limits;
+    perf_limits after = *limits;
     perf_limits_request request = {.pieces = 1u << PERF_LATENCY, .point_us = PERF_POINT_QUICK_US};
-    double before_ns = source->limits.exchange.ns;
+    double before_ns = limits->exchange.ns;
     after.hop = after.exchange = after.exchange_nearest = (perf_latency){0};
-    if (before_ns == 0 || perf_limits_measure(&after, &request, reason, sizeof(reason)) != 0)
+    if (before_ns == 0 || perf_limits_measure(&after, &request) != 0)
         return;
     double after_ns = after.exchange.ns;
     if (after_ns > before_ns * ratio_max || before_ns > after_ns * ratio_max)
@@ -238,19 +202,19 @@ static void say_error(int rank) {
     fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
 }
 
-static int begin_report(perf_report *report, const perf_options *options, kolo_comm *comm, const bound_source *source) {
+static int begin_report(perf_report *report, const perf_options *options, kolo_comm *comm, const perf_limits *limits) {
     if (perf_report_open(report, options, kolo_comm_size(comm), kolo_comm_nodes(comm),
-                         source->measured ? &source->limits : NULL) != 0)
+                         limits->reason[0] == '\0' ? limits : NULL) != 0)
         return 1;
     perf_report_head(report, options->both_places ? "--place both leaves it out"
-                             : options->limits    ? source->reason
+                             : options->limits    ? limits->reason
                                                   : NULL);
     return KOLO_OK;
 }
 
-static void end_report(perf_report *report, const bound_source *source, int64_t wrong) {
+static void end_report(perf_report *report, int64_t wrong) {
     if (report->limits != NULL && !report->reader_gone)
-        say_if_machine_changed(source, report->table);
+        say_if_machine_changed(report->limits, report->table);
     perf_report_end(report, wrong);
     if (wrong > 0)
         fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
@@ -258,16 +222,16 @@ static void end_report(perf_report *report, const bound_source *source, int64_t 
 }
 
 /* Everything that happens within a communicator. Returns the exit status. */
-static int run_collective(const perf_options *options, kolo_comm *comm, bound_source *source) {
+static int run_collective(const perf_options *options, kolo_comm *comm, perf_limits *limits) {
     int rank = kolo_comm_rank(comm);
     perf_sampler sampler = {0};
     perf_report report = {0};
     int64_t wrong = 0;
-    int status = options->limits ? confirm_limits(source, comm) : KOLO_OK;
+    int status = options->limits ? confirm_limits(limits, comm) : KOLO_OK;
     if (status == KOLO_OK)
         status = perf_run_prepare(&sampler, options, comm);
     if (status == KOLO_OK && rank == 0)
-        status = begin_report(&report, options, comm, source);
+        status = begin_report(&report, options, comm, limits);
     if (status == KOLO_OK)
         status = run_rows(&sampler, &report, &wrong);
     if (status < 0)
@@ -276,7 +240,7 @@ static int run_collective(const perf_options *options, kolo_comm *comm, bound_so
         kolo_comm_abort(comm, EXIT_FAILED);
     perf_sampler_free(&sampler);
     if (status == KOLO_OK && rank == 0)
-        end_report(&report, source, wrong);
+        end_report(&report, wrong);
     if (rank == 0 && report.options != NULL && perf_report_close(&report) != 0)
         return EXIT_FAILED;
     return status == KOLO_OK && wrong == 0 ? EXIT_SUCCESS : EXIT_FAILED;
@@ -289,10 +253,9 @@ int main(int argc, char **argv) {
     if (options->collective == PERF_LIMITS)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
-    static bound_source source;
-    snprintf(source.reason, sizeof(source.reason), "rank 0 learnt its rank too late to measure");
+    static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};
     if (options->limits && place.rank == 0)
-        measure_limits(&source, options, place.size);
+        measure_limits(&limits, options, place.size);
 
     kolo_options creation = KOLO_OPTIONS_INIT;
     creation.algorithm = options->algorithm;
@@ -301,7 +264,7 @@ int main(int argc, char **argv) {
         say_error(place.rank);
         return EXIT_FAILED;
     }
-    int exit_status = run_collective(options, comm, &source);
+    int exit_status = run_collective(options, comm, &limits);
     kolo_comm_destroy(comm);
     return exit_status;
 }

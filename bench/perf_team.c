@@ -129,16 +129,16 @@ static int work(void *argument, int index) {
     return 0;
 }
 
-static void describe(char *reason, size_t reason_bytes, int wait_status, int cpu) {
+static void describe(char reason[PERF_REASON_BYTES], int wait_status, int cpu) {
     if (WIFSIGNALED(wait_status))
-        snprintf(reason, reason_bytes, "the measuring process on CPU %d was ended by signal %d", cpu,
+        snprintf(reason, PERF_REASON_BYTES, "the measuring process on CPU %d was ended by signal %d", cpu,
                  WTERMSIG(wait_status));
     else if (WEXITSTATUS(wait_status) == EXIT_BIND)
-        snprintf(reason, reason_bytes, "a process may not be bound to CPU %d", cpu);
+        snprintf(reason, PERF_REASON_BYTES, "a process may not be bound to CPU %d", cpu);
     else if (WEXITSTATUS(wait_status) == EXIT_MEMORY)
-        snprintf(reason, reason_bytes, "no memory for the measuring process on CPU %d", cpu);
+        snprintf(reason, PERF_REASON_BYTES, "no memory for the measuring process on CPU %d", cpu);
     else
-        snprintf(reason, reason_bytes,
+        snprintf(reason, PERF_REASON_BYTES,
                  "the measuring process on CPU %d waited %d s for another: the machine is too busy", cpu,
                  WAIT_SECONDS_MAX);
 }
@@ -151,8 +151,8 @@ static bool has_repeated(const int *cpus, int count) {
     return false;
 }
 
-int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument, char *reason,
-                  size_t reason_bytes) {
+int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument,
+                  char reason[PERF_REASON_BYTES]) {
     size_t arrivals_bytes = (size_t)workers * sizeof(perf_word);
     perf_team team = {.workers = workers,
                       .shares_cpu = has_repeated(cpus, workers),
@@ -161,9 +161,9 @@ int perf_team_run(const int *cpus, int workers, perf_worker_function function, v
     forked_failure failure;
     int result = team.arrivals != NULL ? forked_team_run(workers, work, &of, &failure) : -ENOMEM;
     if (result > 0)
-        describe(reason, reason_bytes, failure.wait_status, cpus[failure.index]);
+        describe(reason, failure.wait_status, cpus[failure.index]);
     else if (result < 0)
-        snprintf(reason, reason_bytes, "cannot run %d processes: %s", workers, strerror(-result));
+        snprintf(reason, PERF_REASON_BYTES, "cannot run %d processes: %s", workers, strerror(-result));
     forked_team_free(team.arrivals, arrivals_bytes);
     return result == 0 ? 0 : -1;
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PERF_CPUS_MAX = CPU_SETSIZE };
+enum { PERF_CPUS_MAX = CPU_SETSIZE, PERF_REASON_BYTES = 256 };
 
 /* The CPUs that a job of `ranks` ranks runs on, as seen by one of them: its own. Where those are fewer than the ranks,
  * and a launcher started this process, also the launcher's, which may have bound each rank to a core. Cores come before
@@ -49,9 +49,9 @@ typedef struct perf_worker {
 typedef void (*perf_worker_function)(perf_worker *worker, void *argument);
 
 /* Runs function(worker, argument) in `workers` processes, worker i on cpus[i] (which may name a CPU twice). Returns 0
- * when all have returned from it; -1 with the reason in `reason`, a string of at most reason_bytes. */
-int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument, char *reason,
-                  size_t reason_bytes);
+ * when all have returned from it; -1 with the reason in `reason`. */
+int perf_team_run(const int *cpus, int workers, perf_worker_function function, void *argument,
+                  char reason[PERF_REASON_BYTES]);
 
 /* A worker's own memory, touched, so that no round pays for page faults; the worker ends for want of it. Given back
  * when the worker ends. */

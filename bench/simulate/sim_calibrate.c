@@ -107,8 +107,7 @@ static void set_rates(sim_machine *machine) {
     machine->read_gbps = rate_at(READ, in_memory);
     machine->write_back_gbps = rest(rate_at(UPDATE, in_memory), machine->read_gbps);
     machine->stream_gbps = rest(rate_at(COPY, in_memory), machine->read_gbps);
-    const double most_gbps =
-        fmax(machine->read_gbps, 2 * fmax(rate_at(COPY, in_memory), rate_at(UPDATE, in_memory)));
+    const double most_gbps = fmax(machine->read_gbps, 2 * fmax(rate_at(COPY, in_memory), rate_at(UPDATE, in_memory)));
     machine->node_gbps = most_gbps * cores / machine->nodes;
     const double nearest_ns = figures.nearest_ns > 0 ? figures.nearest_ns : figures.exchange_ns;
     for (int distance = 0; distance < SIM_DISTANCES; distance++) {

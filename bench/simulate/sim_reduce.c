@@ -107,9 +107,8 @@ static void fold_to(void *dst, void *second, const void *const *sources, uint32_
 
 /* A partial result and a source of the dtype become another partial result, or a final one. */
 static void chain_to(void *dst, size_t dst_bytes, const void *partial, const void *source, size_t count) {
-    const block blocks[] = {{partial, count * acc_bytes, SIM_READ},
-                            {source, count * element_bytes, SIM_READ},
-                            {dst, dst_bytes, SIM_WRITE}};
+    const block blocks[] = {
+        {partial, count * acc_bytes, SIM_READ}, {source, count * element_bytes, SIM_READ}, {dst, dst_bytes, SIM_WRITE}};
     pass(blocks, 3, true);
 }
 
