@@ -19,9 +19,9 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "kolo.h"
 #include "launch.h"
 #include "leftover_processes.h"
@@ -36,7 +36,7 @@
 #define RESTART_AFTER_MS     200   /* time to see whether the others end, too */
 #define INTERRUPT_MS         10000 /* a rank that fails within this time of a SIGINT fails because of it */
 #define INTERRUPT_AGAIN_MS   3000  /* a second SIGINT within this time of the first is an order */
-#define SIGNAL_ON_ITS_WAY_NS 10000000L
+#define SIGNAL_ON_ITS_WAY_NS 10000000
 #define NEVER_MS             INT64_MAX
 
 enum phase {
@@ -50,7 +50,6 @@ enum phase {
 enum { POLL_SIGNALS, POLL_ENDS, POLL_OUTPUT, POLL_FDS = POLL_OUTPUT + TAGGED_POLL_FDS };
 
 struct rank_process {
-    pid_t pid;             /* 0: ended, or never started */
     int pidfd;             /* -1: none */
     int restarts;          /* how often it has been started again, or is about to be */
     int64_t restart_at_ms; /* NEVER_MS: not to be started */
@@ -61,6 +60,7 @@ struct job {
     struct binding *binding;
     struct launch_context context;
     struct tagged_output *output; /* NULL: the ranks write for themselves */
+    pid_t pids[KOLO_RANKS_MAX];   /* of each rank; 0: ended, or never started */
     struct rank_process ranks[KOLO_RANKS_MAX];
     int running; /* ranks that have started and not ended */
     struct epoll_event ends[KOLO_RANKS_MAX];
@@ -80,9 +80,7 @@ struct job {
 static const int forwarded_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return kolo_clock_ns() / KOLO_NS_PER_MS;
 }
 
 static void signals_read(struct job *job);
@@ -91,15 +89,15 @@ static void signals_read(struct job *job);
 static void running_ranks_format(const struct job *job, char *text, size_t text_bytes) {
     bool running[KOLO_RANKS_MAX];
     for (int rank = 0; rank < job->options->ranks; rank++)
-        running[rank] = job->ranks[rank].pid != 0;
+        running[rank] = job->pids[rank] != 0;
     message_ranks_format(text, text_bytes, running, job->options->ranks, job->options->first_rank);
 }
 
 /* Nothing but a rank that has ended meanwhile can go wrong here, and its process id is still ours. */
 static void job_signal(const struct job *job, int signal_number) {
     for (int rank = 0; rank < job->options->ranks; rank++)
-        if (job->ranks[rank].pid != 0)
-            (void)kill(job->ranks[rank].pid, signal_number);
+        if (job->pids[rank] != 0)
+            (void)kill(job->pids[rank], signal_number);
 }
 
 /* Begins the end of the job; only the first reason counts. */
@@ -177,9 +175,9 @@ static bool asks_to_end(int signal_number) {
 
 /* Whether the rank failed because kolorun was asked to end, and so is not to blame. */
 static bool was_asked(struct job *job, int status) {
-    const struct timespec pause = {.tv_nsec = SIGNAL_ON_ITS_WAY_NS};
     if (job->asked_signal == 0 && WIFSIGNALED(status) && asks_to_end(WTERMSIG(status))) {
-        nanosleep(&pause, NULL); /* what the terminal sends may have reached the rank before it reaches us */
+        kolo_clock_sleep(
+            SIGNAL_ON_ITS_WAY_NS); /* what the terminal sends may have reached the rank before it reaches us */
         signals_read(job);
     }
     if (job->asked_signal == 0)
@@ -252,15 +250,15 @@ static void output_finish(struct job *job) {
 
 static void rank_ended(struct job *job, int rank, int status) {
     struct rank_process *process = &job->ranks[rank];
-    pid_t pid = process->pid;
+    const pid_t pid = job->pids[rank];
     launch_failures_report(job); /* before its exit is taken for the program's */
     if (process->pidfd >= 0) {
         /* Closing it would not be enough: a child on its way to exec may hold it too. */
         (void)epoll_ctl(job->ends_fd, EPOLL_CTL_DEL, process->pidfd, NULL);
         close(process->pidfd);
     }
-    process->pid = 0;
     process->pidfd = -1;
+    job->pids[rank] = 0;
     job->running--;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         job->succeeded = true;
@@ -275,14 +273,14 @@ static void reap_by_pidfd(struct job *job) {
     for (int i = 0; i < count; i++) {
         int rank = (int)job->ends[i].data.u32;
         int status;
-        if (waitpid(job->ranks[rank].pid, &status, WNOHANG) == job->ranks[rank].pid)
+        if (waitpid(job->pids[rank], &status, WNOHANG) == job->pids[rank])
             rank_ended(job, rank, status);
     }
 }
 
 static int rank_of_pid(const struct job *job, pid_t pid) {
     for (int rank = 0; rank < job->options->ranks; rank++)
-        if (job->ranks[rank].pid == pid)
+        if (job->pids[rank] == pid)
             return rank;
     return -1;
 }
@@ -407,11 +405,8 @@ static int64_t next_deadline_ms(const struct job *job) {
 }
 
 static void tell_stragglers(struct job *job) {
-    pid_t pids[KOLO_RANKS_MAX];
-    for (int rank = 0; rank < job->options->ranks; rank++)
-        pids[rank] = job->ranks[rank].pid;
     const bool is_alone = job->options->size == job->options->ranks; /* else ranks meet elsewhere first */
-    const struct watched_job seen = {.pids = pids,
+    const struct watched_job seen = {.pids = job->pids,
                                      .ranks = job->options->ranks,
                                      .first_rank = job->options->first_rank,
                                      .segment_fd = is_alone ? job->context.segment_fd : -1};
@@ -465,34 +460,30 @@ static int poll_timeout_ms(const struct job *job) {
     return left_ms < 3600000 ? (int)left_ms : 3600000;
 }
 
-/* Where a rank's standard output and error go: *opened of the descriptors in `outputs`, or kolorun's own. */
-static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS], bool *opened) {
+/* Opens what a rank's standard output and error lead to; -1: to kolorun's own. */
+static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS]) {
     const char *folder = job->options->output_folder;
-    *opened = job->output != NULL || folder != NULL;
+    outputs[0] = outputs[1] = -1;
     if (job->output != NULL)
         return tagged_output_attach(job->output, rank, outputs);
-    return folder != NULL
-               ? rank_files_open(folder, job->options->first_rank + rank, job->ranks[rank].restarts > 0, outputs)
-               : 0;
+    if (folder != NULL)
+        return rank_files_open(folder, job->options->first_rank + rank, job->ranks[rank].restarts > 0, outputs);
+    return 0;
 }
 
 static int rank_start(struct job *job, int rank) {
     struct rank_process *process = &job->ranks[rank];
+    const kolo_cpu_set *cpus = job->binding->ranks != NULL ? &job->binding->ranks[rank] : NULL;
     int outputs[TAGGED_STREAMS];
-    bool opened;
-    int rc = outputs_open(job, rank, outputs, &opened);
+    int rc = outputs_open(job, rank, outputs);
     if (rc < 0)
         return rc;
-    const struct launch_place place = {.rank = rank,
-                                       .cpus = job->binding->ranks != NULL ? &job->binding->ranks[rank] : NULL,
-                                       .restarts = process->restarts,
-                                       .outputs = opened ? outputs : NULL};
-    pid_t pid = launch_rank(&job->context, &place);
-    for (int i = 0; opened && i < TAGGED_STREAMS; i++)
+    const pid_t pid = launch_rank(&job->context, rank, cpus, process->restarts, outputs);
+    for (int i = 0; outputs[0] >= 0 && i < TAGGED_STREAMS; i++)
         close(outputs[i]);
     if (pid < 0)
         return (int)pid;
-    process->pid = pid;
+    job->pids[rank] = pid;
     job->running++;
     process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
@@ -575,7 +566,7 @@ static int job_open(struct job *job) {
         return -errno;
     int rc = signals_open(job);
     if (rc == 0)
-        rc = launch_context_open(&job->context, job->options->command, job->options->first_rank);
+        rc = launch_context_open(&job->context, job->options);
     if (rc == 0)
         files_limit_raise(&job->context);
     if (rc == 0 && job->options->tag_output)

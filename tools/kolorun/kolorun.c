@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     struct binding binding;
     if (!ranks_place(&binding, options))
         return EXIT_LAUNCHER;
-    const int segment_fd = launch_segment_create(options->ranks, options->size, options->rendezvous);
+    const int segment_fd = launch_segment_create(options);
     if (segment_fd < 0) {
         message_print("cannot create the job's shared file: %s", strerror(-segment_fd));
         return EXIT_LAUNCHER;

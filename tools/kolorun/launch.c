@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "binding.h"
-#include "launch_options.h"
+#include "messages.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
@@ -24,9 +24,7 @@
 static void set_variable(const char *name, const char *value, bool replace) {
     if (setenv(name, value, replace) == 0)
         return;
-    static const char text[] = "kolorun: out of memory for the ranks' environment\n";
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)ignored;
+    message_print("out of memory for the ranks' environment");
     _exit(EXIT_LAUNCHER);
 }
 
@@ -62,24 +60,23 @@ static int set_job_name(void) {
     return 0;
 }
 
-int launch_segment_create(int ranks, int size, const char *rendezvous) {
+int launch_segment_create(const struct launch_options *options) {
     const int fd = segment_file_create();
     if (fd < 0)
         return fd;
     set_number("KOLO_SHM_FD", fd);
-    set_number("KOLO_SIZE", size);
-    set_number("KOLO_LOCAL_SIZE", ranks);
+    set_number("KOLO_SIZE", options->size);
+    set_number("KOLO_LOCAL_SIZE", options->ranks);
     set_variable("KOLO_LOG", "warn", false);
     unsetenv("KOLO_RENDEZVOUS");
-    if (rendezvous != NULL) /* then ranks of other machines have to call the job the same */
-        set_variable("KOLO_RENDEZVOUS", rendezvous, true);
-    const int rc = rendezvous == NULL ? set_job_name() : 0;
+    if (options->rendezvous != NULL) /* then ranks of other machines have to call the job the same */
+        set_variable("KOLO_RENDEZVOUS", options->rendezvous, true);
+    const int rc = options->rendezvous == NULL ? set_job_name() : 0;
     return rc < 0 ? rc : fd;
 }
 
-int launch_context_open(struct launch_context *context, char **command, int first_rank) {
-    context->command = command;
-    context->first_rank = first_rank;
+int launch_context_open(struct launch_context *context, const struct launch_options *options) {
+    context->options = options;
     context->launcher = getpid();
     if (getrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
         return -errno;
@@ -90,21 +87,21 @@ int launch_context_open(struct launch_context *context, char **command, int firs
 }
 
 /* In the child. Returns 0 or a negative errno. */
-static int child_prepare(const struct launch_context *context, const struct launch_place *place) {
-    const int *outputs = place->outputs;
+static int child_prepare(const struct launch_context *context, int rank, int restarts, const int outputs[2]) {
+    const int number = context->options->first_rank + rank; /* on all machines */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return -errno;
     if (getppid() != context->launcher) /* kolorun ended before it could take us along */
         raise(SIGKILL);
     if (setrlimit(RLIMIT_NOFILE, &context->original_files) != 0)
         return -errno;
-    if (context->first_rank + place->rank != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
+    if (number != 0 && dup2(context->null_fd, STDIN_FILENO) < 0)
         return -errno;
-    if (outputs != NULL && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
+    if (outputs[0] >= 0 && (dup2(outputs[0], STDOUT_FILENO) < 0 || dup2(outputs[1], STDERR_FILENO) < 0))
         return -errno;
-    set_number("KOLO_RANK", context->first_rank + place->rank);
-    set_number("KOLO_LOCAL_RANK", place->rank);
-    set_number("KOLO_RESTARTS", place->restarts);
+    set_number("KOLO_RANK", number);
+    set_number("KOLO_LOCAL_RANK", rank);
+    set_number("KOLO_RESTARTS", restarts);
     return sigprocmask(SIG_SETMASK, &context->original_mask, NULL) == 0 ? 0 : -errno;
 }
 
@@ -129,35 +126,36 @@ static void describe_exec_error(char *text, size_t text_bytes, const char *progr
 }
 
 /* In the child: becomes the program, or tells kolorun why it could not. */
-static _Noreturn void child_run(const struct launch_context *context, const struct launch_place *place) {
+static _Noreturn void child_run(const struct launch_context *context, int rank, const kolo_cpu_set *cpus, int restarts,
+                                const int outputs[2]) {
     struct launch_failure failure = {.exit_code = EXIT_LAUNCHER};
-    const int rank = context->first_rank + place->rank;
-    const int prepared = child_prepare(context, place);
-    const int bound = prepared == 0 && place->cpus != NULL ? binding_apply(place->cpus) : 0;
+    char *const *command = context->options->command;
+    const int number = context->options->first_rank + rank;
+    const int prepared = child_prepare(context, rank, restarts, outputs);
+    const int bound = prepared == 0 && cpus != NULL ? binding_apply(cpus) : 0;
     if (prepared < 0) {
-        snprintf(failure.text, sizeof failure.text, "cannot prepare rank %d: %s", rank, strerror(-prepared));
+        snprintf(failure.text, sizeof failure.text, "cannot prepare rank %d: %s", number, strerror(-prepared));
     } else if (bound < 0) {
         snprintf(failure.text, sizeof failure.text,
-                 "cannot bind rank %d: %s; --bind none leaves placement to the kernel", rank, strerror(-bound));
+                 "cannot bind rank %d: %s; --bind none leaves placement to the kernel", number, strerror(-bound));
     } else {
         char why[300];
-        execvp(context->command[0], context->command);
+        execvp(command[0], command);
         failure.exit_code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-        describe_exec_error(why, sizeof why, context->command[0], errno);
-        snprintf(failure.text, sizeof failure.text, "cannot run '%.1600s': %s", context->command[0], why);
+        describe_exec_error(why, sizeof why, command[0], errno);
+        snprintf(failure.text, sizeof failure.text, "cannot run '%.1600s': %s", command[0], why);
     }
     ssize_t ignored = write(context->failure_fds[1], &failure, sizeof failure);
     (void)ignored; /* kolorun has ended, or the pipe is full of the same news */
     _exit(127);
 }
 
-pid_t launch_rank(const struct launch_context *context, const struct launch_place *place) {
-    pid_t pid = fork();
-    if (pid < 0)
-        return -errno;
+pid_t launch_rank(const struct launch_context *context, int rank, const kolo_cpu_set *cpus, int restarts,
+                  const int outputs[2]) {
+    const pid_t pid = fork();
     if (pid == 0)
-        child_run(context, place);
-    return pid;
+        child_run(context, rank, cpus, restarts, outputs);
+    return pid < 0 ? -errno : pid;
 }
 
 bool launch_failure_read(const struct launch_context *context, struct launch_failure *failure) {

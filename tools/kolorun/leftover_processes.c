@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 #define ROUNDS_MAX 100
-#define ROUND_NS   10000000L
+#define ROUND_NS   10000000
 
 void leftover_processes_adopt(void) {
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -31,7 +32,6 @@ static bool kill_children(void) {
 
 /* A killed process hands its own children on to us: go round until there is none. */
 void leftover_processes_kill(void) {
-    const struct timespec pause = {.tv_nsec = ROUND_NS};
     for (int round = 0; round < ROUNDS_MAX && kill_children(); round++) {
         pid_t pid;
         do
@@ -39,6 +39,6 @@ void leftover_processes_kill(void) {
         while (pid > 0);
         if (pid < 0) /* no child is left */
             return;
-        nanosleep(&pause, NULL);
+        kolo_clock_sleep(ROUND_NS);
     }
 }

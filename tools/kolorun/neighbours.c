@@ -8,26 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cpu/sysfs.h"
 #include "process_files.h"
 
 #define LOCK_ROUNDS    400
-#define LOCK_PAUSE_NS  5000000L /* 2 s in all */
+#define LOCK_PAUSE_NS  5000000 /* 2 s in all */
 #define ANCESTORS_MAX  64
 #define CHILDREN_BYTES (1 << 16)
 
 int neighbours_lock(void) {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int round = 0; fd >= 0; round++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
             return fd;
         if ((errno != EWOULDBLOCK && errno != EINTR) || round == LOCK_ROUNDS)
             break;
-        nanosleep(&pause, NULL);
+        kolo_clock_sleep(LOCK_PAUSE_NS);
     }
     if (fd >= 0)
         close(fd);
