@@ -12,7 +12,7 @@
 #include "internode/assembly/shrink_nodes.h"
 #include "internode/hierarchy.h"
 #include "internode/proxy.h"
-#include "net/uring.h"
+#include "net/engine.h"
 #include "sync/point.h"
 
 struct creation {
@@ -179,7 +179,7 @@ const struct kolo_internode_calls kolo_internode_calls = {
     .run = kolo_hierarchy_run,
     .free = free_part,
     .close_listener = kolo_listener_close,
-    .probe_uring = kolo_uring_probe,
+    .probe_uring = kolo_engine_probe_uring,
     .agree_on_survivors = kolo_nodes_agreement_reach,
     .agreement_ns_max = kolo_nodes_agreement_ns_max,
     .agreement_lives = kolo_nodes_agreement_lives,

@@ -14,7 +14,6 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
-#include "net/uring.h"
 #include "sync/futex.h"
 #include "sync/point.h"
 
@@ -199,20 +198,11 @@ static void show_late(struct kolo_proxy *proxy) {
 }
 
 static void show_counts(struct kolo_proxy *proxy) {
-    const struct kolo_internode *internode = proxy->comm->internode;
     struct kolo_shared_lane *shared = proxy->shared;
-    struct kolo_engine_counts all = {0}, one;
-    for (uint32_t node = 0; node < internode->nodes.nodes; node++) {
-        if (node == internode->node)
-            continue;
-        kolo_engine_counts(proxy->engine, node, &one);
-        all.sent_bytes += one.sent_bytes;
-        all.received_bytes += one.received_bytes;
-        all.system_calls = one.system_calls; /* of the engine */
-    }
-    kolo_store_relaxed(&shared->sent_bytes, all.sent_bytes);
-    kolo_store_relaxed(&shared->received_bytes, all.received_bytes);
-    kolo_store_relaxed(&shared->system_calls, all.system_calls);
+    const struct kolo_engine_counts *counts = kolo_engine_counts(proxy->engine);
+    kolo_store_relaxed(&shared->sent_bytes, counts->sent_bytes);
+    kolo_store_relaxed(&shared->received_bytes, counts->received_bytes);
+    kolo_store_relaxed(&shared->system_calls, counts->system_calls);
 }
 
 static bool publish_done(struct kolo_proxy *proxy) {
@@ -385,7 +375,7 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
 }
 
 static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
-    const int refused = comm->origin.net.engine == KOLO_NET_ENGINE_AUTO ? kolo_uring_probe() : 0;
+    const int refused = comm->origin.net.engine == KOLO_NET_ENGINE_AUTO ? kolo_engine_probe_uring() : 0;
     kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank,
              "%" PRIu32 " nodes, linked by %s, network threads: %" PRIu32 "%s%s", comm->internode->nodes.nodes,
              kolo_engine_name(engine), comm->internode->lanes, refused ? ", as io_uring is refused: " : "",

@@ -106,10 +106,11 @@ void kolo_engine_resume(kolo_engine *engine);
 /* Ends the present or the next wait of kolo_engine_run. Any thread. */
 void kolo_engine_wake(kolo_engine *engine);
 
-/* When a neighbour last sent something, in the engine's awake time (base/awake.h). */
-int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node);
-
-void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts);
+/* Of all neighbours together. */
+const struct kolo_engine_counts *kolo_engine_counts(const kolo_engine *engine);
 const char *kolo_engine_name(const kolo_engine *engine); /* "uring" or "poll" */
+
+/* 0 where a ring can be set up; else the negative errno with which it is refused (-ENOSYS in a build without it). */
+int kolo_engine_probe_uring(void);
 
 #endif

@@ -45,7 +45,7 @@ static void end_input(struct kolo_stream *stream, int error) {
     if (error == 0 && !at_boundary)
         error = ECONNRESET;
     if (error && !(stream->neighbour->left && at_boundary) && !stream->engine->closing)
-        (stream->control ? kolo_neighbour_give_up : kolo_neighbour_break)(stream->neighbour, error);
+        kolo_stream_fail(stream, error);
     kolo_stream_settle(stream);
 }
 
@@ -153,7 +153,7 @@ void kolo_input_done(struct kolo_stream *stream, int result) {
     size_t bytes = (size_t)result;
     if (stream->control) /* heartbeats always come: if they do not, news of a failure would not come either */
         stream->neighbour->heard_ns = stream->engine->now_ns;
-    stream->neighbour->received_bytes += bytes;
+    stream->engine->counts.received_bytes += bytes;
     KOLO_POINT("engine.received");
     if (stream->engine->closing) {
         stream->staged_begin = stream->staged_end = 0;

@@ -141,7 +141,7 @@ void kolo_output_done(struct kolo_stream *stream, int result) {
     const size_t sent_bytes = result > 0 ? (size_t)result : 0;
     stream->sending = false;
     KOLO_POINT("engine.sent");
-    neighbour->sent_bytes += sent_bytes;
+    stream->engine->counts.sent_bytes += sent_bytes;
     if (!error && more_to_send(stream, sent_bytes)) {
         start_sending(stream);
         return;
@@ -152,7 +152,7 @@ void kolo_output_done(struct kolo_stream *stream, int result) {
     if (error && (neighbour->left || stream->engine->closing))
         neighbour->mute = true;
     else if (error)
-        (stream->control ? kolo_neighbour_give_up : kolo_neighbour_break)(neighbour, error);
+        kolo_stream_fail(stream, error);
     kolo_stream_settle(stream);
     kolo_output_start(neighbour);
 }

@@ -93,20 +93,6 @@ static void end_held_streams(struct kolo_neighbour *neighbour) {
     }
 }
 
-void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
-    uint32_t open = 0, held = 0;
-    for (uint32_t i = 0; i < neighbour->streams_count; i++) {
-        open += neighbour->streams[i]->fd >= 0;
-        held += is_held(neighbour->streams[i]);
-    }
-    if (open == 0 && !neighbour->ended)
-        end_neighbour(neighbour);
-    else if (held > 0 && neighbour->given_up)
-        end_held_streams(neighbour);
-    else if (held > 0 && open == held && neighbour->streams[0]->fd < 0 && !neighbour->left)
-        kolo_neighbour_give_up(neighbour, ECONNRESET);
-}
-
 static void shut_streams(struct kolo_neighbour *neighbour, uint32_t first, int error) {
     if (!neighbour->given_up) {
         neighbour->given_up = true;
@@ -118,18 +104,33 @@ static void shut_streams(struct kolo_neighbour *neighbour, uint32_t first, int e
     end_held_streams(neighbour);
 }
 
-void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error) {
+static void give_up(struct kolo_neighbour *neighbour, int error) {
     shut_streams(neighbour, 0, error);
 }
 
-void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error) {
+void kolo_stream_fail(struct kolo_stream *stream, int error) {
+    struct kolo_neighbour *neighbour = stream->neighbour;
     const struct kolo_stream *control = neighbour->streams[0];
-    const bool listens = control->fd >= 0 && control->input != KOLO_INPUT_ENDED;
-    if (neighbour->given_up)
+    const bool listens = !stream->control && control->fd >= 0 && control->input != KOLO_INPUT_ENDED;
+    if (neighbour->given_up && !stream->control)
         return;
     if (listens)
         set_grace(neighbour, NEWS_NS);
     shut_streams(neighbour, listens, error);
+}
+
+void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
+    uint32_t open = 0, held = 0;
+    for (uint32_t i = 0; i < neighbour->streams_count; i++) {
+        open += neighbour->streams[i]->fd >= 0;
+        held += is_held(neighbour->streams[i]);
+    }
+    if (open == 0 && !neighbour->ended)
+        end_neighbour(neighbour);
+    else if (held > 0 && neighbour->given_up)
+        end_held_streams(neighbour);
+    else if (held > 0 && open == held && neighbour->streams[0]->fd < 0 && !neighbour->left)
+        give_up(neighbour, ECONNRESET);
 }
 
 /* Creation. */
@@ -141,16 +142,12 @@ static int open_backend(struct kolo_engine *engine) {
         const int rc = engine->backend->open(engine);
         if (rc == 0)
             return 0;
-        engine->backend = NULL;
         if (uring_only)
             return kolo_fail(KOLO_ERR_UNSUPPORTED, "io_uring is refused: %s", strerror(-rc));
     }
     engine->backend = &kolo_backend_poll;
     const int rc = engine->backend->open(engine);
-    if (rc == 0)
-        return 0;
-    engine->backend = NULL;
-    return kolo_fail_system(-rc, "cannot prepare to poll sockets");
+    return rc == 0 ? 0 : kolo_fail_system(-rc, "cannot prepare to poll sockets");
 }
 
 static void free_engine(struct kolo_engine *engine) {
@@ -162,8 +159,7 @@ static void free_engine(struct kolo_engine *engine) {
     for (uint32_t i = 0; i < engine->streams_count; i++)
         free(engine->streams[i]);
     free(engine->streams);
-    for (uint32_t i = 0; engine->neighbours && i < engine->options.nodes; i++)
-        free(engine->neighbours[i].streams);
+    free(engine->streams_of_neighbours);
     free(engine->neighbours);
     free(engine);
 }
@@ -172,16 +168,15 @@ static bool make_neighbours(struct kolo_engine *engine) {
     const size_t streams_max = 1 + (size_t)engine->options.streams_max;
     engine->streams_max = (uint32_t)(engine->options.nodes * streams_max);
     engine->streams = calloc(engine->streams_max, sizeof(struct kolo_stream *));
+    engine->streams_of_neighbours = calloc(engine->streams_max, sizeof(struct kolo_stream *));
     engine->neighbours = calloc(engine->options.nodes, sizeof *engine->neighbours);
-    if (!engine->streams || !engine->neighbours)
+    if (!engine->streams || !engine->streams_of_neighbours || !engine->neighbours)
         return false;
     for (uint32_t i = 0; i < engine->options.nodes; i++) {
         struct kolo_neighbour *neighbour = &engine->neighbours[i];
         neighbour->engine = engine;
         neighbour->node = i;
-        neighbour->streams = calloc(streams_max, sizeof(struct kolo_stream *));
-        if (!neighbour->streams)
-            return false;
+        neighbour->streams = engine->streams_of_neighbours + i * streams_max;
     }
     return true;
 }
@@ -333,7 +328,7 @@ static void judge_closing(struct kolo_neighbour *neighbour) {
         return;
     }
     neighbour->grace_ns = INT64_MAX;
-    kolo_neighbour_give_up(neighbour, ECONNRESET);
+    give_up(neighbour, ECONNRESET);
 }
 
 static void judge(struct kolo_neighbour *neighbour) {
@@ -341,7 +336,7 @@ static void judge(struct kolo_neighbour *neighbour) {
     if (!can_be_heard(neighbour))
         return;
     if (engine->now_ns >= silence_due_ns(neighbour))
-        kolo_neighbour_give_up(neighbour, ETIMEDOUT);
+        give_up(neighbour, ETIMEDOUT);
     else
         engine->timer_ns = smaller(engine->timer_ns, silence_due_ns(neighbour));
 }
@@ -436,15 +431,8 @@ void kolo_engine_resume(kolo_engine *engine) {
     engine->resumed = true;
 }
 
-int64_t kolo_engine_heard_ns(const kolo_engine *engine, uint32_t node) {
-    return engine->neighbours[node].heard_ns;
-}
-
-void kolo_engine_counts(const kolo_engine *engine, uint32_t node, struct kolo_engine_counts *counts) {
-    const struct kolo_neighbour *neighbour = &engine->neighbours[node];
-    counts->system_calls = engine->system_calls;
-    counts->sent_bytes = neighbour->sent_bytes;
-    counts->received_bytes = neighbour->received_bytes;
+const struct kolo_engine_counts *kolo_engine_counts(const kolo_engine *engine) {
+    return &engine->counts;
 }
 
 const char *kolo_engine_name(const kolo_engine *engine) {
@@ -489,8 +477,8 @@ static void abort_all(struct kolo_engine *engine) {
     const int64_t until_ns = kolo_clock_ns() + REAP_NS;
     KOLO_POINT("engine.aborting");
     for (uint32_t i = 0; i < engine->options.nodes; i++)
-        kolo_neighbour_give_up(&engine->neighbours[i], ECONNABORTED);
-    while ((!all_ended(engine) || engine->backend->in_flight(engine) > 0) && kolo_clock_ns() < until_ns)
+        give_up(&engine->neighbours[i], ECONNABORTED);
+    while ((!all_ended(engine) || engine->in_flight > 0) && kolo_clock_ns() < until_ns)
         if (engine->backend->wait(engine, until_ns - kolo_clock_ns()) == 0)
             engine->backend->reap(engine);
 }

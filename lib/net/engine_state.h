@@ -52,6 +52,7 @@ struct kolo_stream {
 
     kolo_input_state input;
     bool receiving; /* an operation is in flight, into input_parts */
+    bool readable;  /* poll's: there may be something to receive */
     struct kolo_frame frame;
     uint8_t *where;
     size_t rest_bytes;
@@ -61,6 +62,8 @@ struct kolo_stream {
     bool input_whole; /* the first part is large: wait until it is full, and leave the second alone, if that can be */
 
     bool sending;                 /* an operation is in flight, from output_parts */
+    bool writable;                /* poll's: there may be room to send */
+    struct kolo_stream *next;     /* io_uring's: with a small send that is to be tried */
     struct kolo_message *message; /* a piece of it is being sent; NULL: idle */
     struct iovec output_parts[2]; /* what is left of header and payload */
     struct msghdr output_message;
@@ -72,16 +75,15 @@ struct kolo_neighbour {
     struct kolo_engine *engine;
     uint32_t node;
     uint32_t streams_count;
-    struct kolo_stream **streams; /* [1 + streams_max]: control, then data */
+    struct kolo_stream **streams; /* [1 + options.streams_max]: control, then data */
     struct kolo_queue control, data;
     int64_t heard_ns, heartbeat_ns; /* the last ones */
     int64_t grace_ns;               /* until when it may go on with some of its streams closed; 0: all are open */
-    uint64_t sent_bytes, received_bytes;
-    int error;     /* the first */
-    bool left;     /* has said that it sends nothing more: then it is no error if its sockets break */
-    bool mute;     /* nothing can be sent to it any more */
-    bool given_up; /* its sockets are shut; what had arrived is still delivered */
-    bool ended;    /* all is closed, and the owner knows */
+    int error;                      /* the first */
+    bool left;                      /* has said that it sends nothing more: then it is no error if its sockets break */
+    bool mute;                      /* nothing can be sent to it any more */
+    bool given_up;                  /* its sockets are shut; what had arrived is still delivered */
+    bool ended;                     /* all is closed, and the owner knows */
 };
 
 struct kolo_engine {
@@ -92,6 +94,7 @@ struct kolo_engine {
     void *owner;
     struct kolo_neighbour *neighbours; /* [options.nodes] */
     struct kolo_stream **streams;      /* of all neighbours, as they were added */
+    struct kolo_stream **streams_of_neighbours;
     uint32_t streams_count, streams_max;
     struct kolo_message **messages; /* all that there are */
     uint32_t messages_count, messages_max;
@@ -101,7 +104,8 @@ struct kolo_engine {
     int64_t now_ns;             /* by that, as are all other times here */
     int64_t timer_ns;           /* no heartbeat or silence is due before */
     uint64_t told;              /* what the owner may have to act upon: a run ends with it */
-    uint64_t system_calls;
+    uint64_t in_flight;         /* operations that the kernel has */
+    struct kolo_engine_counts counts;
     bool resumed;
     bool abandoned;
     bool closing; /* the owner is told nothing more, and what arrives is thrown away */
@@ -121,7 +125,6 @@ struct kolo_backend {
     int (*wait)(struct kolo_engine *engine, int64_t wait_ns); /* submits, then waits for anything to reap */
     void (*reap)(struct kolo_engine *engine);
     void (*detach)(struct kolo_stream *stream); /* nothing is in flight */
-    uint64_t (*in_flight)(const struct kolo_engine *engine);
     void (*close)(struct kolo_engine *engine);
     void (*forget)(struct kolo_engine *engine); /* in a forked child, whose copy of this it is */
 };
@@ -158,12 +161,9 @@ void kolo_message_release(struct kolo_engine *engine, struct kolo_message *messa
 
 /* engine_run.c */
 
-/* Shuts all sockets of the neighbour because of `error`, a positive errno. */
-void kolo_neighbour_give_up(struct kolo_neighbour *neighbour, int error);
-
-/* The same because of a data stream, but listens to the control stream for a while: the neighbour may be about to tell
- * why. */
-void kolo_neighbour_break(struct kolo_neighbour *neighbour, int error);
+/* Shuts all sockets of the stream's neighbour because of `error`, a positive errno; but after that of a data stream
+ * listens to the control stream for a while: the neighbour may be about to tell why. */
+void kolo_stream_fail(struct kolo_stream *stream, int error);
 
 /* Closes the stream if nothing comes or goes by it any more, and ends its neighbour with the last of them. */
 void kolo_stream_settle(struct kolo_stream *stream);

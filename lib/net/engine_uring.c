@@ -41,13 +41,11 @@ struct uring {
     bool enabled;
     bool registered_files; /* a stream's index is its place in the table, the eventfd's is behind them */
     bool zero_copy;
-    unsigned buffers; /* of options.memory, REGISTERED_BYTES each */
-    uint64_t in_flight;
-    uint64_t wakes;  /* what the eventfd says */
-    bool waking;     /* it is being read */
-    bool sending;    /* sends have been prepared, but not submitted */
-    uint32_t *small; /* [streams_max], a ring: the streams with a small send that is to be tried */
-    uint32_t small_first, small_count;
+    unsigned buffers;                 /* of options.memory, REGISTERED_BYTES each */
+    uint64_t wakes;                   /* what the eventfd says */
+    bool waking;                      /* it is being read */
+    bool sending;                     /* sends have been prepared, but not submitted */
+    struct kolo_stream *small, **end; /* a list, by `next`: those with a small send that is to be tried */
 };
 
 static uint64_t make_data(enum operation op, const struct kolo_stream *stream, uint32_t message) {
@@ -55,10 +53,10 @@ static uint64_t make_data(enum operation op, const struct kolo_stream *stream, u
 }
 
 /* The ring has room for all operations that can be started between two submissions. */
-static struct io_uring_sqe *next_entry(struct uring *uring) {
-    struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
-    uring->in_flight++;
-    return entry;
+static struct io_uring_sqe *next_entry(struct kolo_engine *engine) {
+    struct uring *uring = engine->moving;
+    engine->in_flight++;
+    return io_uring_get_sqe(&uring->ring);
 }
 
 static void set_file(const struct uring *uring, struct io_uring_sqe *entry, int fd, uint32_t place) {
@@ -69,7 +67,7 @@ static void set_file(const struct uring *uring, struct io_uring_sqe *entry, int 
 
 static void uring_receive(struct kolo_stream *stream) {
     struct uring *uring = stream->engine->moving;
-    struct io_uring_sqe *entry = next_entry(uring);
+    struct io_uring_sqe *entry = next_entry(stream->engine);
     struct iovec *parts = stream->input_parts;
     if (stream->input_whole)
         io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_WAITALL);
@@ -103,7 +101,7 @@ static void send_without_copy(struct kolo_stream *stream, struct io_uring_sqe *e
 
 static void send_by_ring(struct kolo_stream *stream) {
     struct uring *uring = stream->engine->moving;
-    struct io_uring_sqe *entry = next_entry(uring);
+    struct io_uring_sqe *entry = next_entry(stream->engine);
     const struct iovec *parts = stream->output_parts;
     uring->sending = true;
     const int flags = MSG_NOSIGNAL | MSG_WAITALL;
@@ -122,27 +120,25 @@ static void send_by_ring(struct kolo_stream *stream) {
 
 static void uring_send(struct kolo_stream *stream) {
     struct uring *uring = stream->engine->moving;
-    if (stream->output_parts[0].iov_len + stream->output_parts[1].iov_len > SMALL_BYTES)
+    if (stream->output_parts[0].iov_len + stream->output_parts[1].iov_len > SMALL_BYTES) {
         send_by_ring(stream);
-    else
-        uring->small[(uring->small_first + uring->small_count++) % stream->engine->streams_max] = stream->index;
-}
-
-static struct kolo_stream *next_small(struct kolo_engine *engine) {
-    struct uring *uring = engine->moving;
-    const uint32_t index = uring->small[uring->small_first];
-    uring->small_first = (uring->small_first + 1) % engine->streams_max;
-    uring->small_count--;
-    return engine->streams[index];
+        return;
+    }
+    stream->next = NULL;
+    *uring->end = stream;
+    uring->end = &stream->next;
 }
 
 /* True where any has ended. */
 static bool try_small_sends(struct kolo_engine *engine) {
-    const struct uring *uring = engine->moving;
+    struct uring *uring = engine->moving;
     bool any = false;
-    while (uring->small_count > 0) { /* a stream that has sent may go on with its next message */
-        struct kolo_stream *stream = next_small(engine);
-        engine->system_calls++;
+    while (uring->small) { /* a stream that has sent may go on with its next message */
+        struct kolo_stream *stream = uring->small;
+        uring->small = stream->next;
+        if (!uring->small)
+            uring->end = &uring->small;
+        engine->counts.system_calls++;
         KOLO_POINT("uring.sending");
         const ssize_t put = sendmsg(stream->fd, &stream->output_message, MSG_DONTWAIT | MSG_NOSIGNAL);
         KOLO_POINT("uring.sent");
@@ -230,8 +226,8 @@ static int uring_open(struct kolo_engine *engine) {
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)
         return -ENOMEM;
-    uring->small = malloc(engine->streams_max * sizeof *uring->small);
-    int rc = uring->small ? make_ring(&uring->ring, entries, engine->options.handed_round) : -ENOMEM;
+    uring->end = &uring->small;
+    int rc = make_ring(&uring->ring, entries, engine->options.handed_round);
     if (rc < 0)
         goto free_it;
     rc = -ENOSYS;
@@ -247,7 +243,6 @@ static int uring_open(struct kolo_engine *engine) {
 exit_ring:
     io_uring_queue_exit(&uring->ring);
 free_it:
-    free(uring->small);
     free(uring);
     return rc;
 }
@@ -298,7 +293,7 @@ static int uring_submit(struct kolo_engine *engine) {
     if (!uring->sending)
         return 0;
     uring->sending = false;
-    engine->system_calls++;
+    engine->counts.system_calls++;
     KOLO_POINT("uring.submitting");
     return checked(io_uring_submit_and_get_events(&uring->ring));
 }
@@ -315,13 +310,13 @@ static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
     if (wait_ns > 0 && !io_uring_cq_ready(ring)) {
         struct __kernel_timespec limit = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
         struct io_uring_cqe *completion;
-        engine->system_calls++;
+        engine->counts.system_calls++;
         KOLO_POINT("uring.waiting");
         return checked(io_uring_submit_and_wait_timeout(ring, &completion, 1, &limit, NULL));
     }
     if (!io_uring_sq_ready(ring) && !completions_gather(ring))
         return 0;
-    engine->system_calls++;
+    engine->counts.system_calls++;
     return checked(io_uring_submit_and_get_events(ring));
 }
 
@@ -359,7 +354,7 @@ static void reap_one(struct kolo_engine *engine, uint64_t data, int result, unsi
     }
     struct kolo_stream *stream = engine->streams[data >> 8 & 0xffffff];
     KOLO_POINT("uring.reaping");
-    uring->in_flight -= !(flags & IORING_CQE_F_MORE);
+    engine->in_flight -= !(flags & IORING_CQE_F_MORE);
     if (op == OP_RECEIVE)
         kolo_input_done(stream, result);
     else if (op == OP_SEND)
@@ -379,17 +374,10 @@ static void uring_reap(struct kolo_engine *engine) {
     io_uring_cq_advance(&uring->ring, count);
 }
 
-static uint64_t uring_in_flight(const struct kolo_engine *engine) {
-    const struct uring *uring = engine->moving;
-    return uring->in_flight;
-}
-
 static void uring_forget(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     io_uring_queue_exit(&uring->ring);
-    free(uring->small);
     free(uring);
-    engine->moving = NULL;
 }
 
 static void uring_close(struct kolo_engine *engine) {
@@ -415,10 +403,17 @@ const struct kolo_backend kolo_backend_uring = {
     .wait = uring_wait,
     .reap = uring_reap,
     .detach = uring_detach,
-    .in_flight = uring_in_flight,
     .close = uring_close,
     .forget = uring_forget,
 };
+
+int kolo_engine_probe_uring(void) {
+    struct io_uring ring;
+    const int rc = io_uring_queue_init(4, &ring, 0);
+    if (rc == 0)
+        io_uring_queue_exit(&ring);
+    return rc;
+}
 
 #else
 
@@ -428,5 +423,9 @@ static int refuse(struct kolo_engine *engine) {
 }
 
 const struct kolo_backend kolo_backend_uring = {.name = "uring", .open = refuse};
+
+int kolo_engine_probe_uring(void) {
+    return -ENOSYS;
+}
 
 #endif

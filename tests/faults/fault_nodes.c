@@ -26,7 +26,7 @@
 
 #include "fault_verdict.h"
 #include "free_port.h"
-#include "net/uring.h"
+#include "net/engine.h"
 
 enum {
     MS = 1000000,
@@ -77,7 +77,7 @@ void nodes_finish(const struct run_mode *mode) {
 }
 
 bool nodes_have_uring(void) {
-    return kolo_uring_probe() == 0;
+    return kolo_engine_probe_uring() == 0;
 }
 
 /* Names. */

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "kolo.h"
-#include "net/uring.h"
 
 uint64_t fixture_seed = 1;
 
@@ -29,7 +28,7 @@ int64_t fixture_now_ns(void) {
 unsigned fixture_kinds(kolo_engine_kind kinds[2]) {
     kinds[0] = KOLO_ENGINE_POLL;
     kinds[1] = KOLO_ENGINE_URING;
-    const bool uring = kolo_uring_probe() == 0;
+    const bool uring = kolo_engine_probe_uring() == 0;
     if (!uring)
         printf("no io_uring here: poll alone is tested\n");
     return uring ? 2 : 1;

@@ -23,7 +23,6 @@
 
 #include "engine_fixture.h"
 #include "kolo.h"
-#include "net/uring.h"
 
 #define MS     INT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -62,17 +61,15 @@ static void close_side(void) {
 static void waits(kolo_engine_kind kind) {
     open_side(kind);
     side_run_idle(&side);
-    struct kolo_engine_counts before, after;
     const int64_t begin_ns = fixture_now_ns();
     assert_int_equal(kolo_engine_run(side.engine, 100 * MS), 0);
     assert_true(fixture_now_ns() - begin_ns >= 99 * MS);
-    kolo_engine_counts(side.engine, 0, &before);
+    const struct kolo_engine_counts before = *kolo_engine_counts(side.engine);
     const int64_t middle_ns = fixture_now_ns();
     for (int i = 0; i < 1000; i++)
         assert_int_equal(kolo_engine_run(side.engine, 0), 0);
     assert_true(fixture_now_ns() - middle_ns < 5 * SECOND);
-    kolo_engine_counts(side.engine, 0, &after);
-    const uint64_t calls = after.system_calls - before.system_calls;
+    const uint64_t calls = kolo_engine_counts(side.engine)->system_calls - before.system_calls;
     assert_true(kind == KOLO_ENGINE_URING ? calls == 0 : calls <= 1000);
     close_side();
 }
@@ -213,9 +210,8 @@ static void idle_engines(kolo_engine_kind kind) {
         assert_int_equal(kolo_engine_run(other.engine, 10 * MS), 0);
     }
     assert_true(side.ended[0] == 0 && other.ended[0] == 0);
-    struct kolo_engine_counts counts;
-    kolo_engine_counts(side.engine, 0, &counts);
-    assert_in_range(counts.sent_bytes, 3 * KOLO_FRAME_HEADER_BYTES, 10 * KOLO_FRAME_HEADER_BYTES);
+    assert_in_range(kolo_engine_counts(side.engine)->sent_bytes, 3 * KOLO_FRAME_HEADER_BYTES,
+                    10 * KOLO_FRAME_HEADER_BYTES);
     side_close(&side, 0);
     assert_true(side_run_until(&other, &other.ended[0], 1));
     assert_int_equal(other.error[0], 0);
@@ -371,7 +367,7 @@ enum { CHILD_GOOD, CHILD_NO_SECCOMP, CHILD_AUTO, CHILD_NAME, CHILD_URING, CHILD_
 
 static int create_without_io_uring(int error) {
     struct kolo_engine_options options = {.nodes = 2, .streams_max = 4, .silence_ns = SECOND};
-    const int probed = kolo_uring_probe(); /* it may be refused without this test, too */
+    const int probed = kolo_engine_probe_uring(); /* it may be refused without this test, too */
     if (!refuse_io_uring(error))
         return CHILD_NO_SECCOMP;
     if (side_open(&side, 0, &options) != 0)
