@@ -29,6 +29,6 @@ int complain_kolo(const kolo_comm *comm, const char *what) {
     int told_elsewhere = kolo_comm_failure(comm, &failure) == KOLO_OK && failure.status != KOLO_OK &&
                          failure.reporter != kolo_comm_rank(comm);
     if (!told_elsewhere)
-        fprintf(stderr, "kolo-train: %s: %s\n", what, kolo_error_message()); /* which names the rank */
+        message_print("%s: %s", what, kolo_error_message()); /* which names the rank */
     return COMPLAIN_LOST;
 }

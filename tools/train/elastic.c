@@ -1,6 +1,7 @@
 #include "elastic.h"
 
 #include "complain.h"
+#include "messages.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -34,34 +35,33 @@ int elastic_open(int *listener, kolo_comm *comm, const train_options *options) {
 
 /* Rank 0's: what it goes by, and how many it has found to fit. */
 typedef struct admission {
-    const train_options *options;
+    const train_settings *training;
     int count;
 } admission;
 
 /* Whether one that asks can train with the others. */
 static int fits(void *context, const kolo_joiner *joiner, char *why) {
     admission *admitting = context;
-    const train_options *options = admitting->options;
-    const train_settings training = train_settings_of(options);
+    const train_settings *training = admitting->training;
     const elastic_request *request = joiner->message;
     int is_fit = 0;
     if (joiner->refused != NULL)
         snprintf(why, KOLO_JOIN_TEXT_BYTES, "%s", joiner->refused);
     else if (joiner->message_bytes != sizeof(*request))
         snprintf(why, KOLO_JOIN_TEXT_BYTES, "it is no kolo-train, or one of another version");
-    else if ((size_t)joiner->rank >= options->batch_rows)
+    else if ((size_t)joiner->rank >= training->batch_rows)
         snprintf(why, KOLO_JOIN_TEXT_BYTES, "a batch of %zu rows has none for one more than %d ranks",
-                 options->batch_rows, joiner->rank);
+                 training->batch_rows, joiner->rank);
     else
-        is_fit = train_settings_agree(&request->settings, request->given, &training, why, KOLO_JOIN_TEXT_BYTES);
+        is_fit = train_settings_agree(&request->settings, request->given, training, why, KOLO_JOIN_TEXT_BYTES);
     if (!is_fit)
-        fprintf(stderr, "kolo-train: refused process %d, which asked to join: %s\n", joiner->pid, why);
+        message_print("refused process %d, which asked to join: %s", joiner->pid, why);
     admitting->count += is_fit;
     return is_fit;
 }
 
-int elastic_admit(int listener, kolo_comm **comm, const train_options *options) {
-    admission admitting = {.options = options};
+int elastic_admit(int listener, kolo_comm **comm, const train_settings *training) {
+    admission admitting = {.training = training};
     kolo_grow_options how = KOLO_GROW_INIT;
     kolo_comm *larger = NULL;
     int size = kolo_comm_size(*comm);
@@ -74,8 +74,8 @@ int elastic_admit(int listener, kolo_comm **comm, const train_options *options) 
         if (failure.status != 0)
             return complain_kolo(*comm, "cannot take in those who join");
         if (kolo_comm_rank(*comm) == 0)
-            fprintf(stderr, "kolo-train: could not take in %d more: %s: going on with %d rank%s\n", admitting.count,
-                    kolo_error_message(), size, size == 1 ? "" : "s");
+            message_print("could not take in %d more: %s: going on with %d rank%s", admitting.count,
+                          kolo_error_message(), size, size == 1 ? "" : "s");
         return 0;
     }
     if (larger == NULL)
@@ -99,12 +99,11 @@ typedef struct asking {
 static void say_asked(void *context) {
     asking *ask = context;
     if (ask->count++ == 0)
-        fprintf(stderr, "kolo-train: process %d waits for the end of an epoch, to join '%s'\n", (int)getpid(),
-                ask->job);
+        message_print("process %d waits for the end of an epoch, to join '%s'", (int)getpid(), ask->job);
 }
 
 int elastic_join(kolo_comm **comm, const train_options *options) {
-    const elastic_request request = {.settings = train_settings_of(options), .given = options->given};
+    const elastic_request request = {.settings = options->settings, .given = options->given};
     const char *job = options->join_job;
     asking ask = {.job = job};
     kolo_join_options how = KOLO_JOIN_INIT;

@@ -20,7 +20,7 @@ enum { JOIN_TRIES_MAX = 10 }; /* with communicators that break before the new ra
 typedef struct session {
     kolo_comm *comm; /* the present one */
     train_options options;
-    train_files files;
+    FILE *json; /* rank 0's; NULL: not open */
     dataset train;
     dataset test;
     trainer trainer;
@@ -41,7 +41,7 @@ static int check_sizes(const kolo_comm *comm, size_t batch_rows, size_t train_ro
 }
 
 /* Checks and tells how a finished training went. Returns the exit code, or -1 having said why. */
-static int conclude(const trainer *t, train_files *files) {
+static int conclude(const trainer *t, FILE **json) {
     size_t count = t->model.parameters_count;
     uint32_t *scratch = calloc(2 * count, sizeof(*scratch));
     if (scratch == NULL)
@@ -53,7 +53,7 @@ static int conclude(const trainer *t, train_files *files) {
 
     int first = kolo_comm_rank(t->comm) == 0;
     comparison compared = {.same = 1};
-    int compare = t->options->compare && kolo_comm_size(t->comm) > 1;
+    int compare = t->options->settings.compare && kolo_comm_size(t->comm) > 1;
     if (compare) {
         if (first && !t->options->quiet) {
             printf("\nthe same in one process, to compare ...\n");
@@ -64,11 +64,11 @@ static int conclude(const trainer *t, train_files *files) {
             return rc;
     }
     if (first) {
-        train_report report = {files->data_path, t, identical, compare ? &compared : NULL};
+        train_report report = {t, identical, compare ? &compared : NULL};
         train_report_summary(&report);
         if (ferror(stdout))
             return complain(t->comm, "cannot write to standard output: %s", strerror(errno));
-        if (train_files_close(files, &report) < 0)
+        if (train_json_close(json, &report) < 0)
             return -1;
     }
     return identical && compared.same ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -76,7 +76,7 @@ static int conclude(const trainer *t, train_files *files) {
 
 /* Makes new ranks the same as the others: rank 0's options, data and state, and the socket, become theirs. */
 static int hand_over(session *s, int is_new) {
-    int rc = train_settings_share(s->comm, &s->options);
+    int rc = train_settings_share(s->comm, &s->options.settings);
     if (rc == 0)
         rc = replicas_share_dataset(s->comm, &s->train);
     if (rc == 0)
@@ -90,7 +90,7 @@ static int hand_over(session *s, int is_new) {
 
 /* Between two epochs: takes in who wants to join. */
 static int take_in(session *s) {
-    int joined = elastic_admit(s->listener, &s->comm, &s->options);
+    int joined = elastic_admit(s->listener, &s->comm, &s->options.settings);
     if (joined <= 0)
         return joined;
     int rc = hand_over(s, 0);
@@ -108,14 +108,14 @@ static int train_to_end(session *s) {
         rc = trainer_run_epoch(t);
         if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
             train_report_epoch(t);
-        if (rc == 0 && s->options.elastic && t->epochs < t->epochs_planned)
+        if (rc == 0 && s->options.settings.elastic && t->epochs < t->epochs_planned)
             rc = take_in(s);
     }
     if (rc < 0)
         return rc;
-    if (s->options.elastic)
+    if (s->options.settings.elastic)
         elastic_close(&s->listener, s->comm);
-    return conclude(t, &s->files);
+    return conclude(t, &s->json);
 }
 
 /* After a loss: replaces the communicator by what is left of it and brings the ranks to one state. */
@@ -128,8 +128,8 @@ static int shrink_and_continue(session *s) {
     kolo_comm_destroy(s->comm);
     s->comm = left;
     int rc = trainer_continue(&s->trainer, left);
-    if (rc == 0 && kolo_comm_rank(left) == 0 && s->files.data_path[0] == '\0')
-        rc = train_files_open(&s->files, left, &s->options);
+    if (rc == 0 && kolo_comm_rank(left) == 0)
+        rc = train_json_open(&s->json, left, &s->options);
     if (rc == 0 && kolo_comm_rank(left) == 0)
         message_print("%s: going on with %d rank%s after step %zu", failure.message, kolo_comm_size(left),
                       kolo_comm_size(left) == 1 ? "" : "s", s->trainer.steps);
@@ -137,7 +137,7 @@ static int shrink_and_continue(session *s) {
 }
 
 static int train_and_conclude(session *s) {
-    int shrinks = s->options.on_failure == TRAIN_SHRINK;
+    int shrinks = s->options.settings.on_failure == TRAIN_SHRINK;
     if (shrinks)
         complain_not_of_losses();
     int rc = train_to_end(s);
@@ -154,13 +154,11 @@ static int load_data(session *s) {
     dataset all = {0};
     int rc = 0;
     if (kolo_comm_rank(s->comm) == 0)
-        rc = train_files_open(&s->files, s->comm, &s->options);
+        rc = train_json_open(&s->json, s->comm, &s->options);
     if (rc == 0 && kolo_comm_rank(s->comm) == 0)
-        rc = train_files_read(&s->files, s->comm, &s->options, &all);
-    if (rc == 0 && s->options.elastic && kolo_comm_rank(s->comm) == 0)
-        s->options.data_fingerprint = dataset_fingerprint(&all);
+        rc = train_data_read(&all, s->comm, &s->options);
     if (rc == 0)
-        rc = train_settings_share(s->comm, &s->options);
+        rc = train_settings_share(s->comm, &s->options.settings);
     if (rc == 0)
         rc = replicas_share_dataset(s->comm, &all);
     if (rc == 0 && dataset_split(&all, &s->train, &s->test) < 0)
@@ -173,26 +171,24 @@ static int load_data(session *s) {
 static int start(session *s) {
     int rc = load_data(s);
     if (rc == 0)
-        rc = check_sizes(s->comm, s->options.batch_rows, s->train.rows);
+        rc = check_sizes(s->comm, s->options.settings.batch_rows, s->train.rows);
     if (rc == 0)
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
     if (rc == 0)
         rc = trainer_begin(&s->trainer);
-    if (rc == 0 && s->options.elastic)
+    if (rc == 0 && s->options.settings.elastic)
         rc = elastic_open(&s->listener, s->comm, &s->options);
     if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
-        train_report_heading(&s->trainer, s->files.data_path);
+        train_report_heading(&s->trainer);
     return rc;
 }
 
 /* Becomes a rank of a training that is running. Data that are named must be that training's. */
 static int join(session *s) {
-    if (s->options.data_path != NULL) {
+    if (s->options.is_own_data) {
         dataset all = {0};
-        train_files files = {0};
-        if (train_files_read(&files, NULL, &s->options, &all) < 0)
+        if (train_data_read(&all, NULL, &s->options) < 0)
             return -1;
-        s->options.data_fingerprint = dataset_fingerprint(&all);
         dataset_free(&all);
     }
     complain_not_of_losses(); /* a communicator that breaks now is only another try */
@@ -215,7 +211,8 @@ static int run(session *s) {
     if (rc == 0)
         rc = train_and_conclude(s);
     trainer_destroy(&s->trainer);
-    train_files_abandon(&s->files);
+    if (s->json != NULL) /* the training has failed */
+        fclose(s->json);
     dataset_free(&s->train);
     dataset_free(&s->test);
     return rc;

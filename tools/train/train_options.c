@@ -1,50 +1,55 @@
 #include "train_options.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command_line.h"
 #include "complain.h"
+#include "installed_path.h"
 #include "launched_rank.h"
 
 static train_options options = {
-    .epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1};
+    .settings = {.epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1}};
 static bool no_compare;
 
 enum { SETTINGS_COMPARED = 7 }; /* the first ones, with those of a process that joins */
+static_assert(offsetof(train_settings, compare) == SETTINGS_COMPARED * sizeof(uint64_t), "of 8 bytes each");
 
 static const char *on_failure_name(unsigned on_failure) {
     static const char *const names[] = {[TRAIN_STOP] = "stop", [TRAIN_SHRINK] = "shrink", NULL};
     return names[on_failure];
 }
 
-/* The first ones are in the order of `fields`. */
+/* The first ones are in the order of the settings. */
 static const command_option table[] = {
     {"--data FILE",
      "CSV: a row a line, numbers separated by commas, the last one the label (an integer from 0); no header "
      "line. One row in five is kept for testing, always the same ones. Default: the digits that are installed "
      "with kolo-train, ../share/kolo/digits.csv",
      TO_TEXT(options.data_path)},
-    {"--epochs N", "passes over the training rows (default 30)", TO_COUNT(options.epochs, 1, 100000)},
-    {"--steps N", "stop after that many batches, if the epochs have more", TO_COUNT(options.steps_max, 1, 1000000000)},
+    {"--epochs N", "passes over the training rows (default 30)", TO_COUNT(options.settings.epochs, 1, 100000)},
+    {"--steps N", "stop after that many batches, if the epochs have more",
+     TO_COUNT(options.settings.steps_max, 1, 1000000000)},
     {"--batch N", "rows of a batch, all processes together; at least one for each (default 256)",
-     TO_COUNT(options.batch_rows, 1, 1000000)},
-    {"--hidden N", "width of the two hidden layers (default 1024)", TO_COUNT(options.hidden, 1, 16384)},
-    {"--rate X", "learning rate (default 0.1)", TO_NUMBER(options.rate, 1e-9, 100)},
+     TO_COUNT(options.settings.batch_rows, 1, 1000000)},
+    {"--hidden N", "width of the two hidden layers (default 1024)", TO_COUNT(options.settings.hidden, 1, 16384)},
+    {"--rate X", "learning rate (default 0.1)", TO_NUMBER(options.settings.rate, 1e-9, 100)},
     {"--seed N", "draws the first weights and the order of the rows (default 1)",
-     TO_COUNT(options.seed, 0, UINT64_MAX)},
+     TO_COUNT(options.settings.seed, 0, UINT64_MAX)},
     {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
     {"--on-failure MODE",
      "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
      "and share the batches between them. kolorun must let them: --on-failure continue",
-     TO_CHOICE(options.on_failure, on_failure_name)},
+     TO_CHOICE(options.settings.on_failure, on_failure_name)},
     {"--elastic",
      "shrink when a process is lost, and take in new ones: a process that joins does so at the end of an epoch, "
      "gets all that the others know, and takes its share of the batches. One that kolorun has started again "
      "(--on-failure restart) joins by itself.",
-     TO_FLAG(options.elastic)},
+     TO_FLAG(options.settings.elastic)},
     {"--join JOB",
      "join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user. Options "
      "need not be repeated; those that are must be the training's.",
@@ -88,84 +93,52 @@ static bool is_restarted(void) {
 }
 
 train_options train_options_read(int argc, char **argv) {
+    static char digits_path[PATH_MAX];
     const char *job = getenv("KOLO_JOB");
     options.job = job != NULL && job[0] != '\0' ? job : NULL;
     options.join_job = is_restarted() ? options.job : NULL;
     line.silent = launched_rank_guess().rank != 0 && !is_restarted(); /* all ranks are given the same */
     command_line_read(&line, argc, argv);
-    if (is_restarted() && !options.elastic)
+    if (is_restarted() && !options.settings.elastic)
         command_line_refuse(&line, "kolorun has started this process again; to join the others it needs --elastic");
-    if (options.elastic)
-        options.on_failure = TRAIN_SHRINK;
-    options.compare = !no_compare;
+    options.is_own_data = options.data_path != NULL;
+    if (!options.is_own_data) {
+        installed_path(digits_path, sizeof digits_path, "digits.csv");
+        options.data_path = digits_path;
+    }
+    if (options.settings.elastic)
+        options.settings.on_failure = TRAIN_SHRINK;
+    options.settings.compare = !no_compare;
     options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
 }
 
-#define FIELD(name) offsetof(train_options, name), sizeof(((train_options *)0)->name)
-
-/* Where each setting is; as a number it is its bytes. Those that the command line tells in so many words come first, in
- * the order of `table`. */
-static const struct field {
-    const char *option;
-    size_t offset;
-    size_t bytes;
-} fields[] = {
-    {"--data", FIELD(data_fingerprint)},
-    {"--epochs", FIELD(epochs)},
-    {"--steps", FIELD(steps_max)},
-    {"--batch", FIELD(batch_rows)},
-    {"--hidden", FIELD(hidden)},
-    {"--rate", FIELD(rate)},
-    {"--seed", FIELD(seed)},
-    {"--no-compare", FIELD(compare)},
-    {"--on-failure", FIELD(on_failure)},
-    {"--elastic", FIELD(elastic)},
-};
-
-_Static_assert(sizeof(fields) / sizeof(fields[0]) == TRAIN_SETTINGS, "all settings are there");
-
-train_settings train_settings_of(const train_options *options) {
-    train_settings settings = {.numbers = {0}};
-    for (int i = 0; i < TRAIN_SETTINGS; i++)
-        memcpy(&settings.numbers[i], (const char *)options + fields[i].offset, fields[i].bytes);
-    return settings;
-}
-
-int train_settings_share(kolo_comm *comm, train_options *options) {
-    train_settings shared = train_settings_of(options);
-    if (kolo_broadcast(comm, shared.numbers, TRAIN_SETTINGS, KOLO_U64, 0) < 0)
+int train_settings_share(kolo_comm *comm, train_settings *settings) {
+    if (kolo_broadcast(comm, settings, sizeof *settings, KOLO_U8, 0) < 0)
         return complain_kolo(comm, "cannot share the options");
-    for (int i = 0; i < TRAIN_SETTINGS; i++)
-        memcpy((char *)options + fields[i].offset, &shared.numbers[i], fields[i].bytes);
     return 0;
-}
-
-static double number_of(uint64_t bits) {
-    double number;
-    memcpy(&number, &bits, sizeof(number));
-    return number;
-}
-
-static void describe(int setting, uint64_t asked, uint64_t training, char *text, size_t text_bytes) {
-    const char *option = fields[setting].option;
-    if (fields[setting].offset == offsetof(train_options, data_fingerprint))
-        snprintf(text, text_bytes, "%s: the rows are not those of the training", option);
-    else if (fields[setting].offset == offsetof(train_options, rate))
-        snprintf(text, text_bytes, "%s %g: the training has %g", option, number_of(asked), number_of(training));
-    else if (training == SIZE_MAX)
-        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has no such limit", option, asked);
-    else
-        snprintf(text, text_bytes, "%s %" PRIu64 ": the training has %" PRIu64, option, asked, training);
 }
 
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes) {
-    for (int setting = 0; setting < SETTINGS_COMPARED; setting++) {
-        if ((given >> setting & 1) == 0 || asked->numbers[setting] == training->numbers[setting])
-            continue;
-        describe(setting, asked->numbers[setting], training->numbers[setting], text, text_bytes);
-        return 0;
-    }
-    return 1;
+    uint64_t wanted[SETTINGS_COMPARED], found[SETTINGS_COMPARED];
+    int i = 0;
+    memcpy(wanted, asked, sizeof wanted);
+    memcpy(found, training, sizeof found);
+    while (i < SETTINGS_COMPARED && ((given >> i & 1) == 0 || wanted[i] == found[i]))
+        i++;
+    if (i == SETTINGS_COMPARED)
+        return 1;
+    const int length = (int)strcspn(table[i].names, " ");
+    if (table[i].text != NULL)
+        snprintf(text, text_bytes, "%.*s: the rows are not those of the training", length, table[i].names);
+    else if (table[i].number != NULL)
+        snprintf(text, text_bytes, "%.*s %g: the training has %g", length, table[i].names, asked->rate, training->rate);
+    else if (found[i] == SIZE_MAX)
+        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has no such limit", length, table[i].names,
+                 wanted[i]);
+    else
+        snprintf(text, text_bytes, "%.*s %" PRIu64 ": the training has %" PRIu64, length, table[i].names, wanted[i],
+                 found[i]);
+    return 0;
 }

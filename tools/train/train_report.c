@@ -1,13 +1,13 @@
 #include "train_report.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "complain.h"
-#include "installed_path.h"
 #include "printed_text.h"
 
 /* What rank 0 tells the waiting ranks after each epoch. */
@@ -88,15 +88,15 @@ static double accuracy(const trainer *t, const epoch_result *result) {
     return (double)result->test_correct / (double)t->test->rows;
 }
 
-void train_report_heading(const trainer *t, const char *data_path) {
+void train_report_heading(const trainer *t) {
     size_t parameters = t->model.parameters_count;
-    printf("data    %s: %zu rows to train, %zu to test\n", data_path, t->train->rows, t->test->rows);
+    printf("data    %s: %zu rows to train, %zu to test\n", t->options->data_path, t->train->rows, t->test->rows);
     printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
-           t->train->features, t->options->hidden, t->options->hidden, t->train->classes, parameters,
+           t->train->features, t->options->settings.hidden, t->options->settings.hidden, t->train->classes, parameters,
            (double)(parameters + 1) * sizeof(float) / 1e6);
     printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n", kolo_comm_size(t->comm),
-           t->options->batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
-    if (t->options->elastic)
+           t->options->settings.batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
+    if (t->options->settings.elastic)
         printf("join    kolo-train --join %s\n", t->options->job);
     printf("\n%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
     fflush(stdout);
@@ -181,19 +181,18 @@ static void json_comparison(FILE *file, const comparison *c) {
             c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
 }
 
-/* Returns 0, or -1 with errno set. */
-static int train_report_json(const train_report *report, FILE *file) {
+static void train_report_json(const train_report *report, FILE *file) {
     const trainer *t = report->trainer;
     epoch_result run = total(t);
     fprintf(file, "{\n  \"data\": ");
-    json_text_print(file, report->data_path);
+    json_text_print(file, t->options->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
     fprintf(
         file,
         "  \"ranks\": %d, \"ranks_lost\": %d, \"ranks_joined\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, "
         "\"seed\": %llu,\n",
-        kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->batch_rows, t->options->hidden,
-        t->options->rate, (unsigned long long)t->options->seed);
+        kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->settings.batch_rows,
+        t->options->settings.hidden, t->options->settings.rate, (unsigned long long)t->options->settings.seed);
     fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,
@@ -207,58 +206,35 @@ static int train_report_json(const train_report *report, FILE *file) {
     for (size_t step = 0; step < t->steps; step++)
         fprintf(file, "%s%.9g", step == 0 ? "" : ", ", (double)t->losses[step]);
     fprintf(file, "]\n}\n");
-    if (fflush(file) == 0 && !ferror(file))
-        return 0;
-    errno = errno != 0 ? errno : EIO;
-    return -1;
 }
 
-static void find_data(const train_options *options, train_files *files) {
-    if (options->data_path != NULL)
-        snprintf(files->data_path, sizeof(files->data_path), "%s", options->data_path);
-    else
-        installed_path(files->data_path, sizeof(files->data_path), "digits.csv");
-}
-
-int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all) {
-    find_data(options, files);
-    if (options->data_path == NULL && access(files->data_path, F_OK) != 0)
+int train_data_read(dataset *all, const kolo_comm *comm, train_options *options) {
+    if (!options->is_own_data && access(options->data_path, F_OK) != 0)
         return complain(comm, "no data: '%s' is missing (it is installed with kolo-train); give --data FILE",
-                        files->data_path);
+                        options->data_path);
     char reason[PATH_MAX + 256];
-    if (dataset_read(all, files->data_path, reason, sizeof(reason)) < 0)
+    if (dataset_read(all, options->data_path, reason, sizeof(reason)) < 0)
         return complain(comm, "%s", reason);
+    options->settings.data_fingerprint = dataset_fingerprint(all);
     return 0;
 }
 
-int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options) {
-    find_data(options, files);
-    if (options->json_path == NULL)
+int train_json_open(FILE **file, const kolo_comm *comm, const train_options *options) {
+    if (options->json_path == NULL || *file != NULL)
         return 0;
-    files->json = fopen(options->json_path, "we");
-    if (files->json == NULL)
-        return complain(comm, "cannot write '%s': %s", options->json_path, strerror(errno));
-    return 0;
+    *file = fopen(options->json_path, "we");
+    return *file != NULL ? 0 : complain(comm, "cannot write '%s': %s", options->json_path, strerror(errno));
 }
 
-int train_files_close(train_files *files, const train_report *report) {
-    if (files->json == NULL)
+int train_json_close(FILE **file, const train_report *report) {
+    if (*file == NULL)
         return 0;
-    int rc = train_report_json(report, files->json);
-    int write_errno = errno;
-    if (fclose(files->json) != 0 && rc == 0) {
-        rc = -1;
-        write_errno = errno;
-    }
-    files->json = NULL;
-    if (rc == 0)
-        return 0;
+    errno = 0;
+    train_report_json(report, *file);
+    bool failed = ferror(*file) != 0;
+    failed |= fclose(*file) != 0;
+    const int write_errno = errno != 0 ? errno : EIO;
+    *file = NULL;
     const trainer *t = report->trainer;
-    return complain(t->comm, "cannot write '%s': %s", t->options->json_path, strerror(write_errno));
-}
-
-void train_files_abandon(train_files *files) {
-    if (files->json != NULL)
-        fclose(files->json);
-    files->json = NULL;
+    return failed ? complain(t->comm, "cannot write '%s': %s", t->options->json_path, strerror(write_errno)) : 0;
 }

@@ -2,7 +2,6 @@
 #ifndef KOLO_TRAIN_REPORT_H
 #define KOLO_TRAIN_REPORT_H
 
-#include <limits.h>
 #include <stdio.h>
 
 #include "dataset.h"
@@ -35,33 +34,22 @@ int comparison_run(comparison *result, const trainer *together);
 
 /* Everything that a finished run has to tell. */
 typedef struct train_report {
-    const char *data_path;
     const trainer *trainer;
     int identical;              /* whether all ranks ended with the same parameters */
     const comparison *compared; /* NULL: not compared */
 } train_report;
 
-void train_report_heading(const trainer *t, const char *data_path);
+void train_report_heading(const trainer *t);
 void train_report_epoch(const trainer *t); /* a line for the last epoch */
 void train_report_summary(const train_report *report);
 
-/* The files of a run, which are rank 0's business alone: the data it reads and the JSON it may write. */
-typedef struct train_files {
-    char data_path[PATH_MAX]; /* "" but on rank 0 */
-    FILE *json;               /* NULL: none asked for, or closed */
-} train_files;
+/* Reads the data, and sets their fingerprint. comm NULL: there is none yet. Returns 0, or -1 having said why. */
+int train_data_read(dataset *all, const kolo_comm *comm, train_options *options);
 
-/* Finds the data, and opens the JSON file before the training, so that a path that can't be written doesn't cost a
- * whole run. For the rank that is, or has become, rank 0. Returns 0, or -1 having said why. */
-int train_files_open(train_files *files, const kolo_comm *comm, const train_options *options);
-
-/* Reads the data. comm NULL: there is none yet. Returns 0, or -1 having said why. */
-int train_files_read(train_files *files, const kolo_comm *comm, const train_options *options, dataset *all);
-
-/* Writes the JSON, if it was asked for. Returns 0, or -1 having said why. */
-int train_files_close(train_files *files, const train_report *report);
-
-/* Closes what is still open after a failure. */
-void train_files_abandon(train_files *files);
+/* Rank 0's JSON file, if it was asked for. *file is NULL while it is not open. It is opened before the training, so
+ * that a path that can't be written doesn't cost a whole run, also by whoever becomes rank 0. Return 0, or -1 having
+ * said why. */
+int train_json_open(FILE **file, const kolo_comm *comm, const train_options *options);
+int train_json_close(FILE **file, const train_report *report);
 
 #endif

@@ -46,12 +46,12 @@ static size_t smaller(size_t a, size_t b) {
 
 /* Of a batch, for one rank, at most. */
 static size_t rows_of_share(const trainer *t) {
-    return t->options->batch_rows / (size_t)kolo_comm_size(t->comm) + 1;
+    return t->options->settings.batch_rows / (size_t)kolo_comm_size(t->comm) + 1;
 }
 
 static int allocate(trainer *t) {
     size_t rows = rows_of_share(t);
-    if (mlp_create(&t->model, t->train->features, t->options->hidden, t->train->classes, rows) < 0)
+    if (mlp_create(&t->model, t->train->features, t->options->settings.hidden, t->train->classes, rows) < 0)
         return -1;
     t->gradient = calloc(t->model.parameters_count + 1, sizeof(*t->gradient));
     t->velocity = calloc(t->model.parameters_count, sizeof(*t->velocity));
@@ -67,8 +67,9 @@ static int allocate(trainer *t) {
 
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test) {
-    size_t steps_of_epoch = (train->rows + options->batch_rows - 1) / options->batch_rows;
-    size_t steps = smaller(options->steps_max, steps_of_epoch * options->epochs);
+    const train_settings *settings = &options->settings;
+    size_t steps_of_epoch = (train->rows + settings->batch_rows - 1) / settings->batch_rows;
+    size_t steps = smaller(settings->steps_max, steps_of_epoch * settings->epochs);
     *t = (trainer){.comm = comm,
                    .ranks = {.at_first = kolo_comm_size(comm), .now = kolo_comm_size(comm)},
                    .options = options,
@@ -79,12 +80,12 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     if (allocate(t) == 0)
         return 0;
     trainer_destroy(t);
-    return complain(comm, "not enough memory for a model with hidden layers of %zu", options->hidden);
+    return complain(comm, "not enough memory for a model with hidden layers of %zu", settings->hidden);
 }
 
 int trainer_begin(trainer *t) {
     if (kolo_comm_rank(t->comm) == 0)
-        mlp_initialize(&t->model, t->options->seed);
+        mlp_initialize(&t->model, t->options->settings.seed);
     if (kolo_broadcast(t->comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0) < 0)
         return complain_kolo(t->comm, "cannot share the first weights");
     return 0;
@@ -114,7 +115,7 @@ static void descend(trainer *t) {
     float *restrict parameters = t->model.parameters;
     float *restrict velocity = t->velocity;
     const float *restrict gradient = t->gradient;
-    const float rate = (float)t->options->rate;
+    const float rate = (float)t->options->settings.rate;
     for (size_t i = 0; i < t->model.parameters_count; i++) {
         velocity[i] = momentum * velocity[i] + gradient[i];
         parameters[i] -= rate * velocity[i];
@@ -148,13 +149,13 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
         return 0;
     if (rank == 0)
         complain(t->comm, "the loss of step %zu is not finite: training diverged; try a smaller --rate than %g",
-                 t->steps, t->options->rate);
+                 t->steps, t->options->settings.rate);
     return -1;
 }
 
 /* What of the present epoch is left, from the row on at which the steps so far have ended. */
 static int finish_steps(trainer *t, epoch_result *result) {
-    size_t batch = t->options->batch_rows;
+    size_t batch = t->options->settings.batch_rows;
     size_t steps_of_epoch = (t->train->rows + batch - 1) / batch;
     double start_s = now_s();
     int rc = 0;
@@ -186,7 +187,7 @@ static int finish_epoch(trainer *t, epoch_result *result) {
 
 int trainer_run_epoch(trainer *t) {
     epoch_result *result = &t->results[t->epochs];
-    random_stream stream = random_begin(t->options->seed, 1 + t->epochs);
+    random_stream stream = random_begin(t->options->settings.seed, 1 + t->epochs);
     random_permutation(&stream, t->order, t->train->rows); /* the same on every rank */
 
     int rc = finish_steps(t, result);
