@@ -312,8 +312,6 @@ static void fail_membership(struct rank *rank) {
 
 /* Comes in as a rank does, and then goes on otherwise. */
 static int come_in(const struct rank *rank, const struct kolo_settings *settings) {
-    struct kolo_introduction self = {
-        .role = KOLO_ROLE_JOIN, .rank = (uint32_t)rank->rank, .size = (uint32_t)rank->ranks};
     struct kolo_address address;
     struct kolo_secret secret;
     int fd = -1;
@@ -321,7 +319,14 @@ static int come_in(const struct rank *rank, const struct kolo_settings *settings
     expect_status(rank, kolo_secret_read(&secret), 0, "kolo_secret_read");
     struct kolo_awake awake;
     const int64_t limit_ns = INT64_C(10000000000), deadline_ns = kolo_awake_begin(&awake, limit_ns) + limit_ns;
-    expect_status(rank, kolo_connect(&address, NULL, &secret, &self, &awake, deadline_ns, -1, &fd), 0, "kolo_connect");
+    const struct kolo_connecting wanted = {
+        .to = &address,
+        .secret = &secret,
+        .self = {.role = KOLO_ROLE_JOIN, .rank = (uint32_t)rank->rank, .size = (uint32_t)rank->ranks},
+        .awake = &awake,
+        .deadline_ns = deadline_ns,
+        .alert_fd = -1};
+    expect_status(rank, kolo_connect(&wanted, &fd), 0, "kolo_connect");
     return fd;
 }
 

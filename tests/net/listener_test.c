@@ -121,17 +121,21 @@ static void test_from(void **state) {
 static void test_from_elsewhere(void **state) {
     const struct kolo_secret secret = usual_secret();
     const struct kolo_address to = loopback(AF_INET, 9);
-    const struct kolo_introduction self = introduce(1);
     struct kolo_address from;
+    const struct kolo_connecting wanted = {.to = &to,
+                                           .from = &from,
+                                           .secret = &secret,
+                                           .self = introduce(1),
+                                           .awake = fresh_awake(),
+                                           .deadline_ns = kolo_clock_ns() + 10 * S,
+                                           .alert_fd = -1};
     int fd = -1;
     (void)state;
     assert_int_equal(kolo_address_parse("from", "192.0.2.1:9", &from), 0);
-    assert_int_equal(kolo_connect(&to, &from, &secret, &self, fresh_awake(), kolo_clock_ns() + 10 * S, -1, &fd),
-                     KOLO_ERR_SYSTEM);
+    assert_int_equal(kolo_connect(&wanted, &fd), KOLO_ERR_SYSTEM);
     assert_words(kolo_error_message(), "192.0.2.1:0");
     assert_int_equal(kolo_address_parse("from", "[::1]:9", &from), 0);
-    assert_int_equal(kolo_connect(&to, &from, &secret, &self, fresh_awake(), kolo_clock_ns() + 10 * S, -1, &fd),
-                     KOLO_ERR_ARG);
+    assert_int_equal(kolo_connect(&wanted, &fd), KOLO_ERR_ARG);
     assert_words(kolo_error_message(), "127.0.0.1:9 cannot be reached from [::1]:9");
     assert_int_equal(fd, -1);
 }
@@ -371,11 +375,16 @@ static bool enter_own_network(void) {
 static int connect_to_own_port(void) {
     const struct kolo_secret secret = usual_secret();
     const struct kolo_address to = loopback(AF_INET, 40000);
-    const struct kolo_introduction self = introduce(1);
     int fd = -1;
     if (!enter_own_network())
         return 77;
-    const int rc = kolo_connect(&to, NULL, &secret, &self, fresh_awake(), kolo_clock_ns() + 3 * S / 2, -1, &fd);
+    const struct kolo_connecting wanted = {.to = &to,
+                                           .secret = &secret,
+                                           .self = introduce(1),
+                                           .awake = fresh_awake(),
+                                           .deadline_ns = kolo_clock_ns() + 3 * S / 2,
+                                           .alert_fd = -1};
+    const int rc = kolo_connect(&wanted, &fd);
     if (rc == KOLO_ERR_TIMEOUT && strstr(kolo_error_message(), "Connection refused"))
         return 0;
     fprintf(stderr, "%d: %s\n", rc, kolo_error_message());
@@ -409,14 +418,19 @@ static void test_reopened(void **state) {
  */
 static void test_closed_for_good(void **state) {
     const struct kolo_secret secret = usual_secret();
-    const struct kolo_introduction self = introduce(1);
     struct kolo_address bound;
     int fd = -1;
     (void)state;
     kolo_listener_close(open_listener(AF_INET, &secret, &bound));
     const int64_t begin_ns = kolo_clock_ns();
-    assert_int_equal(kolo_connect_again(&bound, NULL, &secret, &self, fresh_awake(), begin_ns + 10 * S, -1, &fd),
-                     KOLO_ERR_PEER_DEAD);
+    const struct kolo_connecting wanted = {.to = &bound,
+                                           .secret = &secret,
+                                           .self = introduce(1),
+                                           .awake = fresh_awake(),
+                                           .deadline_ns = begin_ns + 10 * S,
+                                           .is_open = true,
+                                           .alert_fd = -1};
+    assert_int_equal(kolo_connect(&wanted, &fd), KOLO_ERR_PEER_DEAD);
     assert_words(kolo_error_message(), "nobody listens");
     assert_true(kolo_clock_ns() - begin_ns < 5 * S);
     assert_int_equal(fd, -1);
@@ -528,9 +542,15 @@ static void test_senseless_introduction(void **state) {
     wrong[3].size = KOLO_RANKS_MAX + 1;
     wrong[4].job[0] = ' ';
     memset(wrong[5].job, 'x', sizeof wrong[5].job);
-    for (size_t i = 0; i < 6; i++)
-        assert_int_equal(kolo_connect(&to, NULL, &secret, &wrong[i], fresh_awake(), kolo_clock_ns() + S, -1, &fd),
-                         KOLO_ERR_ARG);
+    for (size_t i = 0; i < 6; i++) {
+        const struct kolo_connecting wanted = {.to = &to,
+                                               .secret = &secret,
+                                               .self = wrong[i],
+                                               .awake = fresh_awake(),
+                                               .deadline_ns = kolo_clock_ns() + S,
+                                               .alert_fd = -1};
+        assert_int_equal(kolo_connect(&wanted, &fd), KOLO_ERR_ARG);
+    }
     assert_int_equal(fd, -1);
 }
 

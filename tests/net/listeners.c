@@ -79,8 +79,14 @@ struct kolo_awake *fresh_awake(void) {
 static void *connect_client(void *argument) {
     struct client *client = argument;
     const int64_t begin_ns = kolo_clock_ns();
-    client->rc = kolo_connect(&client->to, client->from.bytes ? &client->from : NULL, &client->secret, &client->self,
-                              fresh_awake(), client->deadline_ns, client->alert_fd, &client->fd);
+    const struct kolo_connecting wanted = {.to = &client->to,
+                                           .from = client->from.bytes ? &client->from : NULL,
+                                           .secret = &client->secret,
+                                           .self = client->self,
+                                           .awake = fresh_awake(),
+                                           .deadline_ns = client->deadline_ns,
+                                           .alert_fd = client->alert_fd};
+    client->rc = kolo_connect(&wanted, &client->fd);
     client->ended_ns = kolo_clock_ns();
     client->took_ns = client->ended_ns - begin_ns;
     snprintf(client->message, sizeof client->message, "%s", client->rc < 0 ? kolo_error_message() : "");

@@ -268,14 +268,20 @@ static void turn_away_rest(struct kolo_assembly *assembly, int status) {
 
 static int connect_to_zero(struct kolo_assembly *assembly) {
     const struct kolo_settings *settings = &assembly->settings;
-    struct kolo_introduction self = {.role = KOLO_ROLE_JOIN, .rank = assembly->rank, .size = assembly->size};
-    snprintf(self.job, sizeof self.job, "%s", settings->place.job_is_local ? "" : settings->place.job);
-    int rc = kolo_random_bytes(self.session, sizeof self.session);
-    if (rc < 0)
-        return rc;
-    rc = (assembly->rejoin ? kolo_connect_again : kolo_connect)(&assembly->rendezvous, NULL, &assembly->secret, &self,
-                                                                &assembly->awake, assembly->deadline_ns, -1,
-                                                                &assembly->peers[0].fd);
+    struct kolo_connecting wanted = {
+        .to = &assembly->rendezvous,
+        .secret = &assembly->secret,
+        .self = {.role = KOLO_ROLE_JOIN, .rank = assembly->rank, .size = assembly->size},
+        .awake = &assembly->awake,
+        .deadline_ns = assembly->deadline_ns,
+        .is_open = assembly->rejoin != NULL,
+        .alert_fd = -1,
+    };
+    struct kolo_introduction *self = &wanted.self;
+    snprintf(self->job, sizeof self->job, "%s", settings->place.job_is_local ? "" : settings->place.job);
+    int rc = kolo_random_bytes(self->session, sizeof self->session);
+    if (rc == 0)
+        rc = kolo_connect(&wanted, &assembly->peers[0].fd);
     if (rc == KOLO_ERR_TIMEOUT)
         return kolo_assembly_say(
             assembly, rc, "rank 0 was not reached within %" PRId64 " ms: %s (KOLO_CREATE_TIMEOUT_MS sets the time)",

@@ -55,8 +55,8 @@ static int open_listener(struct meeting *meeting) {
     int rc = 0;
     if (text)
         rc = kolo_address_of_interface(kolo_environment_name(KOLO_VARIABLE_NET_ADDR), text, family, &address);
-    else if (assembly->rank != 0)
-        rc = kolo_address_of_socket(assembly->peers[0].fd, &address);
+    else if (assembly->rank != 0 && (rc = kolo_address_of_socket(assembly->peers[0].fd, &address)) < 0)
+        rc = kolo_fail_system(-rc, "reading a socket's address");
     if (rc < 0)
         return rc;
     kolo_address_set_port(&address, 0);
@@ -138,12 +138,18 @@ static uint32_t socket_of(const struct meeting *meeting, const struct kolo_intro
 
 static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     struct kolo_assembly *assembly = meeting->assembly;
-    const struct kolo_address *from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own;
-    struct kolo_introduction self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node};
-    introduce(meeting, socket, &self);
-    memcpy(self.session, meeting->membership->session, sizeof self.session);
-    const int rc = kolo_connect(&assembly->listeners[node], from, &meeting->key, &self, &assembly->awake,
-                                assembly->deadline_ns, assembly->peers[0].fd, place_of(meeting, node, socket));
+    struct kolo_connecting wanted = {
+        .to = &assembly->listeners[node],
+        .from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own,
+        .secret = &meeting->key,
+        .self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node},
+        .awake = &assembly->awake,
+        .deadline_ns = assembly->deadline_ns,
+        .alert_fd = assembly->peers[0].fd,
+    };
+    introduce(meeting, socket, &wanted.self);
+    memcpy(wanted.self.session, meeting->membership->session, sizeof wanted.self.session);
+    const int rc = kolo_connect(&wanted, place_of(meeting, node, socket));
     struct kolo_assembly_message message;
     if (rc == 1) /* rank 0 can only have said that the creation has failed */
         return kolo_assembly_await(assembly, KOLO_MESSAGE_FAILED, &message);

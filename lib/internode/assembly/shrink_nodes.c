@@ -578,22 +578,28 @@ static int await_answer(struct agreement *c, struct other *coordinator, int fd) 
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         KOLO_POINT("agreement.awaiting");
         const int64_t left_ns = (silent_ns < until_ns ? silent_ns : until_ns) - now_ns;
-        (void)poll(&polled, 1, kolo_socket_wait_ms(0, kolo_awake_slice(c->awake, left_ns)));
+        (void)poll(&polled, 1, kolo_socket_wait_ms(kolo_awake_slice(c->awake, left_ns)));
     }
 }
 
 static int attend(struct agreement *c, uint32_t coordinator) {
     struct other *other = &c->others[coordinator];
-    struct kolo_introduction self = {
-        .role = KOLO_ROLE_SHRINK, .rank = c->comm->global_rank, .size = c->nodes->size, .node = c->node};
+    struct kolo_connecting wanted = {
+        .to = &other->listener,
+        .secret = &c->key,
+        .self = {.role = KOLO_ROLE_SHRINK, .rank = c->comm->global_rank, .size = c->nodes->size, .node = c->node},
+        .awake = c->awake,
+        .deadline_ns = kolo_awake_ns(c->awake) + c->comm->origin.net.silence_ns,
+        .is_open = true,
+        .alert_fd = other->probe,
+    };
     struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_SURVIVORS};
     int fd = -1;
-    memcpy(self.session, c->comm->internode->session, sizeof self.session);
+    memcpy(wanted.self.session, c->comm->internode->session, sizeof wanted.self.session);
     memcpy(message.ranks, c->left, sizeof message.ranks);
     message.meeting = c->meeting;
     KOLO_POINT("agreement.connecting");
-    int rc = kolo_connect_again(&other->listener, NULL, &c->key, &self, c->awake,
-                                kolo_awake_ns(c->awake) + c->comm->origin.net.silence_ns, other->probe, &fd);
+    int rc = kolo_connect(&wanted, &fd);
     if (rc != 0) { /* it has ended, is unresponsive, or is making a communicator with others and may come back */
         kolo_clock_sleep(PAUSE_NS);
         doubt(c, other);

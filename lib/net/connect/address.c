@@ -244,15 +244,8 @@ int kolo_address_of_interface(const char *name, const char *text, int family, st
 }
 
 int kolo_address_of_socket(int fd, struct kolo_address *address) {
-    struct sockaddr_storage own;
-    socklen_t bytes = sizeof own;
-    if (getsockname(fd, (struct sockaddr *)&own, &bytes) < 0)
-        return kolo_fail_system(errno, "reading a socket's address");
-    if (own.ss_family != AF_INET && own.ss_family != AF_INET6)
-        return kolo_fail(KOLO_ERR_SYSTEM, "a socket of family %d is none of IPv4 or IPv6", (int)own.ss_family);
-    copy_address(address, (const struct sockaddr *)&own);
-    kolo_address_set_port(address, 0);
-    return 0;
+    *address = (struct kolo_address){.bytes = sizeof address->storage};
+    return getsockname(fd, (struct sockaddr *)&address->storage, &address->bytes) < 0 ? -errno : 0;
 }
 
 int kolo_address_of_peer(int fd, struct kolo_address *address) {

@@ -23,10 +23,8 @@ int kolo_address_parse(const char *name, const char *text, struct kolo_address *
  * numeric address of this machine; port 0. KOLO_ERR_ARG: the message lists the interfaces. */
 int kolo_address_of_interface(const char *name, const char *text, int family, struct kolo_address *address);
 
-/* The address of this side of a connected socket, port 0. */
+/* The address of a socket, or of the other side of a connected one: 0 or a negative errno. */
 int kolo_address_of_socket(int fd, struct kolo_address *address);
-
-/* The address of the other side: 0 or a negative errno. */
 int kolo_address_of_peer(int fd, struct kolo_address *address);
 
 uint16_t kolo_address_port(const struct kolo_address *address);

@@ -28,14 +28,8 @@
 enum { AGAIN = 1, REASON_BYTES = 160 };
 
 struct connector {
-    const struct kolo_address *to, *from;
-    const struct kolo_secret *secret;
-    const struct kolo_introduction *self;
-    struct kolo_awake *awake; /* for all times here */
-    int64_t deadline_ns;
-    bool is_open; /* known to have been opened: if nobody listens there any more, that process has ended */
-    int alert_fd;
-    bool alerted; /* it is readable */
+    const struct kolo_connecting *wanted;
+    bool alerted; /* alert_fd is readable */
     int fd;       /* -1: no attempt is being made */
     char place[KOLO_ADDRESS_TEXT_BYTES];
     char reason[REASON_BYTES]; /* why the last attempt came to nothing */
@@ -55,10 +49,10 @@ static int again(struct connector *connector, const char *why, int errno_value) 
 static bool wait_until(struct connector *connector, short events, int64_t until_ns) {
     for (;;) {
         struct pollfd polled[] = {{.fd = connector->fd, .events = events},
-                                  {.fd = connector->alert_fd, .events = POLLIN}};
-        const int64_t now_ns = kolo_awake_ns(connector->awake);
-        const int ready =
-            poll(polled, 2, kolo_socket_wait_ms(0, kolo_awake_slice(connector->awake, until_ns - now_ns)));
+                                  {.fd = connector->wanted->alert_fd, .events = POLLIN}};
+        struct kolo_awake *awake = connector->wanted->awake;
+        const int64_t now_ns = kolo_awake_ns(awake);
+        const int ready = poll(polled, 2, kolo_socket_wait_ms(kolo_awake_slice(awake, until_ns - now_ns)));
         if (ready > 0 && polled[0].revents)
             return true;
         connector->alerted = ready > 0 && polled[1].revents;
@@ -78,7 +72,7 @@ static bool may_pass(int errno_value) {
 }
 
 static int connect_failed(struct connector *connector, int errno_value) {
-    if (connector->is_open && errno_value == ECONNREFUSED)
+    if (connector->wanted->is_open && errno_value == ECONNREFUSED)
         return kolo_fail(KOLO_ERR_PEER_DEAD, "nobody listens at %s any more", connector->place);
     if (may_pass(errno_value))
         return again(connector, "connecting", errno_value);
@@ -86,7 +80,7 @@ static int connect_failed(struct connector *connector, int errno_value) {
 }
 
 static int bind_from(const struct connector *connector) {
-    struct kolo_address from = *connector->from;
+    struct kolo_address from = *connector->wanted->from;
     char text[KOLO_ADDRESS_TEXT_BYTES];
     const int on = 1;
     kolo_address_set_port(&from, 0);
@@ -100,16 +94,16 @@ static int bind_from(const struct connector *connector) {
 }
 
 static int connect_socket(struct connector *connector) {
-    const struct kolo_address *to = connector->to;
-    int rc = connector->from ? bind_from(connector) : 0;
+    const struct kolo_connecting *wanted = connector->wanted;
+    int rc = wanted->from ? bind_from(connector) : 0;
     if (rc < 0)
         return rc;
     KOLO_POINT("connect.connecting");
-    if (connect(connector->fd, (const struct sockaddr *)&to->storage, to->bytes) < 0) {
+    if (connect(connector->fd, (const struct sockaddr *)&wanted->to->storage, wanted->to->bytes) < 0) {
         if (errno != EINPROGRESS && errno != EINTR)
             return connect_failed(connector, errno);
-        const int64_t longest_ns = kolo_awake_ns(connector->awake) + CONNECT_NS_MAX;
-        if (!wait_until(connector, POLLOUT, longest_ns < connector->deadline_ns ? longest_ns : connector->deadline_ns))
+        const int64_t longest_ns = kolo_awake_ns(wanted->awake) + CONNECT_NS_MAX;
+        if (!wait_until(connector, POLLOUT, longest_ns < wanted->deadline_ns ? longest_ns : wanted->deadline_ns))
             return again(connector, "connecting", ETIMEDOUT);
         int error = 0;
         socklen_t bytes = sizeof error;
@@ -133,7 +127,7 @@ static int receive(struct connector *connector, uint8_t *message, size_t bytes) 
             return again(connector, "connected, but the other side hung up", 0);
         if (rc < 0)
             return again(connector, "connected, but the other side was lost", -rc);
-        if (!wait_until(connector, POLLIN, connector->deadline_ns))
+        if (!wait_until(connector, POLLIN, connector->wanted->deadline_ns))
             return again(connector, "connected, but the other side does not answer", 0);
     }
 }
@@ -150,12 +144,12 @@ static int check_welcome(const struct connector *connector, const uint8_t *bytes
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "what listens at %s is no process of kolo's: choose another port (KOLO_RENDEZVOUS)",
                          connector->place);
-    if (welcome.secret != connector->secret->used)
+    if (welcome.secret != connector->wanted->secret->used)
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "%s %s secret, and this process %s: set KOLO_SECRET_FILE, or KOLO_NET_AUTH=none, "
                          "for all ranks",
                          connector->place, welcome.secret ? "wants a" : "has no",
-                         connector->secret->used ? "wants one" : "has none");
+                         connector->wanted->secret->used ? "wants one" : "has none");
     return 0;
 }
 
@@ -170,7 +164,7 @@ static int check_verdict(const struct connector *connector, const struct kolo_di
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "%s has another secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for all ranks",
                          connector->place);
-    if (!kolo_dialogue_check_verdict(dialogue, connector->secret))
+    if (!kolo_dialogue_check_verdict(dialogue, connector->wanted->secret))
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "%s has not proved to know the secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for "
                          "all ranks",
@@ -181,7 +175,7 @@ static int check_verdict(const struct connector *connector, const struct kolo_di
 static int converse(struct connector *connector) {
     struct kolo_dialogue dialogue;
     struct kolo_handshake hello;
-    int rc = kolo_handshake_make(&hello, connector->secret);
+    int rc = kolo_handshake_make(&hello, connector->wanted->secret);
     if (rc < 0)
         return rc;
     kolo_handshake_pack(&hello, KOLO_HELLO, dialogue.hello);
@@ -195,8 +189,8 @@ static int converse(struct connector *connector) {
         rc = check_welcome(connector, dialogue.welcome);
     if (rc != 0 && rc != KOLO_ERR_VERSION)
         return rc;
-    kolo_introduction_pack(connector->self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, connector->secret);
+    kolo_introduction_pack(&connector->wanted->self, dialogue.introduction);
+    kolo_dialogue_prove_introduction(&dialogue, connector->wanted->secret);
     KOLO_POINT("connect.introducing");
     sent = kolo_socket_send(connector->fd, dialogue.introduction, sizeof dialogue.introduction);
     if (rc < 0) /* the other side has been told, and has nothing to answer */
@@ -210,7 +204,7 @@ static int converse(struct connector *connector) {
 
 /* 0, AGAIN or a failure. */
 static int attempt(struct connector *connector) {
-    connector->fd = socket(connector->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    connector->fd = socket(connector->wanted->to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (connector->fd < 0)
         return kolo_fail_system(errno, "a socket to connect to %s", connector->place);
     int rc = kolo_socket_prepare(connector->fd);
@@ -236,65 +230,39 @@ static bool is_sensible(const struct kolo_introduction *self) {
     return memchr(self->job, '\0', sizeof self->job) && kolo_introduction_parse(bytes, &read) == 0;
 }
 
-static int connect_on(struct connector *connector, int *fd) {
-    const struct kolo_introduction *self = connector->self;
-    const struct kolo_address *from = connector->from;
+int kolo_connect(const struct kolo_connecting *wanted, int *fd) {
+    struct connector connector = {.wanted = wanted, .fd = -1};
+    const struct kolo_introduction *self = &wanted->self;
+    const struct kolo_address *from = wanted->from;
     char text[KOLO_ADDRESS_TEXT_BYTES];
-    kolo_address_text(connector->to, connector->place);
+    kolo_address_text(wanted->to, connector.place);
     if (!is_sensible(self))
         return kolo_fail(KOLO_ERR_ARG, "rank %u of %u, job '%.128s': no rank can say this of itself",
                          (unsigned)self->rank, (unsigned)self->size, self->job);
-    if (from && from->storage.ss_family != connector->to->storage.ss_family)
+    if (from && from->storage.ss_family != wanted->to->storage.ss_family)
         return kolo_fail(KOLO_ERR_ARG, "%s cannot be reached from %s: one is of IPv4 and the other of IPv6",
-                         connector->place, kolo_address_text(from, text));
+                         connector.place, kolo_address_text(from, text));
     for (int64_t pause_ns = PAUSE_NS_FIRST;;) {
-        const int rc = attempt(connector);
+        const int rc = attempt(&connector);
         if (rc == 0) {
             KOLO_POINT("connect.admitted");
-            *fd = connector->fd;
+            *fd = connector.fd;
         }
         if (rc != AGAIN)
             return rc;
         /* An attempt without any time left would only report that. */
-        const int64_t now_ns = kolo_awake_ns(connector->awake);
-        const bool is_last = connector->deadline_ns - now_ns < 2 * pause_ns;
+        const int64_t now_ns = kolo_awake_ns(wanted->awake);
+        const bool is_last = wanted->deadline_ns - now_ns < 2 * pause_ns;
         KOLO_POINT("connect.pausing");
-        if (!connector->alerted)
-            wait_until(connector, 0, is_last ? connector->deadline_ns : now_ns + pause_ns);
-        if (connector->alerted)
+        if (!connector.alerted)
+            wait_until(&connector, 0, is_last ? wanted->deadline_ns : now_ns + pause_ns);
+        if (connector.alerted)
             return 1;
         if (is_last)
-            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", connector->place,
-                             connector->reason);
+            return kolo_fail(KOLO_ERR_TIMEOUT, "nobody at %s has let this process in: %s", connector.place,
+                             connector.reason);
         pause_ns = 2 * pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
     }
-}
-
-static int connect_with(const struct kolo_address *to, const struct kolo_address *from,
-                        const struct kolo_secret *secret, const struct kolo_introduction *self,
-                        struct kolo_awake *awake, int64_t deadline_ns, bool is_open, int alert_fd, int *fd) {
-    struct connector connector = {.to = to,
-                                  .from = from,
-                                  .secret = secret,
-                                  .self = self,
-                                  .awake = awake,
-                                  .deadline_ns = deadline_ns,
-                                  .is_open = is_open,
-                                  .alert_fd = alert_fd,
-                                  .fd = -1};
-    return connect_on(&connector, fd);
-}
-
-int kolo_connect(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                 const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
-                 int *fd) {
-    return connect_with(to, from, secret, self, awake, deadline_ns, false, alert_fd, fd);
-}
-
-int kolo_connect_again(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                       const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns,
-                       int alert_fd, int *fd) {
-    return connect_with(to, from, secret, self, awake, deadline_ns, true, alert_fd, fd);
 }
 
 int kolo_connect_hello(int fd, const struct kolo_secret *secret) {

@@ -179,9 +179,9 @@ int kolo_socket_prepare(int fd) {
 }
 
 bool kolo_socket_is_to_itself(int fd) {
-    struct kolo_address own = {.bytes = sizeof own.storage}, peer;
-    return getsockname(fd, (struct sockaddr *)&own.storage, &own.bytes) == 0 && kolo_address_of_peer(fd, &peer) == 0 &&
-           own.bytes == peer.bytes && memcmp(&own.storage, &peer.storage, own.bytes) == 0;
+    struct kolo_address own, peer;
+    return kolo_address_of_socket(fd, &own) == 0 && kolo_address_of_peer(fd, &peer) == 0 && own.bytes == peer.bytes &&
+           memcmp(&own.storage, &peer.storage, own.bytes) == 0;
 }
 
 int kolo_socket_send(int fd, const uint8_t *bytes, size_t count) {
@@ -207,9 +207,9 @@ int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received) 
     return 1;
 }
 
-int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns) {
-    if (until_ns <= now_ns)
+int kolo_socket_wait_ms(int64_t ns) {
+    if (ns <= 0)
         return 0;
-    const int64_t whole_ms = (until_ns - now_ns - 1) / KOLO_NS_PER_MS + 1;
+    const int64_t whole_ms = (ns - 1) / KOLO_NS_PER_MS + 1;
     return whole_ms < INT_MAX ? (int)whole_ms : INT_MAX;
 }

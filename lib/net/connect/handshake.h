@@ -117,7 +117,7 @@ int kolo_socket_send(int fd, const uint8_t *bytes, size_t count);
  * -ENODATA where the peer has ended the connection, or another negative errno. Never blocks. */
 int kolo_socket_receive(int fd, uint8_t *bytes, size_t count, size_t *received);
 
-/* The timeout for poll until then: rounded up, and 0 if it has passed. */
-int kolo_socket_wait_ms(int64_t now_ns, int64_t until_ns);
+/* The timeout for poll: rounded up, and at least 0. */
+int kolo_socket_wait_ms(int64_t ns);
 
 #endif

@@ -84,41 +84,32 @@ int kolo_listener_open(struct kolo_listener **listener, const struct kolo_addres
     const int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return kolo_fail_system(errno, "a socket to listen at %s", kolo_address_text(address, text));
-    int rc = listen_at(fd, address);
+    struct kolo_listener *made = calloc(1, sizeof *made);
+    int rc = made ? listen_at(fd, address) : -ENOMEM;
     if (rc < 0) {
         rc = kolo_fail_system(-rc, "cannot listen at %s%s", kolo_address_text(address, text), remedy(-rc));
-        goto close_socket;
+    } else {
+        made->fd = fd;
+        rc = kolo_listener_reopen(made, secret, bound);
     }
-    struct kolo_address where = {.bytes = sizeof where.storage};
-    if (getsockname(fd, (struct sockaddr *)&where.storage, &where.bytes) < 0) {
-        rc = kolo_fail_system(errno, "reading the address of a socket that listens");
-        goto close_socket;
+    if (rc < 0) {
+        close(fd);
+        free(made);
+        return rc;
     }
-    struct kolo_listener *made = calloc(1, sizeof *made);
-    if (!made) {
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-        goto close_socket;
-    }
-    made->fd = fd;
-    made->secret = *secret;
-    *bound = where;
     *listener = made;
     KOLO_POINT("listener.opened");
     return 0;
-close_socket:
-    close(fd);
-    return rc;
 }
 
 int kolo_listener_reopen(struct kolo_listener *listener, const struct kolo_secret *secret, struct kolo_address *bound) {
-    struct kolo_address where = {.bytes = sizeof where.storage};
-    if (getsockname(listener->fd, (struct sockaddr *)&where.storage, &where.bytes) < 0)
-        return kolo_fail_system(errno, "reading the address of a socket that listens");
+    const int rc = kolo_address_of_socket(listener->fd, bound);
+    if (rc < 0)
+        return kolo_fail_system(-rc, "reading the address of a socket that listens");
     for (uint32_t i = 0; i < listener->count; i++)
         close(listener->pending[i].fd);
     listener->count = 0;
     listener->secret = *secret;
-    *bound = where;
     KOLO_POINT("listener.reopened");
     return 0;
 }
@@ -321,7 +312,7 @@ static int watch(const struct kolo_listener *listener, int64_t now_ns, int64_t u
     for (uint32_t i = 0; i < listener->count; i++)
         polled[1 + i] = (struct pollfd){.fd = listener->pending[i].fd, .events = POLLIN};
     KOLO_POINT("listener.watching");
-    if (poll(polled, 1 + listener->count, kolo_socket_wait_ms(now_ns, until_ns)) >= 0)
+    if (poll(polled, 1 + listener->count, kolo_socket_wait_ms(until_ns - now_ns)) >= 0)
         return 0;
     for (uint32_t i = 0; i <= listener->count; i++)
         polled[i].revents = 0;

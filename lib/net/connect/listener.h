@@ -26,8 +26,8 @@
 #define KOLO_LISTENER_PENDING_NS INT64_C(5000000000)
 struct kolo_listener;
 
-/* Listens at `address`, whose port may be 0; *bound is where it listens then. KOLO_ERR_SYSTEM, with the address and
- * what to do in the message (another KOLO_RENDEZVOUS port, KOLO_NET_ADDR). */
+/* Listens at `address`, whose port may be 0; *bound is where it listens then, and undefined where this fails.
+ * KOLO_ERR_SYSTEM, with the address and what to do in the message (another KOLO_RENDEZVOUS port, KOLO_NET_ADDR). */
 int kolo_listener_open(struct kolo_listener **listener, const struct kolo_address *address,
                        const struct kolo_secret *secret, struct kolo_address *bound);
 
@@ -49,20 +49,23 @@ uint64_t kolo_listener_refused(const struct kolo_listener *listener, const char 
 
 void kolo_listener_close(struct kolo_listener *listener);
 
-/* Connects to a listener and proves itself; tries again, from the start, while nobody listens there, or if the listener
- * has hung up before it has said anything. `from`, unless NULL, is the local address to connect from (its port is
- * ignored). *fd is as kolo_listener_accept gives it. 1 as soon as alert_fd, unless -1, is readable. KOLO_ERR_TIMEOUT at
- * the deadline, in awake time, with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the
- * secret, or has turned this one down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another
- * version; KOLO_ERR_ARG. */
-int kolo_connect(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                 const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns, int alert_fd,
-                 int *fd);
+/* The connection that a process wants. */
+struct kolo_connecting {
+    const struct kolo_address *to;
+    const struct kolo_address *from; /* the local address to connect from, whose port is ignored; NULL: any */
+    const struct kolo_secret *secret;
+    struct kolo_introduction self;
+    struct kolo_awake *awake;
+    int64_t deadline_ns; /* in that awake time */
+    bool is_open;        /* the listener is known to have been opened: KOLO_ERR_PEER_DEAD as soon as nobody listens */
+    int alert_fd;        /* 1 as soon as it is readable; -1: none */
+};
 
-/* The same at a listener that is known to have been opened: KOLO_ERR_PEER_DEAD as soon as nobody listens there. */
-int kolo_connect_again(const struct kolo_address *to, const struct kolo_address *from, const struct kolo_secret *secret,
-                       const struct kolo_introduction *self, struct kolo_awake *awake, int64_t deadline_ns,
-                       int alert_fd, int *fd);
+/* Connects to a listener and proves itself; tries again, from the start, while nobody listens there, or if the listener
+ * has hung up before it has said anything. *fd is as kolo_listener_accept gives it. KOLO_ERR_TIMEOUT at the deadline,
+ * with the last reason; KOLO_ERR_SYSTEM where the other side has not proved to know the secret, or has turned this one
+ * down, with what to do (KOLO_SECRET_FILE on both); KOLO_ERR_VERSION for another version; KOLO_ERR_ARG. */
+int kolo_connect(const struct kolo_connecting *wanted, int *fd);
 
 /* Sends only a hello through a connection to a listener: if a process serves that listener, it will reply. 0 or a
  * negative errno. */
