@@ -3,8 +3,10 @@
 #ifndef KOLO_BASE_WIRE_H
 #define KOLO_BASE_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kolo.h"
 
@@ -20,16 +22,25 @@ static inline uint64_t kolo_wire_get(const uint8_t *at, size_t bytes) {
     return value;
 }
 
-/* The same, one after another. */
-static inline void kolo_wire_append(uint8_t **at, uint64_t value, size_t bytes) {
-    kolo_wire_put(*at, value, bytes);
-    *at += bytes;
+/* A message whose fields are written or read one after another, so that one function describes both. */
+struct kolo_wire {
+    uint8_t *at; /* the next field */
+    bool reads;
+};
+
+/* Writes `value`, or reads one; returns which stands there. */
+static inline uint64_t kolo_wire_number(struct kolo_wire *wire, uint64_t value, size_t bytes) {
+    if (wire->reads)
+        value = kolo_wire_get(wire->at, bytes);
+    else
+        kolo_wire_put(wire->at, value, bytes);
+    wire->at += bytes;
+    return value;
 }
 
-static inline uint64_t kolo_wire_take(const uint8_t **at, size_t bytes) {
-    const uint64_t value = kolo_wire_get(*at, bytes);
-    *at += bytes;
-    return value;
+static inline void kolo_wire_bytes(struct kolo_wire *wire, void *field, size_t bytes) {
+    memcpy(wire->reads ? field : wire->at, wire->reads ? wire->at : field, bytes);
+    wire->at += bytes;
 }
 
 /* For printf: the format, and its arguments. */

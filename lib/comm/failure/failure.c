@@ -60,34 +60,28 @@ static uint32_t reporter_of(uint64_t word) {
     return word & 0xffff;
 }
 
+static void carry_report(struct kolo_wire *wire, struct kolo_failure_report *report) {
+    report->status = -(int)kolo_wire_number(wire, (uint64_t)-report->status, 1);
+    report->cause = (kolo_cause)kolo_wire_number(wire, (uint64_t)report->cause, 1);
+    report->detail = (int)kolo_wire_number(wire, (uint64_t)report->detail, 2);
+    report->node = (uint32_t)kolo_wire_number(wire, report->node, 4);
+    report->rank = (uint32_t)kolo_wire_number(wire, report->rank, 4);
+    report->reporter = (uint32_t)kolo_wire_number(wire, report->reporter, 4);
+    report->pid = (uint32_t)kolo_wire_number(wire, report->pid, 8);
+    report->code = (int64_t)kolo_wire_number(wire, (uint64_t)report->code, 8);
+    report->call = kolo_wire_number(wire, report->call, 8);
+    report->peer_calls = kolo_wire_number(wire, report->peer_calls, 8);
+    report->rank_call = kolo_wire_number(wire, report->rank_call, 8);
+    report->reporter_call = kolo_wire_number(wire, report->reporter_call, 8);
+}
+
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
-    kolo_wire_append(&bytes, (uint64_t)-report->status, 1);
-    kolo_wire_append(&bytes, (uint64_t)report->cause, 1);
-    kolo_wire_append(&bytes, (uint64_t)report->detail, 2);
-    kolo_wire_append(&bytes, report->node, 4);
-    kolo_wire_append(&bytes, report->rank, 4);
-    kolo_wire_append(&bytes, report->reporter, 4);
-    kolo_wire_append(&bytes, report->pid, 8);
-    kolo_wire_append(&bytes, (uint64_t)report->code, 8);
-    kolo_wire_append(&bytes, report->call, 8);
-    kolo_wire_append(&bytes, report->peer_calls, 8);
-    kolo_wire_append(&bytes, report->rank_call, 8);
-    kolo_wire_append(&bytes, report->reporter_call, 8);
+    struct kolo_failure_report sent = *report;
+    carry_report(&(struct kolo_wire){.at = bytes}, &sent);
 }
 
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report) {
-    report->status = -(int)kolo_wire_take(&bytes, 1);
-    report->cause = (kolo_cause)kolo_wire_take(&bytes, 1);
-    report->detail = (int)kolo_wire_take(&bytes, 2);
-    report->node = (uint32_t)kolo_wire_take(&bytes, 4);
-    report->rank = (uint32_t)kolo_wire_take(&bytes, 4);
-    report->reporter = (uint32_t)kolo_wire_take(&bytes, 4);
-    report->pid = (uint32_t)kolo_wire_take(&bytes, 8);
-    report->code = (int64_t)kolo_wire_take(&bytes, 8);
-    report->call = kolo_wire_take(&bytes, 8);
-    report->peer_calls = kolo_wire_take(&bytes, 8);
-    report->rank_call = kolo_wire_take(&bytes, 8);
-    report->reporter_call = kolo_wire_take(&bytes, 8);
+    carry_report(&(struct kolo_wire){.at = (uint8_t *)bytes, .reads = true}, report);
     return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_EXECED &&
            report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }

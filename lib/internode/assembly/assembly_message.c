@@ -18,164 +18,117 @@ static_assert(HEADER_BYTES + RANGE_BYTES + KOLO_MESSAGE_LISTENERS_MAX * KOLO_ADD
               "listeners fit");
 static_assert(HEADER_BYTES + 4 + KOLO_MESSAGE_TEXT_BYTES <= KOLO_MESSAGE_BYTES, "a text fits");
 
-static void put_bytes(uint8_t **at, const void *bytes, size_t count) {
-    memcpy(*at, bytes, count);
-    *at += count;
+/* Each of these writes or reads a part of a message; false where what was read is out of its bounds. */
+
+static bool carry_address(struct kolo_wire *wire, struct kolo_address *address) {
+    bool good = true;
+    if (wire->reads)
+        good = kolo_address_unpack(wire->at, address);
+    else
+        kolo_address_pack(address, wire->at);
+    wire->at += KOLO_ADDRESS_WIRE_BYTES;
+    return good;
 }
 
-static void take_bytes(const uint8_t **at, void *bytes, size_t count) {
-    memcpy(bytes, *at, count);
-    *at += count;
+static bool carry_identity(struct kolo_wire *wire, struct kolo_node_identity *identity) {
+    identity->known = kolo_wire_number(wire, identity->known, 4) == 1;
+    identity->user = (uint32_t)kolo_wire_number(wire, identity->user, 4);
+    identity->device = kolo_wire_number(wire, identity->device, 8);
+    identity->inode = kolo_wire_number(wire, identity->inode, 8);
+    kolo_wire_bytes(wire, identity->boot, sizeof identity->boot);
+    return true;
 }
 
-static bool take_address(const uint8_t **at, struct kolo_address *address) {
-    *at += KOLO_ADDRESS_WIRE_BYTES;
-    return kolo_address_unpack(*at - KOLO_ADDRESS_WIRE_BYTES, address);
+static bool carry_terms(struct kolo_wire *wire, struct kolo_terms *terms) {
+    terms->slot_bytes = kolo_wire_number(wire, terms->slot_bytes, 8);
+    terms->algorithm = (kolo_algorithm)kolo_wire_number(wire, terms->algorithm, 4);
+    terms->streams = (uint32_t)kolo_wire_number(wire, terms->streams, 4);
+    terms->exchange = (kolo_exchange)kolo_wire_number(wire, terms->exchange, 4);
+    terms->servers = (uint32_t)kolo_wire_number(wire, terms->servers, 4);
+    terms->half_on_wire = kolo_wire_number(wire, terms->half_on_wire, 4) == 1;
+    terms->silence_ns = (int64_t)kolo_wire_number(wire, (uint64_t)terms->silence_ns, 8);
+    terms->lanes = (uint32_t)kolo_wire_number(wire, terms->lanes, 4);
+    terms->rank_order = kolo_wire_number(wire, terms->rank_order, 4) == 1;
+    return terms->algorithm < KOLO_ALGORITHMS && terms->exchange < KOLO_EXCHANGES && terms->slot_bytes > 0 &&
+           terms->slot_bytes % KOLO_PAGE_BYTES == 0 && terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->lanes >= 1 &&
+           terms->lanes <= KOLO_LANES_MAX && terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX &&
+           terms->servers >= 1 && terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
 }
 
-static void put_address(uint8_t **at, const struct kolo_address *address) {
-    kolo_address_pack(address, *at);
-    *at += KOLO_ADDRESS_WIRE_BYTES;
-}
-
-/* What each kind holds. */
-
-static void put_terms(uint8_t **at, const struct kolo_terms *terms) {
-    kolo_wire_append(at, terms->slot_bytes, 8);
-    kolo_wire_append(at, terms->algorithm, 4);
-    kolo_wire_append(at, terms->streams, 4);
-    kolo_wire_append(at, terms->exchange, 4);
-    kolo_wire_append(at, terms->servers, 4);
-    kolo_wire_append(at, terms->half_on_wire, 4);
-    kolo_wire_append(at, (uint64_t)terms->silence_ns, 8);
-    kolo_wire_append(at, terms->lanes, 4);
-    kolo_wire_append(at, terms->rank_order, 4);
-}
-
-static bool take_terms(const uint8_t **at, struct kolo_terms *terms) {
-    terms->slot_bytes = kolo_wire_take(at, 8);
-    const uint64_t algorithm = kolo_wire_take(at, 4);
-    terms->streams = (uint32_t)kolo_wire_take(at, 4);
-    const uint64_t exchange = kolo_wire_take(at, 4);
-    terms->servers = (uint32_t)kolo_wire_take(at, 4);
-    terms->half_on_wire = kolo_wire_take(at, 4) == 1;
-    terms->silence_ns = (int64_t)kolo_wire_take(at, 8);
-    terms->lanes = (uint32_t)kolo_wire_take(at, 4);
-    terms->rank_order = kolo_wire_take(at, 4) == 1;
-    if (algorithm >= KOLO_ALGORITHMS || exchange >= KOLO_EXCHANGES)
-        return false;
-    terms->algorithm = (kolo_algorithm)algorithm;
-    terms->exchange = (kolo_exchange)exchange;
-    return terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&
-           terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->lanes >= 1 && terms->lanes <= KOLO_LANES_MAX &&
-           terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX && terms->servers >= 1 &&
-           terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
-}
-
-static bool take_range(const uint8_t **at, struct kolo_assembly_message *message, uint32_t count_max) {
-    message->first = (uint32_t)kolo_wire_take(at, 4);
-    message->count = (uint32_t)kolo_wire_take(at, 4);
+static bool carry_range(struct kolo_wire *wire, struct kolo_assembly_message *message, uint32_t count_max) {
+    message->first = (uint32_t)kolo_wire_number(wire, message->first, 4);
+    message->count = (uint32_t)kolo_wire_number(wire, message->count, 4);
     return message->count >= 1 && message->count <= count_max && message->first <= KOLO_RANKS_MAX - message->count;
 }
 
-static void put_text(uint8_t **at, const char *text) {
-    char clean[KOLO_MESSAGE_TEXT_BYTES] = "";
-    for (size_t i = 0; i + 1 < sizeof clean && text[i]; i++)
-        clean[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-    put_bytes(at, clean, sizeof clean);
+static bool carry_failure(struct kolo_wire *wire, struct kolo_assembly_message *message) {
+    message->status = -(int)(kolo_wire_number(wire, (uint64_t)-message->status, 4) & 0xff);
+    kolo_wire_bytes(wire, message->text, sizeof message->text);
+    return message->status <= KOLO_ERR_ARG && message->status >= KOLO_ERR_STATE &&
+           memchr(message->text, '\0', sizeof message->text);
 }
 
-void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes) {
-    uint8_t *at = bytes;
-    memset(bytes, 0, KOLO_MESSAGE_BYTES);
-    kolo_wire_append(&at, MARK, 4);
-    kolo_wire_append(&at, VERSION, 2);
-    kolo_wire_append(&at, message->kind, 2);
-    switch (message->kind) {
-    case KOLO_MESSAGE_IDENTITY:
-        kolo_wire_append(&at, message->identity.known, 4);
-        kolo_wire_append(&at, message->identity.user, 4);
-        kolo_wire_append(&at, message->identity.device, 8);
-        kolo_wire_append(&at, message->identity.inode, 8);
-        put_bytes(&at, message->identity.boot, sizeof message->identity.boot);
-        break;
-    case KOLO_MESSAGE_TERMS:
-        put_bytes(&at, message->session, sizeof message->session);
-        put_terms(&at, &message->terms);
-        break;
-    case KOLO_MESSAGE_ROSTER:
-        kolo_wire_append(&at, message->first, 4);
-        kolo_wire_append(&at, message->count, 4);
-        for (uint32_t i = 0; i < message->count; i++)
-            kolo_wire_append(&at, message->node_of[i], 2);
-        break;
-    case KOLO_MESSAGE_LISTENERS:
-        kolo_wire_append(&at, message->first, 4);
-        kolo_wire_append(&at, message->count, 4);
-        for (uint32_t i = 0; i < message->count; i++)
-            put_address(&at, &message->listener[i]);
-        break;
-    case KOLO_MESSAGE_SURVIVORS:
-        for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
-            kolo_wire_append(&at, message->ranks[word], 8);
-        put_address(&at, &message->meeting);
-        break;
-    case KOLO_MESSAGE_FAILED:
-        kolo_wire_append(&at, (uint64_t)-message->status, 4);
-        put_text(&at, message->text);
-        break;
-    default:
-        break;
-    }
-}
-
-/* Takes what a message of its kind holds, checked but for what packing it again shows. */
-static bool take_content(const uint8_t *at, struct kolo_assembly_message *message) {
+/* All that a message of its kind holds. */
+static bool carry(struct kolo_wire *wire, struct kolo_assembly_message *message) {
     bool good = true;
     switch (message->kind) {
     case KOLO_MESSAGE_IDENTITY:
-        message->identity.known = kolo_wire_take(&at, 4) == 1;
-        message->identity.user = (uint32_t)kolo_wire_take(&at, 4);
-        message->identity.device = kolo_wire_take(&at, 8);
-        message->identity.inode = kolo_wire_take(&at, 8);
-        take_bytes(&at, message->identity.boot, sizeof message->identity.boot);
-        return true;
+        return carry_identity(wire, &message->identity);
     case KOLO_MESSAGE_TERMS:
-        take_bytes(&at, message->session, sizeof message->session);
-        return take_terms(&at, &message->terms);
+        kolo_wire_bytes(wire, message->session, sizeof message->session);
+        return carry_terms(wire, &message->terms);
     case KOLO_MESSAGE_ROSTER:
-        good = take_range(&at, message, KOLO_MESSAGE_ROSTER_RANKS);
+        good = carry_range(wire, message, KOLO_MESSAGE_ROSTER_RANKS);
         for (uint32_t i = 0; good && i < message->count; i++) {
-            message->node_of[i] = (uint16_t)kolo_wire_take(&at, 2);
+            message->node_of[i] = (uint16_t)kolo_wire_number(wire, message->node_of[i], 2);
             good = message->node_of[i] < KOLO_RANKS_MAX;
         }
         return good;
     case KOLO_MESSAGE_LISTENERS:
-        good = take_range(&at, message, KOLO_MESSAGE_LISTENERS_MAX);
+        good = carry_range(wire, message, KOLO_MESSAGE_LISTENERS_MAX);
         for (uint32_t i = 0; good && i < message->count; i++)
-            good = take_address(&at, &message->listener[i]);
+            good = carry_address(wire, &message->listener[i]);
         return good;
     case KOLO_MESSAGE_SURVIVORS:
         for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
-            message->ranks[word] = kolo_wire_take(&at, 8);
-        return take_address(&at, &message->meeting);
+            message->ranks[word] = kolo_wire_number(wire, message->ranks[word], 8);
+        return carry_address(wire, &message->meeting);
     case KOLO_MESSAGE_FAILED:
-        message->status = -(int)(kolo_wire_take(&at, 4) & 0xff);
-        take_bytes(&at, message->text, sizeof message->text);
-        return message->status <= KOLO_ERR_ARG && message->status >= KOLO_ERR_STATE &&
-               memchr(message->text, '\0', sizeof message->text);
+        return carry_failure(wire, message);
     default:
         return message->kind == KOLO_MESSAGE_READY || message->kind == KOLO_MESSAGE_GO ||
                message->kind == KOLO_MESSAGE_WAIT;
     }
 }
 
+/* Unprintable characters become '?', and nothing follows the text. */
+static void clean(char *text) {
+    const size_t length = strnlen(text, KOLO_MESSAGE_TEXT_BYTES - 1);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            text[i] = '?';
+    memset(text + length, 0, KOLO_MESSAGE_TEXT_BYTES - length);
+}
+
+void kolo_assembly_message_pack(const struct kolo_assembly_message *message, uint8_t *bytes) {
+    struct kolo_assembly_message sent = *message;
+    struct kolo_wire wire = {.at = bytes};
+    memset(bytes, 0, KOLO_MESSAGE_BYTES);
+    kolo_wire_number(&wire, MARK, 4);
+    kolo_wire_number(&wire, VERSION, 2);
+    kolo_wire_number(&wire, message->kind, 2);
+    if (message->kind == KOLO_MESSAGE_FAILED)
+        clean(sent.text);
+    carry(&wire, &sent);
+}
+
+/* What is out of place, too long or not zero shows when the message is packed again. */
 int kolo_assembly_message_parse(const uint8_t *bytes, struct kolo_assembly_message *message) {
-    const uint8_t *at = bytes + HEADER_BYTES - 2;
+    struct kolo_wire wire = {.at = (uint8_t *)bytes + HEADER_BYTES - 2, .reads = true};
     uint8_t again[KOLO_MESSAGE_BYTES];
     memset(message, 0, sizeof *message);
-    message->kind = (unsigned)kolo_wire_take(&at, 2);
-    if (!take_content(at, message))
+    message->kind = (unsigned)kolo_wire_number(&wire, 0, 2);
+    if (!carry(&wire, message))
         return -EPROTO;
     kolo_assembly_message_pack(message, again);
     return memcmp(again, bytes, sizeof again) == 0 ? 0 : -EPROTO;

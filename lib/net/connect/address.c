@@ -15,6 +15,7 @@
 #include "base/wire.h"
 
 enum { FAMILY_IPV4 = 4, FAMILY_IPV6 = 6 };
+enum { PORT_AT = 2, SCOPE_AT = 4, HOST_AT = 8 }; /* in an address's bytes */
 enum { HOST_BYTES = 256, PORT_DIGITS_MAX = 5, PORT_MAX = 65535, LIST_BYTES = 640 };
 
 static void copy_address(struct kolo_address *address, const struct sockaddr *from) {
@@ -275,29 +276,28 @@ int kolo_address_localize(struct kolo_address *address, int fd) {
 void kolo_address_pack(const struct kolo_address *address, uint8_t *bytes) {
     const bool ipv6 = address->storage.ss_family == AF_INET6;
     memset(bytes, 0, KOLO_ADDRESS_WIRE_BYTES);
-    kolo_wire_append(&bytes, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
-    kolo_wire_append(&bytes, kolo_address_port(address), 2);
-    kolo_wire_append(&bytes, ipv6 ? as_ipv6(address)->sin6_scope_id : 0, 4);
+    kolo_wire_put(bytes, ipv6 ? FAMILY_IPV6 : FAMILY_IPV4, 2);
+    kolo_wire_put(bytes + PORT_AT, kolo_address_port(address), 2);
+    kolo_wire_put(bytes + SCOPE_AT, ipv6 ? as_ipv6(address)->sin6_scope_id : 0, 4);
     if (ipv6)
-        memcpy(bytes, &as_ipv6(address)->sin6_addr, sizeof(struct in6_addr));
+        memcpy(bytes + HOST_AT, &as_ipv6(address)->sin6_addr, sizeof(struct in6_addr));
     else
-        memcpy(bytes, &as_ipv4(address)->sin_addr, sizeof(struct in_addr));
+        memcpy(bytes + HOST_AT, &as_ipv4(address)->sin_addr, sizeof(struct in_addr));
 }
 
 bool kolo_address_unpack(const uint8_t *bytes, struct kolo_address *address) {
-    const uint64_t family = kolo_wire_take(&bytes, 2), port = kolo_wire_take(&bytes, 2);
-    const uint32_t scope = (uint32_t)kolo_wire_take(&bytes, 4);
+    const uint64_t port = kolo_wire_get(bytes + PORT_AT, 2);
     memset(address, 0, sizeof *address);
-    if (family == FAMILY_IPV6) {
+    if (kolo_wire_get(bytes, 2) == FAMILY_IPV6) {
         struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address->storage;
         in6->sin6_family = AF_INET6;
-        in6->sin6_scope_id = scope;
-        memcpy(&in6->sin6_addr, bytes, sizeof in6->sin6_addr);
+        in6->sin6_scope_id = (uint32_t)kolo_wire_get(bytes + SCOPE_AT, 4);
+        memcpy(&in6->sin6_addr, bytes + HOST_AT, sizeof in6->sin6_addr);
         address->bytes = sizeof *in6;
     } else {
         struct sockaddr_in *in = (struct sockaddr_in *)&address->storage;
         in->sin_family = AF_INET;
-        memcpy(&in->sin_addr, bytes, sizeof in->sin_addr);
+        memcpy(&in->sin_addr, bytes + HOST_AT, sizeof in->sin_addr);
         address->bytes = sizeof *in;
     }
     kolo_address_set_port(address, (uint16_t)port);
