@@ -10,10 +10,10 @@ PATIENCE_S = 60  # in a case, with states that do not come back
 PROBES_APART_S = 0.5
 
 
-def fastest(candidates, rows_at):
+def fastest(rows_of):
     """The series with the fastest row, or None."""
-    timed = [series for series in candidates if rows_at(series)]
-    return min(timed, key=lambda series: min(row["median_us"] for row in rows_at(series)), default=None)
+    best_us = {series: min(row["median_us"] for row in rows) for series, rows in rows_of.items() if rows}
+    return min(best_us, key=best_us.get, default=None)
 
 
 def lacking_of_peer(candidates, sizes, known, state):
@@ -21,14 +21,10 @@ def lacking_of_peer(candidates, sizes, known, state):
     fastest anywhere."""
     lacking = {}
     for size in sizes:
-        def anywhere(series, size=size):
-            return [row for row in series.rows() if row["bytes"] == size]
-
-        def there(series, size=size):
-            return [row for row in anywhere(series, size) if known.of(row) == state]
-
-        for series in dict.fromkeys((fastest(candidates, there), fastest(candidates, anywhere))):
-            if series and len(there(series)) < ROWS_MIN:
+        anywhere = {series: [row for row in series.rows() if row["bytes"] == size] for series in candidates}
+        there = {series: [row for row in rows if known.of(row) == state] for series, rows in anywhere.items()}
+        for series in dict.fromkeys((fastest(there), fastest(anywhere))):
+            if series and len(there[series]) < ROWS_MIN:
                 lacking.setdefault(series, []).append(size)
     return lacking
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from comparison import drivers, installing, machine, peers, processes, summary
+from comparison.processes import StepError
 
 FAILED, INTERRUPTED = 1, 130
 FIGURES = pathlib.Path(__file__).with_name("figures.py")
@@ -21,10 +22,6 @@ class Cut(Exception):
     def __init__(self, text, status=FAILED):
         super().__init__(text)
         self.status = status
-
-
-def tell(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def save(results, path):
@@ -40,15 +37,16 @@ def prepare(chosen, built):
     """(kolo and those of the chosen peers that can be started, what the results say of all)."""
     ours = peers.Kolo("kolo", "kolo")
     ours.prepare(built)
-    present, absent = peers.prepare(chosen, built)
-    for peer in present:
-        missing = getattr(peer, "missing_components", list)()
-        if missing:
-            tell(f"{peer.title} comes without {', '.join(f'coll/{name}' for name in missing)}")
-    return [ours, *present], {
-        "libraries": {peer.key: {"title": peer.title, "version": ""} for peer in (ours, *present)},
-        "absent": [{"key": peer.key, "title": peer.title, "reason": absent[peer.key],
-                    "install": installing.how_to(peer, built.cache)} for peer in chosen if peer.key in absent]}
+    present, absent = [ours], []
+    for peer in chosen:
+        try:
+            peer.prepare(built)
+            present.append(peer)
+        except (peers.Absent, StepError, OSError, subprocess.TimeoutExpired) as error:
+            absent.append({"key": peer.key, "title": peer.title, "reason": str(error),
+                           "install": installing.how_to(peer, built.cache)})
+    return present, {"libraries": {peer.key: {"title": peer.title, "version": ""} for peer in present},
+                     "absent": absent}
 
 
 class Command:
@@ -63,7 +61,7 @@ class Command:
     terminal(results), and report(results, path, images) in Markdown, with {place_of(plot): [(title, file)]}."""
 
     def complain(self, text):
-        tell(f"{self.name}: {text}")
+        print(f"{self.name}: {text}", file=sys.stderr)
 
     def draw(self, results_path, options):
         """({place_of(plot): [(title, file)]}, whether all went well)."""
@@ -95,7 +93,7 @@ class Command:
 
     def measure(self, options, arguments):
         built = drivers.Drivers(options.cache, options.kolo_build)
-        tell("building kolo and the drivers ...")
+        print("building kolo and the drivers ...", file=sys.stderr)
         built.build_kolo()
         info = json.loads(subprocess.check_output([built.kolo_program("kolo-info"), "--json"], timeout=60))
         results = {"format": self.results_format, "date": datetime.date.today().isoformat(),
@@ -134,7 +132,7 @@ class Command:
         processes.adopt_leftovers()
         try:
             return self.replot(options) if options.replot else self.measure(options, arguments)
-        except drivers.BuildError as error:
+        except StepError as error:
             self.complain(error)
             return FAILED
         except KeyboardInterrupt:

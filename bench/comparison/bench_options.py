@@ -48,6 +48,11 @@ def number(low, high, kind=int):
     return parse
 
 
+def numbers(low, high):
+    """A list with commas; sorted, each once."""
+    return lambda text: sorted({number(low, high)(part) for part in text.split(",")})
+
+
 def words(*allowed):
     def parse(text):
         given = list(dict.fromkeys(word.strip() for word in text.split(",")))

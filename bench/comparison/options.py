@@ -1,9 +1,7 @@
 """The command line of bench/compare, checked."""
 
-import argparse
-
 from comparison import bench_options, peers
-from comparison.bench_options import number, sizes, words
+from comparison.bench_options import number, numbers, sizes, words
 from comparison.rounds import Case
 
 DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B ... 256 MiB
@@ -29,17 +27,6 @@ examples:
 """
 
 
-def ranks_list(text):
-    return sorted({number(2, RANKS_MAX)(part) for part in text.split(",")})
-
-
-def peer_file(path):
-    try:
-        return peers.described(path)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def parser(torch_default, peer_keys):
     made = bench_options.parser(
         "bench/compare", EXAMPLES,
@@ -47,7 +34,7 @@ def parser(torch_default, peer_keys):
         "turn, and prints a table for each case: times, the ratio to the fastest other\n"
         "library, and the share of the hardware's bound.")
     what = made.add_argument_group("what is measured")
-    what.add_argument("--ranks", type=ranks_list, metavar="LIST", help="numbers of processes, such as 2,4,8")
+    what.add_argument("--ranks", type=numbers(2, RANKS_MAX), metavar="LIST", help="numbers of processes, such as 2,4,8")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "256, 1K, then by 4 to 256M)")
     what.add_argument("--dtype", type=words("f32", "bf16"), metavar="LIST", help="f32, bf16")
@@ -56,7 +43,7 @@ def parser(torch_default, peer_keys):
     what.add_argument("--out-of-place", action="store_true", help="the result has a buffer of its own")
     what.add_argument("--peers", type=words(*peer_keys), metavar="LIST", help="only these: " + ", ".join(peer_keys))
     what.add_argument("--no-peers", action="store_true", help="kolo alone, and what --peer-file adds")
-    what.add_argument("--peer-file", type=peer_file, action="append", default=[], metavar="FILE",
+    what.add_argument("--peer-file", type=peers.described, action="append", default=[], metavar="FILE",
                       help="a further library, described in JSON (comparison/README.md)")
     how = bench_options.add_how(made, "few sizes, cases and rounds: about 3 minutes", "rounds (default 5; quick: 3)",
                                 "default 100; quick: 50", "default: 60 and 5 for each size")

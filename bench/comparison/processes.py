@@ -1,4 +1,5 @@
-"""Running one job of a library to its end, or to the end of one's patience, and leaving nothing of it behind."""
+"""Running one job of a library to its end, or to the end of one's patience, and leaving nothing of it behind; and the
+steps of a build or an installation."""
 
 import contextlib
 import ctypes
@@ -11,6 +12,8 @@ import time
 
 SET_CHILD_SUBREAPER = 36  # prctl: what a killed launcher leaves becomes our child, and can be found
 GRACE_S = 2
+STEP_TIMEOUT_S = 1800
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # What a launcher may have left in our environment, and what would choose a library's configuration.
 FOREIGN = ("KOLO_", "OMPI_", "PMI", "PRTE_", "MPIR_CVAR_", "I_MPI_", "HYD", "SLURM_", "MASTER_")
 
@@ -104,14 +107,27 @@ def run(command, environment, timeout_s):
     return code, None if code == 0 else f"{ending(code)}: {said}"
 
 
-def run_logged(command, log, variables, timeout_s):
-    """A step of a build or an installation; all that it says goes to the log. Returns (its exit status, None), or
-    (None, why it has none)."""
+def relative(path):
+    """A path as a report shows it: within the source tree, without the way there."""
+    return path.relative_to(SOURCE) if path.is_relative_to(SOURCE) else path
+
+
+class StepError(Exception):
+    """A step of a build or an installation failed; carries the end of what it said."""
+
+
+def run_step(command, log, variables=None):
+    """All that it says goes to the log. Raises StepError."""
+    command = list(map(str, command))
     with open(log, "a", encoding="utf-8") as file:
-        file.write("$ " + " ".join(map(str, command)) + "\n")
+        file.write("$ " + " ".join(command) + "\n")
         file.flush()
         try:
-            return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                  env={**os.environ, **variables}, timeout=timeout_s, check=False).returncode, None
+            subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                           env={**os.environ, **(variables or {})}, timeout=STEP_TIMEOUT_S, check=True)
+        except subprocess.CalledProcessError as error:
+            tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
+            raise StepError("\n  ".join([f"{' '.join(command[:3])} ... failed ({relative(log)} has all of it):",
+                                         *tail])) from error
         except (OSError, subprocess.TimeoutExpired) as error:
-            return None, str(error)
+            raise StepError(f"{command[0]}: {error}") from error

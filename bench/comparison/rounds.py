@@ -2,6 +2,7 @@
 meets all of them alike."""
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -85,14 +86,6 @@ class Series:
     def rows(self):
         return [row for rows in self.rounds for row in rows]
 
-    def best_us(self, known):
-        """{(state, bytes): the fastest median so far}."""
-        best = {}
-        for row in self.rows():
-            key = known.of(row), row["bytes"]
-            best[key] = min(best.get(key, row["median_us"]), row["median_us"])
-        return best
-
     def as_json(self):
         return {"peer": self.peer.key, "configuration": self.launch.configuration, "how": self.launch.described(),
                 "pinned": self.launch.pinned, "failures": self.failures, "stopped": self.stopped,
@@ -120,26 +113,15 @@ def driver_options(plan, case, launch, sizes, budget_ms):
     return options
 
 
-def is_number(value, *kinds):
-    return isinstance(value, kinds) and not isinstance(value, bool) and value > 0
-
-
 def read_rows(path):
     """(library, rows) of what a driver has written, however far it came."""
     library, rows = "", []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return library, rows
-    for line in lines:
-        try:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):  # it was cut short where its writer was ended
             row = json.loads(line)
-        except ValueError:
-            continue  # cut short where its writer was ended
-        if "library" in row:
-            library = row["library"]
-        elif is_number(row.get("median_us"), int, float) and is_number(row.get("bytes"), int):
-            rows.append(row)
+            library = row.get("library", library)
+            if all(isinstance(row.get(name), (int, float)) and row[name] > 0 for name in ("bytes", "median_us")):
+                rows.append(row)
     return library, rows
 
 
@@ -186,14 +168,14 @@ def screen(all_series):
     """Configurations that are nowhere near their library's best in any state are not worth the time of further
     rounds."""
     known = states.States(rows_of(all_series))
-    best = {series: series.best_us(known) for series in all_series}
-    for series in all_series:
-        rivals = [best[other] for other in all_series
-                  if other.peer is series.peer and other is not series and not other.stopped]
-        own = best[series]
-        near = any(us <= SCREENED_FACTOR * min((rival[key] for rival in rivals if key in rival), default=us)
-                   for key, us in own.items())
-        if rivals and own and not near and not series.stopped:
+    measured = [(series, (series.peer, known.of(row), row["bytes"]), row["median_us"])
+                for series in all_series if not series.stopped for row in series.rows()]
+    best_us = {}
+    for _, at, us in measured:
+        best_us[at] = min(best_us.get(at, us), us)
+    near = {series for series, at, us in measured if us <= SCREENED_FACTOR * best_us[at]}
+    for series, _, _ in measured:
+        if series not in near:
             series.stopped = f"at every size above {SCREENED_FACTOR} times this library's best"
 
 

@@ -1,7 +1,7 @@
 """The command line of bench/net, checked."""
 
 from comparison import bench_options
-from comparison.bench_options import number, sizes, words
+from comparison.bench_options import number, numbers, sizes, words
 
 PEERS = ("openmpi-debian", "openmpi", "torch")
 DEFAULT_SIZES = [8, 64, 512, *(4**power for power in range(6, 14))]  # 8 B ... 64 MiB
@@ -31,10 +31,6 @@ examples:
 """
 
 
-def worker_counts(text):
-    return sorted({number(2, WORKERS_MAX)(part) for part in text.split(",")})
-
-
 def parser(parts):
     made = bench_options.parser(
         "bench/net", EXAMPLES,
@@ -55,7 +51,7 @@ def parser(parts):
                       "512, then by 4 from 4K to 64M)")
     what.add_argument("--peers", type=words(*PEERS, "none"), metavar="LIST", default=list(PEERS),
                       help="which of " + ", ".join(PEERS) + ", or none")
-    what.add_argument("--workers", type=worker_counts, metavar="LIST", default=list(range(2, WORKERS_MAX + 1)),
+    what.add_argument("--workers", type=numbers(2, WORKERS_MAX), metavar="LIST", default=list(range(2, WORKERS_MAX + 1)),
                       help="nodes in the part architectures, one rank on each (default 2 to 10)")
     what.add_argument("--worker-rate", type=number(1, 100000), metavar="MBIT", default=200,
                       help="rate of each cable in that part (default 200)")
