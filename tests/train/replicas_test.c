@@ -59,7 +59,7 @@ static void compare_all(kolo_comm *comm, rank_result *result) {
 static void share_dataset(kolo_comm *comm, rank_result *result) {
     if (result->rank == 0) {
         result->data = (dataset){.rows = 3, .features = 2, .classes = 9};
-        if (dataset_allocate(&result->data) < 0)
+        if (dataset_reserve(&result->data, result->data.rows) < 0)
             return;
         for (int i = 0; i < 6; i++)
             result->data.inputs[i] = (float)i;

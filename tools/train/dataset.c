@@ -15,13 +15,12 @@ enum {
     SPLIT_SEED = 1797
 };
 
-int dataset_allocate(dataset *data) {
-    data->inputs = calloc(data->rows * data->features, sizeof(*data->inputs));
-    data->labels = calloc(data->rows, sizeof(*data->labels));
-    if (data->inputs != NULL && data->labels != NULL)
-        return 0;
-    dataset_free(data);
-    return -1;
+int dataset_reserve(dataset *data, size_t rows) {
+    float *inputs = reallocarray(data->inputs, rows, data->features * sizeof(*inputs));
+    int32_t *labels = reallocarray(data->labels, rows, sizeof(*labels));
+    data->inputs = inputs != NULL ? inputs : data->inputs;
+    data->labels = labels != NULL ? labels : data->labels;
+    return inputs != NULL && labels != NULL ? 0 : -1;
 }
 
 void dataset_free(dataset *data) {
@@ -53,20 +52,10 @@ static size_t count_fields(const char *text) {
 }
 
 static int make_room_for_row(reader *r) {
-    dataset *data = r->data;
-    if (data->rows < r->rows_allocated)
+    if (r->data->rows < r->rows_allocated)
         return 0;
-    size_t rows = r->rows_allocated == 0 ? 1024 : 2 * r->rows_allocated;
-    float *inputs = reallocarray(data->inputs, rows, data->features * sizeof(*inputs));
-    if (inputs == NULL)
-        return refuse_line(r, "not enough memory");
-    data->inputs = inputs;
-    int32_t *labels = reallocarray(data->labels, rows, sizeof(*labels));
-    if (labels == NULL)
-        return refuse_line(r, "not enough memory");
-    data->labels = labels;
-    r->rows_allocated = rows;
-    return 0;
+    r->rows_allocated = r->rows_allocated == 0 ? 1024 : 2 * r->rows_allocated;
+    return dataset_reserve(r->data, r->rows_allocated) == 0 ? 0 : refuse_line(r, "not enough memory");
 }
 
 /* Reads one number, which must end at `end_mark`, and moves *text past that. */
@@ -170,7 +159,7 @@ uint64_t dataset_fingerprint(const dataset *data) {
     return hash | 1;
 }
 
-static void copy_rows(dataset *to, const dataset *from, const size_t *order) {
+void dataset_copy_rows(dataset *to, const dataset *from, const size_t *order) {
     for (size_t i = 0; i < to->rows; i++) {
         memcpy(to->inputs + i * to->features, from->inputs + order[i] * to->features,
                to->features * sizeof(*to->inputs));
@@ -194,7 +183,7 @@ int dataset_split(const dataset *all, dataset *train, dataset *test) {
     *train = (dataset){.rows = all->rows - all->rows / TEST_SHARE, .features = all->features, .classes = all->classes};
     *test = (dataset){.rows = all->rows / TEST_SHARE, .features = all->features, .classes = all->classes};
     size_t *order = calloc(all->rows, sizeof(*order));
-    if (order == NULL || dataset_allocate(train) < 0 || dataset_allocate(test) < 0) {
+    if (order == NULL || dataset_reserve(train, train->rows) < 0 || dataset_reserve(test, test->rows) < 0) {
         free(order);
         dataset_free(train);
         dataset_free(test);
@@ -203,8 +192,8 @@ int dataset_split(const dataset *all, dataset *train, dataset *test) {
 
     random_stream stream = random_begin(SPLIT_SEED, 0);
     random_permutation(&stream, order, all->rows);
-    copy_rows(train, all, order);
-    copy_rows(test, all, order + train->rows);
+    dataset_copy_rows(train, all, order);
+    dataset_copy_rows(test, all, order + train->rows);
     free(order);
 
     float scale = largest_magnitude(train);

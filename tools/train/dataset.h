@@ -13,9 +13,12 @@ typedef struct dataset {
     int32_t *labels; /* rows; 0 .. classes-1 */
 } dataset;
 
-/* Allocates room for data.rows x data.features; what it holds is undefined. Returns 0, or -1 when memory is short. */
-int dataset_allocate(dataset *data);
+/* Makes room for that many rows; what the present ones hold stays. Returns 0, or -1 when memory is short. */
+int dataset_reserve(dataset *data, size_t rows);
 void dataset_free(dataset *data);
+
+/* Fills all rows of *to with those of *from at `order`, one after the other. */
+void dataset_copy_rows(dataset *to, const dataset *from, const size_t *order);
 
 /* Reads a CSV file: a row a line, the features and then the label, an integer from 0; no header line. Returns 0, or -1
  * with the reason in words in `reason`. */

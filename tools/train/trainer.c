@@ -14,7 +14,7 @@ int replicas_share_dataset(kolo_comm *comm, dataset *data) {
         return complain_kolo(comm, "cannot share the data's shape");
     if (kolo_comm_rank(comm) != 0 && data->inputs == NULL) {
         *data = (dataset){.rows = shape[0], .features = shape[1], .classes = shape[2]};
-        if (dataset_allocate(data) < 0)
+        if (dataset_reserve(data, data->rows) < 0)
             return complain(comm, "not enough memory for %zu rows of %zu numbers", data->rows, data->features);
     }
     if (kolo_broadcast(comm, data->inputs, data->rows * data->features, KOLO_F32, 0) < 0 ||
@@ -56,13 +56,12 @@ static int allocate(trainer *t) {
     t->gradient = calloc(t->model.parameters_count + 1, sizeof(*t->gradient));
     t->velocity = calloc(t->model.parameters_count, sizeof(*t->velocity));
     t->order = calloc(t->train->rows, sizeof(*t->order));
-    t->inputs = calloc(rows * t->train->features, sizeof(*t->inputs));
-    t->labels = calloc(rows, sizeof(*t->labels));
+    t->batch.features = t->train->features;
     t->losses = calloc(t->steps_planned, sizeof(*t->losses));
     t->results = calloc(t->epochs_planned, sizeof(*t->results));
-    int complete = t->gradient != NULL && t->velocity != NULL && t->order != NULL && t->inputs != NULL &&
-                   t->labels != NULL && t->losses != NULL && t->results != NULL;
-    return complete ? 0 : -1;
+    int complete =
+        t->gradient != NULL && t->velocity != NULL && t->order != NULL && t->losses != NULL && t->results != NULL;
+    return complete ? dataset_reserve(&t->batch, rows) : -1;
 }
 
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
@@ -96,19 +95,10 @@ void trainer_destroy(trainer *t) {
     free(t->gradient);
     free(t->velocity);
     free(t->order);
-    free(t->inputs);
-    free(t->labels);
+    dataset_free(&t->batch);
     free(t->losses);
     free(t->results);
     *t = (trainer){0};
-}
-
-static void gather_rows(trainer *t, const size_t *rows, size_t count) {
-    size_t features = t->train->features;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(t->inputs + i * features, t->train->inputs + rows[i] * features, features * sizeof(*t->inputs));
-        t->labels[i] = t->train->labels[rows[i]];
-    }
 }
 
 static void descend(trainer *t) {
@@ -128,12 +118,13 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     int ranks = kolo_comm_size(t->comm);
     size_t first = share(count, rank, ranks);
     size_t mine = share(count, rank + 1, ranks) - first;
-    gather_rows(t, rows + first, mine);
+    t->batch.rows = mine;
+    dataset_copy_rows(&t->batch, t->train, rows + first);
 
     /* Each rank divides by the rows of the whole batch, so that the ranks' sum is the batch's mean, however unevenly
      * the rows are dealt out. The loss travels with the gradient: one all-reduce a step. */
     float *loss = t->gradient + t->model.parameters_count;
-    double loss_sum = mlp_gradient(&t->model, t->inputs, t->labels, mine, 1.0F / (float)count, t->gradient);
+    double loss_sum = mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, mine, 1.0F / (float)count, t->gradient);
     *loss = (float)(loss_sum / (double)count);
 
     double before_s = now_s();
@@ -258,11 +249,7 @@ static int take_over(trainer *t, int root) {
 /* The share of a batch is another one now. */
 static int make_room(trainer *t) {
     size_t rows = rows_of_share(t);
-    float *inputs = reallocarray(t->inputs, rows * t->train->features, sizeof(*inputs));
-    t->inputs = inputs != NULL ? inputs : t->inputs;
-    int32_t *labels = reallocarray(t->labels, rows, sizeof(*labels));
-    t->labels = labels != NULL ? labels : t->labels;
-    if (inputs == NULL || labels == NULL || mlp_reserve(&t->model, rows) < 0)
+    if (dataset_reserve(&t->batch, rows) < 0 || mlp_reserve(&t->model, rows) < 0)
         return complain(t->comm, "not enough memory for %zu rows of a batch", rows);
     return 0;
 }

@@ -45,9 +45,8 @@ typedef struct trainer {
     float *gradient; /* of the parameters, and then one more number: the loss */
     float *velocity; /* the running sum of gradients that momentum steps along */
 
-    size_t *order;   /* in which this epoch takes the training rows */
-    float *inputs;   /* this rank's share of the batch */
-    int32_t *labels; /* likewise */
+    size_t *order; /* in which this epoch takes the training rows */
+    dataset batch; /* this rank's share of it */
 
     size_t steps_planned;
     size_t steps;
