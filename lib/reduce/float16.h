@@ -22,7 +22,7 @@ static inline float f32_from_bits(uint32_t bits) {
 }
 
 /* binary16: 1 sign bit, 5 of exponent (bias 15), 10 of fraction. */
-static inline float f32_from_f16(uint16_t half) {
+static inline float f32_from_F16(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t exponent = (half >> 10) & 0x1f;
     uint32_t fraction = half & 0x3ff;
@@ -33,7 +33,7 @@ static inline float f32_from_f16(uint16_t half) {
     return f32_from_bits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
 }
 
-static inline uint16_t f16_from_f32(float value) {
+static inline uint16_t F16_from_f32(float value) {
     uint32_t bits = f32_bits(value);
     uint16_t sign = bits >> 16 & 0x8000;
     uint32_t magnitude = bits & 0x7fffffff;
@@ -48,11 +48,11 @@ static inline uint16_t f16_from_f32(float value) {
 }
 
 /* bfloat16: the upper half of a binary32. */
-static inline float f32_from_bf16(uint16_t half) {
+static inline float f32_from_BF16(uint16_t half) {
     return f32_from_bits((uint32_t)half << 16);
 }
 
-static inline uint16_t bf16_from_f32(float value) {
+static inline uint16_t BF16_from_f32(float value) {
     uint32_t bits = f32_bits(value);
     uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
     return value != value ? 0x7fc0 : (uint16_t)(rounded >> 16);

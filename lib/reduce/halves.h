@@ -70,7 +70,7 @@ static __attribute__((noinline)) void widen_BF16(void *acc_out, const void *sour
     for (size_t i = 0; i < count; i++) {
         uint16_t element;
         memcpy(&element, (const char *)source + i * sizeof element, sizeof element);
-        float widened = f32_from_bf16(element);
+        float widened = f32_from_BF16(element);
         memcpy((char *)acc_out + i * sizeof widened, &widened, sizeof widened);
     }
 }
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void narrow_BF16(void *dst, const void *source,
     for (size_t i = 0; i < count; i++) {
         float value;
         memcpy(&value, (const char *)source + i * sizeof value, sizeof value);
-        uint16_t narrowed = bf16_from_f32(value);
+        uint16_t narrowed = BF16_from_f32(value);
         memcpy((char *)dst + i * sizeof narrowed, &narrowed, sizeof narrowed);
     }
 }

@@ -11,6 +11,12 @@
 #define KERNEL_NAME(verb) PASTE3(verb, DTYPE, OP)
 #define F32_NAME(verb)    PASTE3(verb, F32, OP) /* of the same op */
 
+/* KIND, of a dtype: which kernels it needs, as each_op.h has them. */
+#define UNSIGNED 1 /* integer: all ops */
+#define SIGNED   2 /* integer: what differs from the unsigned one of its width, MIN, MAX and AVG */
+#define FLOAT    3 /* all but the bit operations */
+#define HALF     4 /* the same, accumulated in F32 */
+
 /* A kernel that other kernels call. Left to itself, gcc makes a copy of it for each constant that they pass: a
  * sixteenth of all code, for no gain. */
 #if defined(__clang__)

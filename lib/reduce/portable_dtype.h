@@ -1,13 +1,26 @@
-/* The portable kernels of one dtype. Included by portable.c once per dtype; parameters, undefined again here:
- *
- *   DTYPE      the enumerator without KOLO_, as in U8; functions end in it
- *   ELEMENT    C type of an element in memory
- *   ACC        C type of accumulation
- *   WIDE       which functions compute: combine_<WIDE>, average_<WIDE>, canonical_<WIDE>
- *   BITWISE    1: the dtype has BAND, BOR and BXOR
- *   WIDENED    1: ACC is float and ELEMENT is not; those of F32 have been included before
- *   WIDEN(x)   ELEMENT to ACC
- *   NARROW(x)  ACC to ELEMENT */
+/* The portable kernels of one dtype, with the parameters of each_dtype.h. Its functions are called by what they compute
+ * in: WIDE is a part of the names of those that compute; ACC is the C type of accumulation, to which WIDEN takes an
+ * element, and from which NARROW takes a result. */
+
+#if KIND == UNSIGNED
+#define WIDE u64
+#elif KIND == SIGNED
+#define WIDE i64
+#elif BITS == 64
+#define WIDE f64
+#else
+#define WIDE f32
+#endif
+
+#if KIND == HALF
+#define ACC       float
+#define WIDEN(x)  DTYPE_NAME(f32_from)(x)
+#define NARROW(x) PASTE2(DTYPE, from_f32)(x)
+#else
+#define ACC       ELEMENT
+#define WIDEN(x)  (x)
+#define NARROW(x) (x)
+#endif
 
 static inline ACC DTYPE_NAME(load)(const void *source, size_t index) {
     ELEMENT element;
@@ -35,30 +48,13 @@ static void DTYPE_NAME(widen)(void *acc_out, const void *source, size_t count) {
         DTYPE_NAME(store_acc)(acc_out, i, DTYPE_NAME(load)(source, i));
 }
 
-#define OP SUM
-#include "reduce/portable_op.h"
-#define OP PROD
-#include "reduce/portable_op.h"
-#define OP MIN
-#include "reduce/portable_op.h"
-#define OP MAX
-#include "reduce/portable_op.h"
-#define OP AVG
-#include "reduce/portable_op.h"
-#if BITWISE
-#define OP BAND
-#include "reduce/portable_op.h"
-#define OP BOR
-#include "reduce/portable_op.h"
-#define OP BXOR
-#include "reduce/portable_op.h"
-#endif
+#include "reduce/each_op.h"
 
-#undef DTYPE
-#undef ELEMENT
-#undef ACC
 #undef WIDE
-#undef BITWISE
-#undef WIDENED
+#undef ACC
 #undef WIDEN
 #undef NARROW
+#undef DTYPE
+#undef KIND
+#undef ELEMENT
+#undef BITS

@@ -1,7 +1,5 @@
-/* The portable kernels of one dtype and op. Included by portable_dtype.h, with its parameters, once per op; further
- * parameter, undefined again here:
- *
- *   OP         the enumerator without KOLO_, as in SUM */
+/* The portable kernels of one dtype and op, with the parameters of each_dtype.h and each_op.h and the names of
+ * portable_dtype.h. */
 
 /* acc[i] = tree(sources[0][first + i] .. sources[n-1][first + i]), i in 0 .. count-1. */
 static ONE_COPY void KERNEL_NAME(tree)(ACC *acc, const void *const *sources, uint32_t n, size_t first, size_t count) {
@@ -48,6 +46,28 @@ static void KERNEL_NAME(fold_to_both)(void *dst, void *second, const void *const
     memcpy(second, dst, count * sizeof(ELEMENT));
 }
 
+#if KIND == HALF /* for the others it is fold */
+static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sources, uint32_t n, size_t count,
+                                         uint32_t ranks) {
+    ACC acc[BLOCK_ELEMENTS];
+    for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
+        size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
+        F32_NAME(tree)(acc, acc_sources, n, first, block_count);
+        KERNEL_NAME(finish_block)(dst, acc, first, block_count, ranks);
+    }
+}
+#endif
+
+static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
+    for (size_t i = 0; i < count; i++) {
+        ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
+        acc = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc, DTYPE_NAME(load)(source, i));
+        ACC result = KERNEL_NAME(finish_one)(acc, ranks);
+        DTYPE_NAME(store)(dst, i, result);
+    }
+}
+
+#if !AVERAGE
 static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {
     ACC acc[BLOCK_ELEMENTS];
     for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
@@ -58,17 +78,6 @@ static void KERNEL_NAME(fold_partial)(void *acc_dst, const void *const *sources,
     }
 }
 
-#if WIDENED /* for the others it is fold */
-static void KERNEL_NAME(finish)(void *dst, const void *const *acc_sources, uint32_t n, size_t count, uint32_t ranks) {
-    ACC acc[BLOCK_ELEMENTS];
-    for (size_t first = 0; first < count; first += BLOCK_ELEMENTS) {
-        size_t block_count = count - first < BLOCK_ELEMENTS ? count - first : BLOCK_ELEMENTS;
-        F32_NAME(tree)(acc, acc_sources, n, first, block_count);
-        KERNEL_NAME(finish_block)(dst, acc, first, block_count, ranks);
-    }
-}
-#endif
-
 static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *source, size_t count) {
     for (size_t i = 0; i < count; i++) {
         ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
@@ -76,14 +85,6 @@ static void KERNEL_NAME(chain)(void *acc_out, const void *acc_in, const void *so
         DTYPE_NAME(store_acc)(acc_out, i, (ACC)WIDE_NAME(canonical)(acc));
     }
 }
-
-static void KERNEL_NAME(chain_end)(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {
-    for (size_t i = 0; i < count; i++) {
-        ACC acc = DTYPE_NAME(load_acc)(acc_in, i);
-        acc = (ACC)WIDE_NAME(combine)(PASTE2(KOLO, OP), acc, DTYPE_NAME(load)(source, i));
-        ACC result = KERNEL_NAME(finish_one)(acc, ranks);
-        DTYPE_NAME(store)(dst, i, result);
-    }
-}
+#endif
 
 #undef OP

@@ -1,9 +1,5 @@
-/* The fold of one dtype and op. Included by dtype_template.h, with its parameters, once
- * per op; further parameter:
- *
- *   OP   the enumerator without KOLO_, as in SUM
- *
- * A kernel goes through its buffers in steps of VECTOR_BYTES bytes, the last of which may be shorter. */
+/* The fold of one dtype and op, with the parameters of each_dtype.h and each_op.h. A kernel goes through its buffers in
+ * steps of VECTOR_BYTES bytes, the last of which may be shorter. */
 
 #define KOLO_DTYPE PASTE2(KOLO, DTYPE)
 #define KOLO_OP    PASTE2(KOLO, OP)
@@ -28,29 +24,13 @@ static ALWAYS_INLINE vector KERNEL_NAME(finish)(pair acc, divisor by) {
     return DTYPE_NAME(result)(acc);
 }
 
-#elif KIND == HALF
-
-#define ACC vector
-
-static ALWAYS_INLINE vector KERNEL_NAME(read)(const void *source, size_t at, size_t bytes) {
-    return order_key(KOLO_DTYPE, KOLO_OP, load((const unsigned char *)source + at, bytes));
-}
-
-static ALWAYS_INLINE vector KERNEL_NAME(combine)(vector a, vector b) {
-    return combine(KOLO_DTYPE, KOLO_OP, a, b);
-}
-
-static ALWAYS_INLINE vector KERNEL_NAME(finish)(vector acc, divisor by) {
-    (void)by;
-    return from_order_key(KOLO_DTYPE, KOLO_OP, acc);
-}
-
 #else
 
 #define ACC vector
 
 static ALWAYS_INLINE vector KERNEL_NAME(read)(const void *source, size_t at, size_t bytes) {
-    return load((const unsigned char *)source + at, bytes);
+    const vector x = load((const unsigned char *)source + at, bytes);
+    return KIND == HALF ? order_key(KOLO_DTYPE, KOLO_OP, x) : x;
 }
 
 static ALWAYS_INLINE vector KERNEL_NAME(combine)(vector a, vector b) {
@@ -58,9 +38,14 @@ static ALWAYS_INLINE vector KERNEL_NAME(combine)(vector a, vector b) {
 }
 
 static ALWAYS_INLINE vector KERNEL_NAME(finish)(vector acc, divisor by) {
+#if KIND == HALF
+    (void)by;
+    return from_order_key(KOLO_DTYPE, KOLO_OP, acc);
+#else
     if (KOLO_OP == KOLO_AVG)
         acc = DTYPE_NAME(divide)(acc, by);
     return canonical(KOLO_DTYPE, acc);
+#endif
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* What the templates of kernels have in common: the lengths in which they go through their buffers, the kinds of dtypes
- * and, from kernel_names.h, the names of what they define. The including file has defined VECTOR_BYTES. */
+/* What the templates of kernels have in common: the lengths in which they go through their buffers and, from
+ * kernel_names.h, the names of what they define. The including file has defined VECTOR_BYTES. */
 #ifndef KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 #define KOLO_REDUCE_TEMPLATE_TEMPLATE_NAMES_H
 
@@ -15,11 +15,5 @@ enum {
 };
 
 _Static_assert(KOLO_RANKS_MAX < 1 << TREE_DEPTH_MAX, "a subtree for each bit of the number of sources");
-
-/* KIND, a parameter of dtype_template.h: what a dtype has to be given kernels for. */
-#define UNSIGNED 1 /* integer: all ops */
-#define SIGNED   2 /* integer: what differs from the unsigned one of its width, MIN, MAX and AVG */
-#define FLOAT    3 /* all but the bit operations */
-#define HALF     4 /* the same, accumulated in F32 */
 
 #endif

@@ -85,68 +85,41 @@ static ALWAYS_INLINE vector from_order_key(kolo_dtype dtype, kolo_op op, vector 
 }
 
 static ALWAYS_INLINE vector minimum(kolo_dtype dtype, vector a, vector b) {
-    if (dtype == KOLO_F32)
-        return minimum_f32(a, b);
-    if (dtype == KOLO_F64)
-        return minimum_f64(a, b);
-    return select_less(dtype, a, b, a, b);
+    return dtype == KOLO_F32   ? minimum_f32(a, b)
+           : dtype == KOLO_F64 ? minimum_f64(a, b)
+                               : select_less(dtype, a, b, a, b);
 }
 
 static ALWAYS_INLINE vector maximum(kolo_dtype dtype, vector a, vector b) {
-    if (dtype == KOLO_F32)
-        return maximum_f32(a, b);
-    if (dtype == KOLO_F64)
-        return maximum_f64(a, b);
-    return select_less(dtype, a, b, b, a);
+    return dtype == KOLO_F32   ? maximum_f32(a, b)
+           : dtype == KOLO_F64 ? maximum_f64(a, b)
+                               : select_less(dtype, a, b, b, a);
 }
 
 /* Signed integers are summed and multiplied as unsigned ones: the same bits, and overflow is defined. */
-static ALWAYS_INLINE vector sum(kolo_dtype dtype, vector a, vector b) {
+static ALWAYS_INLINE vector sum_or_product(kolo_dtype dtype, bool product, vector a, vector b) {
     switch (dtype) {
     case KOLO_I8:
     case KOLO_U8:
-        return (vector)((u8v)a + (u8v)b);
+        return (vector)(product ? (u8v)a * (u8v)b : (u8v)a + (u8v)b);
     case KOLO_I16:
     case KOLO_U16:
-        return (vector)((u16v)a + (u16v)b);
+        return (vector)(product ? (u16v)a * (u16v)b : (u16v)a + (u16v)b);
     case KOLO_I32:
     case KOLO_U32:
-        return (vector)((u32v)a + (u32v)b);
+        return (vector)(product ? (u32v)a * (u32v)b : (u32v)a + (u32v)b);
     case KOLO_I64:
     case KOLO_U64:
-        return (vector)((u64v)a + (u64v)b);
+        return (vector)(product ? (u64v)a * (u64v)b : (u64v)a + (u64v)b);
     case KOLO_F64:
-        return (vector)((f64v)a + (f64v)b);
+        return (vector)(product ? (f64v)a * (f64v)b : (f64v)a + (f64v)b);
     default: /* F32 */
-        return (vector)((f32v)a + (f32v)b);
-    }
-}
-
-static ALWAYS_INLINE vector product(kolo_dtype dtype, vector a, vector b) {
-    switch (dtype) {
-    case KOLO_I8:
-    case KOLO_U8:
-        return (vector)((u8v)a * (u8v)b);
-    case KOLO_I16:
-    case KOLO_U16:
-        return (vector)((u16v)a * (u16v)b);
-    case KOLO_I32:
-    case KOLO_U32:
-        return (vector)((u32v)a * (u32v)b);
-    case KOLO_I64:
-    case KOLO_U64:
-        return (vector)((u64v)a * (u64v)b);
-    case KOLO_F64:
-        return (vector)((f64v)a * (f64v)b);
-    default: /* F32 */
-        return (vector)((f32v)a * (f32v)b);
+        return (vector)(product ? (f32v)a * (f32v)b : (f32v)a + (f32v)b);
     }
 }
 
 static ALWAYS_INLINE vector combine(kolo_dtype dtype, kolo_op op, vector a, vector b) {
     switch (op) {
-    case KOLO_PROD:
-        return product(dtype, a, b);
     case KOLO_MIN:
         return minimum(dtype, a, b);
     case KOLO_MAX:
@@ -157,8 +130,8 @@ static ALWAYS_INLINE vector combine(kolo_dtype dtype, kolo_op op, vector a, vect
         return a | b;
     case KOLO_BXOR:
         return a ^ b;
-    default: /* SUM and AVG */
-        return sum(dtype, a, b);
+    default: /* PROD; SUM and AVG */
+        return sum_or_product(dtype, op == KOLO_PROD, a, b);
     }
 }
 
