@@ -125,24 +125,25 @@ int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t 
     return 0;
 }
 
-int kolo_environment_integer(kolo_variable_index variable, int64_t low, int64_t high, int64_t *value) {
+int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t low, int64_t high, int64_t value) {
     const char *text = kolo_environment_text(variable);
-    return text ? kolo_integer_parse(table[variable].name, text, low, high, value) : 0;
+    if (text && *rc == 0)
+        *rc = kolo_integer_parse(table[variable].name, text, low, high, &value);
+    return value;
 }
 
-int kolo_environment_choice(kolo_variable_index variable, const char *const *names, int *index) {
+int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *const *names, int index) {
     const char *text = kolo_environment_text(variable);
-    if (!text)
-        return 0;
+    if (!text || *rc < 0)
+        return index;
     char known[256] = "";
     size_t used = 0;
     for (int i = 0; names[i]; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *index = i;
-            return 0;
-        }
+        if (strcmp(text, names[i]) == 0)
+            return i;
         if (used < sizeof known)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     }
-    return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be one of %s", table[variable].name, text, known);
+    *rc = kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be one of %s", table[variable].name, text, known);
+    return index;
 }

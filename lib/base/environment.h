@@ -50,10 +50,12 @@ const char *kolo_environment_text(kolo_variable_index variable);
 /* Reads `text`, the value of something called `name`, as a decimal integer from low to high. */
 int kolo_integer_parse(const char *name, const char *text, int64_t low, int64_t high, int64_t *value);
 
-/* Reads a variable as an integer; leaves *value alone where it is not set. */
-int kolo_environment_integer(kolo_variable_index variable, int64_t low, int64_t high, int64_t *value);
+/* These two read one variable after another: once one of them was wrong, and has set *rc, they do nothing more. */
 
-/* Reads a variable as one of the NULL-terminated names and sets *index; leaves it alone where it is not set. */
-int kolo_environment_choice(kolo_variable_index variable, const char *const *names, int *index);
+/* Reads a variable as an integer; returns `value` where it is not set. */
+int64_t kolo_environment_integer(int *rc, kolo_variable_index variable, int64_t low, int64_t high, int64_t value);
+
+/* Reads a variable as one of the NULL-terminated names; returns its index, or `index` where it is not set. */
+int kolo_environment_choice(int *rc, kolo_variable_index variable, const char *const *names, int index);
 
 #endif

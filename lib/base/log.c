@@ -5,19 +5,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/environment.h"
-
-static const char *const level_names[] = {"off", "error", "warn", "info", NULL};
-
-int kolo_log_level_read(kolo_log_level *level) {
-    int chosen = KOLO_LOG_OFF;
-    int rc = kolo_environment_choice(KOLO_VARIABLE_LOG, level_names, &chosen);
-    if (rc < 0)
-        return rc;
-    *level = (kolo_log_level)chosen;
-    return 0;
-}
-
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...) {
     if (level > limit)
         return;

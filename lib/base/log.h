@@ -5,9 +5,6 @@
 
 typedef enum kolo_log_level { KOLO_LOG_OFF, KOLO_LOG_ERROR, KOLO_LOG_WARN, KOLO_LOG_INFO } kolo_log_level;
 
-/* Reads KOLO_LOG into *level. KOLO_ERR_ARG with a message where the value is not a level. */
-int kolo_log_level_read(kolo_log_level *level);
-
 /* Writes "kolo: rank R: text" in one write if `level` is within `limit`. */
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));

@@ -81,10 +81,11 @@ static const char *text_of(const char *variable) {
     return text && *text ? text : NULL;
 }
 
-/* Reads a launcher's variable; leaves *value alone where it is not set. */
-static int read_integer(const char *variable, int64_t low, int64_t high, int64_t *value) {
+/* Reads a launcher's variable; leaves *value alone where it is not set, or once *rc says that one was wrong. */
+static void read_integer(int *rc, const char *variable, int64_t low, int64_t high, int64_t *value) {
     const char *text = text_of(variable);
-    return text ? kolo_integer_parse(variable, text, low, high, value) : 0;
+    if (text && *rc == 0)
+        *rc = kolo_integer_parse(variable, text, low, high, value);
 }
 
 /* Appends those characters of `text` that may be in a file name, and a hash of all of it if that does not fit. */
@@ -123,15 +124,13 @@ static void job_from_ancestor(const char *name, char *job) {
 }
 
 static int read_launcher(const struct launcher *from, struct kolo_place *place) {
-    int rc = read_integer(from->size, 1, INT32_MAX, &place->size);
-    if (rc == 0)
-        rc = read_integer(from->rank, 0, place->size - 1, &place->rank);
-    if (rc == 0)
-        rc = read_integer(from->local_size, 1, place->size, &place->local_size);
-    if (rc == 0)
-        rc = read_integer(from->local_rank, 0, place->size - 1, &place->local_rank);
-    for (int i = 0; rc == 0 && i < MACHINES_PARTS && place->machines < 0; i++)
-        rc = read_integer(from->machines[i], 1, INT32_MAX, &place->machines);
+    int rc = 0;
+    read_integer(&rc, from->size, 1, INT32_MAX, &place->size);
+    read_integer(&rc, from->rank, 0, place->size - 1, &place->rank);
+    read_integer(&rc, from->local_size, 1, place->size, &place->local_size);
+    read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
+    for (int i = 0; i < MACHINES_PARTS && place->machines < 0; i++)
+        read_integer(&rc, from->machines[i], 1, INT32_MAX, &place->machines);
     if (rc < 0)
         return rc;
     place->launcher = from->name;
@@ -145,14 +144,12 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
 }
 
 static int read_own(struct kolo_place *place) {
-    int rc = kolo_environment_integer(KOLO_VARIABLE_SIZE, 1, KOLO_RANKS_MAX, &place->size);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_RANK, 0, place->size > 0 ? place->size - 1 : KOLO_RANKS_MAX - 1,
-                                      &place->rank);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_LOCAL_SIZE, 1, KOLO_RANKS_MAX, &place->local_size);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_LOCAL_RANK, 0, KOLO_RANKS_MAX - 1, &place->local_rank);
+    int rc = 0;
+    place->size = kolo_environment_integer(&rc, KOLO_VARIABLE_SIZE, 1, KOLO_RANKS_MAX, -1);
+    place->rank =
+        kolo_environment_integer(&rc, KOLO_VARIABLE_RANK, 0, (place->size > 0 ? place->size : KOLO_RANKS_MAX) - 1, -1);
+    place->local_size = kolo_environment_integer(&rc, KOLO_VARIABLE_LOCAL_SIZE, 1, KOLO_RANKS_MAX, -1);
+    place->local_rank = kolo_environment_integer(&rc, KOLO_VARIABLE_LOCAL_RANK, 0, KOLO_RANKS_MAX - 1, -1);
     if (rc < 0)
         return rc;
     if ((place->rank < 0) != (place->size < 0))
@@ -163,7 +160,7 @@ static int read_own(struct kolo_place *place) {
 }
 
 int kolo_launcher_place(struct kolo_place *place) {
-    *place = (struct kolo_place){.rank = -1, .size = -1, .local_rank = -1, .local_size = -1, .machines = -1};
+    *place = (struct kolo_place){.machines = -1};
     int rc = read_own(place);
     if (rc < 0 || place->rank >= 0)
         return rc;
@@ -201,9 +198,9 @@ static int slurm_rendezvous(char *text, size_t text_bytes) {
     for (size_t i = 0; i < sizeof lists / sizeof lists[0] && !variable; i++)
         variable = text_of(lists[i]) ? lists[i] : NULL;
     int64_t job = -1, step = 0;
-    int rc = read_integer("SLURM_JOB_ID", 0, UINT32_MAX, &job);
-    if (rc == 0)
-        rc = read_integer("SLURM_STEP_ID", 0, UINT32_MAX, &step);
+    int rc = 0;
+    read_integer(&rc, "SLURM_JOB_ID", 0, UINT32_MAX, &job);
+    read_integer(&rc, "SLURM_STEP_ID", 0, UINT32_MAX, &step);
     if (rc < 0 || !variable || job < 0)
         return rc;
     char host[160];
@@ -218,7 +215,9 @@ int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t 
     const char *host = text_of("MASTER_ADDR");
     int64_t port = -1;
     text[0] = '\0';
-    int rc = host ? read_integer("MASTER_PORT", 1, UINT16_MAX, &port) : 0;
+    int rc = 0;
+    if (host)
+        read_integer(&rc, "MASTER_PORT", 1, UINT16_MAX, &port);
     if (rc < 0)
         return rc;
     if (port < 0)

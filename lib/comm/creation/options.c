@@ -76,7 +76,8 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     int64_t fd = options->shm_fd;
     if (!job && fd < 0) {
         job = kolo_environment_text(KOLO_VARIABLE_JOB);
-        int rc = kolo_environment_integer(KOLO_VARIABLE_SHM_FD, 0, INT_MAX, &fd);
+        int rc = 0;
+        fd = kolo_environment_integer(&rc, KOLO_VARIABLE_SHM_FD, 0, INT_MAX, -1);
         if (rc < 0)
             return rc;
         if (fd >= 0)
@@ -138,24 +139,22 @@ static int resolve_algorithm(struct kolo_settings *settings, const kolo_options 
         names[i] = kolo_algorithm_name((kolo_algorithm)i);
     if ((unsigned)options->algorithm >= KOLO_ALGORITHMS)
         return kolo_fail(KOLO_ERR_ARG, "options.algorithm %d: there is no such algorithm", (int)options->algorithm);
-    int chosen = options->algorithm;
-    int rc = chosen == KOLO_ALGORITHM_AUTO ? kolo_environment_choice(KOLO_VARIABLE_ALGO, names, &chosen) : 0;
-    settings->algorithm = (kolo_algorithm)chosen;
+    int rc = 0;
+    settings->algorithm = options->algorithm;
+    if (settings->algorithm == KOLO_ALGORITHM_AUTO)
+        settings->algorithm =
+            (kolo_algorithm)kolo_environment_choice(&rc, KOLO_VARIABLE_ALGO, names, KOLO_ALGORITHM_AUTO);
     return rc;
 }
 
 static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options *options) {
-    int64_t bytes = 0;
+    size_t bytes = options->slot_bytes;
     int rc = 0;
-    if (options->slot_bytes > KOLO_SLOT_BYTES_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, options->slot_bytes,
-                         KOLO_SLOT_BYTES_MAX);
-    if (options->slot_bytes)
-        bytes = (int64_t)options->slot_bytes;
-    else
-        rc = kolo_environment_integer(KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, &bytes);
-    settings->slot_bytes =
-        bytes ? kolo_whole_pages((size_t)bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
+    if (bytes > KOLO_SLOT_BYTES_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, bytes, KOLO_SLOT_BYTES_MAX);
+    if (!bytes)
+        bytes = (size_t)kolo_environment_integer(&rc, KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, 0);
+    settings->slot_bytes = bytes ? kolo_whole_pages(bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
     return rc;
 }
 
@@ -174,47 +173,32 @@ static int check_sysfs_root(void) {
                      kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
 }
 
-static int resolve_time(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
-                        int64_t *ns) {
-    int64_t ms = option_ms;
-    if (ms < -1 || ms > TIMEOUT_MS_MAX)
-        return kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, ms,
-                         TIMEOUT_MS_MAX);
-    if (ms < 0) {
-        ms = default_ms;
-        int rc = kolo_environment_integer(variable, 0, TIMEOUT_MS_MAX, &ms);
-        if (rc < 0)
-            return rc;
-    }
-    *ns = ms * KOLO_NS_PER_MS;
-    return 0;
+/* A time in nanoseconds: the option, else the variable, else the default. */
+static int64_t resolve_time(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
+                            int64_t default_ms) {
+    if (*rc == 0 && (option_ms < -1 || option_ms > TIMEOUT_MS_MAX))
+        *rc = kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, option_ms,
+                        TIMEOUT_MS_MAX);
+    const int64_t ms =
+        option_ms < 0 ? kolo_environment_integer(rc, variable, 0, TIMEOUT_MS_MAX, default_ms) : option_ms;
+    return *rc == 0 ? ms * KOLO_NS_PER_MS : 0;
 }
 
-/* Resolves a limit on waiting; 0 means that there is none. */
-static int resolve_limit(const char *field, int64_t option_ms, kolo_variable_index variable, int64_t default_ms,
-                         int64_t *ns) {
-    const int rc = resolve_time(field, option_ms, variable, default_ms, ns);
-    if (rc == 0 && *ns == 0)
-        *ns = KOLO_NEVER_NS;
-    return rc;
-}
-
-static int resolve_wait(struct kolo_settings *settings) {
-    static const char *const names[] = {"auto", "spin", "yield", "sleep", NULL};
-    int mode = KOLO_WAIT_AUTO;
-    int rc = kolo_environment_choice(KOLO_VARIABLE_WAIT, names, &mode);
-    settings->wait = (kolo_wait_mode)mode;
-    return rc;
+/* The same for a limit on waiting; 0 means that there is none. */
+static int64_t resolve_limit(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
+                             int64_t default_ms) {
+    const int64_t ns = resolve_time(rc, field, option_ms, variable, default_ms);
+    return ns ? ns : KOLO_NEVER_NS;
 }
 
 /* Refuses settings that cannot keep the order of ranks. */
-static int check_rank_order(kolo_exchange exchange, bool half_on_wire) {
+static int check_rank_order(const struct kolo_net_settings *net) {
     const char *order = kolo_environment_name(KOLO_VARIABLE_NET_ORDER);
-    if (exchange == KOLO_EXCHANGE_RING)
+    if (net->rank_order && net->exchange == KOLO_EXCHANGE_RING)
         return kolo_fail(KOLO_ERR_ARG,
                          "%s=rank with %s=ring: a ring adds in an order of its own: choose auto, mesh, tree or central",
                          order, kolo_environment_name(KOLO_VARIABLE_NET_ALGO));
-    if (half_on_wire)
+    if (net->rank_order && net->half_on_wire)
         return kolo_fail(KOLO_ERR_ARG,
                          "%s=rank with %s=bf16: each machine's part is rounded then, and the result depends on which"
                          " ranks it has: choose one of the two",
@@ -228,39 +212,40 @@ static int resolve_net(struct kolo_net_settings *net) {
     static const char *const wires[] = {"native", "bf16", NULL};
     static const char *const orders[] = {"node", "rank", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
-    int engine = KOLO_NET_ENGINE_AUTO, exchange = KOLO_EXCHANGE_AUTO, wire = 0, order = 0;
-    int64_t lanes = 1, streams = STREAMS_DEFAULT, servers = 1, zero_copy = 0, silence_ms = SILENCE_MS_DEFAULT;
-    int rc = kolo_environment_choice(KOLO_VARIABLE_NET, engines, &engine);
+    int rc = 0;
+    net->engine = (kolo_net_engine)kolo_environment_choice(&rc, KOLO_VARIABLE_NET, engines, KOLO_NET_ENGINE_AUTO);
+    net->exchange = (kolo_exchange)kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ALGO, exchanges, KOLO_EXCHANGE_AUTO);
+    net->half_on_wire = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_WIRE, wires, 0) == 1;
+    net->rank_order = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ORDER, orders, 0) == 1;
     if (rc == 0)
-        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ALGO, exchanges, &exchange);
+        rc = check_rank_order(net);
+    net->lanes = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, 1);
+    net->streams =
+        (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, STREAMS_DEFAULT);
+    net->servers = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, 1);
+    net->zero_copy = kolo_environment_integer(&rc, KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, 0) == 1;
+    net->silence_ns = KOLO_NS_PER_MS * kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN,
+                                                                TIMEOUT_MS_MAX, SILENCE_MS_DEFAULT);
+    return rc;
+}
+
+/* What is of this rank alone: how it waits, what it logs, which instructions it uses. */
+static int resolve_own(struct kolo_settings *settings, const kolo_options *options) {
+    static const char *const waits[] = {"auto", "spin", "yield", "sleep", NULL};
+    static const char *const levels[] = {"off", "error", "warn", "info", NULL};
+    uint32_t mask = 0;
+    int rc = 0;
+    settings->timeout_ns =
+        resolve_limit(&rc, "timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT);
+    settings->create_timeout_ns = resolve_limit(&rc, "create_timeout_ms", options->create_timeout_ms,
+                                                KOLO_VARIABLE_CREATE_TIMEOUT_MS, CREATE_MS_DEFAULT);
+    settings->stall_warn_ns = resolve_time(&rc, "", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT);
+    settings->wait = (kolo_wait_mode)kolo_environment_choice(&rc, KOLO_VARIABLE_WAIT, waits, KOLO_WAIT_AUTO);
+    settings->log_level = (kolo_log_level)kolo_environment_choice(&rc, KOLO_VARIABLE_LOG, levels, KOLO_LOG_OFF);
     if (rc == 0)
-        rc = kolo_environment_choice(KOLO_VARIABLE_NET_WIRE, wires, &wire);
-    if (rc == 0)
-        rc = kolo_environment_choice(KOLO_VARIABLE_NET_ORDER, orders, &order);
-    if (rc == 0 && order == 1)
-        rc = check_rank_order((kolo_exchange)exchange, wire == 1);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, &lanes);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_NET_STREAMS, 1, KOLO_STREAMS_MAX, &streams);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, &servers);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, &zero_copy);
-    if (rc == 0)
-        rc = kolo_environment_integer(KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN, TIMEOUT_MS_MAX, &silence_ms);
-    if (rc < 0)
-        return rc;
-    net->engine = (kolo_net_engine)engine;
-    net->exchange = (kolo_exchange)exchange;
-    net->half_on_wire = wire == 1;
-    net->rank_order = order == 1;
-    net->lanes = (uint32_t)lanes;
-    net->streams = (uint32_t)streams;
-    net->servers = (uint32_t)servers;
-    net->zero_copy = zero_copy == 1;
-    net->silence_ns = silence_ms * KOLO_NS_PER_MS;
-    return 0;
+        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
+    settings->features = kolo_cpu_features() & mask;
+    return rc;
 }
 
 int kolo_options_read(kolo_options *options, const kolo_options *theirs) {
@@ -270,16 +255,15 @@ int kolo_options_read(kolo_options *options, const kolo_options *theirs) {
 }
 
 int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *theirs) {
-    kolo_options own;
-    const kolo_options *options = &own;
+    kolo_options options;
     memset(settings, 0, sizeof *settings);
-    int rc = kolo_options_read(&own, theirs);
+    int rc = kolo_options_read(&options, theirs);
     if (rc == 0)
-        rc = resolve_place(settings, options);
+        rc = resolve_place(settings, &options);
     if (rc == 0)
-        rc = resolve_algorithm(settings, options);
+        rc = resolve_algorithm(settings, &options);
     if (rc == 0)
-        rc = resolve_slot_bytes(settings, options);
+        rc = resolve_slot_bytes(settings, &options);
     if (rc == 0)
         rc = resolve_tree_levels(settings);
     if (rc == 0)
@@ -287,20 +271,6 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
     if (rc == 0)
         rc = resolve_net(&settings->net);
     if (rc == 0)
-        rc = resolve_limit("timeout_ms", options->timeout_ms, KOLO_VARIABLE_TIMEOUT_MS, TIMEOUT_MS_DEFAULT,
-                           &settings->timeout_ns);
-    if (rc == 0)
-        rc = resolve_limit("create_timeout_ms", options->create_timeout_ms, KOLO_VARIABLE_CREATE_TIMEOUT_MS,
-                           CREATE_MS_DEFAULT, &settings->create_timeout_ns);
-    if (rc == 0)
-        rc = resolve_time("", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT, &settings->stall_warn_ns);
-    if (rc == 0)
-        rc = resolve_wait(settings);
-    if (rc == 0)
-        rc = kolo_log_level_read(&settings->log_level);
-    uint32_t mask = 0;
-    if (rc == 0)
-        rc = kolo_cpu_mask_parse(kolo_environment_text(KOLO_VARIABLE_CPU), &mask);
-    settings->features = kolo_cpu_features() & mask;
+        rc = resolve_own(settings, &options);
     return rc;
 }

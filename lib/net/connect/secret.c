@@ -132,9 +132,8 @@ static int read_secret(uint8_t *key) {
 int kolo_secret_read(struct kolo_secret *secret) {
     static const char *const wanted[] = {"secret", "none", NULL};
     struct kolo_secret made = {0};
-    int index = 0;
-    int rc = kolo_environment_choice(KOLO_VARIABLE_NET_AUTH, wanted, &index);
-    made.used = index == 0;
+    int rc = 0;
+    made.used = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_AUTH, wanted, 0) == 0;
     if (rc == 0 && made.used)
         rc = read_secret(made.key);
     if (rc == 0)
