@@ -1,5 +1,4 @@
 /* kolo_alloc and kolo_free. */
-#include <inttypes.h>
 #include <unistd.h>
 
 #include "api/checks.h"
@@ -51,7 +50,7 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
     if (!kolo_usable(comm))
         return kolo_unusable("kolo_alloc", comm);
     if (!buffer || bytes == 0 || kolo_region_part_bytes(bytes, comm->size) == 0 || bytes > KOLO_CALL_COUNT)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_alloc: %s", comm->global_rank,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_alloc: %s", comm->global_rank,
                          !buffer      ? "buffer is NULL"
                          : bytes == 0 ? "bytes is 0"
                                       : "more bytes than memory can hold");
@@ -69,8 +68,7 @@ int kolo_free(kolo_comm *comm, void *buffer) {
         return kolo_unusable("kolo_free", comm);
     const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
     if (buffer && index < 0)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %" PRIu32 ": kolo_free: %p is no buffer of kolo_alloc on this communicator",
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_free: %p is no buffer of kolo_alloc on this communicator",
                          comm->global_rank, buffer);
     if (!buffer)
         return 0;

@@ -16,7 +16,7 @@ int kolo_enter(const char *function, kolo_comm *comm) {
     if (kolo_compare_and_swap(&comm->user, 0, self))
         return 0;
     return kolo_fail(KOLO_ERR_STATE,
-                     "rank %" PRIu32 ": %s in thread %" PRIu64 ": thread %" PRIu64
+                     "rank %u: %s in thread %" PRIu64 ": thread %" PRIu64
                      " is in a call on this communicator: one thread at a time may use it",
                      comm->global_rank, function, self, kolo_load_acquire(&comm->user));
 }
@@ -31,12 +31,12 @@ int kolo_unusable(const char *function, const kolo_comm *comm) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "%s: comm is NULL", function);
     if (!comm->token->ours)
-        return kolo_fail(KOLO_ERR_STATE,
-                         "rank %" PRIu32 ": %s: the communicator was inherited through fork; only the"
-                         " process that created it can use it",
-                         comm->global_rank, function);
+        return kolo_fail(
+            KOLO_ERR_STATE,
+            "rank %u: %s: the communicator was inherited through fork; only the process that created it can use it",
+            comm->global_rank, function);
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
-    return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": %s: the communicator is broken: %s", comm->global_rank,
-                     function, failure.status ? failure.message : "it was aborted");
+    return kolo_fail(KOLO_ERR_STATE, "rank %u: %s: the communicator is broken: %s", comm->global_rank, function,
+                     failure.status ? failure.message : "it was aborted");
 }

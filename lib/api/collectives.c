@@ -1,6 +1,5 @@
 /* The collectives. Each has one descriptor, and all take one path: check the arguments, stamp the call, run the
  * algorithm. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "algo/algo.h"
@@ -104,17 +103,16 @@ static int explain_buffers(const struct descriptor *descriptor, const kolo_comm 
     const char *const missing = descriptor->has_root ? "buffer" : call.send ? "recv" : "send";
     const size_t bytes = call.count * kolo_dtype_bytes(call.dtype);
     if (!call.send || !call.recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: %s is NULL with count %zu", comm->global_rank, function,
-                         missing, call.count);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, function, missing,
+                         call.count);
     if (descriptor->gathers)
         return kolo_fail(KOLO_ERR_ARG,
-                         "rank %" PRIu32 ": %s: send %p overlaps the %" PRIu32 " blocks of %zu bytes at recv %p: for in"
-                         " place pass block %" PRIu32 " of recv as send",
+                         "rank %u: %s: send %p overlaps the %u blocks of %zu bytes at recv %p: for in place pass block "
+                         "%u of recv as send",
                          comm->global_rank, function, call.send, comm->global_size, bytes, call.recv,
                          comm->global_rank);
     return kolo_fail(KOLO_ERR_ARG,
-                     "rank %" PRIu32 ": %s: send %p and recv %p overlap within %zu bytes: pass the same"
-                     " address for in place",
+                     "rank %u: %s: send %p and recv %p overlap within %zu bytes: pass the same address for in place",
                      comm->global_rank, function, call.send, call.recv, bytes);
 }
 
@@ -124,20 +122,19 @@ __attribute__((cold)) static int explain(const struct descriptor *descriptor, co
     const char *const function = descriptor->function;
     const uint32_t rank = comm->global_rank;
     if ((unsigned)call.dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: dtype %d: there is no such dtype", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function,
                          (int)call.dtype);
     if (call.count > count_max(descriptor, comm))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: count %zu: more %s than memory can hold", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", rank, function,
                          call.count, kolo_dtype_name(call.dtype));
     if ((unsigned)call.op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %d: there is no such op", rank, function,
-                         (int)call.op);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)call.op);
     if (!kolo_op_supports(call.op, call.dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: op %s is for integers, not for %s", rank, function,
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function,
                          kolo_op_name(call.op), kolo_dtype_name(call.dtype));
     if (descriptor->has_root && (call.root < 0 || (uint32_t)call.root >= comm->global_size))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: root %d: must be from 0 to %" PRIu32, rank, function,
-                         call.root, comm->global_size - 1);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", rank, function, call.root,
+                         comm->global_size - 1);
     return explain_buffers(descriptor, comm, call);
 }
 

@@ -1,5 +1,4 @@
 /* Creates, shrinks, aborts and destroys communicators, and answers the queries about them. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "kolo_tools.h"
@@ -85,7 +84,7 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     if (!comm->token->ours)
         return kolo_unusable("kolo_comm_shrink", comm);
     if (comm->shrunk || !is_broken(comm))
-        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_shrink: the communicator %s", comm->global_rank,
+        return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_shrink: the communicator %s", comm->global_rank,
                          comm->shrunk ? "has been shrunk already: use the communicator that came of it"
                                       : "is not broken: no rank has to be left out");
     comm->token->usable = false;
@@ -112,7 +111,7 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
     if (!comm->token->usable)
-        return kolo_fail(KOLO_ERR_STATE, "rank %" PRIu32 ": kolo_comm_abort: the communicator is broken already",
+        return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_abort: the communicator is broken already",
                          comm->global_rank);
     KOLO_POINT("abort.beginning");
     if (comm->segment.header)

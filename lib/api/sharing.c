@@ -109,8 +109,8 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
         listener = *fd = kolo_handover_take(listener, &offer->file);
     if (rc == 0 && takes && *fd < 0)
         *fd = kolo_fail_system(-opened,
-                               "rank %" PRIu32 ": %s: rank %" PRIu32 "'s memory can be had neither by a socket (%s;"
-                               " this takes one network namespace) nor as /proc/%" PRIu64 "/fd/%" PRIu64,
+                               "rank %u: %s: rank %u's memory can be had neither by a socket (%s; this takes one "
+                               "network namespace) nor as /proc/%" PRIu64 "/fd/%" PRIu64,
                                comm->global_rank, handing->function, kolo_rank_global(comm, (uint32_t)offer->rank),
                                strerror(-listener), offer->file.pid, offer->file.fd);
     return rc;
@@ -145,8 +145,7 @@ int kolo_file_hand_out(kolo_comm *comm, const struct kolo_handing *handing, int 
     if (rc == 0)
         rc = take_files(comm, handing, offer, fd);
     if (rc == 0 && offer && offer->status && !handing->gives)
-        *fd = kolo_fail(-(int)offer->status,
-                        "rank %" PRIu32 ": %s failed on rank %" PRIu32 ": %s; see that rank's message",
+        *fd = kolo_fail(-(int)offer->status, "rank %u: %s failed on rank %u: %s; see that rank's message",
                         comm->global_rank, handing->function, kolo_rank_global(comm, (uint32_t)offer->rank),
                         kolo_strerror(-(int)offer->status));
     if (offers != one)
@@ -175,6 +174,6 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
     }
     if (status == 0 || status == rc)
         return status;
-    return kolo_fail(status, "rank %" PRIu32 ": %s failed on %" PRIu64 " other ranks; see their messages",
-                     comm->global_rank, function, failed - (rc < 0));
+    return kolo_fail(status, "rank %u: %s failed on %" PRIu64 " other ranks; see their messages", comm->global_rank,
+                     function, failed - (rc < 0));
 }

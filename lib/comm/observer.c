@@ -32,8 +32,8 @@ struct open_files {
 
 static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
     return kolo_fail(KOLO_ERR_VERSION,
-                     "process %" PRIu32 " runs kolo " KOLO_VERSION_FORMAT " (layout %" PRIu32
-                     "), this is kolo %s (layout %u): look with the tools of its version",
+                     "process %u runs kolo " KOLO_VERSION_FORMAT
+                     " (layout %u), this is kolo %s (layout %u): look with the tools of its version",
                      pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
@@ -59,7 +59,7 @@ static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_
     if (got < (ssize_t)sizeof header || !kolo_layout_is_legal(&claim) ||
         (header.job[0] && !kolo_settings_job_is_legal(header.job)))
         return kolo_fail(KOLO_ERR_VERSION,
-                         "process %" PRIu32 ": the header of a segment is damaged (%" PRIu64 " ranks, slots of %" PRIu64
+                         "process %u: the header of a segment is damaged (%" PRIu64 " ranks, slots of %" PRIu64
                          " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
                          pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, offset, file_bytes);
     seen->offset = offset;
@@ -92,7 +92,7 @@ static int add(struct kolo_observer *observer, const struct kolo_observed *seen)
 
 static void list_files(uint32_t pid, struct open_files *files) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd", pid);
+    snprintf(path, sizeof path, "/proc/%u/fd", pid);
     DIR *directory = opendir(path);
     files->count = 0;
     for (struct dirent *entry; directory && files->count < FILES_MAX && (entry = readdir(directory));) {
@@ -170,10 +170,10 @@ static int look_at_process(struct kolo_observer *observer, uint32_t pid, const c
     struct open_files files;
     char path[64], line[256];
     int rc = 0;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", pid);
+    snprintf(path, sizeof path, "/proc/%u/maps", pid);
     FILE *maps = fopen(path, "re");
     if (!maps)
-        return kolo_fail_system(errno, "process %" PRIu32 ": opening %s", pid, path);
+        return kolo_fail_system(errno, "process %u: opening %s", pid, path);
     list_files(pid, &files);
     while (files.count && next_line(maps, line, sizeof line)) {
         char rights[5];
@@ -226,7 +226,7 @@ static int look_at_processes(struct kolo_observer *observer, uint32_t ancestor, 
 static int search_process(struct kolo_observer *observer, uint32_t pid, const struct stat *found) {
     if (found->st_uid != geteuid())
         return kolo_fail(KOLO_ERR_SYSTEM,
-                         "process %" PRIu32 " is user %u's, and this is user %u: only jobs of the same user can be "
+                         "process %u is user %u's, and this is user %u: only jobs of the same user can be "
                          "looked at",
                          pid, (unsigned)found->st_uid, (unsigned)geteuid());
     const size_t before = observer->count;
@@ -236,8 +236,8 @@ static int search_process(struct kolo_observer *observer, uint32_t pid, const st
     if (rc < 0 || observer->count)
         return rc;
     return kolo_fail(KOLO_ERR_ARG,
-                     "process %" PRIu32 " is in no kolo job of two ranks or more, nor is one below it: is it the pid of"
-                     " a rank or of kolorun, and has the communicator been created?",
+                     "process %u is in no kolo job of two ranks or more, nor is one below it: is it the pid of a rank "
+                     "or of kolorun, and has the communicator been created?",
                      pid);
 }
 
@@ -268,10 +268,10 @@ int kolo_observer_search(struct kolo_observer *observer, const char *target) {
     char other[256] = ""; /* a process that could not be looked into may be of that job */
     if (rc == KOLO_ERR_VERSION)
         snprintf(other, sizeof other, "; but %.240s", kolo_error_message());
-    return kolo_fail(KOLO_ERR_ARG,
-                     "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name"
-                     "%s",
-                     is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
+    return kolo_fail(
+        KOLO_ERR_ARG,
+        "%s%.64s: there is no such process, nor has any of user %u's a communicator of a job of that name%s",
+        is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
 }
 
 void kolo_observer_drop(struct kolo_observer *observer, size_t index) {

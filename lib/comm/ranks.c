@@ -1,7 +1,6 @@
 /* Sets of ranks, as text. */
 #include "comm/ranks.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 void kolo_ranks_list(const uint64_t *set, char *text, size_t text_bytes) {
@@ -15,9 +14,9 @@ void kolo_ranks_list(const uint64_t *set, char *text, size_t text_bytes) {
             last++;
         const char *comma = used ? ", " : "";
         if (first == last)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%" PRIu32, comma, first);
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%u", comma, first);
         else
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%" PRIu32 "-%" PRIu32, comma, first, last);
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%u-%u", comma, first, last);
         first = last;
     }
 }

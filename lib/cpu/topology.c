@@ -1,7 +1,6 @@
 /* Caches, NUMA nodes and cores of the CPUs that this process may use. */
 #include "cpu/topology.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,7 +35,7 @@ static void add_group(const kolo_topology *topology, uint16_t *group_of, uint32_
 /* Reads a list of CPU `cpu`; false unless the CPU itself is in it. */
 static bool read_sharers(const char *root, uint32_t cpu, const char *name, kolo_cpu_set *sharers) {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "devices/system/cpu/cpu%" PRIu32 "/%s", cpu, name);
+    snprintf(path, sizeof path, "devices/system/cpu/cpu%u/%s", cpu, name);
     return kolo_sysfs_list(root, path, sharers, NULL) && kolo_cpu_set_has(sharers, cpu);
 }
 
@@ -46,7 +45,7 @@ static void read_nodes(kolo_topology *topology, const char *root) {
         topology->numa_nodes = 1;
     for (uint32_t node = 0; node < KOLO_CPUS_MAX; node++) {
         char path[PATH_BYTES];
-        snprintf(path, sizeof path, "devices/system/node/node%" PRIu32 "/cpulist", node);
+        snprintf(path, sizeof path, "devices/system/node/node%u/cpulist", node);
         if (kolo_cpu_set_has(&nodes, node) && kolo_sysfs_list(root, path, &cpus, NULL))
             add_group(topology, topology->node_of, &topology->nodes, &cpus);
     }
@@ -98,7 +97,7 @@ static void read_capacities(kolo_topology *topology, const char *root) {
     uint64_t capacity_of[KOLO_CPUS_MAX] = {0}, capacity = UINT64_MAX;
     for (uint32_t cpu = 0; cpu < KOLO_CPUS_MAX; cpu++) {
         char path[PATH_BYTES];
-        snprintf(path, sizeof path, "devices/system/cpu/cpu%" PRIu32 "/cpu_capacity", cpu);
+        snprintf(path, sizeof path, "devices/system/cpu/cpu%u/cpu_capacity", cpu);
         if (kolo_cpu_set_has(&topology->allowed, cpu) && !kolo_sysfs_number(root, path, &capacity_of[cpu]))
             return; /* other machines have no such file, and few have it for some CPUs only */
     }
@@ -132,8 +131,7 @@ static uint64_t smallest_known(uint64_t a, uint64_t b) {
 static bool read_cache(const char *root, uint32_t cpu, unsigned index, uint64_t *level, uint64_t *bytes,
                        kolo_cpu_set *sharers) {
     char path[PATH_BYTES], type[32];
-    const int length =
-        snprintf(path, sizeof path, "devices/system/cpu/cpu%" PRIu32 "/cache/index%u/type", cpu, index) - 4;
+    const int length = snprintf(path, sizeof path, "devices/system/cpu/cpu%u/cache/index%u/type", cpu, index) - 4;
     const size_t room = sizeof path - (size_t)length;
     *level = *bytes = 0;
     if (!kolo_sysfs_line(root, path, type, sizeof type))

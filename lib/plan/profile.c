@@ -413,7 +413,7 @@ void kolo_profile_add_section(char text[KOLO_PROFILE_TEXT_BYTES], const kolo_pro
             add(text, "rest");
         else
             add(text, "up-to %" PRIu64, band->bytes_max);
-        add(text, " %s chunk %" PRIu32 "\n", name_or_none(kolo_algorithm_name(band->algorithm)), band->chunk_bytes);
+        add(text, " %s chunk %u\n", name_or_none(kolo_algorithm_name(band->algorithm)), band->chunk_bytes);
     }
     if (!has_rest)
         add(text, "rest default\n");

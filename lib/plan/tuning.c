@@ -2,7 +2,6 @@
 #include "plan/tuning.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +134,7 @@ static void use_sections(struct kolo_shared_settings *settings, uint32_t ranks, 
     }
     if (!source->tuned)
         snprintf(source->text, sizeof source->text,
-                 "defaults: profile %.300s has no section for %" PRIu32 " ranks: run kolo-tune --ranks %" PRIu32, path,
-                 ranks, ranks);
+                 "defaults: profile %.300s has no section for %u ranks: run kolo-tune --ranks %u", path, ranks, ranks);
 }
 
 void kolo_tuning_make(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question,

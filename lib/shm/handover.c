@@ -35,7 +35,7 @@ uint64_t kolo_handover_secret(void) {
 static socklen_t name(struct sockaddr_un *address, uint64_t secret, uint32_t rank) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     const int length =
-        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-%016" PRIx64 "-%" PRIu32, secret, rank);
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "kolo-%016" PRIx64 "-%u", secret, rank);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 

@@ -61,7 +61,7 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
     const uint64_t available_bytes = kolo_memory_available();
     if (bytes > available_bytes)
         return kolo_fail(KOLO_ERR_NO_SPACE,
-                         "kolo_alloc: %zu bytes for each of %" PRIu32 " ranks are %zu in all, and %" PRIu64
+                         "kolo_alloc: %zu bytes for each of %u ranks are %zu in all, and %" PRIu64
                          " are available: free buffers, ask for less, or raise the memory limit",
                          part_bytes, parts, bytes, available_bytes);
     fd = kolo_memory_file_create("kolo-alloc", 0);

@@ -1,8 +1,6 @@
 /* Makes a communicator within a call on another one, its parent. */
 #include "api/groups/derive.h"
 
-#include <inttypes.h>
-
 #include "algo/lines.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
@@ -12,7 +10,7 @@
 
 int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
     if (made->segment.header && !kolo_plan_settings_valid(&made->settings)) {
-        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": rank 0's plan is damaged", made->global_rank);
+        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %u: rank 0's plan is damaged", made->global_rank);
         kolo_comm_destroy(made);
         return rc;
     }
@@ -39,8 +37,8 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
         if (!has_given_up(d, i))
             continue;
         rejoin->culprit = i;
-        return kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": %s failed on rank %" PRIu32 "; see that rank's message",
-                         parent->global_rank, d->function, d->ranks[i]);
+        return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s failed on rank %u; see that rank's message", parent->global_rank,
+                         d->function, d->ranks[i]);
     }
     return rc;
 }

@@ -104,15 +104,16 @@ static bool wait_briefly(struct kolo_agreement *a) {
 }
 
 static int left_out(const kolo_comm *comm) {
-    return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this rank, which did not come"
-                     " within their %" PRId64 " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
-                     comm->global_rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
+    return kolo_fail(
+        KOLO_ERR_TIMEOUT,
+        "rank %u: kolo_comm_shrink: the others went on without this rank, which did not come within their %" PRId64
+        " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
+        comm->global_rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
 }
 
 int kolo_agreement_fail_damaged(const struct kolo_agreement *a, uint32_t rank) {
-    return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: what rank %" PRIu32 " wrote is damaged",
-                     a->comm->global_rank, rank);
+    return kolo_fail(KOLO_ERR_VERSION, "rank %u: kolo_comm_shrink: what rank %u wrote is damaged", a->comm->global_rank,
+                     rank);
 }
 
 /* 1. Coming. */
@@ -270,8 +271,7 @@ int kolo_agreement_accept(struct kolo_agreement *a, int64_t more_ns, struct kolo
     }
     if (*fd < 0)
         return kolo_fail_system(
-            -*fd,
-            "rank %" PRIu32 ": kolo_comm_shrink: opening rank %" PRIu32 "'s memory as /proc/%" PRIu64 "/fd/%" PRIu64,
+            -*fd, "rank %u: kolo_comm_shrink: opening rank %u's memory as /proc/%" PRIu64 "/fd/%" PRIu64,
             a->comm->global_rank, kolo_rank_global(a->comm, a->leader), offer->file.pid, offer->file.fd);
     return 0;
 }
@@ -285,14 +285,14 @@ int kolo_agreement_look(struct kolo_agreement *a, uint32_t *culprit) {
     *culprit = rank_of(word) < comm->size ? rank_of(word) : KOLO_NOBODY;
     if (generation_of(word) >= a->generation) /* a rank that cannot even come */
         return kolo_fail(kind_of(word) == FAILED ? status_of(word) : KOLO_ERR_PEER_DEAD,
-                         "rank %" PRIu32 ": kolo_comm_shrink has failed on another rank", comm->global_rank);
+                         "rank %u: kolo_comm_shrink has failed on another rank", comm->global_rank);
     look(a);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         if (!kolo_ranks_have(comm->survivors, rank) || !is_gone(comm, rank))
             continue;
         *culprit = rank;
-        return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": rank %" PRIu32 " ended during kolo_comm_shrink",
-                         comm->global_rank, kolo_rank_global(comm, rank));
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended during kolo_comm_shrink", comm->global_rank,
+                         kolo_rank_global(comm, rank));
     }
     return 0;
 }
@@ -312,8 +312,7 @@ int kolo_agreement_conclude(const struct kolo_agreement *a, int rc, uint32_t cul
         return rank == comm->rank || (culprit == KOLO_NOBODY && rc == status_of(word))
                    ? rc
                    : kolo_fail(status_of(word),
-                               "rank %" PRIu32 ": kolo_comm_shrink failed on rank %" PRIu32
-                               ": %s; see that rank's message",
+                               "rank %u: kolo_comm_shrink failed on rank %u: %s; see that rank's message",
                                comm->global_rank, kolo_rank_global(comm, rank), kolo_strerror(status_of(word)));
     kolo_ranks_remove(comm->survivors, rank);
     return KOLO_AGREEMENT_OVER;

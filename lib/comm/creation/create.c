@@ -130,11 +130,11 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
             return rc;
     }
     if (fd < 0)
-        return kolo_fail_system(-fd,
-                                "rank %" PRIu32 ": opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
-                                " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid"
-                                " namespace)",
-                                kolo_job_rank(job, job->rank), offer->file.pid, offer->file.fd);
+        return kolo_fail_system(
+            -fd,
+            "rank %u: opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
+            " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid namespace)",
+            kolo_job_rank(job, job->rank), offer->file.pid, offer->file.fd);
     segment->fd = fd;
     return 0;
 }
@@ -182,7 +182,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
                                                            .offset = offset,
                                                            .file_bytes = (uint64_t)found.st_size}))
         return kolo_fail(KOLO_ERR_VERSION,
-                         "rank %" PRIu32 ": the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
+                         "rank %u: the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
                          ", slots of %" PRIu64 ")",
                          comm->rank, bytes, offset, slot_bytes);
     segment->offset = offset;
@@ -250,8 +250,8 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
     comm->waiter.check = kolo_failure_check;
     comm->waiter.note = kolo_history_note_wait;
     comm->waiter.owner = comm;
-    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%" PRIu32 " ranks on %" PRIu32 " processors%s",
-             comm->size, cpus, quota ? " with a quota" : "");
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%u ranks on %u processors%s", comm->size, cpus,
+             quota ? " with a quota" : "");
 }
 
 /* Says that this rank is ready. */
@@ -428,8 +428,9 @@ static int meet_all(struct creation *creation, struct kolo_settings *local) {
     if (calls)
         return calls->meet(&creation->job.remote, local, creation->job.rejoin);
     return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                     "rank %" PRId64 ": the ranks are to meet at %s, but this library is for one machine only"
-                     " (built with KOLO_NODES=OFF): use another one, or start all ranks here, without KOLO_RENDEZVOUS",
+                     "rank %" PRId64
+                     ": the ranks are to meet at %s, but this library is for one machine only (built with "
+                     "KOLO_NODES=OFF): use another one, or start all ranks here, without KOLO_RENDEZVOUS",
                      local->place.rank, local->net.rendezvous);
 }
 

@@ -114,7 +114,7 @@ static void job_from_ancestor(const char *name, char *job) {
             return;
         if (strcmp(process.name, name) == 0) {
             char text[64];
-            snprintf(text, sizeof text, "%" PRIu32 ".%" PRIu64, pid, process.start);
+            snprintf(text, sizeof text, "%u.%" PRIu64, pid, process.start);
             append_job(job, "pid");
             append_job(job, text);
             return;

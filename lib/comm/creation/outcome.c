@@ -127,32 +127,32 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
     if (is_own)
         snprintf(time, sizeof time, "within %" PRId64 " ms", job->settings->create_timeout_ns / KOLO_NS_PER_MS);
     else
-        snprintf(time, sizeof time, "before the time of rank %" PRIu32 " was over", kolo_job_rank(job, reporter));
+        snprintf(time, sizeof time, "before the time of rank %u was over", kolo_job_rank(job, reporter));
     if (job->header)
         list_behind(job, false, late, sizeof late);
     else
-        snprintf(late, sizeof late, "%" PRIu32, kolo_job_rank(job, 0));
+        snprintf(late, sizeof late, "%u", kolo_job_rank(job, 0));
     if (late[0])
         return kolo_fail(KOLO_ERR_TIMEOUT,
-                         "rank %" PRIu32 ": rank %s never came %s%s%s: were all %" PRIu32
-                         " ranks started with the same job name and size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                         "rank %u: rank %s never came %s%s%s: were all %u ranks started with the same job name and "
+                         "size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
                          kolo_job_rank(job, job->rank), late, time, job->path[0] ? "; waited at " : "", job->path,
                          job->ranks);
     if (is_own && culprit != 0)
         list_behind(job, true, late, sizeof late);
     if (late[0] == '\0')
-        snprintf(late, sizeof late, "%" PRIu32, kolo_job_rank(job, culprit));
+        snprintf(late, sizeof late, "%u", kolo_job_rank(job, culprit));
     return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %" PRIu32 ": rank %s came, but was not ready %s: is it stopped, or does it get no"
-                     " processor? (KOLO_CREATE_TIMEOUT_MS sets the time)",
+                     "rank %u: rank %s came, but was not ready %s: is it stopped, or does it get no processor? "
+                     "(KOLO_CREATE_TIMEOUT_MS sets the time)",
                      kolo_job_rank(job, job->rank), late, time);
 }
 
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process) {
-    return kolo_fail(KOLO_ERR_PEER_DEAD,
-                     "rank %" PRIu32 ": rank %" PRIu32 " (pid %" PRIu32
-                     ") died while the communicator was being created: its own output may say why",
-                     kolo_job_rank(job, job->rank), kolo_job_rank(job, rank), process->pid);
+    return kolo_fail(
+        KOLO_ERR_PEER_DEAD,
+        "rank %u: rank %u (pid %u) died while the communicator was being created: its own output may say why",
+        kolo_job_rank(job, job->rank), kolo_job_rank(job, rank), process->pid);
 }
 
 /* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
@@ -168,7 +168,7 @@ static const struct kolo_shared_process *process_of(const struct kolo_job *job, 
 static int fail_as_told(const struct kolo_job *job, int status) {
     char reason[sizeof job->header->reason];
     memcpy(reason, job->header->reason, sizeof reason);
-    return kolo_fail(status, "rank %" PRIu32 ": %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
+    return kolo_fail(status, "rank %u: %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
 }
 
 /* Ranks of other versions. The word that such a rank writes has its rank plus one (16 bits), version (24) and layout
@@ -181,8 +181,8 @@ int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header
     kolo_compare_and_swap(&header->other_version, 0, self); /* pairs with version_failure */
     KOLO_POINT("job.estranged");
     return kolo_fail(KOLO_ERR_VERSION,
-                     "rank %" PRIu32 " has kolo %s (layout %u), rank 0 has " KOLO_VERSION_FORMAT " (layout %" PRIu32
-                     "): use one version on all ranks",
+                     "rank %u has kolo %s (layout %u), rank 0 has " KOLO_VERSION_FORMAT
+                     " (layout %u): use one version on all ranks",
                      kolo_job_rank(job, job->rank), kolo_version(), KOLO_LAYOUT, KOLO_VERSION_PARTS(version), layout);
 }
 
@@ -193,8 +193,8 @@ static int version_failure(const struct kolo_job *job) {
     if (rank == 0)
         return 0;
     return kolo_fail(KOLO_ERR_VERSION,
-                     "rank %" PRIu32 ": rank %" PRIu32 " has kolo " KOLO_VERSION_FORMAT " (layout %" PRIu32
-                     "), rank 0 has %s (layout %u): use one version on all ranks",
+                     "rank %u: rank %u has kolo " KOLO_VERSION_FORMAT
+                     " (layout %u), rank 0 has %s (layout %u): use one version on all ranks",
                      kolo_job_rank(job, job->rank), kolo_job_rank(job, (rank - 1) % job->ranks),
                      KOLO_VERSION_PARTS(version), (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
 }
@@ -216,7 +216,7 @@ static int published_failure(const struct kolo_job *job) {
         const struct kolo_shared_process *process = process_of(job, culprit);
         return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
     }
-    return kolo_fail(status, "rank %" PRIu32 ": creation failed on rank %" PRIu32 ": %s; see that rank's message",
+    return kolo_fail(status, "rank %u: creation failed on rank %u: %s; see that rank's message",
                      kolo_job_rank(job, job->rank), kolo_job_rank(job, reporter_of(outcome)), kolo_strerror(status));
 }
 
@@ -234,11 +234,10 @@ static int check_name(const struct kolo_job *job) {
     struct stat found;
     if (!job->linked || fstat(job->fd, &found) < 0 || found.st_nlink > 0)
         return 0;
-    return kolo_fail(
-        KOLO_ERR_SYSTEM,
-        "rank 0: %s was removed while ranks were still to come; systemd does so when its user logs out: set"
-        " RemoveIPC=no in logind.conf, or start the ranks with kolorun, which does without a name",
-        job->path);
+    return kolo_fail(KOLO_ERR_SYSTEM,
+                     "rank 0: %s was removed while ranks were still to come; systemd does so when its user logs out: "
+                     "set RemoveIPC=no in logind.conf, or start the ranks with kolorun, which does without a name",
+                     job->path);
 }
 
 /* Looks for a registered rank that has ended: *culprit. */

@@ -64,16 +64,15 @@ static int check_header(const struct kolo_job *job, struct kolo_job_header *head
     if (magic == 0)
         return 1;
     if (magic != KOLO_JOB_MAGIC)
-        return kolo_fail(KOLO_ERR_VERSION,
-                         "rank %" PRIu32 ": %s is not a kolo job file (begins with %016" PRIx64 "): %s",
+        return kolo_fail(KOLO_ERR_VERSION, "rank %u: %s is not a kolo job file (begins with %016" PRIx64 "): %s",
                          kolo_job_rank(job, job->rank), job->path[0] ? job->path : "the inherited descriptor's file",
                          magic, job->path[0] ? "choose another KOLO_JOB" : "start the program with kolorun");
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
         return kolo_job_announce_version(job, header);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank %" PRIu32 " was created with size %" PRIu32 ", rank 0 with size %" PRIu32
-                         ": start all ranks of a job with one size (KOLO_SIZE), and each job with a name of its own",
+                         "rank %u was created with size %u, rank 0 with size %u: start all ranks of a job with one "
+                         "size (KOLO_SIZE), and each job with a name of its own",
                          kolo_job_rank(job, job->rank), job->ranks, ranks);
     return 0;
 }
@@ -97,7 +96,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     if (*fd < 0 && errno == ENOENT)
         return 0;
     if (*fd < 0)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": opening %s (another user's? choose another KOLO_JOB)",
+        return kolo_fail_system(errno, "rank %u: opening %s (another user's? choose another KOLO_JOB)",
                                 kolo_job_rank(job, job->rank), job->path);
     /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
@@ -105,11 +104,11 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
         return 0;
     close(*fd);
     *fd = -1;
-    return kolo_fail(KOLO_ERR_SYSTEM,
-                     "rank %" PRIu32 ": %s belongs to user %u with mode %o, links %u: it is not this job's; choose"
-                     " another KOLO_JOB",
-                     kolo_job_rank(job, job->rank), job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
-                     (unsigned)found->st_nlink);
+    return kolo_fail(
+        KOLO_ERR_SYSTEM,
+        "rank %u: %s belongs to user %u with mode %o, links %u: it is not this job's; choose another KOLO_JOB",
+        kolo_job_rank(job, job->rank), job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
+        (unsigned)found->st_nlink);
 }
 
 bool kolo_job_header_read(int fd, struct kolo_job_header *header) {
@@ -147,8 +146,8 @@ static int remove_stale(struct kolo_job *job) {
     KOLO_POINT("job.other_file");
     if (kolo_job_header_read(fd, &header) && kolo_job_creator_alive(job->own_namespace, fd, &header))
         rc = kolo_fail(KOLO_ERR_MISMATCH,
-                       "rank 0: job name in use: %s is being created by process %" PRIu32 "; choose another KOLO_JOB",
-                       job->path, header.creator.pid);
+                       "rank 0: job name in use: %s is being created by process %u; choose another KOLO_JOB", job->path,
+                       header.creator.pid);
     else if ((rc = kolo_job_name_remove_of(job->path, fd)) < 0)
         rc = kolo_fail_system(-rc, "rank 0: removing %s, whose creator is gone", job->path);
     KOLO_POINT("job.removed_stale");
@@ -162,7 +161,7 @@ static int check_directory(const struct kolo_job *job) {
     const int error = statvfs(KOLO_JOB_DIRECTORY, &mount) < 0 ? errno : mount.f_flag & ST_RDONLY ? EROFS : 0;
     return error == 0 ? 0
                       : kolo_fail_system(error,
-                                         "rank %" PRIu32 ": ranks meet by a name in " KOLO_JOB_DIRECTORY
+                                         "rank %u: ranks meet by a name in " KOLO_JOB_DIRECTORY
                                          ": mount a tmpfs there (mount -t tmpfs -o mode=1777 tmpfs " KOLO_JOB_DIRECTORY
                                          "), or start them with kolorun, which does without",
                                          kolo_job_rank(job, job->rank));
@@ -214,8 +213,7 @@ static int try_attach_named(struct kolo_job *job) {
         return 0;
     }
     if ((size_t)found.st_size < sizeof(struct kolo_job_header))
-        return kolo_fail(KOLO_ERR_VERSION,
-                         "rank %" PRIu32 ": %s is not a kolo job file (%lld bytes): choose another KOLO_JOB",
+        return kolo_fail(KOLO_ERR_VERSION, "rank %u: %s is not a kolo job file (%lld bytes): choose another KOLO_JOB",
                          kolo_job_rank(job, job->rank), job->path, (long long)found.st_size);
     return 0;
 }
@@ -234,18 +232,17 @@ static int duplicate(struct kolo_job *job) {
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
     if (job->fd < 0 && errno != EBADF)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": duplicating descriptor KOLO_SHM_FD=%d",
-                                kolo_job_rank(job, job->rank), job->settings->shm_fd);
+        return kolo_fail_system(errno, "rank %u: duplicating descriptor KOLO_SHM_FD=%d", kolo_job_rank(job, job->rank),
+                                job->settings->shm_fd);
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
-                         "rank %" PRIu32 ": KOLO_SHM_FD=%d is not an open descriptor: start the program with"
-                         " kolorun, or let it inherit the descriptor",
+                         "rank %u: KOLO_SHM_FD=%d is not an open descriptor: start the program with kolorun, or let it "
+                         "inherit the descriptor",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
     /* A file from ranks of another communicator may belong to another user: one of them may have changed its user. */
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
-                         "rank %" PRIu32
-                         ": KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",
+                         "rank %u: KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",
                          kolo_job_rank(job, job->rank), job->settings->shm_fd);
     return 0;
 }
@@ -261,8 +258,8 @@ static int fill_inherited(struct kolo_job *job) {
         return fill_file(job);
     if ((size_t)found.st_size < job->bytes)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank 0: the inherited file has %lld bytes and was not made for %" PRIu32
-                         " ranks: give each job an empty file of its own (kolorun does)",
+                         "rank 0: the inherited file has %lld bytes and was not made for %u ranks: give each job an "
+                         "empty file of its own (kolorun does)",
                          (long long)found.st_size, job->ranks);
     rc = map_file(job);
     if (rc < 0)
@@ -282,7 +279,7 @@ static int fill_inherited(struct kolo_job *job) {
 static int try_map(struct kolo_job *job) {
     struct stat found;
     if (fstat(job->fd, &found) < 0)
-        return kolo_fail_system(errno, "rank %" PRIu32 ": looking at the job file", kolo_job_rank(job, job->rank));
+        return kolo_fail_system(errno, "rank %u: looking at the job file", kolo_job_rank(job, job->rank));
     if (found.st_size == 0)
         return 0;
     if ((size_t)found.st_size < job->bytes)
@@ -303,8 +300,7 @@ static int try_attach(struct kolo_job *job) {
     rc = check_header(job, job->header);
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
         rc = kolo_fail(KOLO_ERR_VERSION,
-                       "rank %" PRIu32
-                       ": the job file is cut short: something else has written to it; start the job again",
+                       "rank %u: the job file is cut short: something else has written to it; start the job again",
                        kolo_job_rank(job, job->rank));
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
@@ -342,8 +338,7 @@ static int register_rank(struct kolo_job *job) {
     }
     if (taken)
         return kolo_fail(KOLO_ERR_MISMATCH,
-                         "rank %" PRIu32 " is taken already, by process %" PRIu32
-                         ": every rank of a job needs a number of its own",
+                         "rank %u is taken already, by process %u: every rank of a job needs a number of its own",
                          kolo_job_rank(job, job->rank), self->process.pid);
     job->epoch = epoch;
     return 0;

@@ -16,7 +16,6 @@
  * on and where they meet. The creation ends alike on all nodes, or nearly so (internode/assembly/shrink_nodes.c). */
 #include "comm/creation/shrink.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,7 +52,7 @@ static int convene(struct shrink *s) {
     if (rc >= 0)
         rc = kolo_memory_file_name(s->fd, &offer.file);
     if (rc < 0)
-        return kolo_fail_system(-rc, "rank %" PRIu32 ": kolo_comm_shrink: creating a memfd", comm->global_rank);
+        return kolo_fail_system(-rc, "rank %u: kolo_comm_shrink: creating a memfd", comm->global_rank);
     memcpy(offer.meeting, s->met.meeting, sizeof offer.meeting);
     memcpy(offer.left, s->met.left, sizeof offer.left);
     kolo_agreement_offer(&s->agreement, &offer);
@@ -84,7 +83,7 @@ static int look_at_others(struct kolo_rejoin *rejoin) {
         rejoin->culprit = kolo_ranks_count_below(s->comm->survivors, culprit);
     if (rc < 0 || !s->comm->nodes || s->comm->above->internode->agreement_lives(&s->met))
         return rc;
-    return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %" PRIu32 ": another node's leader ended during kolo_comm_shrink",
+    return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: another node's leader ended during kolo_comm_shrink",
                      s->comm->global_rank);
 }
 
@@ -129,9 +128,8 @@ static int make(struct shrink *s, uint32_t *culprit) {
     if (!comm->nodes && rejoin.culprit != KOLO_NOBODY)
         *culprit = survivor(comm, rejoin.culprit);
     if (rc == 0)
-        kolo_log(s->made->log_level, KOLO_LOG_INFO, (int)s->made->global_rank,
-                 "was rank %" PRIu32 "; %" PRIu32 " of %" PRIu32 " ranks are left", comm->global_rank,
-                 s->made->global_size, comm->global_size);
+        kolo_log(s->made->log_level, KOLO_LOG_INFO, (int)s->made->global_rank, "was rank %u; %u of %u ranks are left",
+                 comm->global_rank, s->made->global_size, comm->global_size);
     return rc == KOLO_ERR_PEER_DEAD || rc == KOLO_ERR_TIMEOUT ? KOLO_AGREEMENT_OVER : rc;
 }
 
@@ -163,9 +161,7 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
     for (uint32_t attempts = 0; rc == KOLO_AGREEMENT_OVER && attempts <= comm->global_size; attempts++)
         rc = attempt(&s);
     if (rc == KOLO_AGREEMENT_OVER)
-        rc = kolo_fail(KOLO_ERR_TIMEOUT,
-                       "rank %" PRIu32 ": kolo_comm_shrink: the ranks that are left do not come to"
-                       " terms",
+        rc = kolo_fail(KOLO_ERR_TIMEOUT, "rank %u: kolo_comm_shrink: the ranks that are left do not come to terms",
                        comm->global_rank);
     comm->shrunk = rc == 0;
     if (rc == 0)

@@ -151,15 +151,15 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
                              size_t text_bytes) {
     size_t used = 0;
     if (report->node == 0 && report->pid)
-        snprintf(text, text_bytes, "rank %" PRIu32 " (pid %" PRIu32 ")", report->rank, report->pid);
+        snprintf(text, text_bytes, "rank %u (pid %u)", report->rank, report->pid);
     else if (report->node == 0 || !comm->nodes || report->node > comm->nodes->nodes)
-        snprintf(text, text_bytes, "rank %" PRIu32, report->rank);
+        snprintf(text, text_bytes, "rank %u", report->rank);
     else {
         const struct kolo_nodes *nodes = comm->nodes;
         const uint32_t node = report->node - 1, count = kolo_nodes_local_size(nodes, node);
-        used = (size_t)snprintf(text, text_bytes, "node %" PRIu32 " (rank%s", node, count > 1 ? "s" : "");
+        used = (size_t)snprintf(text, text_bytes, "node %u (rank%s", node, count > 1 ? "s" : "");
         for (uint32_t i = 0; i < count && used + 16 < text_bytes; i++)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s %" PRIu32, i ? "," : "",
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s %u", i ? "," : "",
                                      kolo_nodes_rank(nodes, node, i));
         snprintf(text + used, text_bytes - used, ")");
     }
@@ -182,8 +182,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     case KOLO_ERR_PEER_DEAD:
         failure->code = report->detail;
         if (report->node && failure->cause == KOLO_CAUSE_ENDED)
-            snprintf(end, sizeof end, "has closed its connections: its leader, rank %" PRIu32 ", has ended",
-                     report->rank);
+            snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended", report->rank);
         else
             describe_end(failure->cause, failure->code, end, sizeof end);
         snprintf(text, bytes, "%s %s; found by rank %d %s", culprit, end, failure->reporter, where);
@@ -191,8 +190,8 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     case KOLO_ERR_TIMEOUT:
         if (failure->cause == KOLO_CAUSE_SILENT)
             snprintf(text, bytes,
-                     "%s has sent nothing for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable"
-                     " cut? Found by rank %d %s",
+                     "%s has sent nothing for the time that KOLO_NET_SILENCE_MS sets: is it stopped, or its cable cut? "
+                     "Found by rank %d %s",
                      culprit, failure->reporter, where);
         else if (report->node)
             snprintf(text, bytes, "%s did not come; rank %d waited for it %s until the deadline", culprit,
@@ -242,7 +241,7 @@ static int adopt(kolo_comm *comm) {
     KOLO_POINT("failure.adopting");
     comm->token->usable = false;
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
-    return kolo_fail(failure.status, "rank %" PRIu32 ": %s", comm->global_rank, failure.message);
+    return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
 }
 
 /* The first call that both have begun and that differs, 0 if there is none, among this rank's last KOLO_HISTORY. Ranks

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static bool proc_is_own(void) {
 
 static int read_stat(uint32_t pid, uint32_t tid, char *text, size_t room) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
+    snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, tid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? -ESRCH : -EIO;
@@ -132,7 +131,7 @@ char kolo_process_activity(uint32_t pid) {
     static const char order[] = "RDSIT"; /* what one thread does counts for all, in this order */
     char path[64], text[1024];
     const char *most = NULL;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
+    snprintf(path, sizeof path, "/proc/%u/task", pid);
     DIR *tasks = proc_is_own() ? opendir(path) : NULL;
     for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
         struct kolo_process thread;

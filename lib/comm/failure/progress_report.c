@@ -53,10 +53,9 @@ static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
             next++;
         char last[16] = "";
         if (next - first > 1)
-            snprintf(last, sizeof last, "-%" PRIu32, kolo_rank_global(comm, next - 1));
-        used +=
-            (size_t)snprintf(text + used, text_bytes - used, "%srank %" PRIu32 "%s: call %" PRIu64 ", step %" PRIu64,
-                             used ? "; " : "", kolo_rank_global(comm, first), last, calls, step);
+            snprintf(last, sizeof last, "-%u", kolo_rank_global(comm, next - 1));
+        used += (size_t)snprintf(text + used, text_bytes - used, "%srank %u%s: call %" PRIu64 ", step %" PRIu64,
+                                 used ? "; " : "", kolo_rank_global(comm, first), last, calls, step);
     }
 }
 
@@ -68,8 +67,8 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     kolo_call_describe(comm->call.word, call);
     list_ranks(comm, where, sizeof where);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
-             "has waited %.1f s in call %" PRIu64 " (%s) for rank %" PRIu32 " (pid %" PRIu32
-             "), which is %s and %s %" PRIu64 "; begun so far: %s",
+             "has waited %.1f s in call %" PRIu64 " (%s) for rank %u (pid %u), which is %s and %s %" PRIu64
+             "; begun so far: %s",
              (double)wait->waited_ns * 1e-9, comm->call.number, call, kolo_rank_global(comm, late),
              comm->segment.members[late].process.pid, kolo_progress_report_activity(activity),
              calls < comm->call.number ? "has come as far as call" : "is in call", calls, where);

@@ -1,7 +1,6 @@
 /* Memory of a call under way. */
 #include "comm/step/call.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ int kolo_call_allocate(struct kolo_call *call, uint32_t ranks) {
     call->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
     call->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
     if (!call->peer_steps || !call->sources || !call->targets || !call->unpacked || !call->stage)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", ranks);
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", ranks);
     memset(call->unpacked, 0, unpacked_bytes);
     return 0;
 }

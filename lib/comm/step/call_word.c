@@ -33,7 +33,7 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     else if (has_elements(parts.collective))
         snprintf(message, sizeof message, " of %" PRIu64 " %s", parts.count, kolo_dtype_name(parts.dtype));
     if (kolo_collective_has_root(parts.collective))
-        snprintf(root, sizeof root, ", root %" PRIu32, parts.root);
+        snprintf(root, sizeof root, ", root %u", parts.root);
     const bool has_op = kolo_collective_has_op(parts.collective);
     snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s", kolo_collective_name(parts.collective), message,
              has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", root);

@@ -110,7 +110,7 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
         kolo_call_describe(call.word, what);
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
-        const int length = snprintf(wait, sizeof wait, "; waiting for rank %" PRIu32, kolo_rank_global(comm, peer));
+        const int length = snprintf(wait, sizeof wait, "; waiting for rank %u", kolo_rank_global(comm, peer));
         if (now_ns)
             snprintf(wait + length, sizeof wait - (size_t)length, " for %" PRId64 " ms",
                      (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);
@@ -150,7 +150,7 @@ static void log_groups(const kolo_comm *comm, kolo_log_level level) {
     }
     const uint32_t more = kolo_ranks_count_below(open, comm->size);
     if (more)
-        kolo_log(comm->log_level, level, (int)comm->global_rank, "  and %" PRIu32 " more ranks", more);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  and %u more ranks", more);
 }
 
 void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
@@ -165,7 +165,7 @@ void kolo_history_log(const kolo_comm *comm, kolo_log_level level) {
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         char stand[STAND_BYTES];
         describe_stand(comm, rank, now_ns, stand);
-        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %" PRIu32 " (pid %" PRIu32 "): %s",
-                 kolo_rank_global(comm, rank), comm->segment.members[rank].process.pid, stand);
+        kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %u (pid %u): %s", kolo_rank_global(comm, rank),
+                 comm->segment.members[rank].process.pid, stand);
     }
 }
