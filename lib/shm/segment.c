@@ -224,13 +224,6 @@ void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank) {
     KOLO_POINT("segment.marked_dead");
 }
 
-void kolo_segment_drop(struct kolo_segment *segment) {
-    munmap(segment->header, segment->bytes);
-    close(segment->fd);
-    segment->header = NULL;
-    segment->fd = -1;
-}
-
 void kolo_segment_forget(struct kolo_segment *segment) {
     close_fd(segment);
     segment->header = NULL;

@@ -59,9 +59,6 @@ void kolo_segment_leave(struct kolo_segment *segment);
 /* Leaves on behalf of a rank whose process has ended without leaving. If several ranks try, one of them does it. */
 void kolo_segment_mark_dead(struct kolo_segment *segment, uint32_t rank);
 
-/* Unmaps and closes a segment that was never used. */
-void kolo_segment_drop(struct kolo_segment *segment);
-
 /* In a forked child, which has not inherited the mapping: closes the descriptor. */
 void kolo_segment_forget(struct kolo_segment *segment);
 
