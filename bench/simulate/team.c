@@ -59,6 +59,7 @@ static int add_comm(uint32_t rank, const team_shape *shape) {
         return -1;
     team.comms[rank] = comm;
     kolo_segment_view(&comm->segment, team.arena, shape->ranks, shape->slot_bytes, false);
+    comm->liveness.members = comm->segment.members;
     comm->signal = &comm->segment.signals[rank];
     comm->history = &comm->segment.histories[rank];
     comm->settings = shape->settings;

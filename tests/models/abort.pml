@@ -11,7 +11,7 @@
  *
  * Names. failure: kolo_shared_header.failure, packed as there. failure_code[r], state[r], flag[r]: of
  * kolo_shared_member and kolo_shared_signal of rank r; failure_call goes as failure_code does. gone[r]: r's process
- * has ended, as its pidfd shows; it comes some time after its last step. known: kolo_liveness.ended, a bit a rank.
+ * has ended, as its pidfd shows; it comes some time after its last step. known: kolo_watched.ending, a bit a rank.
  * CODE: what a rank that publishes a status gives as the code, made different for each.
  *
  * Left out: spinning and yielding look at the flag alone, and as often as one likes; so one look stands for them. A

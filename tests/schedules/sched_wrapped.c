@@ -186,14 +186,12 @@ bool sched_seam_claims(uint32_t rank) {
     return seam.claims[rank];
 }
 
-bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members,
-                                  uint32_t self, uint32_t first, uint32_t count) {
-    (void)members;
+bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count) {
     sched_step();
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t rank = (first + i) % liveness->ranks;
-        if (rank != self && sched_has_died(rank) && !sched_breaks(SCHED_DEATH_UNSEEN))
-            liveness->ended[rank] = true;
+        if (rank != liveness->self && sched_has_died(rank) && !sched_breaks(SCHED_DEATH_UNSEEN))
+            liveness->watched[rank].ending.cause = KOLO_CAUSE_ENDED;
     }
     return true;
 }

@@ -77,12 +77,12 @@ static uint64_t fail_all(const struct kolo_agreement *a, int status, uint32_t ra
 /* Waiting. */
 
 static bool is_gone(const kolo_comm *comm, uint32_t rank) {
-    return comm->liveness.ended[rank] ||
+    return kolo_liveness_has_ended(&comm->liveness, rank) ||
            kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
 
 static void look(struct kolo_agreement *a) {
-    kolo_liveness_look(&a->comm->liveness, a->comm->segment.members, a->comm->rank);
+    kolo_liveness_look_at(&a->comm->liveness, 0, a->comm->size);
     a->look_ns = kolo_clock_ns() + KOLO_SLICE_NS;
 }
 

@@ -49,7 +49,6 @@
 #include "base/awake.h"
 #include "comm/comm.h"
 #include "comm/ranks.h"
-#include "shm/memory_file.h"
 
 #define KOLO_NOBODY UINT32_MAX
 
@@ -67,24 +66,16 @@ struct kolo_agreement {
     int64_t pause_ns;
 };
 
-/* What the leader offers: an empty file for the ranks of this node and, with several nodes, which of all ranks go on
- * and where they meet. */
-struct kolo_offer {
-    struct kolo_memory_file file;
-    uint64_t meeting[KOLO_MEETING_WORDS]; /* text; see struct kolo_nodes_agreement */
-    uint64_t left[KOLO_RANK_WORDS];
-};
-
 /* Steps 1 and 2 of the next generation: comm->survivors has a bit for each rank of the view. KOLO_ERR_TIMEOUT: the
  * others went on without this rank. KOLO_ERR_VERSION: the segment is damaged. */
 int kolo_agreement_reach(struct kolo_agreement *agreement, kolo_comm *comm);
 
 /* Step 3, the leader's part: it keeps the file open until its creation is over. */
-void kolo_agreement_offer(const struct kolo_agreement *agreement, const struct kolo_offer *offer);
+void kolo_agreement_offer(const struct kolo_agreement *agreement, const struct kolo_shrink_offer *offer);
 
 /* Step 3, for the others, which wait for `more_ns` beyond the timeout: *fd is a descriptor of the file, for the caller
  * to close. KOLO_AGREEMENT_OVER: the leader has not offered one. KOLO_ERR_SYSTEM: it cannot be opened. */
-int kolo_agreement_accept(struct kolo_agreement *agreement, int64_t more_ns, struct kolo_offer *offer, int *fd);
+int kolo_agreement_accept(struct kolo_agreement *agreement, int64_t more_ns, struct kolo_shrink_offer *offer, int *fd);
 
 /* For a rank that waits in the creation: 0, or the status with which it need not wait any more; then *culprit is the
  * rank at fault, or KOLO_NOBODY. */

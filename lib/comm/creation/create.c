@@ -328,7 +328,7 @@ static int allocate_own(kolo_comm *comm) {
         return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
     *comm->token = (struct kolo_token){.usable = true, .ours = true};
     const int rc = kolo_call_allocate(&comm->call, comm->size);
-    return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size);
+    return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size, comm->rank);
 }
 
 /* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
@@ -348,12 +348,13 @@ static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
     const uint64_t place = kolo_guard_place(job->epoch, comm->rank);
     bool holds_lock = false;
     struct stat found;
+    comm->liveness.members = segment->members;
     if (!segment->header->guards_anew) {
-        kolo_liveness_use_guards(&comm->liveness, segment->members);
+        kolo_liveness_use_guards(&comm->liveness);
         if (self->guarded)
             kolo_guard_drop(segment->fd, place);
     } else if (fstat(segment->fd, &found) == 0) {
-        kolo_liveness_use_locks(&comm->liveness, segment->members, found.st_dev, found.st_ino, job->epoch);
+        kolo_liveness_use_locks(&comm->liveness, found.st_dev, found.st_ino, job->epoch);
         holds_lock = self->guarded && !kolo_guards_add(segment->fd, place, &self->guard);
     }
     kolo_segment_close(segment, holds_lock);

@@ -172,8 +172,8 @@ int kolo_shrink_run(kolo_comm *comm, kolo_comm **shrunk) {
 }
 
 void kolo_shrink_mark_dead(kolo_comm *comm) {
-    kolo_liveness_look(&comm->liveness, comm->segment.members, comm->rank);
+    kolo_liveness_look_at(&comm->liveness, 0, comm->size);
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        if (comm->liveness.ended[rank])
+        if (kolo_liveness_has_ended(&comm->liveness, rank))
             kolo_segment_mark_dead(&comm->segment, rank);
 }

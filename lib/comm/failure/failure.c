@@ -40,24 +40,12 @@ static uint64_t pack(const struct kolo_failure_report *report) {
            (uint64_t)-report->status << 32 | (uint64_t)report->rank << 16 | report->reporter;
 }
 
-static int detail_of(uint64_t word) {
-    return (int)(word >> 48 & 0xff);
-}
-
-static kolo_cause cause_of(uint64_t word) {
-    return (kolo_cause)(word >> 40 & 0xff);
-}
-
-static int status_of(uint64_t word) {
-    return -(int)(word >> 32 & 0xff);
-}
-
-static uint32_t rank_of(uint64_t word) {
-    return word >> 16 & 0xffff;
-}
-
-static uint32_t reporter_of(uint64_t word) {
-    return word & 0xffff;
+void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
+    *report = (struct kolo_failure_report){.detail = (int)(word >> 48 & 0xff),
+                                           .cause = (kolo_cause)(word >> 40 & 0xff),
+                                           .status = -(int)(word >> 32 & 0xff),
+                                           .rank = word >> 16 & 0xffff,
+                                           .reporter = word & 0xffff};
 }
 
 static void carry_report(struct kolo_wire *wire, struct kolo_failure_report *report) {
@@ -105,14 +93,6 @@ static void describe_end(kolo_cause cause, int detail, char *text, size_t text_b
         snprintf(text, text_bytes, "has started another program (exec) without kolo_comm_destroy");
     else
         snprintf(text, text_bytes, "has ended (the system does not tell how)");
-}
-
-void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
-    *report = (struct kolo_failure_report){.status = status_of(word),
-                                           .rank = rank_of(word),
-                                           .reporter = reporter_of(word),
-                                           .cause = cause_of(word),
-                                           .detail = detail_of(word)};
 }
 
 /* The local rank of a global rank; comm->size if it is on another node. */
@@ -318,7 +298,6 @@ static bool has_departed(const kolo_comm *comm, uint32_t rank) {
 
 /* Finds what keeps `wait` from ending, and which rank is at fault. status 0: nothing is known. */
 static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
-    const struct kolo_shared_member *members = comm->segment.members;
     const uint32_t peer = kolo_peer_rank(wait->peer);
     const uint64_t different = first_difference(comm, peer);
     if (different)
@@ -326,10 +305,10 @@ static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) 
             .status = KOLO_ERR_MISMATCH, .rank = peer, .cause = KOLO_CAUSE_MISMATCH, .call = different};
     kolo_watchdog_look(comm);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        const struct kolo_ending *ending = &comm->liveness.endings[rank];
-        if (comm->liveness.ended[rank] && !has_departed(comm, rank))
+        const struct kolo_ending ending = comm->liveness.watched[rank].ending;
+        if (ending.cause && !has_departed(comm, rank))
             return (struct finding){
-                .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending->cause, .detail = ending->code};
+                .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending.cause, .detail = ending.code};
     }
     if (has_departed(comm, peer))
         return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
@@ -337,7 +316,7 @@ static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) 
     if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
         return (struct finding){0};
     const uint32_t late = kolo_progress_report_last(comm, peer);
-    const char activity = kolo_liveness_activity(&comm->liveness, members, comm->rank, late);
+    const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t node = on_others ? late_node(comm, wait) : 0;
     if (node && node <= comm->nodes->nodes && activity != 'T')
         return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};

@@ -60,15 +60,12 @@ bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t o
     return reach_of(process, own_namespace, process->guarded) != REACH_NONE;
 }
 
-int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks) {
-    liveness->ranks = ranks;
-    liveness->own_namespace = kolo_process_own_namespace();
-    liveness->watched = calloc(ranks, sizeof *liveness->watched);
-    liveness->ended = calloc(ranks, sizeof *liveness->ended);
-    liveness->endings = calloc(ranks, sizeof *liveness->endings);
-    if (!liveness->watched || !liveness->ended || !liveness->endings)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    return 0;
+int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks, uint32_t self) {
+    *liveness = (struct kolo_liveness){.watched = calloc(ranks, sizeof *liveness->watched),
+                                       .ranks = ranks,
+                                       .self = self,
+                                       .own_namespace = kolo_process_own_namespace()};
+    return liveness->watched ? 0 : kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
 }
 
 void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited) {
@@ -82,8 +79,6 @@ void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited) {
     if (!inherited && liveness->guarded)
         kolo_guards_leave();
     free(liveness->watched);
-    free(liveness->ended);
-    free(liveness->endings);
 }
 
 bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks) {
@@ -96,34 +91,34 @@ bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32
     return true;
 }
 
-void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_shared_member *members) {
+void kolo_liveness_use_guards(struct kolo_liveness *liveness) {
     for (uint32_t rank = 0; rank < liveness->ranks; rank++)
-        liveness->watched[rank].guard = members[rank].process.guard;
+        liveness->watched[rank].guard = liveness->members[rank].process.guard;
 }
 
-void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
-                             uint64_t inode, uint64_t epoch) {
+void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, uint64_t inode, uint64_t epoch) {
     for (uint32_t rank = 0; rank < liveness->ranks; rank++)
-        if (members[rank].process.guarded)
+        if (liveness->members[rank].process.guarded)
             liveness->watched[rank].guard = (struct kolo_shared_guard){device, inode, kolo_guard_place(epoch, rank)};
 }
 
-static void note_end(struct kolo_liveness *liveness, uint32_t rank, kolo_cause cause) {
-    liveness->ended[rank] = true;
-    liveness->endings[rank] = (struct kolo_ending){.cause = cause};
+/* The caller, or a thread of its process. */
+static bool is_own(const struct kolo_liveness *liveness, uint32_t rank) {
+    return kolo_liveness_is_same(&liveness->members[rank].process, &liveness->members[liveness->self].process);
+}
+
+static enum reach reach_to(const struct kolo_liveness *liveness, uint32_t rank) {
+    return reach_of(&liveness->members[rank].process, liveness->own_namespace, liveness->watched[rank].guard.place);
 }
 
 /* Polls those of up to BATCH ranks that pids reach, and takes over how they have ended. With the lock. */
-static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                          uint32_t first, uint32_t count, int64_t now_ns) {
+static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32_t count, int64_t now_ns) {
     struct kolo_peer *peers[BATCH] = {NULL};
     for (uint32_t i = 0; i < count; i++) {
-        const struct kolo_shared_process *process = &members[first + i].process;
         struct kolo_watched *watch = &liveness->watched[first + i];
-        if (liveness->ended[first + i] || kolo_liveness_is_same(process, &members[self].process) ||
-            reach_of(process, liveness->own_namespace, watch->guard.place) != REACH_PID)
+        if (watch->ending.cause || is_own(liveness, first + i) || reach_to(liveness, first + i) != REACH_PID)
             continue;
-        if (!watch->peer && (watch->peer = kolo_peer_hold(process))) {
+        if (!watch->peer && (watch->peer = kolo_peer_hold(&liveness->members[first + i].process))) {
             kolo_peer_examine(watch->peer);
             watch->closely_ns = now_ns;
         }
@@ -131,57 +126,45 @@ static void look_at_batch(struct kolo_liveness *liveness, const struct kolo_shar
     }
     KOLO_POINT("liveness.polling");
     kolo_peers_poll(peers, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct kolo_ending *ending = peers[i] ? kolo_peer_ending(peers[i]) : NULL;
-        if (ending) {
-            liveness->ended[first + i] = true;
-            liveness->endings[first + i] = *ending;
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        if (peers[i])
+            liveness->watched[first + i].ending = kolo_peer_ending(peers[i]);
 }
 
 /* A rank whose pid can be watched has released its guard without leaving: its process is about to die, or has
- * exec'd. */
-static void look_at_loss(struct kolo_liveness *liveness, uint32_t rank, const struct kolo_shared_process *process) {
-    struct kolo_watched *watch = &liveness->watched[rank];
+ * exec'd. Returns which; NONE: it cannot be told yet. */
+static kolo_cause cause_of_loss(struct kolo_watched *watch, const struct kolo_shared_process *process) {
     struct kolo_process found;
     const int64_t now_ns = kolo_clock_ns();
     const int rc = kolo_process_read(process->pid, &found);
     if (watch->lost_ns == 0)
         watch->lost_ns = now_ns;
     if (rc == 0 && found.start == process->start && !found.is_exiting && found.state != 'Z' && found.state != 'X')
-        note_end(liveness, rank, KOLO_CAUSE_EXECED);
-    else if (now_ns - watch->lost_ns >= DYING_NS_MAX)
-        note_end(liveness, rank, KOLO_CAUSE_ENDED);
+        return KOLO_CAUSE_EXECED;
+    return now_ns - watch->lost_ns >= DYING_NS_MAX ? KOLO_CAUSE_ENDED : KOLO_CAUSE_NONE;
 }
 
-static bool can_see(const struct kolo_liveness *liveness, const struct kolo_shared_process *process,
-                    const struct kolo_watched *watch) {
-    const enum reach reach = reach_of(process, liveness->own_namespace, watch->guard.place);
-    return reach == REACH_PID ||
-           (reach == REACH_GUARD && kolo_guards_have_file(watch->guard.device, watch->guard.inode));
+static bool can_see(const struct kolo_liveness *liveness, uint32_t rank) {
+    const enum reach reach = reach_to(liveness, rank);
+    const struct kolo_shared_guard *guard = &liveness->watched[rank].guard;
+    return reach == REACH_PID || (reach == REACH_GUARD && kolo_guards_have_file(guard->device, guard->inode));
 }
 
-static void look_closely(struct kolo_liveness *liveness, const struct kolo_shared_member *member, uint32_t rank) {
+static void look_closely(struct kolo_liveness *liveness, uint32_t rank) {
     struct kolo_watched *watch = &liveness->watched[rank];
-    const enum reach reach = reach_of(&member->process, liveness->own_namespace, watch->guard.place);
-    if (reach == REACH_PID && watch->peer) {
+    const struct kolo_shared_member *member = &liveness->members[rank];
+    const bool by_pid = reach_to(liveness, rank) == REACH_PID;
+    if (by_pid && watch->peer) {
         kolo_peers_lock();
         kolo_peer_examine(watch->peer);
-        const struct kolo_ending *ending = kolo_peer_ending(watch->peer);
-        liveness->ended[rank] = ending;
-        if (ending)
-            liveness->endings[rank] = *ending;
+        watch->ending = kolo_peer_ending(watch->peer);
         kolo_peers_unlock();
     }
     /* A rank that leaves says so before it releases its guard. */
-    if (liveness->ended[rank] || !kolo_guard_is_lost(&watch->guard) ||
+    if (watch->ending.cause || !kolo_guard_is_lost(&watch->guard) ||
         kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED)
         return;
-    if (reach == REACH_PID)
-        look_at_loss(liveness, rank, &member->process);
-    else
-        note_end(liveness, rank, KOLO_CAUSE_ENDED);
+    watch->ending.cause = by_pid ? cause_of_loss(watch, &member->process) : KOLO_CAUSE_ENDED;
 }
 
 /* A time in the future, by the clock of another time namespace, is not recent. */
@@ -190,45 +173,36 @@ static bool is_recent(int64_t ns, int64_t now_ns) {
 }
 
 /* Not round the ring. */
-static bool look_at_some(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                         uint32_t first, uint32_t end) {
+static bool look_at_some(struct kolo_liveness *liveness, uint32_t first, uint32_t end) {
     const int64_t now_ns = kolo_clock_ns();
     bool sees_all = true;
     kolo_peers_lock();
     for (uint32_t rank = first; rank < end; rank += BATCH)
-        look_at_batch(liveness, members, self, rank, end - rank < BATCH ? end - rank : BATCH, now_ns);
+        look_at_batch(liveness, rank, end - rank < BATCH ? end - rank : BATCH, now_ns);
     kolo_peers_unlock();
     for (uint32_t rank = first; rank < end; rank++) {
         struct kolo_watched *watch = &liveness->watched[rank];
-        if (liveness->ended[rank] || kolo_liveness_is_same(&members[rank].process, &members[self].process))
+        if (watch->ending.cause || is_own(liveness, rank))
             continue;
-        if (!can_see(liveness, &members[rank].process, watch))
-            sees_all = false;
+        sees_all &= can_see(liveness, rank);
         if (is_recent(watch->closely_ns, now_ns) ||
-            is_recent((int64_t)kolo_load_relaxed(&members[rank].looked_ns), now_ns))
+            is_recent((int64_t)kolo_load_relaxed(&liveness->members[rank].looked_ns), now_ns))
             continue;
         watch->closely_ns = now_ns;
-        look_closely(liveness, &members[rank], rank);
+        look_closely(liveness, rank);
     }
     return sees_all;
 }
 
-bool kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                           uint32_t first, uint32_t count) {
+bool kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count) {
     first %= liveness->ranks;
     const uint32_t end = first + count, over = end > liveness->ranks ? end - liveness->ranks : 0;
-    const bool sees_tail = look_at_some(liveness, members, self, first, end - over);
-    return (over == 0 || look_at_some(liveness, members, self, 0, over)) && sees_tail;
+    const bool sees_tail = look_at_some(liveness, first, end - over);
+    return (over == 0 || look_at_some(liveness, 0, over)) && sees_tail;
 }
 
-void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self) {
-    kolo_liveness_look_at(liveness, members, self, 0, liveness->ranks);
-}
-
-char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,
-                            uint32_t self, uint32_t rank) {
-    const struct kolo_shared_process *process = &members[rank].process;
-    const bool visible =
-        process->pid_namespace == liveness->own_namespace && !kolo_liveness_is_same(process, &members[self].process);
+char kolo_liveness_activity(const struct kolo_liveness *liveness, uint32_t rank) {
+    const struct kolo_shared_process *process = &liveness->members[rank].process;
+    const bool visible = process->pid_namespace == liveness->own_namespace && !is_own(liveness, rank);
     return visible ? kolo_process_activity(process->pid) : 0;
 }

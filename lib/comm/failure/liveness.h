@@ -32,21 +32,21 @@ static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, co
 struct kolo_watched {
     struct kolo_peer *peer;         /* NULL: not yet */
     struct kolo_shared_guard guard; /* place 0: it has none */
+    struct kolo_ending ending;      /* cause NONE: it lives, as far as is known */
     int64_t lost_ns;                /* when its guard was seen to be lost; 0: it is not */
     int64_t closely_ns;             /* when this rank last looked at it closely */
 };
 
 /* Watches the peers of one communicator. */
 struct kolo_liveness {
-    struct kolo_watched *watched; /* one a rank */
-    bool *ended;                  /* one a rank: known to be gone */
-    struct kolo_ending *endings;
-    uint32_t ranks;
+    struct kolo_watched *watched;             /* one a rank */
+    const struct kolo_shared_member *members; /* likewise; set once the segment is there */
+    uint32_t ranks, self;
     uint64_t own_namespace;
     bool guarded; /* counts among the communicators that need this process's guards */
 };
 
-int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks);
+int kolo_liveness_create(struct kolo_liveness *liveness, uint32_t ranks, uint32_t self);
 
 /* inherited: in a forked child, whose parent goes on. */
 void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited);
@@ -55,24 +55,23 @@ void kolo_liveness_destroy(struct kolo_liveness *liveness, bool inherited);
 bool kolo_liveness_guards_agree(const struct kolo_shared_member *members, uint32_t ranks);
 
 /* Uses those guards from now on. */
-void kolo_liveness_use_guards(struct kolo_liveness *liveness, const struct kolo_shared_member *members);
+void kolo_liveness_use_guards(struct kolo_liveness *liveness);
 
 /* Uses the locks of this creation, which are in file `device`, `inode`. */
-void kolo_liveness_use_locks(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint64_t device,
-                             uint64_t inode, uint64_t epoch);
+void kolo_liveness_use_locks(struct kolo_liveness *liveness, uint64_t device, uint64_t inode, uint64_t epoch);
 
 /* Looks at `count` ranks from `first` on, round the ring, and marks those that have ended; never blocks. `self` is
  * skipped, as are threads of this process. Costs a poll, and a close look at those that have not had one for a while,
  * which checks their descriptors and guards. The first look opens the pidfds: only a pidfd that was opened before the
  * parent has waited for the process tells how it ended. False: for one of them nothing tells whether it lives. */
-bool kolo_liveness_look_at(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self,
-                           uint32_t first, uint32_t count);
+bool kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first, uint32_t count);
 
-/* The same, at all ranks. */
-void kolo_liveness_look(struct kolo_liveness *liveness, const struct kolo_shared_member *members, uint32_t self);
+/* Whether a look has found that `rank` has ended. */
+static inline bool kolo_liveness_has_ended(const struct kolo_liveness *liveness, uint32_t rank) {
+    return liveness->watched[rank].ending.cause != KOLO_CAUSE_NONE;
+}
 
 /* What `rank`, just found alive, does: see kolo_process_activity. 0 for threads of this process, too. */
-char kolo_liveness_activity(const struct kolo_liveness *liveness, const struct kolo_shared_member *members,
-                            uint32_t self, uint32_t rank);
+char kolo_liveness_activity(const struct kolo_liveness *liveness, uint32_t rank);
 
 #endif

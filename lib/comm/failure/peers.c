@@ -34,7 +34,6 @@ struct kolo_peer {
     int pidfd;              /* -1: none */
     uint64_t device, inode; /* of the pidfd */
     bool is_unique;         /* these tell it from other pidfds */
-    bool ended;
     struct kolo_ending ending;
 };
 
@@ -135,7 +134,6 @@ void kolo_peer_release(struct kolo_peer *peer) {
 
 /* wait_status: as waitpid tells it; -1: not known. */
 static void note_end(struct kolo_peer *peer, int wait_status) {
-    peer->ended = true;
     peer->ending = (struct kolo_ending){.cause = KOLO_CAUSE_ENDED};
     if (wait_status >= 0 && WIFSIGNALED(wait_status))
         peer->ending = (struct kolo_ending){KOLO_CAUSE_KILLED, WTERMSIG(wait_status)};
@@ -192,25 +190,25 @@ void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count) {
         const uint32_t left = count - first, batch = left < POLL_BATCH ? left : POLL_BATCH;
         for (uint32_t i = 0; i < batch; i++) {
             const struct kolo_peer *peer = peers[first + i];
-            asked[i] = (struct pollfd){.fd = peer && !peer->ended ? peer->pidfd : -1, .events = POLLIN};
+            asked[i] = (struct pollfd){.fd = peer && !peer->ending.cause ? peer->pidfd : -1, .events = POLLIN};
         }
         if (poll(asked, batch, 0) <= 0)
             continue;
         for (uint32_t i = 0; i < batch; i++)
-            if (asked[i].fd >= 0 && asked[i].revents && !peers[first + i]->ended)
+            if (asked[i].fd >= 0 && asked[i].revents && !peers[first + i]->ending.cause)
                 kolo_peer_examine(peers[first + i]);
     }
 }
 
 void kolo_peer_examine(struct kolo_peer *peer) {
-    if (peer->ended)
+    if (peer->ending.cause)
         return;
     if (peer->pidfd >= 0 && !pidfd_is_own(peer))
         forget_pidfd(peer);
     if (peer->pidfd < 0)
         open_pidfd(peer);
     struct pollfd asked = {.fd = peer->pidfd, .events = POLLIN};
-    if (peer->ended)
+    if (peer->ending.cause)
         return;
     if (peer->pidfd >= 0 && poll(&asked, 1, 0) > 0)
         check_end(peer);
@@ -218,6 +216,6 @@ void kolo_peer_examine(struct kolo_peer *peer) {
         note_end(peer, kolo_process_wait_status(-1, peer->pid, peer->start));
 }
 
-const struct kolo_ending *kolo_peer_ending(const struct kolo_peer *peer) {
-    return peer->ended ? &peer->ending : NULL;
+struct kolo_ending kolo_peer_ending(const struct kolo_peer *peer) {
+    return peer->ending;
 }

@@ -13,7 +13,7 @@
 #include "shm/layout.h"
 
 struct kolo_ending {
-    kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED, ENDED or EXECED */
+    kolo_cause cause; /* KOLO_CAUSE_KILLED, EXITED, ENDED or EXECED; NONE: it has not ended */
     int code;         /* the signal, the exit status */
 };
 
@@ -34,7 +34,7 @@ void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count);
 /* Looks at one closely: opens or checks its pidfd or, if it can have none, looks into /proc. */
 void kolo_peer_examine(struct kolo_peer *peer);
 
-/* How it has ended; NULL: it has not. */
-const struct kolo_ending *kolo_peer_ending(const struct kolo_peer *peer);
+/* How it has ended. */
+struct kolo_ending kolo_peer_ending(const struct kolo_peer *peer);
 
 #endif

@@ -6,10 +6,6 @@
 
 #include "comm/step/history.h"
 
-static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
-    return kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, rank) == 'T';
-}
-
 uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
     uint32_t last = peer;
@@ -19,8 +15,8 @@ uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer) {
         const uint64_t calls = kolo_load_acquire(&signals[rank].calls);
         const uint64_t step = kolo_load_acquire(&signals[rank].progress);
         const bool is_equal = calls == last_calls && step == last_step;
-        if (rank != comm->rank &&
-            (calls < last_calls || (calls == last_calls && step < last_step) || (is_equal && is_stopped(comm, rank))))
+        if (rank != comm->rank && (calls < last_calls || (calls == last_calls && step < last_step) ||
+                                   (is_equal && kolo_liveness_activity(&comm->liveness, rank) == 'T')))
             last = rank, last_calls = calls, last_step = step;
     }
     return last;
@@ -61,7 +57,7 @@ static void list_ranks(const kolo_comm *comm, char *text, size_t text_bytes) {
 
 static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t late = kolo_progress_report_last(comm, kolo_peer_rank(wait->peer));
-    const char activity = kolo_liveness_activity(&comm->liveness, comm->segment.members, comm->rank, late);
+    const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     char call[KOLO_CALL_TEXT_BYTES], where[600];
     kolo_call_describe(comm->call.word, call);

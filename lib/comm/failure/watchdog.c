@@ -49,13 +49,9 @@ bool kolo_watchdog_keep(kolo_atomic_u64 *lease, uint32_t self, int64_t now_ns) {
     return holder_of(found) == self && take(lease, found, self, now_ns);
 }
 
-static bool look_at(kolo_comm *comm, uint32_t first, uint32_t count) {
-    return kolo_liveness_look_at(&comm->liveness, comm->segment.members, comm->rank, first, count);
-}
-
 static bool look_at_watched(kolo_comm *comm) {
     const uint32_t others = comm->size - 1;
-    return look_at(comm, comm->rank + 1, others < KOLO_WATCHED ? others : KOLO_WATCHED);
+    return kolo_liveness_look_at(&comm->liveness, comm->rank + 1, others < KOLO_WATCHED ? others : KOLO_WATCHED);
 }
 
 static bool has_looked(const kolo_comm *comm, uint32_t rank, int64_t now_ns) {
@@ -78,7 +74,7 @@ static bool look_at_unwatched(kolo_comm *comm, int64_t now_ns) {
             watched = KOLO_WATCHED;
         if (count == 0 || (count < BATCH && watched == 0 && rank + 1 < comm->size))
             continue;
-        sees_all = look_at(comm, first, count);
+        sees_all = kolo_liveness_look_at(&comm->liveness, first, count);
         count = 0;
         if (!kolo_watchdog_keep(&comm->segment.header->watchdog, comm->rank, kolo_clock_ns()))
             break;
@@ -94,7 +90,7 @@ void kolo_watchdog_look(kolo_comm *comm) {
     static const struct kolo_watchdog_times times = {.renewed_ns = WATCHDOG_NS, .stale_ns = STALE_NS};
     struct kolo_shared_header *header = comm->segment.header;
     if (comm->is_blind) {
-        look_at(comm, 0, comm->size);
+        kolo_liveness_look_at(&comm->liveness, 0, comm->size);
         return;
     }
     comm->is_blind = !look_at_watched(comm);

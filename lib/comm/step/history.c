@@ -96,7 +96,9 @@ enum {
 static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns, char text[STAND_BYTES]) {
     const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
     const bool left = kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED;
-    const char *end = left ? "; has left" : comm->liveness.ended[rank] ? "; its process has ended" : "";
+    const char *end = left                                             ? "; has left"
+                      : kolo_liveness_has_ended(&comm->liveness, rank) ? "; its process has ended"
+                                                                       : "";
     const uint64_t calls = kolo_load_acquire(&signal->calls), ended = kolo_load_acquire(&signal->ended);
     const uint64_t steps = kolo_load_acquire(&signal->progress);
     struct kolo_past_call call;
