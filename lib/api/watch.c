@@ -28,12 +28,11 @@
 static_assert(KOLO_WATCH_CALLS == KOLO_HISTORY, "kolo_watch.h says how many calls there are");
 static_assert(sizeof((kolo_watched_comm *)0)->job == KOLO_JOB_NAME_BYTES, "a job's name fits");
 
-/* The last reading of one communicator: copies, with the same structs as the segment. */
-struct reading {
-    struct kolo_shared_member *members; /* one allocation, which is this */
-    struct kolo_shared_signal *signals;
+/* The last reading of one communicator: copies, with the same structs as the segment. The arrays lie behind it. */
+struct kolo_reading {
+    KOLO_ALIGNED struct kolo_shared_member *members;
+    struct kolo_shared_signal *signals, *later_signals;
     struct kolo_shared_history *histories;
-    struct kolo_shared_signal *later_signals;
     char *processes; /* states, as kolo_watched_rank.process */
     int64_t read_ns;
     bool over;
@@ -41,53 +40,42 @@ struct reading {
 
 struct kolo_watch {
     char target[KOLO_JOB_NAME_BYTES];
-    struct kolo_observer observer;
-    struct reading *readings; /* one for each observed communicator */
-    size_t readings_count;
+    struct kolo_observer observer; /* each that it has observed has a reading */
 };
 
-static int add_reading(kolo_watch *watch, uint32_t ranks) {
-    struct reading *readings = realloc(watch->readings, (watch->readings_count + 1) * sizeof *readings);
-    if (!readings)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    watch->readings = readings;
-    struct reading *reading = &readings[watch->readings_count];
+/* NULL: out of memory. */
+static struct kolo_reading *make_reading(uint32_t ranks) {
+    struct kolo_reading *reading;
+    const size_t lines = ranks / KOLO_LINE_BYTES + 1; /* of processes */
     const size_t a_rank = sizeof *reading->members + 2 * sizeof *reading->signals + sizeof *reading->histories;
-    *reading = (struct reading){.members = aligned_alloc(KOLO_LINE_BYTES, ranks * a_rank)};
-    reading->processes = calloc(ranks, 1);
-    if (!reading->members || !reading->processes) {
-        free(reading->members);
-        free(reading->processes);
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", ranks);
-    }
-    memset(reading->members, 0, ranks * a_rank);
+    const size_t bytes = sizeof *reading + ranks * a_rank + lines * KOLO_LINE_BYTES;
+    reading = aligned_alloc(KOLO_LINE_BYTES, bytes);
+    if (!reading)
+        return NULL;
+    memset(reading, 0, bytes);
+    reading->members = (void *)(reading + 1);
     reading->signals = (void *)(reading->members + ranks);
     reading->later_signals = reading->signals + ranks;
     reading->histories = (void *)(reading->later_signals + ranks);
-    watch->readings_count++;
-    return 0;
-}
-
-static void drop_reading(kolo_watch *watch, size_t index) {
-    free(watch->readings[index].members);
-    free(watch->readings[index].processes);
-    watch->readings_count--;
-    memmove(&watch->readings[index], &watch->readings[index + 1],
-            (watch->readings_count - index) * sizeof *watch->readings);
+    reading->processes = (void *)(reading->histories + ranks);
+    return reading;
 }
 
 int kolo_watch_search(kolo_watch *watch) {
     if (!watch)
         return kolo_fail(KOLO_ERR_ARG, "kolo_watch_search: watch is NULL");
-    for (size_t i = watch->readings_count; i-- > 0;) {
-        if (!watch->readings[i].over)
+    struct kolo_observer *observer = &watch->observer;
+    for (size_t i = observer->count; i-- > 0;)
+        if (observer->list[i].reading->over)
+            kolo_observer_drop(observer, i);
+    int rc = kolo_observer_search(observer, watch->target);
+    for (size_t i = observer->count; i-- > 0 && !observer->list[i].reading;) {
+        observer->list[i].reading = make_reading(observer->list[i].ranks);
+        if (observer->list[i].reading)
             continue;
-        drop_reading(watch, i);
-        kolo_observer_drop(&watch->observer, i);
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", observer->list[i].ranks);
+        kolo_observer_drop(observer, i);
     }
-    int rc = kolo_observer_search(&watch->observer, watch->target);
-    while (rc == 0 && watch->readings_count < watch->observer.count)
-        rc = add_reading(watch, watch->observer.list[watch->readings_count].ranks);
     return rc;
 }
 
@@ -114,15 +102,12 @@ int kolo_watch_open(kolo_watch **watch, const char *target) {
 void kolo_watch_close(kolo_watch *watch) {
     if (!watch)
         return;
-    while (watch->readings_count)
-        drop_reading(watch, watch->readings_count - 1);
-    free(watch->readings);
     kolo_observer_close(&watch->observer);
     free(watch);
 }
 
 int kolo_watch_count(const kolo_watch *watch) {
-    return watch ? (int)watch->readings_count : 0;
+    return watch ? (int)watch->observer.count : 0;
 }
 
 /* Reads `bytes`; what lies beyond the end of the file is zero. */
@@ -150,7 +135,7 @@ static double seconds_since_boot(void) {
 }
 
 /* True if a rank lives that has not left. *age_s is the age of the oldest process, -1 if none is left. */
-static bool look_at_processes(struct reading *reading, uint32_t ranks, double *age_s) {
+static bool look_at_processes(struct kolo_reading *reading, uint32_t ranks, double *age_s) {
     const double now_s = seconds_since_boot(), ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     bool lives = false;
     *age_s = -1;
@@ -169,7 +154,7 @@ static bool look_at_processes(struct reading *reading, uint32_t ranks, double *a
 }
 
 static bool is_index(const kolo_watch *watch, int index) {
-    return watch && index >= 0 && (size_t)index < watch->readings_count;
+    return watch && index >= 0 && (size_t)index < watch->observer.count;
 }
 
 int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
@@ -180,7 +165,7 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
     if (rc < 0)
         return rc;
     const struct kolo_observed *seen = &watch->observer.list[index];
-    struct reading *reading = &watch->readings[index];
+    struct kolo_reading *reading = seen->reading;
     struct kolo_shared_header header;
     const size_t signals_bytes = seen->ranks * sizeof *reading->signals;
     read_or_zero(seen->fd, reading->members, seen->ranks * sizeof *reading->members,
@@ -225,7 +210,7 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     const int rc = kolo_sized_check(&sized, "kolo_watch_rank", seen);
     if (rc < 0)
         return rc;
-    const struct reading *reading = &watch->readings[index];
+    const struct kolo_reading *reading = watch->observer.list[index].reading;
     const struct kolo_shared_member *member = &reading->members[rank];
     const struct kolo_shared_signal *signal = &reading->signals[rank];
     kolo_watched_rank now = {.pid = (int)member_pid(member),
@@ -259,7 +244,7 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     const int rc = kolo_sized_check(&sized, "kolo_watch_call", call);
     if (rc < 0)
         return rc;
-    const struct reading *reading = &watch->readings[index];
+    const struct kolo_reading *reading = watch->observer.list[index].reading;
     struct kolo_past_call past;
     if (!kolo_history_read(&reading->later_signals[rank], &reading->histories[rank], number, &past))
         return kolo_fail(KOLO_ERR_ARG, "call %llu of rank %d is not among its last %d", (unsigned long long)number,

@@ -277,13 +277,13 @@ int kolo_observer_search(struct kolo_observer *observer, const char *target) {
 void kolo_observer_drop(struct kolo_observer *observer, size_t index) {
     struct kolo_observed *list = observer->list;
     close(list[index].fd);
+    free(list[index].reading);
     observer->count--;
     memmove(&list[index], &list[index + 1], (observer->count - index) * sizeof *list);
 }
 
 void kolo_observer_close(struct kolo_observer *observer) {
-    for (size_t i = 0; i < observer->count; i++)
-        close(observer->list[i].fd);
+    while (observer->count)
+        kolo_observer_drop(observer, observer->count - 1);
     free(observer->list);
-    *observer = (struct kolo_observer){0};
 }

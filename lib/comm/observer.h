@@ -21,6 +21,7 @@ struct kolo_observed {
     uint32_t ranks;
     struct kolo_layout layout;
     char job[KOLO_JOB_NAME_BYTES];
+    struct kolo_reading *reading; /* for kolo_watch.h: one allocation, freed with this; NULL: none yet */
 };
 
 struct kolo_observer {
