@@ -2,7 +2,7 @@
  *
  * A job has one file: at its start a kolo_job_header and a kolo_job_member for each rank, through which ranks find each
  * other; behind that, one segment for each communicator that was created through it (or elsewhere, see
- * kolo_job_header.segment_fd). The file comes from shm_open, and loses its name as soon as all ranks are attached, or
+ * kolo_shared_offer). The file comes from shm_open, and loses its name as soon as all ranks are attached, or
  * it is a memfd that kolorun hands down.
  *
  *     job file   [ job header | job members ][ segment ][ segment ] ...
@@ -25,11 +25,12 @@
 #include "kolo.h"
 #include "base/wire.h"
 #include "cpu/topology.h"
+#include "shm/memory_file.h"
 #include "sync/wait.h"
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         13u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         14u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
@@ -69,6 +70,16 @@ struct kolo_shared_process {
 
 /* The job file. */
 
+/* Where rank 0 has placed the segment of a creation. */
+struct kolo_shared_offer {
+    uint64_t offset;
+    uint64_t bytes;
+    uint64_t slot_bytes;
+    uint64_t is_apart; /* 0: in this file; 1: in `file`, which no mount limits */
+    uint64_t mapping;  /* address of rank 0's mapping, for ranks that are threads of the same process */
+    struct kolo_memory_file file;
+};
+
 struct kolo_job_header {
     /* Rank 0 writes these before the file gets its name (or before magic, in an inherited file); constant then. */
     KOLO_ALIGNED kolo_atomic_u64 magic; /* stored last, with release */
@@ -81,15 +92,8 @@ struct kolo_job_header {
     KOLO_ALIGNED kolo_atomic_u64 other_version;
 
     /* Rank 0 writes these before offer, for one creation after another; the others read them after it. */
-    KOLO_ALIGNED kolo_atomic_u64 offer; /* which creation, from 1, the fields below are for */
-    uint64_t segment_offset;
-    uint64_t segment_bytes;
-    uint64_t slot_bytes;
-    uint32_t segment_pid;    /* with segment_fd: where to open it */
-    int32_t segment_fd;      /* -1: in this file; else a descriptor of process segment_pid */
-    uint64_t mapping;        /* address of rank 0's mapping, for ranks that are threads of the same process */
-    uint64_t segment_device; /* with segment_fd: which file it must be */
-    uint64_t segment_inode;
+    KOLO_ALIGNED kolo_atomic_u64 offer; /* for which creation, from 1, the next is */
+    struct kolo_shared_offer segment;
 
     /* By compare-and-swap: rank 0 that one more creation is complete, any rank that one has failed. See
      * comm/creation/outcome.h. */
@@ -170,18 +174,19 @@ struct kolo_shared_header {
     kolo_atomic_u64 shrink_outcome;               /* why no communicator has come of it */
 };
 
+/* What the leader of a generation of kolo_comm_shrink offers: an empty file for the ranks of this node and, with
+ * several nodes, which of all ranks go on and where they meet. */
+struct kolo_shrink_offer {
+    struct kolo_memory_file file;
+    uint64_t meeting[KOLO_MEETING_WORDS]; /* text; see struct kolo_nodes_agreement */
+    uint64_t left[KOLO_RANK_WORDS];
+};
+
 /* What a rank proposes in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */
 struct kolo_shared_proposal {
     KOLO_ALIGNED kolo_atomic_u64 view[KOLO_RANK_WORDS]; /* a bit for each rank that goes on */
-
-    /* The leader: an empty file for the ranks of this node, which ranks of all nodes are left, and where they meet. */
-    KOLO_ALIGNED kolo_atomic_u64 offered; /* the generation of what follows; stored last */
-    kolo_atomic_u64 pid;                  /* where the file is open, and which one it is: see shm/memory_file.h */
-    kolo_atomic_u64 fd;
-    kolo_atomic_u64 device;
-    kolo_atomic_u64 inode;
-    kolo_atomic_u64 meeting[KOLO_MEETING_WORDS]; /* as text; of one node: empty */
-    KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
+    KOLO_ALIGNED kolo_atomic_u64 offered;               /* the generation of what follows; stored last */
+    kolo_atomic_u64 offer[sizeof(struct kolo_shrink_offer) / sizeof(uint64_t)]; /* the leader's, word by word */
 };
 
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };

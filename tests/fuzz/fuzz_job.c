@@ -28,16 +28,16 @@ static int make_file(const uint8_t *data, size_t bytes, uint8_t choice) {
     const size_t head_bytes = smaller(bytes, HEAD_BYTES), rest_bytes = bytes - head_bytes;
     const uint32_t version = KOLO_VERSION_WORD, layout = KOLO_LAYOUT;
     const uint64_t segment_bytes = kolo_layout_compute(RANKS, SLOT_BYTES, false).bytes;
-    const int32_t none = -1;
+    const uint64_t no = 0;
     memset(file, 0, sizeof file);
     memcpy(file, data, head_bytes);
-    memcpy(file + offsetof(struct kolo_job_header, segment_fd), &none, sizeof none);
+    memcpy(file + offsetof(struct kolo_job_header, segment.is_apart), &no, sizeof no);
     if (!(choice & 8)) {
         memcpy(file + offsetof(struct kolo_job_header, version), &version, sizeof version);
         memcpy(file + offsetof(struct kolo_job_header, layout), &layout, sizeof layout);
     }
     if (!(choice & 16))
-        memcpy(file + offsetof(struct kolo_job_header, segment_bytes), &segment_bytes, sizeof segment_bytes);
+        memcpy(file + offsetof(struct kolo_job_header, segment.bytes), &segment_bytes, sizeof segment_bytes);
     memcpy(file + JOB_BYTES, data + head_bytes, rest_bytes);
     const size_t whole_bytes = JOB_BYTES + (size_t)segment_bytes;
     const size_t file_bytes = choice & 2 ? head_bytes : choice & 4 ? (size_t)JOB_BYTES : whole_bytes;

@@ -202,22 +202,16 @@ int kolo_agreement_reach(struct kolo_agreement *a, kolo_comm *comm) {
 
 /* 3. Offer. */
 
-void kolo_agreement_offer(const struct kolo_agreement *a, const struct kolo_offer *offer) {
+void kolo_agreement_offer(const struct kolo_agreement *a, const struct kolo_shrink_offer *offer) {
     struct kolo_shared_proposal *proposal = proposal_of(a, a->comm->rank);
-    kolo_store_relaxed(&proposal->pid, offer->file.pid);
-    kolo_store_relaxed(&proposal->fd, offer->file.fd);
-    kolo_store_relaxed(&proposal->device, offer->file.device);
-    kolo_store_relaxed(&proposal->inode, offer->file.inode);
-    for (uint32_t word = 0; word < KOLO_MEETING_WORDS; word++)
-        kolo_store_relaxed(&proposal->meeting[word], offer->meeting[word]);
-    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
-        kolo_store_relaxed(&proposal->left[word], offer->left[word]);
+    for (uint32_t word = 0; word < sizeof *offer / sizeof(uint64_t); word++)
+        kolo_store_relaxed(&proposal->offer[word], ((const uint64_t *)offer)[word]);
     KOLO_POINT("shrink.offering");
     kolo_store_release(&proposal->offered, a->generation); /* pairs with await_offer */
     KOLO_POINT("shrink.offered");
 }
 
-static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_offer *offer) {
+static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_shrink_offer *offer) {
     const struct kolo_shared_proposal *proposal = proposal_of(a, a->leader);
     begin_wait(a, a->comm->waiter.timeout_ns + more_ns);
     while (kolo_load_acquire(&proposal->offered) != a->generation) { /* pairs with kolo_agreement_offer */
@@ -228,14 +222,8 @@ static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_of
             return KOLO_AGREEMENT_OVER;
         }
     }
-    offer->file = (struct kolo_memory_file){.pid = kolo_load_relaxed(&proposal->pid),
-                                            .fd = kolo_load_relaxed(&proposal->fd),
-                                            .device = kolo_load_relaxed(&proposal->device),
-                                            .inode = kolo_load_relaxed(&proposal->inode)};
-    for (uint32_t word = 0; word < KOLO_MEETING_WORDS; word++)
-        offer->meeting[word] = kolo_load_relaxed(&proposal->meeting[word]);
-    for (uint32_t word = 0; word < KOLO_RANK_WORDS; word++)
-        offer->left[word] = kolo_load_relaxed(&proposal->left[word]);
+    for (uint32_t word = 0; word < sizeof *offer / sizeof(uint64_t); word++)
+        ((uint64_t *)offer)[word] = kolo_load_relaxed(&proposal->offer[word]);
     return 0;
 }
 
@@ -256,7 +244,7 @@ static int open_offered(struct kolo_agreement *a, const struct kolo_memory_file 
     return fd;
 }
 
-int kolo_agreement_accept(struct kolo_agreement *a, int64_t more_ns, struct kolo_offer *offer, int *fd) {
+int kolo_agreement_accept(struct kolo_agreement *a, int64_t more_ns, struct kolo_shrink_offer *offer, int *fd) {
     const int rc = await_offer(a, more_ns, offer);
     if (rc != 0)
         return rc;

@@ -90,14 +90,12 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     if (rc < 0)
         return kolo_fail_system(-rc, "looking at the segment's file");
     struct kolo_job_header *header = job->header;
-    header->segment_offset = segment->offset;
-    header->segment_bytes = bytes;
-    header->slot_bytes = settings->slot_bytes;
-    header->segment_pid = (uint32_t)file.pid;
-    header->segment_fd = segment->offset ? -1 : segment->fd;
-    header->segment_device = file.device;
-    header->segment_inode = file.inode;
-    header->mapping = (uint64_t)(uintptr_t)mapping;
+    header->segment = (struct kolo_shared_offer){.offset = segment->offset,
+                                                 .bytes = bytes,
+                                                 .slot_bytes = settings->slot_bytes,
+                                                 .is_apart = segment->offset == 0,
+                                                 .mapping = (uint64_t)(uintptr_t)mapping,
+                                                 .file = file};
     kolo_fence_threads();
     KOLO_POINT("create.offering");
     kolo_store_release(&header->offer, job->epoch); /* pairs with accept_segment */
@@ -108,14 +106,7 @@ static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
 
 /* The others' part. */
 
-/* What rank 0 offers, as it was read once. */
-struct offer {
-    uint64_t offset, bytes, slot_bytes, mapping;
-    bool is_apart; /* it lies in `file`, not in the job's */
-    struct kolo_memory_file file;
-};
-
-static int open_segment(struct kolo_segment *segment, struct kolo_job *job, const struct offer *offer) {
+static int open_segment(struct kolo_segment *segment, struct kolo_job *job, const struct kolo_shared_offer *offer) {
     if (!offer->is_apart) {
         segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
         return segment->fd < 0 ? kolo_fail_system(errno, "duplicating the job file's descriptor") : 0;
@@ -155,44 +146,33 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
             return rc;
     }
     kolo_fence_threads();
-    /* Copies first, then checks of the copies. */
-    const int32_t fd = header->segment_fd;
-    const struct offer copy = {.offset = header->segment_offset,
-                               .bytes = header->segment_bytes,
-                               .slot_bytes = header->slot_bytes,
-                               .mapping = header->mapping,
-                               .is_apart = fd >= 0,
-                               .file = {.pid = header->segment_pid,
-                                        .fd = (uint64_t)fd,
-                                        .device = header->segment_device,
-                                        .inode = header->segment_inode}};
-    const uint64_t offset = copy.offset, bytes = copy.bytes, slot_bytes = copy.slot_bytes;
+    const struct kolo_shared_offer offer = header->segment; /* a copy, which is then checked */
     struct kolo_segment *segment = &comm->segment;
     KOLO_POINT("create.accepting");
-    int rc = open_segment(segment, job, &copy);
+    int rc = open_segment(segment, job, &offer);
     if (rc < 0)
         return rc;
     KOLO_POINT("create.opened");
     struct stat found;
     if (fstat(segment->fd, &found) < 0 || (found.st_uid != geteuid() && !job->rejoin) ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
-                                                           .slot_bytes = slot_bytes,
+                                                           .slot_bytes = offer.slot_bytes,
                                                            .internode = comm->nodes != NULL,
-                                                           .segment_bytes = bytes,
-                                                           .offset = offset,
+                                                           .segment_bytes = offer.bytes,
+                                                           .offset = offer.offset,
                                                            .file_bytes = (uint64_t)found.st_size}))
         return kolo_fail(KOLO_ERR_VERSION,
                          "rank %u: the segment that rank 0 offers is damaged (%" PRIu64 " bytes at %" PRIu64
                          ", slots of %" PRIu64 ")",
-                         comm->rank, bytes, offset, slot_bytes);
-    segment->offset = offset;
-    *lent = shares_rank0s_process(job, comm->rank) ? (void *)(uintptr_t)copy.mapping : NULL;
+                         comm->rank, offer.bytes, offer.offset, offer.slot_bytes);
+    segment->offset = offer.offset;
+    *lent = shares_rank0s_process(job, comm->rank) ? (void *)(uintptr_t)offer.mapping : NULL;
     void *mapping;
-    rc = kolo_segment_map(segment->fd, offset, bytes, &mapping);
+    rc = kolo_segment_map(segment->fd, offer.offset, offer.bytes, &mapping);
     if (rc < 0)
         return rc;
     KOLO_POINT("create.accepted");
-    kolo_segment_view(segment, mapping, comm->size, slot_bytes, comm->nodes);
+    kolo_segment_view(segment, mapping, comm->size, offer.slot_bytes, comm->nodes);
     return 0;
 }
 

@@ -38,7 +38,7 @@ struct shrink {
 /* The leader's part: makes the file and, where there are several nodes, asks the others. */
 static int convene(struct shrink *s) {
     kolo_comm *comm = s->comm;
-    struct kolo_offer offer;
+    struct kolo_shrink_offer offer;
     int rc = 0;
     if (comm->nodes)
         rc = comm->above->internode->agree_on_survivors(&s->met, comm, comm->survivors);
@@ -62,7 +62,7 @@ static int convene(struct shrink *s) {
 /* For the others: takes what the leader offers. */
 static int follow(struct shrink *s) {
     const kolo_comm *comm = s->comm;
-    struct kolo_offer offer;
+    struct kolo_shrink_offer offer;
     const int64_t more_ns = comm->nodes ? comm->above->internode->agreement_ns_max(comm->waiter.timeout_ns) : 0;
     const int rc = kolo_agreement_accept(&s->agreement, more_ns, &offer, &s->fd);
     if (rc != 0)
