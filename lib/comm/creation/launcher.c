@@ -13,72 +13,44 @@
 #include "base/status.h"
 #include "comm/failure/process.h"
 
-enum { JOB_PARTS = 4, MACHINES_PARTS = 3, ANCESTORS_MAX = 64 };
+enum { ANCESTORS_MAX = 64, NAME_BYTES = 64 };
 enum { TORCHRUN_PORT_MIN = 10000, SLURM_PORT_MIN = 20000, PORTS = 10000 }; /* below those that systems give to anyone */
 
 /* The most specific first: a job of one launcher may run inside an allocation of another (mpirun under Slurm). */
 static const struct launcher {
     const char *name;
-    const char *rank;
-    const char *size;
-    const char *local_rank;
-    const char *local_size;
-    const char *witness;        /* also set by this launcher, if rank and size alone could be set by something else */
-    const char *job[JOB_PARTS]; /* variables that together name the job; the unset ones are left out */
-    const char *job_ancestor;   /* instead: the process of this name above us, one a job and machine */
-    const char *machines[MACHINES_PARTS]; /* the first that is set says on how many machines the ranks are */
+    const char *rank, *size, *local_rank, *local_size;
+    const char *witness;      /* also set by this launcher, if rank and size alone could be set by something else */
+    const char *machines;     /* variables, the first of which that is set says on how many machines the ranks are */
+    const char *job;          /* variables that together name the job; the unset ones are left out */
+    const char *job_ancestor; /* instead: the process of this name above us, one a job and machine */
 } launchers[] = {
-    {"Open MPI",
-     "OMPI_COMM_WORLD_RANK",
-     "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE",
-     NULL,
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
-     NULL,
-     {NULL}},
-    {"MPICH",
-     "PMI_RANK",
-     "PMI_SIZE",
-     "MPI_LOCALRANKID",
-     "MPI_LOCALNRANKS",
-     "HYDI_CONTROL_FD",
-     {NULL},
-     "hydra_pmi_proxy",
-     {NULL}},
-    {"Slurm's PMI",
-     "PMI_RANK",
-     "PMI_SIZE",
-     "SLURM_LOCALID",
-     NULL,
-     "SLURM_STEP_ID",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     NULL,
-     {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
-    {"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, {NULL}, "hydra_pmi_proxy", {NULL}},
-    {"torchrun",
-     "RANK",
-     "WORLD_SIZE",
-     "LOCAL_RANK",
-     "LOCAL_WORLD_SIZE",
-     "MASTER_PORT",
-     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"},
-     NULL,
-     {"GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES"}},
-    {"Slurm",
-     "SLURM_PROCID",
-     "SLURM_NTASKS",
-     "SLURM_LOCALID",
-     NULL,
-     "SLURM_STEP_ID",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
-     NULL,
-     {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, "", "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid", NULL},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD", "", "",
+     "hydra_pmi_proxy"},
+    {"Slurm's PMI", "PMI_RANK", "PMI_SIZE", "SLURM_LOCALID", NULL, "SLURM_STEP_ID",
+     "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", NULL},
+    {"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, "", "", "hydra_pmi_proxy"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
+     "GROUP_WORLD_SIZE SLURM_STEP_NUM_NODES", "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT",
+     NULL},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID",
+     "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", NULL},
 };
 
 static const char *text_of(const char *variable) {
     const char *text = variable ? getenv(variable) : NULL;
     return text && *text ? text : NULL;
+}
+
+/* Cuts the next name off a list of them; false at its end. */
+static bool next_name(const char **names, char name[NAME_BYTES]) {
+    int length;
+    if (sscanf(*names, "%63s%n", name, &length) != 1)
+        return false;
+    *names += length;
+    return true;
 }
 
 /* Reads a launcher's variable; leaves *value alone where it is not set, or once *rc says that one was wrong. */
@@ -129,15 +101,16 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
     read_integer(&rc, from->rank, 0, place->size - 1, &place->rank);
     read_integer(&rc, from->local_size, 1, place->size, &place->local_size);
     read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
-    for (int i = 0; i < MACHINES_PARTS && place->machines < 0; i++)
-        read_integer(&rc, from->machines[i], 1, INT32_MAX, &place->machines);
+    char name[NAME_BYTES];
+    for (const char *names = from->machines; place->machines < 0 && next_name(&names, name);)
+        read_integer(&rc, name, 1, INT32_MAX, &place->machines);
     if (rc < 0)
         return rc;
     place->launcher = from->name;
     place->job_is_local = from->job_ancestor != NULL;
-    for (int i = 0; i < JOB_PARTS; i++)
-        if (text_of(from->job[i]))
-            append_job(place->job, text_of(from->job[i]));
+    for (const char *names = from->job; next_name(&names, name);)
+        if (text_of(name))
+            append_job(place->job, text_of(name));
     if (from->job_ancestor)
         job_from_ancestor(from->job_ancestor, place->job);
     return 0;
