@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 /* Older headers lack these: linux/pidfd.h of 6.11 (namespace), 6.13 (info) and 6.15 (exit). */
 #define GET_PID_NAMESPACE _IO(0xff, 5)
@@ -42,16 +43,9 @@ static bool proc_is_own(void) {
 static int read_stat(uint32_t pid, uint32_t tid, char *text, size_t room) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? -ESRCH : -EIO;
-    ssize_t length;
-    do
-        length = read(fd, text, room - 1);
-    while (length < 0 && errno == EINTR);
-    close(fd);
+    const ssize_t length = kolo_file_read(path, text, room - 1);
     if (length <= 0)
-        return -ESRCH;
+        return length == 0 || length == -ENOENT || length == -ESRCH ? -ESRCH : -EIO;
     text[length] = '\0';
     return 0;
 }
