@@ -50,13 +50,12 @@ bool tune_candidate_streams(int candidate) {
     return (candidate - 1) % 2 == 1;
 }
 
-bool tune_space_may_stream(const tune_space *space, int size) {
-    return space->size_bytes[size] >= STREAM_BYTES_MIN;
-}
-
 /* A message of one chunk is the same for all chunks that hold it: the largest one stands for them. */
-static int stand_in(const tune_space *space, int way, int size) {
-    return space->way[way].chunk_bytes < space->size_bytes[size] ? way : space->way[way].whole;
+int tune_space_measured(const tune_space *space, int candidate, int size) {
+    const int way = tune_candidate_way(candidate);
+    const bool whole = space->way[way].chunk_bytes >= space->size_bytes[size];
+    const bool streams = tune_candidate_streams(candidate) && space->size_bytes[size] >= STREAM_BYTES_MIN;
+    return tune_candidate_of(whole ? space->way[way].whole : way, streams);
 }
 
 static int find_default(const tune_space *space, int size) {
@@ -65,8 +64,8 @@ static int find_default(const tune_space *space, int size) {
         const tune_way *way = &space->way[i];
         const bool same_chunk =
             plan->chunks == 1 ? way->chunk_bytes >= space->size_bytes[size] : way->chunk_bytes == plan->chunk_bytes;
-        if (stand_in(space, i, size) == i && way->algorithm == plan->algorithm && same_chunk)
-            return tune_candidate_of(i, plan->stream && tune_space_may_stream(space, size));
+        if (way->algorithm == plan->algorithm && same_chunk)
+            return tune_space_measured(space, tune_candidate_of(i, plan->stream), size);
     }
     return TUNE_DEFAULT;
 }
@@ -89,22 +88,16 @@ int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick) 
     return status;
 }
 
-int tune_space_measured(const tune_space *space, int way, bool stream, int size) {
-    return tune_candidate_of(stand_in(space, way, size), stream && tune_space_may_stream(space, size));
-}
-
-double tune_space_us(const tune_space *space, const tune_times *times, int way, bool stream, int size) {
-    const int candidate = tune_space_measured(space, way, stream, size);
-    const double us = times->us[size][candidate] > 0 ? times->us[size][candidate] : HUGE_VAL;
-    return candidate == space->default_candidate[size] ? fmin(us, times->default_low_us[size]) : us;
+double tune_space_us(const tune_space *space, const tune_times *times, int candidate, int size) {
+    const int measured = tune_space_measured(space, candidate, size);
+    const double us = times->us[size][measured] > 0 ? times->us[size][measured] : HUGE_VAL;
+    return measured == space->default_candidate[size] ? fmin(us, times->default_low_us[size]) : us;
 }
 
 bool tune_space_tries(const tune_space *space, const tune_times *times, int candidate, int size) {
     if (candidate == TUNE_DEFAULT)
         return true;
-    const int way = tune_candidate_way(candidate);
-    const bool stream = tune_candidate_streams(candidate);
-    if (tune_space_measured(space, way, stream, size) != candidate)
+    if (tune_space_measured(space, candidate, size) != candidate)
         return false;
     if (size == 0 || space->size_bytes[size] < HOPELESS_BYTES_MIN)
         return true;
@@ -112,5 +105,5 @@ bool tune_space_tries(const tune_space *space, const tune_times *times, int cand
     for (int i = 0; i < space->candidates; i++)
         if (times->us[size - 1][i] > 0)
             best_us = fmin(best_us, times->us[size - 1][i]);
-    return tune_space_us(space, times, way, stream, size - 1) <= HOPELESS_RATIO * best_us;
+    return tune_space_us(space, times, candidate, size - 1) <= HOPELESS_RATIO * best_us;
 }

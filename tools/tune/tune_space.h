@@ -52,14 +52,11 @@ bool tune_candidate_streams(int candidate);
  * hopeless at the size before, of which `times` tells. */
 bool tune_space_tries(const tune_space *space, const tune_times *times, int candidate, int size);
 
-/* Results of messages of fewer bytes are always stored through the caches. */
-bool tune_space_may_stream(const tune_space *space, int size);
+/* The candidate that is measured for one at a size. Results of small messages are never stored past the caches. */
+int tune_space_measured(const tune_space *space, int candidate, int size);
 
-/* The candidate that was measured for a way at a size. */
-int tune_space_measured(const tune_space *space, int way, bool stream, int size);
-
-/* The time by which a way is judged at a size; HUGE_VAL: not known. What the default does, too, is judged by the lower
- * quartile: a profile is to depart from the defaults only for what is beyond the noise. */
-double tune_space_us(const tune_space *space, const tune_times *times, int way, bool stream, int size);
+/* The time by which a candidate is judged at a size; HUGE_VAL: not known. What the default does, too, is judged by the
+ * lower quartile: a profile is to depart from the defaults only for what is beyond the noise. */
+double tune_space_us(const tune_space *space, const tune_times *times, int candidate, int size);
 
 #endif
