@@ -112,8 +112,6 @@ static int connect_leaders(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     int *fds = malloc(count * sizeof *fds);
     if (!fds)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    for (uint32_t i = 0; i < count; i++)
-        fds[i] = -1;
     struct kolo_listener *none = NULL, **listener = creation->rejoin ? &creation->rejoin->listener : &none;
     int rc = kolo_assembly_link(creation->assembly, &creation->membership, fds, listener,
                                 comm->segment.internode->listeners[0]);

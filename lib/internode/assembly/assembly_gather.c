@@ -2,7 +2,6 @@
 #include "internode/assembly/assembly.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@
 #include "comm/creation/rendezvous.h"
 #include "sync/point.h"
 
-#define LOOK_NS    (50 * KOLO_NS_PER_MS)   /* while the listener is open, connected ranks are checked so often */
 #define LOOK_UP_NS (200 * KOLO_NS_PER_MS)  /* a name that does not exist is looked up again so often */
 #define RESOLVE_NS (5000 * KOLO_NS_PER_MS) /* in which a resolver whose servers are silent comes back */
 #define LATE_NS    (200 * KOLO_NS_PER_MS)  /* for so long ranks that come late learn that the creation has failed */
@@ -134,7 +132,8 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
 }
 
 /* Returns 1 if one more rank has come. A rank that has not learnt that it was admitted comes again. */
-static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_introduction *who) {
+static int admit(void *owner, int fd, const struct kolo_introduction *who) {
+    struct kolo_assembly *assembly = owner;
     const int rc = who->role == KOLO_ROLE_JOIN ? check_newcomer(assembly, fd, who) : 0;
     if (rc < 0) {
         kolo_assembly_turn_away(assembly, fd, rc);
@@ -153,38 +152,10 @@ static int admit(struct kolo_assembly *assembly, int fd, const struct kolo_intro
     return is_new;
 }
 
-/* Admits all other ranks. */
-static int let_in(struct kolo_assembly *assembly) {
-    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
-    uint32_t came = 1;
-    while (came < assembly->size) {
-        struct kolo_introduction who;
-        int fd;
-        const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
-        int rc = kolo_listener_accept(assembly->listener, until_ns - now_ns, &fd, &who);
-        now_ns = kolo_awake_ns(&assembly->awake);
-        if (rc == 0)
-            rc = admit(assembly, fd, &who);
-        else if (rc > 0 && now_ns >= assembly->deadline_ns)
-            rc = kolo_assembly_timeout(assembly);
-        else if (rc > 0)
-            rc = 0;
-        came += rc > 0;
-        if (rc >= 0 && now_ns >= look_ns) {
-            rc = kolo_assembly_serve(assembly, 0);
-            now_ns = kolo_awake_ns(&assembly->awake);
-            look_ns = now_ns + LOOK_NS;
-        }
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
 static void find_groups(const struct kolo_assembly *assembly, uint32_t *groups) {
     for (uint32_t rank = 0; rank < assembly->size; rank++) {
         uint32_t first = 0;
-        while (first < rank && !same_node(&assembly->identities[first], &assembly->identities[rank]))
+        while (first < rank && !same_node(&assembly->peers[first].identity, &assembly->peers[rank].identity))
             first++;
         groups[rank] = first;
     }
@@ -222,7 +193,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
     kolo_address_text(&bound, assembly->place);
     kolo_log(settings->log_level, KOLO_LOG_INFO, 0, "awaiting %" PRIu32 " ranks at %s", assembly->size - 1,
              assembly->place);
-    rc = let_in(assembly);
+    rc = kolo_assembly_answer(assembly, assembly->listener, assembly->size - 1, admit, assembly);
     if (rc < 0)
         return rc;
     kolo_listener_close(assembly->listener);
@@ -241,7 +212,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
                                             .half_on_wire = settings->net.half_on_wire,
                                             .rank_order = settings->net.rank_order,
                                             .silence_ns = settings->net.silence_ns};
-    assembly->identities[0] = identify(settings);
+    assembly->peers[0].identity = identify(settings);
     find_groups(assembly, groups);
     KOLO_POINT("assembly.gathered");
     rc = fill_membership(assembly, groups, membership);
@@ -350,13 +321,9 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     assembly->deadline_ns =
         kolo_awake_begin(&assembly->awake, settings->create_timeout_ns) + settings->create_timeout_ns;
     assembly->peers = calloc(size, sizeof *assembly->peers);
-    assembly->identities = calloc(size, sizeof *assembly->identities);
-    assembly->listeners = calloc(size, sizeof *assembly->listeners);
     assembly->polled = calloc(size, sizeof *assembly->polled);
-    assembly->polled_ranks = calloc(size, sizeof *assembly->polled_ranks);
     *result = assembly;
-    if (!assembly->peers || !assembly->identities || !assembly->listeners || !assembly->polled ||
-        !assembly->polled_ranks)
+    if (!assembly->peers || !assembly->polled)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", size);
     assembly->size = size;
     for (uint32_t rank = 0; rank < size; rank++)
@@ -400,10 +367,7 @@ void kolo_assembly_close(struct kolo_assembly *assembly) {
         kolo_listener_close(assembly->listener);
     kolo_secret_forget(&assembly->secret);
     free(assembly->peers);
-    free(assembly->identities);
-    free(assembly->listeners);
     free(assembly->polled);
-    free(assembly->polled_ranks);
     free(assembly);
 }
 

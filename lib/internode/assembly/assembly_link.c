@@ -15,8 +15,6 @@
 #include "internode/assembly/assembly_peers.h"
 #include "sync/point.h"
 
-#define LOOK_NS (50 * KOLO_NS_PER_MS) /* while it answers, a leader looks so often whether the creation has failed */
-
 struct meeting {
     struct kolo_assembly *assembly;
     const struct kolo_membership *membership;
@@ -30,6 +28,10 @@ struct meeting {
 
 static uint32_t leader(const struct meeting *meeting, uint32_t node) {
     return kolo_nodes_rank(&meeting->membership->nodes, node, 0);
+}
+
+static struct kolo_address *listener_of(const struct meeting *meeting, uint32_t node) {
+    return &meeting->assembly->peers[leader(meeting, node)].listener;
 }
 
 static int check_limit(const struct meeting *meeting) {
@@ -75,21 +77,21 @@ static int open_listener(struct meeting *meeting) {
 static int spread_listeners(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const uint32_t nodes = meeting->membership->nodes.nodes;
-    assembly->listeners[0] = meeting->own;
+    *listener_of(meeting, 0) = meeting->own;
     int rc = kolo_assembly_serve_until(assembly, KOLO_MESSAGE_LISTENERS, nodes - 1);
     for (uint32_t first = 0; first < nodes; first += KOLO_MESSAGE_LISTENERS_MAX) {
         struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_LISTENERS};
         message.first = first;
         message.count = nodes - first < KOLO_MESSAGE_LISTENERS_MAX ? nodes - first : KOLO_MESSAGE_LISTENERS_MAX;
         for (uint32_t i = 0; i < message.count; i++)
-            message.listener[i] = assembly->listeners[leader(meeting, first + i)];
+            message.listener[i] = *listener_of(meeting, first + i);
         for (uint32_t node = 1; rc == 0 && node < nodes; node++)
             rc = kolo_assembly_send(assembly, leader(meeting, node), &message);
     }
     return rc;
 }
 
-/* The others tell rank 0 of theirs and learn all, into listeners, by node. */
+/* The others tell rank 0 of theirs and learn all. */
 static int learn_listeners(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     const uint32_t nodes = meeting->membership->nodes.nodes;
@@ -103,8 +105,8 @@ static int learn_listeners(struct meeting *meeting) {
         if (rc == 0 && (message.first != first || message.count > nodes - first))
             rc = kolo_assembly_say(assembly, KOLO_ERR_VERSION, "rank 0 sent a list of addresses that is damaged");
         for (uint32_t i = 0; rc == 0 && i < message.count; i++) {
-            assembly->listeners[first + i] = message.listener[i];
-            rc = kolo_address_localize(&assembly->listeners[first + i], assembly->peers[0].fd);
+            *listener_of(meeting, first + i) = message.listener[i];
+            rc = kolo_address_localize(listener_of(meeting, first + i), assembly->peers[0].fd);
             if (rc < 0)
                 rc = kolo_fail_system(-rc, "reading a socket's address");
         }
@@ -139,7 +141,7 @@ static uint32_t socket_of(const struct meeting *meeting, const struct kolo_intro
 static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     struct kolo_assembly *assembly = meeting->assembly;
     struct kolo_connecting wanted = {
-        .to = &assembly->listeners[node],
+        .to = listener_of(meeting, node),
         .from = kolo_address_is_any(&meeting->own) ? NULL : &meeting->own,
         .secret = &meeting->key,
         .self = {.rank = assembly->rank, .size = assembly->size, .node = meeting->membership->node},
@@ -164,7 +166,8 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
 /* Keeps a socket that has come: 1 if it was still to come; 0 if the other side has come again. It does so if it has not
  * learnt that it was admitted, if its node has not noticed yet that the others go on
  * (internode/assembly/shrink_nodes.h), or if it is of an earlier attempt. */
-static int keep(struct meeting *meeting, int fd, const struct kolo_introduction *who) {
+static int keep(void *owner, int fd, const struct kolo_introduction *who) {
+    struct meeting *meeting = owner;
     const struct kolo_membership *membership = meeting->membership;
     const uint32_t socket = socket_of(meeting, who);
     if (!who->foreign && socket < meeting->sockets && who->size == meeting->assembly->size &&
@@ -187,35 +190,6 @@ static int keep(struct meeting *meeting, int fd, const struct kolo_introduction 
                              who->rank);
 }
 
-static int answer(struct meeting *meeting) {
-    struct kolo_assembly *assembly = meeting->assembly;
-    const struct kolo_nodes *nodes = &meeting->membership->nodes;
-    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
-    uint32_t missing = (nodes->nodes - 1 - meeting->membership->node) * meeting->sockets;
-    while (missing > 0) {
-        struct kolo_introduction who;
-        int fd;
-        const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
-        int rc = kolo_listener_accept(meeting->listener, until_ns - now_ns, &fd, &who);
-        now_ns = kolo_awake_ns(&assembly->awake);
-        if (rc == 0) {
-            rc = keep(meeting, fd, &who);
-            missing -= rc > 0;
-            rc = rc < 0 ? rc : 0;
-        } else if (rc > 0) {
-            rc = now_ns >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
-        }
-        if (rc == 0 && now_ns >= look_ns) {
-            rc = kolo_assembly_check(assembly);
-            now_ns = kolo_awake_ns(&assembly->awake);
-            look_ns = now_ns + LOOK_NS;
-        }
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
 static int connect_all(struct meeting *meeting) {
     struct kolo_assembly *assembly = meeting->assembly;
     int rc = check_limit(meeting);
@@ -229,7 +203,9 @@ static int connect_all(struct meeting *meeting) {
         for (uint32_t socket = 0; rc == 0 && socket < meeting->sockets; socket++)
             rc = connect_to(meeting, node, socket);
     if (rc == 0)
-        rc = answer(meeting);
+        rc = kolo_assembly_answer(assembly, meeting->listener,
+                                  (meeting->membership->nodes.nodes - 1 - meeting->membership->node) * meeting->sockets,
+                                  keep, meeting);
     KOLO_POINT("assembly.linked");
     return rc;
 }
@@ -242,10 +218,8 @@ static int fail(struct kolo_assembly *assembly, int status) {
 
 /* Writes the addresses of all nodes' listeners, by node. */
 static void tell_listeners(const struct meeting *meeting, uint8_t *listeners) {
-    const struct kolo_assembly *assembly = meeting->assembly;
     for (uint32_t node = 0; node < meeting->membership->nodes.nodes; node++)
-        kolo_address_pack(&assembly->listeners[assembly->rank == 0 ? leader(meeting, node) : node],
-                          listeners + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
+        kolo_address_pack(listener_of(meeting, node), listeners + (size_t)node * KOLO_ADDRESS_WIRE_BYTES);
 }
 
 int kolo_assembly_link(struct kolo_assembly *assembly, const struct kolo_membership *membership, int *fds,

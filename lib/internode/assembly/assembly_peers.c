@@ -15,7 +15,7 @@
 
 #define ANSWER_NS  INT64_C(1000000000)   /* time for rank 0 to say which ranks are missing */
 #define HEARING_NS INT64_C(250000000)    /* time for a leader to receive a failure, and for its node to learn it */
-#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a rejoin is asked so often */
+#define LOOK_NS    (50 * KOLO_NS_PER_MS) /* a rejoin is asked, and ranks are heard while others come, so often */
 
 /* Failing. */
 
@@ -57,37 +57,31 @@ static int fail_told(struct kolo_assembly *assembly, const struct kolo_assembly_
     return kolo_assembly_say(assembly, message->status, "%s", message->text);
 }
 
-static void pack_failure(uint8_t *bytes, int status, const char *text) {
+/* A failure is sent once, and only if the socket takes it at once. */
+static void send_failure(int fd, int status, const char *text) {
     struct kolo_assembly_message message = {.kind = KOLO_MESSAGE_FAILED, .status = status};
+    uint8_t bytes[KOLO_MESSAGE_BYTES];
     snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, text);
     kolo_assembly_message_pack(&message, bytes);
-}
-
-/* A failure is sent once, and only if the socket takes it at once. */
-static void send_failure(int fd, const uint8_t *bytes) {
-    (void)send(fd, bytes, KOLO_MESSAGE_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)kolo_socket_send(fd, bytes, sizeof bytes);
 }
 
 int kolo_assembly_fail(struct kolo_assembly *assembly, int status) {
     if (!assembly || assembly->over)
         return status;
     assembly->over = true;
-    uint8_t bytes[KOLO_MESSAGE_BYTES];
     /* Rank 0 reports for the rank at fault, the others for themselves. */
     const bool has_reason = assembly->rank == 0 && assembly->reason[0];
-    pack_failure(bytes, status, has_reason ? assembly->reason : kolo_error_message());
     KOLO_POINT("assembly.failing");
     for (uint32_t rank = 0; rank < assembly->size; rank++)
         if (assembly->peers[rank].fd >= 0)
-            send_failure(assembly->peers[rank].fd, bytes);
+            send_failure(assembly->peers[rank].fd, status, has_reason ? assembly->reason : kolo_error_message());
     KOLO_POINT("assembly.failed");
     return status;
 }
 
 void kolo_assembly_turn_away(const struct kolo_assembly *assembly, int fd, int status) {
-    uint8_t bytes[KOLO_MESSAGE_BYTES];
-    pack_failure(bytes, status, assembly->reason);
-    send_failure(fd, bytes);
+    send_failure(fd, status, assembly->reason);
     close(fd);
 }
 
@@ -166,17 +160,9 @@ struct kolo_awake *kolo_assembly_awake(struct kolo_assembly *assembly) {
 /* Takes what has come of the next message of a rank: 1 once it is whole, 0 before; or the failure that it tells of. */
 static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_assembly_message *message) {
     struct kolo_assembly_peer *peer = &assembly->peers[rank];
-    while (peer->got < KOLO_MESSAGE_BYTES) {
-        const ssize_t more = recv(peer->fd, peer->bytes + peer->got, KOLO_MESSAGE_BYTES - peer->got, MSG_DONTWAIT);
-        if (more == 0)
-            return fail_ended(assembly, rank, 0);
-        if (more < 0 && errno == EAGAIN)
-            return 0;
-        if (more < 0 && errno != EINTR)
-            return fail_ended(assembly, rank, errno);
-        if (more > 0)
-            peer->got += (size_t)more;
-    }
+    const int rc = kolo_socket_receive(peer->fd, peer->bytes, sizeof peer->bytes, &peer->got);
+    if (rc <= 0)
+        return rc == 0 ? 0 : fail_ended(assembly, rank, rc == -ENODATA ? 0 : -rc);
     KOLO_POINT("assembly.received");
     peer->got = 0;
     if (kolo_assembly_message_parse(peer->bytes, message) < 0)
@@ -187,7 +173,7 @@ static int receive(struct kolo_assembly *assembly, uint32_t rank, struct kolo_as
 /* For poll: a wait is looked at anew after each slice. */
 static int wait_ms(struct kolo_assembly *assembly, int64_t until_ns) {
     const int64_t left_ns = until_ns - kolo_awake_ns(&assembly->awake);
-    return left_ns <= 0 ? 0 : (int)(kolo_awake_slice(&assembly->awake, left_ns) / KOLO_NS_PER_MS) + 1;
+    return kolo_socket_wait_ms(kolo_awake_slice(&assembly->awake, left_ns));
 }
 
 /* The same where a rejoin may have something to say meanwhile. */
@@ -231,10 +217,11 @@ int kolo_assembly_send(struct kolo_assembly *assembly, uint32_t rank, const stru
 }
 
 static int keep_listener(struct kolo_assembly *assembly, uint32_t rank, const struct kolo_assembly_message *message) {
-    assembly->listeners[rank] = message->listener[0];
+    struct kolo_assembly_peer *peer = &assembly->peers[rank];
+    peer->listener = message->listener[0];
     if (message->count != 1)
         return fail_protocol(assembly, rank);
-    const int rc = kolo_address_localize(&assembly->listeners[rank], assembly->peers[rank].fd);
+    const int rc = kolo_address_localize(&peer->listener, peer->fd);
     return rc < 0 ? fail_ended(assembly, rank, -rc) : 0;
 }
 
@@ -252,7 +239,7 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
     peer->heard = message->kind;
     assembly->counts[message->kind]++;
     if (message->kind == KOLO_MESSAGE_IDENTITY)
-        assembly->identities[rank] = message->identity;
+        peer->identity = message->identity;
     return message->kind == KOLO_MESSAGE_LISTENERS ? keep_listener(assembly, rank, message) : 0;
 }
 
@@ -260,21 +247,17 @@ static int heed(struct kolo_assembly *assembly, uint32_t rank, const struct kolo
 
 int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns) {
     struct kolo_assembly_message message;
-    uint32_t open = 0;
     const int looked = kolo_assembly_look(assembly);
     if (looked < 0)
         return looked;
-    for (uint32_t rank = 1; rank < assembly->size; rank++)
-        if (assembly->peers[rank].fd >= 0) {
-            assembly->polled[open] = (struct pollfd){.fd = assembly->peers[rank].fd, .events = POLLIN};
-            assembly->polled_ranks[open++] = rank;
-        }
+    for (uint32_t rank = 0; rank < assembly->size; rank++)
+        assembly->polled[rank] = (struct pollfd){.fd = assembly->peers[rank].fd, .events = POLLIN};
     KOLO_POINT("assembly.serving");
-    if (poll(assembly->polled, open, wait_ms_or_look(assembly, kolo_awake_ns(&assembly->awake) + wait_ns)) <= 0)
+    const int64_t until_ns = kolo_awake_ns(&assembly->awake) + wait_ns;
+    if (poll(assembly->polled, assembly->size, wait_ms_or_look(assembly, until_ns)) <= 0)
         return 0;
-    for (uint32_t i = 0; i < open; i++) {
-        const uint32_t rank = assembly->polled_ranks[i];
-        int more = assembly->polled[i].revents != 0, rc = 0;
+    for (uint32_t rank = 0; rank < assembly->size; rank++) {
+        int more = assembly->polled[rank].revents != 0, rc = 0;
         while (more > 0 && rc == 0 && assembly->peers[rank].fd >= 0) {
             more = receive(assembly, rank, &message);
             rc = more > 0 ? heed(assembly, rank, &message) : more;
@@ -298,6 +281,32 @@ int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uin
     return 0;
 }
 
+int kolo_assembly_answer(struct kolo_assembly *assembly, struct kolo_listener *listener, uint32_t missing,
+                         int (*take)(void *owner, int fd, const struct kolo_introduction *who), void *owner) {
+    int64_t now_ns = kolo_awake_ns(&assembly->awake), look_ns = now_ns + LOOK_NS;
+    while (missing > 0) {
+        struct kolo_introduction who;
+        int fd;
+        const int64_t until_ns = look_ns < assembly->deadline_ns ? look_ns : assembly->deadline_ns;
+        int rc = kolo_listener_accept(listener, until_ns - now_ns, &fd, &who);
+        now_ns = kolo_awake_ns(&assembly->awake);
+        if (rc == 0) {
+            rc = take(owner, fd, &who);
+            missing -= rc > 0;
+        } else if (rc > 0) {
+            rc = now_ns >= assembly->deadline_ns ? kolo_assembly_timeout(assembly) : 0;
+        }
+        if (rc >= 0 && now_ns >= look_ns) {
+            rc = kolo_assembly_check(assembly);
+            now_ns = kolo_awake_ns(&assembly->awake);
+            look_ns = now_ns + LOOK_NS;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
 int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message) {
     int64_t until_ns = assembly->deadline_ns;
     bool asked = false;
@@ -309,9 +318,7 @@ int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct ko
             return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
                                      "rank 0 does not answer: is it stopped, or does it get no processor?");
         if (now_ns >= until_ns) {
-            uint8_t bytes[KOLO_MESSAGE_BYTES];
-            pack_failure(bytes, KOLO_ERR_TIMEOUT, "");
-            send_failure(assembly->peers[0].fd, bytes);
+            send_failure(assembly->peers[0].fd, KOLO_ERR_TIMEOUT, "");
             until_ns = now_ns + ANSWER_NS;
             asked = true;
         }

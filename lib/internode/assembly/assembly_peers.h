@@ -15,6 +15,8 @@ struct kolo_assembly_peer {
     unsigned heard;                      /* rank 0: the kind of the last message from it; 0: none yet */
     size_t got;                          /* of the next message */
     uint8_t bytes[KOLO_MESSAGE_BYTES];
+    struct kolo_node_identity identity; /* rank 0: where it runs */
+    struct kolo_address listener;       /* of a leader */
 };
 
 struct kolo_assembly {
@@ -30,16 +32,13 @@ struct kolo_assembly {
     bool asked;                       /* rank 0: another rank, whose time is up, asks which ranks are missing */
     char reason[1024];                /* why, as it is told to the others */
     uint32_t ended;                   /* the rank whose end that was; UINT32_MAX: none */
-    struct kolo_assembly_peer *peers; /* [size]; of a rank that is not 0 only that of rank 0 */
+    struct kolo_assembly_peer *peers; /* [size]; a rank that is not 0 is connected with rank 0 alone */
     /* Rank 0's. */
-    struct kolo_listener *listener;        /* NULL: not open */
-    char place[KOLO_ADDRESS_TEXT_BYTES];   /* where it is, or was */
-    struct kolo_node_identity *identities; /* [size], by rank */
-    struct kolo_address *listeners;        /* [size], by rank: of the leaders */
-    unsigned awaited;                      /* the kind of message without which a rank is late */
-    uint32_t counts[KOLO_MESSAGE_KINDS];   /* how many ranks have sent one */
-    struct pollfd *polled;                 /* [size] */
-    uint32_t *polled_ranks;                /* [size] */
+    struct kolo_listener *listener;      /* NULL: not open */
+    char place[KOLO_ADDRESS_TEXT_BYTES]; /* where it is, or was */
+    unsigned awaited;                    /* the kind of message without which a rank is late */
+    uint32_t counts[KOLO_MESSAGE_KINDS]; /* how many ranks have sent one */
+    struct pollfd *polled;               /* [size] */
 };
 
 /* Sends a message, and waits until it is sent. */
@@ -53,6 +52,11 @@ int kolo_assembly_serve(struct kolo_assembly *assembly, int64_t wait_ns);
 
 /* Rank 0: waits until `count` ranks have sent a message of that kind. */
 int kolo_assembly_serve_until(struct kolo_assembly *assembly, unsigned kind, uint32_t count);
+
+/* Answers at a listener until so many have come; meanwhile looks at the others now and then. `take` gets each process
+ * that has proved itself, and its socket to keep or close: 1, one of those has come; 0, another one; or a failure. */
+int kolo_assembly_answer(struct kolo_assembly *assembly, struct kolo_listener *listener, uint32_t missing,
+                         int (*take)(void *owner, int fd, const struct kolo_introduction *who), void *owner);
 
 /* The others: waits for rank 0's next message, which must be of that kind. */
 int kolo_assembly_await(struct kolo_assembly *assembly, unsigned kind, struct kolo_assembly_message *message);
