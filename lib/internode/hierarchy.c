@@ -141,11 +141,8 @@ static int order(const struct hierarchy *h, size_t chunk) {
     int rc = kolo_step_await_all(comm, folded_at(chunk));
     if (rc < 0)
         return rc;
-    const struct kolo_order order = {
+    struct kolo_order order = {
         .ticket = ticket,
-        .stamp = comm->call.stamp,
-        .call = comm->call.word,
-        .number = comm->call.number,
         .collective = KOLO_ALLREDUCE,
         .kernel = h->message->kernel,
         .count = count,
@@ -283,11 +280,8 @@ static int order_part(const struct spread *s, size_t index) {
     int rc = kolo_step_await_all(comm, shown_at(index));
     if (rc < 0)
         return rc;
-    const struct kolo_order order = {
+    struct kolo_order order = {
         .ticket = comm->call.ticket + index,
-        .stamp = comm->call.stamp,
-        .call = comm->call.word,
-        .number = comm->call.number,
         .collective = KOLO_BROADCAST,
         .count = part.bytes,
         .result = part.place,

@@ -54,9 +54,12 @@ void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, 
  * background. */
 int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
 
-/* For the leader: orders an exchange. */
-static inline void kolo_internode_order(kolo_comm *comm, const struct kolo_order *order, bool background) {
+/* For the leader: orders an exchange of the present call. */
+static inline void kolo_internode_order(kolo_comm *comm, struct kolo_order *order, bool background) {
     const struct kolo_internode *internode = comm->internode;
+    order->stamp = comm->call.stamp;
+    order->call = comm->call.word;
+    order->number = comm->call.number;
     kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
 }
 

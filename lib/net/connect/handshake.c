@@ -17,7 +17,8 @@
 
 enum { INTRODUCTION = 3, VERDICT = 4 }; /* kinds, beside KOLO_HELLO and KOLO_WELCOME */
 
-/* Where things stand in messages; the bytes between them are zero. */
+/* Where things stand in messages; the bytes between them are zero, so that a message has only one form: one that has
+ * been read is good if it is the same when it is packed again. */
 enum { KIND_AT = 4, BODY_AT = 8 };
 enum { VERSION_AT = BODY_AT, LAYOUT_AT = 12, SECRET_AT = 16, NONCE_AT = 32 };
 enum {
@@ -37,13 +38,6 @@ _Static_assert(NONCE_AT + KOLO_KEY_BYTES == KOLO_HANDSHAKE_BYTES, "a handshake e
 _Static_assert(JOB_END <= INTRODUCTION_PROOF_AT, "an introduction has room for all that is said");
 _Static_assert(sizeof(struct kolo_dialogue) == 2 * KOLO_HANDSHAKE_BYTES + KOLO_INTRODUCTION_BYTES + KOLO_VERDICT_BYTES,
                "a proof is over bytes that have been sent, and no others");
-
-static bool is_zero(const uint8_t *bytes, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
 
 static void begin(uint8_t *bytes, size_t count, uint32_t kind) {
     memset(bytes, 0, count);
@@ -77,12 +71,11 @@ int kolo_handshake_parse(const uint8_t *bytes, kolo_handshake_kind kind, struct 
     handshake->layout = (uint32_t)kolo_wire_get(bytes + LAYOUT_AT, 4);
     if (handshake->version != KOLO_VERSION_WORD || handshake->layout != KOLO_WIRE_LAYOUT)
         return -EPROTONOSUPPORT;
-    const uint32_t secret = (uint32_t)kolo_wire_get(bytes + SECRET_AT, 4);
-    if (secret > 1 || !is_zero(bytes, SECRET_AT + 4, NONCE_AT))
-        return -EPROTO;
-    handshake->secret = secret == 1;
+    uint8_t again[KOLO_HANDSHAKE_BYTES];
+    handshake->secret = kolo_wire_get(bytes + SECRET_AT, 4) == 1;
     memcpy(handshake->nonce, bytes + NONCE_AT, sizeof handshake->nonce);
-    return 0;
+    kolo_handshake_pack(handshake, kind, again);
+    return memcmp(bytes, again, sizeof again) == 0 ? 0 : -EPROTO;
 }
 
 void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes) {
@@ -96,18 +89,15 @@ void kolo_introduction_pack(const struct kolo_introduction *who, uint8_t *bytes)
     memcpy(bytes + JOB_AT, who->job, strnlen(who->job, KOLO_NET_JOB_BYTES - 1));
 }
 
-/* A name ends with a NUL, and all that follows is NUL, too. It is shown in messages. */
-static bool is_name(const uint8_t *bytes) {
-    size_t length = 0;
-    while (length < KOLO_NET_JOB_BYTES && bytes[length] > ' ' && bytes[length] < 0x7f)
-        length++;
-    return length < KOLO_NET_JOB_BYTES && is_zero(bytes, length, KOLO_NET_JOB_BYTES);
+/* Names are shown in messages. */
+static bool is_printable(const char *name) {
+    while (*name > ' ' && *name < 0x7f)
+        name++;
+    return *name == '\0';
 }
 
 int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who) {
-    if (!begins(bytes, INTRODUCTION) || !is_zero(bytes, STREAM_AT + 4, SESSION_AT) || !is_name(bytes + JOB_AT) ||
-        !is_zero(bytes, JOB_END, INTRODUCTION_PROOF_AT))
-        return -EPROTO;
+    uint8_t again[KOLO_INTRODUCTION_BYTES];
     *who = (struct kolo_introduction){.role = (uint32_t)kolo_wire_get(bytes + ROLE_AT, 4),
                                       .rank = (uint32_t)kolo_wire_get(bytes + RANK_AT, 4),
                                       .size = (uint32_t)kolo_wire_get(bytes + SIZE_AT, 4),
@@ -115,7 +105,9 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
                                       .stream = (uint32_t)kolo_wire_get(bytes + STREAM_AT, 4)};
     memcpy(who->session, bytes + SESSION_AT, sizeof who->session);
     memcpy(who->job, bytes + JOB_AT, sizeof who->job);
-    if (who->role < KOLO_ROLE_JOIN || who->role > KOLO_ROLE_SHRINK)
+    kolo_introduction_pack(who, again);
+    if (memcmp(bytes, again, INTRODUCTION_PROOF_AT) != 0 || !is_printable(who->job) || who->role < KOLO_ROLE_JOIN ||
+        who->role > KOLO_ROLE_SHRINK)
         return -EPROTO;
     return who->size <= KOLO_RANKS_MAX && who->rank < who->size && who->node < who->size ? 0 : -EPROTO;
 }
@@ -126,10 +118,13 @@ void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes) {
 }
 
 int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict) {
+    uint8_t again[KOLO_VERDICT_BYTES];
     *verdict = (uint32_t)kolo_wire_get(bytes + VERDICT_AT, 4);
-    if (!begins(bytes, VERDICT) || !is_zero(bytes, VERDICT_AT + 4, VERDICT_PROOF_AT))
-        return -EPROTO;
-    return *verdict >= KOLO_VERDICT_ADMITTED && *verdict <= KOLO_VERDICT_MALFORMED ? 0 : -EPROTO;
+    kolo_verdict_pack(*verdict, again);
+    return memcmp(bytes, again, VERDICT_PROOF_AT) == 0 && *verdict >= KOLO_VERDICT_ADMITTED &&
+                   *verdict <= KOLO_VERDICT_MALFORMED
+               ? 0
+               : -EPROTO;
 }
 
 /* The dialogue up to the proof. */
