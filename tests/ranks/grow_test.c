@@ -1,5 +1,5 @@
 /* kolo_comm_listen, kolo_comm_grow and kolo_comm_join: outsiders join a communicator, at once and one after another;
- * some are refused; where one dies before all are ready the members stay; and what is used wrongly is refused. */
+ * some are refused; a member is later than a joiner has time; and what is used wrongly is refused. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "losses.h"
 
-enum { COUNT = 2000, PAUSE_MS = 2 };
+enum { COUNT = 2000, PAUSE_MS = 2, JOINING_MS = 1000, LATE_MS = 1500, PATIENCE_MS = 20000 };
 
 static void name_of(const struct rank *rank, char *name, size_t bytes) {
     snprintf(name, bytes, "%.40s-%d-grow", rank->options.job ? rank->options.job : "none", rank->ranks);
@@ -46,14 +46,14 @@ static int takes(void *context, const kolo_joiner *joiner, char *why) {
 }
 
 /* Until somebody listens, and again where the members stayed. */
-static int join(const struct rank *rank, const char *message, kolo_comm **comm) {
+static int join(const struct rank *rank, const char *message, int time_ms, kolo_comm **comm) {
     char name[80];
     kolo_join_options options = KOLO_JOIN_INIT;
     name_of(rank, name, sizeof name);
     options.job = name;
     options.message = message;
     options.message_bytes = strlen(message);
-    options.timeout_ms = patience_ms(20000);
+    options.timeout_ms = patience_ms(time_ms);
     int status = KOLO_ERR_ARG;
     for (int tries = 0; tries < 5000 && (status == KOLO_ERR_ARG || status == KOLO_ERR_PEER_DEAD); tries++) {
         status = kolo_comm_join(comm, &options);
@@ -72,21 +72,20 @@ static bool make_members(struct rank *rank, int *listener) {
            expect(rank, *listener >= 0, "no listener");
 }
 
-/* Looks again and again, as a training does between epochs, until there are so many. */
-static bool grow_to(struct rank *rank, int listener, int size) {
+/* Looks again and again, as a training does between epochs, until there are so many. pause_ms: before each look. */
+static bool grow_to(struct rank *rank, int listener, int size, int pause_ms) {
     kolo_grow_options options = KOLO_GROW_INIT;
     options.listener = listener;
     options.check = takes;
-    options.timeout_ms = patience_ms(20000);
+    options.timeout_ms = patience_ms(PATIENCE_MS);
     for (int looks = 0; looks < 5000 && kolo_comm_size(rank->comm) < size; looks++) {
         kolo_comm *grown = rank->comm;
         const int before = kolo_comm_rank(rank->comm);
+        sleep_ms(pause_ms);
         if (!expect_status(rank, kolo_comm_grow(rank->comm, &options, &grown), 0, "kolo_comm_grow"))
             return false;
-        if (!grown) {
-            sleep_ms(PAUSE_MS);
+        if (!grown)
             continue;
-        }
         expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_STATE, "kolo_barrier in what has grown");
         kolo_comm_destroy(rank->comm);
         rank->comm = grown;
@@ -103,14 +102,28 @@ static void run_joins(struct rank *rank) {
     if (is_member && !make_members(rank, &listener))
         return;
     if (!is_member) {
-        if (!expect_status(rank, join(rank, "yes", &rank->comm), 0, "kolo_comm_join") ||
+        if (!expect_status(rank, join(rank, "yes", PATIENCE_MS, &rank->comm), 0, "kolo_comm_join") ||
             !expect(rank, kolo_comm_rank(rank->comm) >= members_of(rank), "is rank %d", kolo_comm_rank(rank->comm)) ||
             !expect_status(rank, kolo_comm_listen(rank->comm, "unused", &listener), 0, "kolo_comm_listen"))
             return;
     }
-    if (grow_to(rank, listener, rank->ranks))
+    if (grow_to(rank, listener, rank->ranks, PAUSE_MS))
         works(rank, rank->comm, rank->ranks);
     kolo_comm_unlisten(listener, rank->rank == 0 ? "all are in" : NULL);
+}
+
+/* The second member is later than the joiner has time, which begins only when all members have come. */
+static void run_late_member(struct rank *rank) {
+    int listener = -1;
+    const int pause_ms = rank->rank == 1 ? (int)patience_ms(LATE_MS) : PAUSE_MS;
+    const bool is_in =
+        rank->rank < members_of(rank)
+            ? make_members(rank, &listener) && grow_to(rank, listener, rank->ranks, pause_ms)
+            : expect_status(rank, join(rank, "yes", JOINING_MS, &rank->comm), 0, "kolo_comm_join") &&
+                  expect_status(rank, kolo_comm_listen(rank->comm, "unused", &listener), 0, "kolo_comm_listen");
+    if (is_in)
+        works(rank, rank->comm, rank->ranks);
+    kolo_comm_unlisten(listener, NULL);
 }
 
 /* The last one of the team is refused, in the check's words; then the listener is closed. */
@@ -119,16 +132,16 @@ static void run_refusal(struct rank *rank) {
     kolo_comm *comm = NULL;
     if (rank->rank >= members_of(rank)) {
         const bool is_last = rank->rank == rank->ranks - 1;
-        const int status = join(rank, is_last ? "no" : "yes", &comm);
+        const int status = join(rank, is_last ? "no" : "yes", PATIENCE_MS, &comm);
         if (is_last && expect_status(rank, status, KOLO_ERR_MISMATCH, "kolo_comm_join of one that says no"))
             expect_message(rank, "kolo_comm_join", "did not say yes", NULL);
         else if (!is_last && expect_status(rank, status, 0, "kolo_comm_join")) {
             rank->comm = comm;
             if (expect_status(rank, kolo_comm_listen(comm, "unused", &listener), 0, "kolo_comm_listen"))
-                grow_to(rank, listener, rank->ranks - 1);
+                grow_to(rank, listener, rank->ranks - 1, PAUSE_MS);
         }
     } else if (make_members(rank, &listener)) {
-        grow_to(rank, listener, rank->ranks - 1);
+        grow_to(rank, listener, rank->ranks - 1, PAUSE_MS);
     }
     if (rank->comm) {
         works(rank, rank->comm, rank->ranks - 1);
@@ -191,6 +204,11 @@ int main(int argc, char **argv) {
             refusal.run = run_refusal;
             harness_run(&joins);
             harness_run(&refusal);
+            if (ranks == 3 && members == 2) {
+                struct team late = team;
+                late.run = run_late_member;
+                harness_run(&late);
+            }
         }
     }
     return harness_end();

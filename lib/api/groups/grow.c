@@ -4,8 +4,8 @@
  * members are in one communicator with the joiners, or all members stay in theirs.
  *
  *   1. Rank 0 accepts the processes that wait at the socket (join_socket.h), and refuses those that do not fit. It
- *      makes a file for a new communicator, and answers the others with it and with their ranks. It tells the members
- *      how many come, and gives them the file.
+ *      makes a file for a new communicator, tells the members how many come, and gives them the file. Then it answers
+ *      the joiners with the file and with their ranks: by then all members have come, and a joiner's time begins.
  *   2. All create the larger communicator. That may fail: a joiner or member dies or is stopped, or something is
  *      lacking.
  *   3. The members ask each other, in their old communicator, whether all of them have the new one. If all
@@ -24,10 +24,11 @@
  * moved. If the members stay in the old one, the joiner finds them gone, and may ask again.
  *
  *   death of                       leaves
- *   a joiner, before step 2        a creation that fails; the members stay
- *   a joiner, after its creation   the members move, and find it as they find any rank's death
- *   rank 0, in step 1              joiners that find it gone; the members' communicator is broken; the socket stays
- *   a member, in steps 1 to 3      an old communicator that is broken by its death, and nobody moves; or by the abort,
+ *   a joiner, before step 2        a creation that fails when its time is over; the members stay
+ *   a joiner, in step 2            a creation that fails at once, and the members stay; or, had it attached, that
+ *   or later                       succeeds: the members move, and find the death in the first call
+ *   a member, in step 1            an old communicator that is broken by its death; joiners that are not answered
+ *   a member, in steps 2 and 3     an old communicator that is broken by its death, and nobody moves; or by the abort,
  *                                  and all move: the new one's first call finds the death */
 #include <errno.h>
 #include <inttypes.h>
@@ -171,17 +172,14 @@ static void receive(const kolo_comm *comm, const kolo_grow_options *options, str
     }
 }
 
-/* For rank 0: makes the file, and sends the newcomers their answers. */
-static void welcome(const kolo_comm *comm, struct newcomers *newcomers) {
-    const int fd = kolo_memory_file_create("kolo-join", 0);
-    newcomers->fd =
-        fd >= 0 ? fd : kolo_fail_system(-fd, "rank %" PRIu32 ": kolo_comm_grow: creating a memfd", comm->global_rank);
-    for (uint32_t i = 0; fd >= 0 && i < newcomers->count; i++)
+/* For rank 0: sends the newcomers their answers. */
+static void welcome(const kolo_comm *comm, const struct newcomers *newcomers) {
+    for (uint32_t i = 0; newcomers->fd >= 0 && i < newcomers->count; i++)
         kolo_join_answer_to(&newcomers->list[i],
                             &(struct kolo_join_answer){.taken = 1,
                                                        .rank = (int32_t)(comm->size + i),
                                                        .size = (int32_t)(comm->size + newcomers->count)},
-                            fd);
+                            newcomers->fd);
 }
 
 /* Step 3: whether the members move: 0, or why they stay. */
@@ -235,21 +233,23 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
 
 static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcomers *newcomers, kolo_comm **grown) {
     newcomers->fd = -1;
-    if (comm->rank == 0) {
+    if (comm->rank == 0)
         receive(comm, options, newcomers);
-        if (newcomers->count)
-            welcome(comm, newcomers);
+    if (newcomers->count) {
+        const int fd = kolo_memory_file_create("kolo-join", 0);
+        newcomers->fd = fd >= 0 ? fd : kolo_fail_system(-fd, "rank 0: kolo_comm_grow: creating a memfd");
     }
     const uint64_t own = newcomers->count;
     uint64_t joiners = 0;
     int rc = kolo_words_sum(comm, &own, &joiners, 1);
     KOLO_POINT("grow.told");
+    if (rc == 0 && joiners > 0)
+        rc = kolo_file_hand_to_all(comm, "kolo_comm_grow", &newcomers->fd);
     if (rc < 0 || joiners == 0)
         return rc;
-    rc = kolo_file_hand_to_all(comm, "kolo_comm_grow", &newcomers->fd);
-    return rc < 0 ? rc
-                  : make(comm, options->timeout_ms < 0 ? READY_MS : options->timeout_ms, (uint32_t)joiners,
-                         newcomers->fd, grown);
+    welcome(comm, newcomers);
+    return make(comm, options->timeout_ms < 0 ? READY_MS : options->timeout_ms, (uint32_t)joiners, newcomers->fd,
+                grown);
 }
 
 int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm **grown) {
