@@ -90,6 +90,15 @@ DEFAULT = [
     *controls("TIE NODE", "nodes_agreement", "REST0=1"),
     *controls("LEADERLESS", "nodes_agreement", "REST0=2", "REST2=1", "DEATHS=1", "CUTS=1"),
     *controls("ALL", "nodes_agreement", "ATTEMPTS=2"),
+    small("groups", "DEATHS=1", "JOINERS_DEATHS=1"),
+    small("groups", "DEATHS=0", "LATE=1", "LACKS=1"),
+    small("groups", "DEATHS=0", "STOPS=1"),
+    small("groups", "GROUPS=2", "JOINERS=0", "DEATHS=2"),
+    small("groups", "GROUPS=2", "JOINERS=0", "DEATHS=0", "LATE=1", "LACKS=1"),
+    *controls("MOVING EXCHANGE LACKS MESSAGE DROP AHEAD", "groups", "DEATHS=0", "LACKS=1"),
+    *controls("ORDER ABORT SWAP SECOND_LOOK LAST_LOOK", "groups", "DEATHS=1"),
+    *controls("AGREEMENT AHEAD", "groups", "GROUPS=2", "JOINERS=0", "DEATHS=0", "LACKS=1"),
+    *controls("FAILURE DROP", "groups", "GROUPS=2", "JOINERS=0", "DEATHS=1"),
 ]
 
 MORE = [
@@ -107,6 +116,12 @@ MORE = [
     small("agreement", "RANKS=3", "DEATHS=1", "LACKS=1"),
     small("agreement", "RANKS=3", "DEATHS=0", "LATE=1", "LACKS=1"),
     small("agreement", "RANKS=4", "DEATHS=1", mode=COMPACT),
+    small("groups", "DEATHS=2"),
+    small("groups", "DEATHS=1", "LATE=1"),
+    small("groups", "DEATHS=1", "LACKS=1"),
+    small("groups", "DEATHS=0", "JOINERS_DEATHS=1", "LATE=1"),
+    small("groups", "MEMBERS=2", "JOINERS=2", "DEATHS=1", "JOINERS_DEATHS=1"),
+    small("groups", "GROUPS=2", "MEMBERS=4", "JOINERS=0", "DEATHS=1"),
 ]
 
 
@@ -190,7 +205,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
                                      epilog="example: models_test.py --model slots")
     parser.add_argument("--all", action="store_true", help="larger bounds too: some minutes")
-    parser.add_argument("--model", choices=["lines", "slots", "wake", "abort", "agreement", "nodes_agreement"], help="only this one")
+    parser.add_argument("--model", choices=sorted({check.model for check in DEFAULT}), help="only this one")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="searches at once")
     options = parser.parse_args()
     if not shutil.which("spin"):

@@ -29,7 +29,9 @@
  *   or later                       succeeds: the members move, and find the death in the first call
  *   a member, in step 1            an old communicator that is broken by its death; joiners that are not answered
  *   a member, in steps 2 and 3     an old communicator that is broken by its death, and nobody moves; or by the abort,
- *                                  and all move: the new one's first call finds the death */
+ *                                  and all move: the new one's first call finds the death
+ *
+ * tests/models/groups.pml is a model of all this, and of kolo_comm_split. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -22,7 +22,9 @@
  *   3                        a creation that fails on its group, or, had it attached, a communicator that is dropped in
  *                            4; the parent is broken
  *   4                        a parent that is broken; some ranks may have succeeded, and their groups' first call finds
- *                            the death, or that others have dropped theirs */
+ *                            the death, or that others have dropped theirs
+ *
+ * tests/models/groups.pml is a model of steps 2 to 4. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
