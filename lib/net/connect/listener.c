@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,14 +142,16 @@ static void remove_pending(struct kolo_listener *listener, uint32_t index) {
             (listener->count - index) * sizeof listener->pending[0]);
 }
 
-__attribute__((format(printf, 3, 4))) static progress refuse(struct kolo_listener *listener, const struct pending *one,
-                                                             const char *format, ...) {
-    char text[KOLO_ADDRESS_TEXT_BYTES], words[REASON_BYTES - KOLO_ADDRESS_TEXT_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
-    va_end(arguments);
-    snprintf(listener->reason, sizeof listener->reason, "%s: %s", kolo_address_text(&one->from, text), words);
+/* If it is of another version, the message says so, whatever the reason. */
+static progress refuse(struct kolo_listener *listener, const struct pending *one, const char *why) {
+    char from[KOLO_ADDRESS_TEXT_BYTES], theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
+    kolo_address_text(&one->from, from);
+    if (one->foreign)
+        snprintf(listener->reason, sizeof listener->reason, "%s: %s, and here is %s", from,
+                 kolo_handshake_release(one->version, one->layout, theirs),
+                 kolo_handshake_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
+    else
+        snprintf(listener->reason, sizeof listener->reason, "%s: %s", from, why);
     listener->refused++;
     /* Frequent connections do not fill the log. */
     if (listener->refused <= LOGGED_MAX || (listener->refused & (listener->refused - 1)) == 0)
@@ -159,17 +160,8 @@ __attribute__((format(printf, 3, 4))) static progress refuse(struct kolo_listene
     return REFUSED;
 }
 
-/* If it is of another version, the message says so, whatever the reason. */
-static progress refuse_for(struct kolo_listener *listener, const struct pending *one, const char *why) {
-    char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
-    if (!one->foreign)
-        return refuse(listener, one, "%s", why);
-    return refuse(listener, one, "%s, and here is %s", kolo_handshake_release(one->version, one->layout, theirs),
-                  kolo_handshake_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
-}
-
 static void show_out(struct kolo_listener *listener, uint32_t index, const char *why) {
-    refuse_for(listener, &listener->pending[index], why);
+    refuse(listener, &listener->pending[index], why);
     close(listener->pending[index].fd);
     remove_pending(listener, index);
 }
@@ -186,7 +178,7 @@ static progress greet(struct kolo_listener *listener, struct pending *one) {
     if (rc == -EPROTO)
         return refuse(listener, one, "speaks no language of kolo's");
     if (kolo_handshake_make(&welcome, &listener->secret) < 0)
-        return refuse(listener, one, "%s", kolo_error_message());
+        return refuse(listener, one, kolo_error_message());
     one->foreign = rc < 0;
     one->version = hello.version;
     one->layout = hello.layout;
@@ -208,7 +200,7 @@ static progress recognise(struct kolo_listener *listener, const struct pending *
     struct kolo_introduction said;
     if (!kolo_dialogue_check_introduction(&one->dialogue, &listener->secret) ||
         kolo_introduction_parse(one->dialogue.introduction, &said) < 0)
-        return refuse_for(listener, one, "");
+        return refuse(listener, one, "");
     *who = said;
     who->foreign = true;
     who->version = one->version;
@@ -246,7 +238,7 @@ static progress advance(struct kolo_listener *listener, struct pending *one, str
         const size_t bytes = one->greeted ? sizeof one->dialogue.introduction : sizeof one->dialogue.hello;
         const int rc = kolo_socket_receive(one->fd, message, bytes, &one->received);
         if (rc < 0)
-            return refuse_for(listener, one, "has gone before it said who it is");
+            return refuse(listener, one, "has gone before it said who it is");
         if (rc == 0)
             return WAITS;
         if (one->greeted)
