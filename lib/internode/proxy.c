@@ -395,7 +395,6 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         .nodes = internode->nodes.nodes,
         .streams_max = net->streams,
         .silence_ns = net->silence_ns,
-        .handed_round = true,
         .zero_copy = net->zero_copy,
         .memory = comm->segment.internode_slots,
         .memory_bytes = 2 * KOLO_SLOTS * comm->segment.slot_bytes,

@@ -11,9 +11,8 @@
  * received straight into that memory. Until there is room for it nothing more is read from the stream, and the sender's
  * socket fills up: that is the flow control.
  *
- * An engine belongs to the thread that runs it, which may be another than the one that created it and added sockets
- * before the first run, unless options.handed_round. Only kolo_engine_wake may be called by others. All callbacks come
- * from kolo_engine_run, and may call only functions that queue or read: send, tell, resume, heard and counts. */
+ * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. All callbacks
+ * come from kolo_engine_run, and may call only functions that queue or read: send, tell, resume and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
@@ -57,7 +56,6 @@ struct kolo_engine_options {
     uint32_t streams_max;  /* data streams of one neighbour */
     int64_t silence_ns;    /* a neighbour whose control stream says nothing for so long is given up; heartbeats go four
                               times as often */
-    int handed_round;      /* 1: several threads run it, one at a time; 0: one does, from its first run on */
     int zero_copy;         /* 1: io_uring's zero-copy send for whole stripes, where the kernel has it */
     const void *memory;    /* where most payloads come from: registered for zero-copy sends where memlock allows it */
     size_t memory_bytes;   /* 0: nothing to register */

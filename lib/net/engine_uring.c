@@ -12,10 +12,7 @@
  * pages, and sends and receives that copy pin none; nor is there a receive into a registered buffer for sockets that
  * says how it went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a
  * notification comes after its completion; for so long the message counts it among its holds. Its header is sent before
- * it, as a copy, so that the stream may go on.
- *
- * The ring is made disabled and is enabled by the first run, so that an engine may be created and filled by another
- * thread than the one that runs it: with IORING_SETUP_SINGLE_ISSUER it belongs to the thread that enables it. */
+ * it, as a copy, so that the stream may go on. */
 #include <errno.h>
 
 #include "net/engine_state.h"
@@ -38,7 +35,6 @@ enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, STREAMS_MAX =
 
 struct uring {
     struct io_uring ring;
-    bool enabled;
     bool registered_files; /* a stream's index is its place in the table, the eventfd's is behind them */
     bool zero_copy;
     unsigned buffers;                 /* of options.memory, REGISTERED_BYTES each */
@@ -176,18 +172,13 @@ static bool supports_all_needed(struct io_uring *ring, bool *zero_copy) {
     return all;
 }
 
-/* This thread needs completions only when it asks for them, so the kernel is told not to interrupt it for them; older
- * kernels have fewer such flags. */
-static int make_ring(struct io_uring *ring, unsigned entries, bool handed_round) {
-    static const unsigned choices[] = {
-        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
-        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
-        0,
-    };
-    int rc = -EINVAL;
-    for (size_t i = handed_round; rc == -EINVAL && i < sizeof choices / sizeof choices[0]; i++)
-        rc = io_uring_queue_init(entries, ring, choices[i] | IORING_SETUP_R_DISABLED);
-    return rc;
+/* The engine needs completions only when it asks for them, so the kernel is told not to interrupt its thread for them;
+ * older kernels have no such flags. Threads use the ring in turn: it cannot be one's own
+ * (IORING_SETUP_SINGLE_ISSUER). */
+static int make_ring(struct io_uring *ring, unsigned entries) {
+    const unsigned wanted = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL;
+    const int rc = io_uring_queue_init(entries, ring, wanted);
+    return rc == -EINVAL ? io_uring_queue_init(entries, ring, 0) : rc;
 }
 
 /* If the kernel refuses, plain descriptors stay in use. */
@@ -227,12 +218,15 @@ static int uring_open(struct kolo_engine *engine) {
     if (!uring)
         return -ENOMEM;
     uring->end = &uring->small;
-    int rc = make_ring(&uring->ring, entries, engine->options.handed_round);
-    if (rc < 0)
-        goto free_it;
-    rc = -ENOSYS;
-    if (!supports_all_needed(&uring->ring, &uring->zero_copy))
-        goto exit_ring;
+    int rc = make_ring(&uring->ring, entries);
+    if (rc == 0 && !supports_all_needed(&uring->ring, &uring->zero_copy)) {
+        io_uring_queue_exit(&uring->ring);
+        rc = -ENOSYS;
+    }
+    if (rc < 0) {
+        free(uring);
+        return rc;
+    }
     uring->zero_copy = uring->zero_copy && engine->options.zero_copy;
     engine->moving = uring;
     register_files(engine);
@@ -240,11 +234,6 @@ static int uring_open(struct kolo_engine *engine) {
         register_memory(engine);
     listen_for_wakes(engine);
     return 0;
-exit_ring:
-    io_uring_queue_exit(&uring->ring);
-free_it:
-    free(uring);
-    return rc;
 }
 
 static int uring_attach(struct kolo_stream *stream) {
@@ -268,13 +257,6 @@ static void uring_detach(struct kolo_stream *stream) {
 
 /* Running. */
 
-static int enable(struct uring *uring) {
-    /* liburing 2.3 declares io_uring_enable_rings, but does not export it. */
-    const int rc = uring->enabled ? 0 : io_uring_register(uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
-    uring->enabled = rc >= 0;
-    return rc;
-}
-
 static bool completions_gather(const struct io_uring *ring) {
     return IO_URING_READ_ONCE(*ring->sq.kflags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
@@ -286,9 +268,6 @@ static int checked(int rc) {
 
 static int uring_submit(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
-    const int rc = enable(uring);
-    if (rc < 0)
-        return rc;
     try_small_sends(engine);
     if (!uring->sending)
         return 0;
@@ -301,9 +280,6 @@ static int uring_submit(struct kolo_engine *engine) {
 static int uring_wait(struct kolo_engine *engine, int64_t wait_ns) {
     struct uring *uring = engine->moving;
     struct io_uring *ring = &uring->ring;
-    const int rc = enable(uring);
-    if (rc < 0)
-        return rc;
     if (try_small_sends(engine))
         wait_ns = 0;
     uring->sending = false;
