@@ -150,7 +150,7 @@ static int order(const struct hierarchy *h, size_t chunk) {
         .partial = h->straight ? h->message->send + first * element_bytes : kolo_internode_partial(comm, ticket),
         .result = h->straight ? h->message->recv + first * element_bytes : kolo_internode_result(comm, ticket),
     };
-    kolo_internode_order(comm, &order, in_background(comm, h->chunks, comm->size > 1));
+    kolo_proxy_order(comm, &order, in_background(comm, h->chunks, comm->size > 1));
     return 0;
 }
 
@@ -159,7 +159,7 @@ static int take(const struct hierarchy *h, size_t chunk) {
     const size_t element_bytes = h->message->kernel->element_bytes;
     const uint64_t ticket = comm->call.ticket + chunk;
     size_t first, count = chunk_at(h, chunk, &first);
-    int rc = kolo_internode_await(comm, ticket);
+    int rc = kolo_proxy_await(comm, ticket);
     if (rc < 0)
         return rc;
     if (!h->straight)
@@ -287,14 +287,14 @@ static int order_part(const struct spread *s, size_t index) {
         .result = part.place,
         .root = comm->internode->nodes.node_of[part.root],
     };
-    kolo_internode_order(comm, &order, in_background(comm, s->parts, true));
+    kolo_proxy_order(comm, &order, in_background(comm, s->parts, true));
     return 0;
 }
 
 static int take_part(const struct spread *s, size_t index) {
     kolo_comm *comm = s->comm;
     const struct part part = part_at(s, index);
-    int rc = kolo_internode_await(comm, comm->call.ticket + index);
+    int rc = kolo_proxy_await(comm, comm->call.ticket + index);
     if (rc < 0)
         return rc;
     if (part.root != comm->global_rank) {

@@ -23,11 +23,6 @@ static inline bool kolo_internode_leads(const struct kolo_internode *internode) 
     return internode->proxies[0];
 }
 
-/* The lane by which `ticket` goes. */
-static inline uint32_t kolo_internode_lane(const struct kolo_internode *internode, uint64_t ticket) {
-    return internode->lanes == 1 ? 0 : (uint32_t)(ticket % internode->lanes);
-}
-
 /* Where the ranks of this node leave their partial result of `ticket`, and find the result: slot_bytes each. */
 static inline uint8_t *kolo_internode_partial(const kolo_comm *comm, uint64_t ticket) {
     return comm->segment.internode_slots + ticket % KOLO_SLOTS * 2 * comm->segment.slot_bytes;

@@ -212,7 +212,7 @@ static bool publish_done(struct kolo_proxy *proxy) {
         return false;
     show_counts(proxy);
     KOLO_POINT("proxy.publishing");
-    kolo_publish(&proxy->bell_ringer, &shared->done, done, &shared->bell); /* pairs with kolo_internode_await */
+    kolo_publish(&proxy->bell_ringer, &shared->done, done, &shared->bell); /* pairs with kolo_proxy_await */
     KOLO_POINT("proxy.published");
     return true;
 }
@@ -279,7 +279,16 @@ static void *run(void *argument) {
     return NULL;
 }
 
-void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background) {
+/* The lane by which `ticket` goes. */
+static uint32_t lane_of(const struct kolo_internode *internode, uint64_t ticket) {
+    return internode->lanes == 1 ? 0 : (uint32_t)(ticket % internode->lanes);
+}
+
+void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background) {
+    struct kolo_proxy *proxy = comm->internode->proxies[lane_of(comm->internode, order->ticket)];
+    order->stamp = comm->call.stamp;
+    order->call = comm->call.word;
+    order->number = comm->call.number;
     proxy->orders[order->ticket % KOLO_SLOTS] = *order;
     KOLO_POINT("proxy.ordering");
     kolo_store_release(&proxy->ordered, order->ticket + 1); /* pairs with begin_ordered */
@@ -316,12 +325,14 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     return 0;
 }
 
-int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket) {
-    struct kolo_shared_lane *shared = proxy->shared;
-    kolo_waiter *waiter = &proxy->comm->waiter;
+int kolo_proxy_await(kolo_comm *comm, uint64_t ticket) {
+    const uint32_t lane = lane_of(comm->internode, ticket);
+    struct kolo_proxy *proxy = comm->internode->proxies[lane]; /* NULL: this is not the leader */
+    struct kolo_shared_lane *shared = &comm->segment.internode->lanes[lane];
+    kolo_waiter *waiter = &comm->waiter;
     struct kolo_wait wait = {
         .flag = &shared->done, .target = ticket + 1, .bell = &shared->bell, .peer = KOLO_PEER_PROXY};
-    if (kolo_load_relaxed(&proxy->background) > ticket || kolo_wait_reached(&wait))
+    if (!proxy || kolo_load_relaxed(&proxy->background) > ticket || kolo_wait_reached(&wait))
         return kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
     wait.start_ns = kolo_clock_ns();
     while (!take(proxy)) /* the thread has it for a moment */

@@ -46,31 +46,13 @@ struct kolo_proxy;
  * where this fails. */
 int kolo_proxy_create(struct kolo_proxy **proxy, kolo_comm *comm, uint32_t lane, int *fds);
 
-/* Orders an exchange, of a ticket of this proxy's lane; see above when it may. background: the proxy's thread drives
- * it. */
-void kolo_proxy_order(struct kolo_proxy *proxy, const struct kolo_order *order, bool background);
+/* For the leader: orders an exchange of the present call; see above when it may. background: the proxy's thread drives
+ * it. Fills in the order's call. */
+void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background);
 
-/* For the leader: waits until the exchange of `ticket` is done, and drives it unless it was ordered in the
+/* Waits until the exchange of `ticket` is done. The leader drives it meanwhile, unless it was ordered in the
  * background. */
-int kolo_proxy_await(struct kolo_proxy *proxy, uint64_t ticket);
-
-/* For the leader: orders an exchange of the present call. */
-static inline void kolo_internode_order(kolo_comm *comm, struct kolo_order *order, bool background) {
-    const struct kolo_internode *internode = comm->internode;
-    order->stamp = comm->call.stamp;
-    order->call = comm->call.word;
-    order->number = comm->call.number;
-    kolo_proxy_order(internode->proxies[kolo_internode_lane(internode, order->ticket)], order, background);
-}
-
-/* Waits until the exchange of `ticket` is done. */
-static inline int kolo_internode_await(kolo_comm *comm, uint64_t ticket) {
-    const uint32_t index = kolo_internode_lane(comm->internode, ticket);
-    if (comm->internode->proxies[index])
-        return kolo_proxy_await(comm->internode->proxies[index], ticket);
-    struct kolo_shared_lane *lane = &comm->segment.internode->lanes[index];
-    return kolo_wait_at_least(&comm->waiter, &lane->done, ticket + 1, &lane->bell, KOLO_PEER_PROXY);
-}
+int kolo_proxy_await(kolo_comm *comm, uint64_t ticket);
 
 /* Whether another node's leader is still heard. LOST: it was silent for too long, and was given up. CLOSED: its streams
  * have ended otherwise. */
