@@ -220,12 +220,10 @@ static void make_tables(perf_sampler *sampler) {
     perf_tables *tables = sampler->tables;
     const int rank = kolo_comm_rank(sampler->comm), ranks = kolo_comm_size(sampler->comm);
     kolo_op op = reduces(sampler) ? options->op : KOLO_MAX; /* a broadcast may carry any values: MAX's are the freest */
+    const int expected = reduces(sampler) && options->check ? PERF_ALL_RANKS : ROOT;
     for (uint64_t seed = 0; seed < PERF_SEEDS; seed++) {
-        perf_values_input(tables->input[seed], options->dtype, op, ranks, rank, seed);
-        if (reduces(sampler) && options->check)
-            perf_values_expected(tables->expected[seed], options->dtype, op, ranks, seed);
-        else
-            perf_values_input(tables->expected[seed], options->dtype, op, ranks, ROOT, seed);
+        perf_values_of(tables->input[seed], options->dtype, op, ranks, rank, seed);
+        perf_values_of(tables->expected[seed], options->dtype, op, ranks, expected, seed);
     }
     perf_values_neutral(tables->neutral, options->dtype, op);
 }

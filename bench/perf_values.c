@@ -201,16 +201,10 @@ static void store(void *table, size_t index, kolo_dtype dtype, kolo_op op, uint6
     memcpy((char *)table + index * element_bytes, &value, element_bytes); /* all supported machines are little-endian */
 }
 
-void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
+void perf_values_of(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
     recipe of = {dtype, op, ranks, seed};
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, op, input(&of, i, rank));
-}
-
-void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, uint64_t seed) {
-    recipe of = {dtype, op, ranks, seed};
-    for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, op, expected(&of, i));
+        store(table, i, dtype, op, rank == PERF_ALL_RANKS ? expected(&of, i) : input(&of, i, rank));
 }
 
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {

@@ -17,13 +17,11 @@
 
 enum { PERF_TABLE_PERIOD = 8191, PERF_VALUES_BYTES_MAX = PERF_TABLE_PERIOD * 8 };
 
-/* `table` has room for PERF_VALUES_BYTES_MAX bytes, in all three. */
+enum { PERF_ALL_RANKS = -1 };
 
-/* What rank `rank` of `ranks` contributes. */
-void perf_values_input(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed);
-
-/* The reduction of all ranks' inputs. */
-void perf_values_expected(void *table, kolo_dtype dtype, kolo_op op, int ranks, uint64_t seed);
+/* What rank `rank` of `ranks` contributes, or PERF_ALL_RANKS: the reduction of all that. `table` has room for
+ * PERF_VALUES_BYTES_MAX bytes, here and below. */
+void perf_values_of(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed);
 
 /* Values that an in-place all-reduce maps to themselves, however often it is repeated: no overflow, no denormals. */
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op);

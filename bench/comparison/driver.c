@@ -15,6 +15,7 @@
 #include "driver_exchange.h"
 #include "launched_rank.h"
 #include "perf_sampler.h"
+#include "printed_text.h"
 
 enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, CONTROL_SLOT_BYTES = 8192 };
 
@@ -32,7 +33,6 @@ static struct {
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
     unsigned dtype;
-    unsigned buffers;
     bool twice;
     double budget_ms; /* of the timed samples of a size */
 } given = {.measured = {.collective = PERF_ALLREDUCE, .op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
@@ -71,7 +71,7 @@ static void parse(int argc, char **argv) {
          TO_FUNCTION(read_sizes)},
         {"--dtype NAME", "f32 (default) or bf16", TO_CHOICE(given.dtype, dtype_name)},
         {"--buffers STATE", "warm (default), dirty or cold, as kolo-perf has them",
-         TO_CHOICE(given.buffers, perf_buffers_name)},
+         TO_CHOICE(given.measured.buffers, perf_buffers_name)},
         {"--in-place", "recv is send", TO_FLAG(given.measured.in_place)},
         {"--cpus LIST", "bind rank r to the CPU at r modulo the list's length",
          TO_INTEGERS(given.cpu, given.cpus, 0, CPU_SETSIZE - 1)},
@@ -91,10 +91,9 @@ static void parse(int argc, char **argv) {
     command_line_read(&line, argc, argv);
     if (given.gate_path == NULL || given.out_path == NULL || given.sizes == 0)
         command_line_refuse(&line, "--gate, --out and --sizes are needed");
-    if (given.buffers == PERF_COLD && !perf_can_flush())
+    if (given.measured.buffers == PERF_COLD && !perf_can_flush())
         command_line_refuse(&line, "programs cannot flush the caches of this machine; use --buffers warm or dirty");
     given.measured.dtype = given.dtype == 0 ? KOLO_F32 : KOLO_BF16;
-    given.measured.buffers = (perf_buffers)given.buffers;
 }
 
 static void bind_to_cpu(int rank) {
@@ -170,14 +169,9 @@ static int open_out(int ranks, const char *name) {
     out = fopen(given.out_path, "we");
     if (out == NULL)
         return lose_output();
-    fprintf(out, "{\"library\": \"");
-    /* The first part of what can be many lines; nothing that JSON would want escaped. */
-    for (const char *c = name; *c != '\0' && *c != ',' && *c != '\n'; c++)
-        if (*c > ' ' && *c != '"' && *c != '\\')
-            fputc(*c, out);
-        else if (c[1] > ' ')
-            fputc(' ', out);
-    fprintf(out, "\", \"ranks\": %d}\n", ranks);
+    fprintf(out, "{\"library\": ");
+    json_text_print(out, name);
+    fprintf(out, ", \"ranks\": %d}\n", ranks);
     return 0;
 }
 

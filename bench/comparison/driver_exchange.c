@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "perf_statistics.h"
+#include "perf_team.h"
 
 enum {
     BATCHES = 10,
@@ -26,21 +26,17 @@ enum {
 enum { EXCHANGES = BATCHES * BATCH_EXCHANGES, LEFT = EXCHANGES + 2, NUMBERS = LEFT + 1 };
 
 typedef struct pair {
-    _Atomic uint64_t *own;
-    _Atomic uint64_t *other;
+    perf_word *own;
+    perf_word *other;
     uint64_t here; /* the first of this measurement's numbers */
     double deadline_us;
 } pair;
 
-typedef struct exchange_line {
-    _Alignas(128) _Atomic uint64_t number;
-} exchange_line;
-
 int driver_exchange_open(driver_exchange *exchange, kolo_comm *comm, const char *path) {
     *exchange = (driver_exchange){.comm = comm, .lines = MAP_FAILED};
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && ftruncate(fd, 2 * sizeof(exchange_line)) == 0)
-        exchange->lines = mmap(NULL, 2 * sizeof(exchange_line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0 && ftruncate(fd, 2 * sizeof(perf_word)) == 0)
+        exchange->lines = mmap(NULL, 2 * sizeof(perf_word), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (exchange->lines == MAP_FAILED)
         fprintf(stderr, "driver: rank %d: cannot map %s: %s\n", kolo_comm_rank(comm), path, strerror(errno));
     if (fd >= 0)
@@ -66,19 +62,19 @@ static int find_partner(kolo_comm *comm, int *partner) {
     return status;
 }
 
-static uint64_t seen(const pair *pair) {
-    return atomic_load_explicit(pair->other, memory_order_acquire); /* pairs with show */
+static bool sees(const pair *pair, uint64_t number) {
+    return perf_word_reached(&pair->other->value, number);
 }
 
 static void show(const pair *pair, uint64_t number) {
-    atomic_store_explicit(pair->own, number, memory_order_release); /* pairs with seen */
+    perf_word_store(&pair->own->value, number);
 }
 
 /* Both are on their CPUs at once from here on. */
 static bool meet(const pair *pair) {
     double deadline_us = perf_now_us() + MEETING_US;
     show(pair, pair->here);
-    while (seen(pair) < pair->here) {
+    while (!sees(pair, pair->here)) {
         if (perf_now_us() > deadline_us)
             return false;
         sched_yield();
@@ -90,7 +86,7 @@ static bool exchange(const pair *pair, uint64_t number) {
     show(pair, number);
     for (;;) {
         for (int poll = 0; poll < POLLS_PER_CLOCK; poll++)
-            if (seen(pair) >= number)
+            if (sees(pair, number))
                 return true;
         if (perf_now_us() > pair->deadline_us)
             return false;
@@ -106,7 +102,7 @@ static double batch_ns(const pair *pair, int batch) {
         if (!exchange(pair, ++number))
             return 0;
     double end_us = perf_now_us();
-    if (end_us > pair->deadline_us || seen(pair) > number + 1)
+    if (end_us > pair->deadline_us || sees(pair, number + 2))
         return 0;
     return (end_us - begin_us) * 1e3 / BATCH_EXCHANGES;
 }
@@ -133,14 +129,13 @@ static double fastest_ns(pair *pair) {
 /* The partner's time counts for nothing: one of the two may have been interrupted after the other's last batch. */
 int driver_exchange_measure(driver_exchange *exchange, double *ns) {
     const int rank = kolo_comm_rank(exchange->comm);
-    exchange_line *lines = exchange->lines;
     for (int i = 0; i < TRIES; i++) {
         int partner;
         int status = find_partner(exchange->comm, &partner);
         *ns = 0;
         if (status == KOLO_OK && partner != 0 && (rank == 0 || rank == partner)) {
-            pair pair = {.own = &lines[rank != 0].number,
-                         .other = &lines[rank == 0].number,
+            pair pair = {.own = &exchange->lines[rank != 0],
+                         .other = &exchange->lines[rank == 0],
                          .here = 1 + exchange->measured * NUMBERS};
             *ns = fastest_ns(&pair);
         }

@@ -13,8 +13,8 @@
 
 typedef struct driver_exchange {
     kolo_comm *comm;
-    struct exchange_line *lines; /* of the two */
-    uint64_t measured;           /* how often */
+    struct perf_word *lines; /* of the two */
+    uint64_t measured;       /* how often */
 } driver_exchange;
 
 /* All ranks of the communicator call it. The file is made, and has no name any more when this returns. Returns 0, or 1

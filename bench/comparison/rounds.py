@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -119,7 +120,8 @@ def read_rows(path):
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         with contextlib.suppress(ValueError):  # it was cut short where its writer was ended
             row = json.loads(line)
-            library = row.get("library", library)
+            name = row.get("library", library)  # the first part of what can be many lines
+            library = " ".join(re.split("[,\n]", name)[0].split())
             if all(isinstance(row.get(name), (int, float)) and row[name] > 0 for name in ("bytes", "median_us")):
                 rows.append(row)
     return library, rows
