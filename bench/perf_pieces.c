@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "perf_boxes.h"
 #include "perf_rounds.h"
 
 enum { PAIRS_MAX = 8, CACHE_LINE_BYTES = 64, BATCH_BYTES = 8 << 10 };
@@ -12,6 +11,50 @@ enum { CHUNK_BYTES_MAX = 1 << 20 };
 
 /* What was read is summed into this, so that no compiler can leave the reading out. */
 static volatile uint64_t read_sink;
+
+/* Messages in cache lines, each of which brings its own number: each worker always writes its own lines, or they change
+ * hands. Whether it is faster to poll or to relax between two looks differs from processor to processor: both are
+ * tried. */
+
+enum { PAYLOAD_BYTES = 56, LINE_WAYS = 4 };
+
+static const char *const line_ways[LINE_WAYS] = {"lines", "lines+relax", "swap+lines", "swap+lines+relax"};
+
+/* A part of a message in each line, before the line's number; the rest of the last one is copied along, and is
+ * there: such messages are much shorter than a page. */
+static void pass_lines(perf_task *task) {
+    const size_t step = task->in != NULL ? PAYLOAD_BYTES : CACHE_LINE_BYTES;
+    for (int i = 0; i < task->repetitions; i++) {
+        task->sequence++;
+        const size_t set = task->swaps ? 0 : task->sequence & 1;
+        char *sent = perf_task_lines(task, task->swaps ? perf_swap_written(task) : task->worker->index, set);
+        const char *received = perf_task_lines(task, task->swaps ? perf_swap_read(task) : task->partner, set);
+        for (size_t at = 0; at < task->bytes; at += step, sent += CACHE_LINE_BYTES) {
+            if (task->in != NULL)
+                memcpy(sent, task->in + at, PAYLOAD_BYTES);
+            perf_word_store((_Atomic uint64_t *)(sent + PAYLOAD_BYTES), task->sequence);
+        }
+        for (size_t at = 0; at < task->bytes; at += step, received += CACHE_LINE_BYTES) {
+            perf_word_await((const _Atomic uint64_t *)(received + PAYLOAD_BYTES), task->sequence, task->relaxes);
+            if (task->in != NULL)
+                memcpy(task->out + at, received, PAYLOAD_BYTES);
+        }
+    }
+}
+
+/* Passes task->bytes in this way. */
+static void choose_lines(perf_task *task, int way) {
+    task->work = pass_lines;
+    task->swaps = way / 2;
+    task->relaxes = way % 2;
+}
+
+void perf_lines_try(perf_task *task) {
+    for (int way = 0; way < LINE_WAYS; way++) {
+        choose_lines(task, way);
+        perf_rounds_try(task, task->work, line_ways[way]);
+    }
+}
 
 /* Latency. */
 
@@ -54,8 +97,8 @@ static void measure_pair(perf_task *task, int other) {
         task->relaxes = relaxes;
         measure_latency_of(task, 2, &hop);
     }
-    for (int way = 0; way < PERF_LINE_WAYS; way++) {
-        perf_lines_choose(task, way);
+    for (int way = 0; way < LINE_WAYS; way++) {
+        choose_lines(task, way);
         measure_latency_of(task, 1, &exchange);
     }
     if (own != 0)

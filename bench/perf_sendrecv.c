@@ -9,7 +9,6 @@
  * counts), and comes back in it. */
 #include <string.h>
 
-#include "perf_boxes.h"
 #include "perf_buffers.h"
 #include "perf_pieces.h"
 #include "perf_rounds.h"

@@ -30,14 +30,6 @@ static int first_sibling(int cpu) {
     return fields == 1 && first >= 0 && first < PERF_CPUS_MAX ? first : cpu;
 }
 
-/* Whether a process may be bound to `cpu`: a cpuset forbids what an affinity mask of another process may show. */
-static bool may_bind(int cpu) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    return sched_setaffinity(0, sizeof(one), &one) == 0;
-}
-
 /* A job whose ranks are bound to a core each is seen whole by its launcher only. */
 static int job_affinity(int ranks, bool launched, cpu_set_t *set) {
     if (perf_place_affinity(set) != 0)
@@ -62,7 +54,7 @@ int perf_place_cpus(int ranks, bool launched, int cpus[PERF_CPUS_MAX]) {
             if (!CPU_ISSET(cpu, &job))
                 continue;
             int core = first_sibling(cpu);
-            if ((!second_threads && CPU_ISSET(core, &cores)) || !may_bind(cpu))
+            if ((!second_threads && CPU_ISSET(core, &cores)) || perf_place_bind(cpu) != 0)
                 continue;
             CPU_SET(core, &cores);
             CPU_CLR(cpu, &job);
@@ -118,10 +110,7 @@ static int work(void *argument, int index) {
     const team_work *of = argument;
     signal(SIGALRM, SIG_DFL);
     alarm(RUN_SECONDS_MAX);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(of->cpus[index], &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    if (perf_place_bind(of->cpus[index]) != 0)
         return EXIT_BIND;
     perf_worker worker = {.team = of->team, .index = index};
     perf_worker_barrier(&worker);

@@ -26,6 +26,14 @@ int perf_place_cpus(int ranks, bool launched, int cpus[PERF_CPUS_MAX]);
 /* The CPUs that this process may run on now. Returns 0, or -1 with errno set. */
 int perf_place_affinity(cpu_set_t *set);
 
+/* Binds this process to a CPU: 0, or -1 with errno set. A cpuset forbids what another process's mask may show. */
+static inline int perf_place_bind(int cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return sched_setaffinity(0, sizeof(one), &one);
+}
+
 enum { PERF_LINE_BYTES = 128 }; /* two cache lines: some processors fetch lines in pairs */
 
 /* A word with a single writer, in cache lines of its own. */

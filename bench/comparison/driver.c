@@ -15,6 +15,7 @@
 #include "driver_exchange.h"
 #include "launched_rank.h"
 #include "perf_sampler.h"
+#include "perf_team.h"
 #include "printed_text.h"
 
 enum { SIZES_MAX = 64, CPUS_MAX = 1024, SAMPLES_MIN = 3, CONTROL_SLOT_BYTES = 8192 };
@@ -100,10 +101,7 @@ static void bind_to_cpu(int rank) {
     if (given.cpus == 0)
         return;
     int cpu = given.cpu[rank % given.cpus];
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof(one), &one) != 0) /* slower, but not wrong */
+    if (perf_place_bind(cpu) != 0) /* slower, but not wrong */
         fprintf(stderr, "driver: rank %d cannot be bound to CPU %d: %s\n", rank, cpu, strerror(errno));
 }
 
