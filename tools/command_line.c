@@ -208,7 +208,7 @@ static bool store(const command_option *option, const char *text, int index) {
     if (option->integer)
         option->integer[index] = (int)whole;
     else
-        *(option->bytes ? option->bytes : option->count) = (size_t)whole;
+        (option->bytes ? option->bytes : option->count)[index] = (size_t)whole;
     return true;
 }
 

@@ -29,7 +29,8 @@ typedef struct command_option {
     uint64_t low, high;
     double least, most;
     const char *(*name_of)(unsigned); /* of each choice; NULL past the last */
-    int *list_count; /* not NULL: up to list_max integers or choices with commas between, and here how many there are */
+    int *list_count; /* not NULL: up to list_max integers, counts or choices with commas between, and here how many
+                        there are */
     int list_max;
     unsigned use; /* the program's own remark */
 } command_option;
@@ -43,6 +44,7 @@ typedef struct command_option {
 #define TO_CHOICE(to, names)         .choice = &(to), .name_of = (names)
 #define TO_FUNCTION(function)        .read = (function)
 #define TO_INTEGERS(to, n, min, max) .integer = (to), .low = (min), .high = (max), LIST(to, n)
+#define TO_COUNTS(to, n, min, max)   .count = (to), .low = (min), .high = (max), LIST(to, n)
 #define TO_CHOICES(to, n, names)     .choice = (to), .name_of = (names), LIST(to, n)
 #define LIST(to, n)                  .list_count = &(n), .list_max = sizeof(to) / sizeof *(to)
 #define USED_FOR(uses)               .use = (uses)

@@ -58,13 +58,13 @@ class Command:
     begin(options, built): the results, as far as they are known beforehand;
     measure_into(results, options, built): adds what is measured, and saves it as it comes; raises Cut;
     cases(results): those in which libraries were compared;
-    terminal(results), and report(results, path, images) in Markdown, with {place_of(plot): [(title, file)]}."""
+    terminal(results), and report(results, path, images) in Markdown, with {place: [(title, file)]}."""
 
     def complain(self, text):
         print(f"{self.name}: {text}", file=sys.stderr)
 
     def draw(self, results_path, options):
-        """({place_of(plot): [(title, file)]}, whether all went well)."""
+        """({place: [(title, file)]}, whether all went well)."""
         python = installing.plots_python(options.cache)
         if python is None:
             how = installing.pip_commands(*installing.PLOTS, options.cache)
@@ -77,7 +77,7 @@ class Command:
             return {}, False
         images = {}
         for plot in json.loads(done.stdout):
-            images.setdefault(self.place_of(plot), []).append((plot["title"], plot["file"]))
+            images.setdefault(plot["place"], []).append((plot["title"], plot["file"]))
         return images, True
 
     def show(self, results, results_path, options):

@@ -22,6 +22,7 @@ def fitting_sizes(case, sizes):
 
 class Compare(Command):
     name, results_format, plots, what = "compare", 2, "comparison.plots", "cases"
+    terminal, report = staticmethod(tables.terminal), staticmethod(tables.report)
 
     def parse(self, arguments):
         return options.parse(arguments, TORCH, peers.all_peers(TORCH))
@@ -62,15 +63,6 @@ class Compare(Command):
         rounds.name_libraries(results, {series.peer.key: series.library
                                         for series in all_series if series.library})
         save(results, chosen.json)
-
-    def terminal(self, results):
-        return tables.terminal(results)
-
-    def report(self, results, path, images):
-        return tables.report(results, path, images)
-
-    def place_of(self, plot):
-        return plot["case"], plot["state"]
 
     def cases(self, results):
         return results["cases"]

@@ -46,30 +46,13 @@ static const char *dtype_name(unsigned dtype) {
     return dtype == 0 ? "f32" : dtype == 1 ? "bf16" : NULL;
 }
 
-static const char *read_sizes(const char *typed) {
-    static const char allowed[] = "whole multiples of 4 bytes, 64 at most, like 8,65536";
-    for (given.sizes = 0; given.sizes < SIZES_MAX;) {
-        char *end;
-        errno = 0;
-        unsigned long long bytes = strtoull(typed, &end, 10);
-        if (*typed < '0' || *typed > '9' || errno != 0 || bytes < 4 || bytes % 4 != 0 || bytes > PTRDIFF_MAX / 4)
-            return allowed;
-        given.size_bytes[given.sizes++] = (size_t)bytes;
-        given.size_bytes_max = bytes > given.size_bytes_max ? (size_t)bytes : given.size_bytes_max;
-        if (*end != ',')
-            return *end == '\0' ? NULL : allowed;
-        typed = end + 1;
-    }
-    return allowed;
-}
-
 static void parse(int argc, char **argv) {
     static const command_option options[] = {
         {"--gate FILE", "an empty file that the ranks of this job, and no other, share", TO_TEXT(given.gate_path)},
         {"--out FILE", "where rank 0 writes a JSON object a line: the library, then each size",
          TO_TEXT(given.out_path)},
         {"--sizes LIST", "bytes of the messages, in this order; ends after one whose call takes above a second",
-         TO_FUNCTION(read_sizes)},
+         TO_COUNTS(given.size_bytes, given.sizes, 4, PTRDIFF_MAX / 4)},
         {"--dtype NAME", "f32 (default) or bf16", TO_CHOICE(given.dtype, dtype_name)},
         {"--buffers STATE", "warm (default), dirty or cold, as kolo-perf has them",
          TO_CHOICE(given.measured.buffers, perf_buffers_name)},
@@ -94,6 +77,11 @@ static void parse(int argc, char **argv) {
         command_line_refuse(&line, "--gate, --out and --sizes are needed");
     if (given.measured.buffers == PERF_COLD && !perf_can_flush())
         command_line_refuse(&line, "programs cannot flush the caches of this machine; use --buffers warm or dirty");
+    for (int i = 0; i < given.sizes; i++) {
+        if (given.size_bytes[i] % 4 != 0)
+            command_line_refuse(&line, "--sizes: %zu is not a whole multiple of 4", given.size_bytes[i]);
+        given.size_bytes_max = given.size_bytes[i] > given.size_bytes_max ? given.size_bytes[i] : given.size_bytes_max;
+    }
     given.measured.dtype = given.dtype == 0 ? KOLO_F32 : KOLO_BF16;
 }
 

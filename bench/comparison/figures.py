@@ -2,8 +2,8 @@
 
 usage: figures.py MODULE RESULTS.json FOLDER
 
-MODULE's draw_all(results, folder) draws, as PNG, and returns a list of objects with "title", "file" and what tells
-where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in common: a figure's
+MODULE's draw_all(results, folder) draws, as PNG, and returns a list of objects with "title", "file" and "place", which
+tells where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in common: a figure's
 frame, its axes of sizes and times, lines and their names."""
 
 import importlib

@@ -4,7 +4,7 @@ libraries' time divided by kolo's."""
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from comparison import figures
-from comparison.summary import OURS, case_text, state_text, summarize
+from comparison.summary import OURS, case_text, place_of, state_text, summarize
 
 
 def curves(case, state, results):
@@ -70,7 +70,7 @@ def draw_case(results, number, case, state, folder):
     drawn = []
     for kind, draw in (("time", draw_times), ("ratio", draw_ratios)):
         figure = draw(results, case, state)
-        drawn.append({"case": number, "state": state["name"], "title": f"{kind}, {case_text(case)}{state_text(state)}",
+        drawn.append({"place": place_of(number, state), "title": f"{kind}, {case_text(case)}{state_text(state)}",
                       "file": figures.save(figure, folder / file_name(case, state, kind))})
     return drawn
 

@@ -139,6 +139,11 @@ def state_text(state):
     return f", exchange about {state['exchange_ns']:.0f} ns" if state["exchange_ns"] else ""
 
 
+def place_of(number, state):
+    """Where in a report the plots of a case in a state belong."""
+    return f"{number} {state['name']}"
+
+
 def case_text(case):
     place = "in place" if case["in_place"] else "out of place"
     return f"{case['ranks']} ranks, {case['dtype']}, {case['buffers']} buffers, {place}"

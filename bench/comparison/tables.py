@@ -6,8 +6,8 @@ import pathlib
 import textwrap
 
 from comparison import machine
-from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, ratio_text, size_text, state_text, summarize,
-                                troubles, us_text, wrong_results)
+from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, place_of, ratio_text, size_text, state_text,
+                                summarize, troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
@@ -240,7 +240,7 @@ def report_begin(title, results, command):
 
 
 def report(results, report_path, images):
-    """`images`: {(number of a case, name of a state): [(title, file)]}."""
+    """`images`: {place: [(title, file)]}."""
     lines = [*report_begin("How kolo compares", results, "bench/compare"),
              f"Machine: {machine.in_a_line(results['machine'])}.", "", "## Summary", "",
              "The fastest other library's time divided by kolo's, over all sizes:", ""]
@@ -248,7 +248,7 @@ def report(results, report_path, images):
     lines += ["", "Libraries:", "", *library_lines(results), "", "## Tables", ""]
     for number, case in enumerate(results["cases"]):
         def images_of(state, number=number):
-            return image_lines(images.get((number, state["name"]), []), report_path)
+            return image_lines(images.get(place_of(number, state), []), report_path)
         lines += case_section(case, results, images_of)
     lines += ["## How the libraries were started", "", "The last word of each command, the driver, is left out.", "",
               *how_started(results)]

@@ -58,8 +58,5 @@ class Net(Command):
         libraries = ["Libraries:", "", *library_lines(results)] if net_libraries.NAME in results["parts"] else []
         return "\n".join([*lines, *libraries]).rstrip() + "\n"
 
-    def place_of(self, plot):
-        return plot["part"]
-
     def cases(self, results):
         return [part for name, part in results["parts"].items() if name == net_libraries.NAME]

@@ -3,6 +3,7 @@
 import collections
 import json
 import pathlib
+import resource
 import shutil
 import subprocess
 
@@ -37,23 +38,16 @@ def machine_times():
     return sum(values) - values[3] - values[4], sum(values)
 
 
-def watched(folder, node, perf):
-    """The words that begin a node's part of a job, to find out what it took: CPU time, and perhaps system calls."""
-    words = ["sh", "-c", 'times_file=$0; "$@"; status=$?; times >"$times_file"; exit $status',
-             folder / f"times{node.index}"]
-    return [*words, *perf, "-o", folder / f"calls{node.index}", "--"] if perf else words
+def children_cpu_s():
+    """CPU seconds of all processes that were waited for, by us or by one of them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def counted(path):
     """The sum of what perf counted."""
     lines = path.read_text(encoding="ascii").splitlines()
     return sum(int(line.split(",")[0]) for line in lines if ":sys_enter_" in line)
-
-
-def minutes_and_seconds(text):
-    """Of "1m2.5s"."""
-    minutes, _, seconds = text.rstrip("s").partition("m")
-    return int(minutes) * 60 + float(seconds)
 
 
 class Perf:
@@ -70,32 +64,34 @@ class Perf:
         out = folder / "row"
         program = [self.kolo_perf, "allreduce", "--min", nbytes, "--max", nbytes, "--iters", calls, "--warmup", 0,
                    "--no-limits", "--json", out]
-        traffic, times = machines.traffic(), machine_times()
-        _, error = wait(by_kolorun(machines, self.nodes, self.ranks, self.kolorun, program, variables,
-                                   lambda node: watched(folder, node, self.perf)), self.timeout_s)
+        traffic, times, cpu_before_s = machines.traffic(), machine_times(), children_cpu_s()
+        _, error = wait(by_kolorun(machines, self.nodes, self.ranks, self.kolorun, program, variables, self.around),
+                        self.timeout_s)
         if error:
             raise Cut(f"kolo failed: {error}")
+        cpu_s = children_cpu_s() - cpu_before_s
         busy, all_times = (after - before for before, after in zip(times, machine_times()))
         moved = [(after.sent - before.sent, after.received - before.received)
                  for before, after in zip(traffic, machines.traffic())][:self.nodes]
-        times_of = [(folder / f"times{index}").read_text(encoding="ascii").split()[2:4] for index in range(self.nodes)]
-        cpu_s = sum(minutes_and_seconds(text) for texts in times_of for text in texts)
         system_calls = sum(counted(folder / f"calls{index}") for index in range(self.nodes)) if self.perf else None
         row = json.loads(out.read_text(encoding="utf-8").splitlines()[-1])
-        return row, Cost(row["time_us"]["median"] * 1e-6, cpu_s, [sent for sent, _ in moved],
-                         [received for _, received in moved], system_calls, busy / max(1, all_times))
+        return row, Cost(row["time_us"]["median"] * 1e-6, cpu_s, *map(list, zip(*moved)), system_calls,
+                         busy / max(1, all_times))
+
+    def around(self, node):
+        """The words that begin a node's part of a job, to count its system calls."""
+        return [*self.perf, "-o", self.machines.folder / f"calls{node.index}", "--"] if self.perf else ()
 
     def cost(self, variables, nbytes, calls):
         """The Cost of one call: what more calls take more, so that neither start nor end is in it."""
         _, few = self.run(variables, nbytes, FEW_CALLS)
         row, many = self.run(variables, nbytes, FEW_CALLS + calls)
-        more = calls * row["calls_per_iter"]
 
         def each(after, before):
-            return (after - before) / more
-        return Cost(many.seconds, each(many.cpu_s, few.cpu_s), [each(*both) for both in zip(many.sent, few.sent)],
-                    [each(*both) for both in zip(many.received, few.received)],
-                    each(many.system_calls, few.system_calls) if self.perf else None, many.busy)
+            if isinstance(after, list):
+                return list(map(each, after, before))
+            return None if after is None else (after - before) / (calls * row["calls_per_iter"])
+        return Cost(many.seconds, *map(each, many[1:-1], few[1:-1]), many.busy)
 
 
 def make_lab(count, rate_mbit):

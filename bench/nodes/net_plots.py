@@ -63,6 +63,6 @@ def draw_all(results, folder):
     for part, draw, title in (("libraries", draw_libraries, "time of the libraries between nodes"),
                               ("architectures", draw_architectures, "time of the architectures")):
         if results["parts"].get(part):
-            drawn.append({"part": part, "title": title, "file": figures.save(draw(results), folder / f"nodes-{part}")})
+            drawn.append({"place": part, "title": title, "file": figures.save(draw(results), folder / f"nodes-{part}")})
     return drawn
 

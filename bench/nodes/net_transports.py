@@ -20,12 +20,11 @@ def calls_for(perf, variables, nbytes):
 
 def median_cost(costs):
     """Of several Costs, each figure's median."""
-    def of(name):
-        values = [getattr(cost, name) for cost in costs if getattr(cost, name) is not None]
-        return statistics.median(values) if values else None
-    sent = [statistics.median(values) for values in zip(*(cost.sent for cost in costs))]
-    return {"seconds": of("seconds"), "cpu_s": of("cpu_s"), "system_calls": of("system_calls"), "busy": of("busy"),
-            "sent": sent}
+    def median(values):
+        if isinstance(values[0], list):
+            return list(map(median, zip(*values)))
+        return None if values[0] is None else statistics.median(values)
+    return {name: median(values) for name, values in zip(net_measuring.Cost._fields, zip(*costs))}
 
 
 NAME, TITLE, KEYS = "transports", "io_uring and poll", 1
