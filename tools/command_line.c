@@ -247,13 +247,8 @@ static void format_choices(char *text, size_t text_bytes, const char *(*name_of)
                                  name_of(i));
 }
 
-static _Noreturn void refuse_value(const command_line *line, const typed_option *typed, const char *wanted) {
-    command_line_refuse(line, "%.*s '%s': give %s", typed->length, typed->word, typed->value, wanted);
-}
-
-/* Says what the value has to be. */
-static _Noreturn void refuse_stored(const command_line *line, const typed_option *typed) {
-    const command_option *option = typed->option;
+/* Writes what the value has to be. */
+static void format_wanted(char *text, size_t text_bytes, const command_option *option) {
     char wanted[MESSAGE_BYTES / 2], low[32], high[32], most[64] = "";
     if (option->list_count)
         snprintf(most, sizeof most, ", or up to %d with commas between", option->list_max);
@@ -269,12 +264,13 @@ static _Noreturn void refuse_stored(const command_line *line, const typed_option
         snprintf(wanted, sizeof wanted, "a whole number from %llu to %llu", (unsigned long long)option->low,
                  (unsigned long long)option->high);
     }
-    command_line_refuse(line, "%.*s '%s': give %s%s", typed->length, typed->word, typed->value, wanted, most);
+    snprintf(text, text_bytes, "%s%s", wanted, most);
 }
 
 static void take(const command_line *line, const typed_option *typed) {
     const command_option *option = typed->option;
     const char *wanted = NULL;
+    char values[MESSAGE_BYTES / 2];
     if (option == &command_options_common[0] || option == &command_options_common[1])
         print_and_exit(line, option == &command_options_common[0]);
     if (option->flag) {
@@ -285,10 +281,11 @@ static void take(const command_line *line, const typed_option *typed) {
     } else if (option->read && !option->choice) {
         wanted = option->read(typed->value);
     } else if (!(option->list_count ? store_list(option, typed->value) : store(option, typed->value, 0))) {
-        refuse_stored(line, typed);
+        format_wanted(values, sizeof values, option);
+        wanted = values;
     }
     if (wanted)
-        refuse_value(line, typed, wanted);
+        command_line_refuse(line, "%.*s '%s': give %s", typed->length, typed->word, typed->value, wanted);
 }
 
 /* Reads the option at the beginning of `words`. Returns how many words it has. */

@@ -1,7 +1,5 @@
 #include "launched_rank.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Launchers, in the order in which kolo asks them. */
@@ -14,28 +12,12 @@ static const struct launcher {
     {"SLURM_PROCID", "SLURM_NTASKS"},
 };
 
-static bool read_number(const char *name, int min, int max, int *number) {
-    const char *text = getenv(name);
-    if (text == NULL)
-        return false;
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || value < min || value > max)
-        return false;
-    *number = (int)value;
-    return true;
-}
-
 launched_rank launched_rank_guess(void) {
-    launched_rank guess = {0, 1};
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        int size;
-        int rank;
-        if (read_number(launchers[i].size, 1, 1 << 20, &size) && read_number(launchers[i].rank, 0, size - 1, &rank)) {
-            guess = (launched_rank){rank, size};
-            break;
-        }
+        const char *rank = getenv(launchers[i].rank), *size = getenv(launchers[i].size);
+        const launched_rank guess = {rank ? atoi(rank) : -1, size ? atoi(size) : 0};
+        if (guess.rank >= 0 && guess.rank < guess.size)
+            return guess;
     }
-    return guess;
+    return (launched_rank){0, 1};
 }
