@@ -15,17 +15,10 @@ bool terminal_has_colour(int fd) {
 
 #define TEXT_BYTES (PATH_MAX + 1024)
 
-static void put_to_stderr(void *to, const char *line) {
-    (void)to;
-    fputs(line, stderr);
-}
+static void (*redirected)(const char *line);
 
-static void (*redirected)(void *to, const char *line) = put_to_stderr;
-static void *redirected_to;
-
-void messages_redirect(void (*put)(void *to, const char *line), void *to) {
+void messages_redirect(void (*put)(const char *line)) {
     redirected = put;
-    redirected_to = to;
 }
 
 int message_print(const char *format, ...) {
@@ -37,7 +30,10 @@ int message_print(const char *format, ...) {
     va_end(arguments);
     snprintf(line, sizeof line, "%s%.32s:%s %s\n", bold ? "\033[1m" : "", program_invocation_short_name,
              bold ? "\033[0m" : "", text);
-    redirected(redirected_to, line);
+    if (redirected)
+        redirected(line);
+    else
+        fputs(line, stderr);
     return -1;
 }
 

@@ -11,8 +11,8 @@ bool terminal_has_colour(int fd);
 /* Prints "PROGRAM: TEXT\n" in one write, as other processes may print there, too. Returns -1. */
 int message_print(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* From now on such lines go to put(to, line). */
-void messages_redirect(void (*put)(void *to, const char *line), void *to);
+/* From now on such lines go to put(line). */
+void messages_redirect(void (*put)(const char *line));
 
 /* To be called after the last output. Returns 0, or -1 with a message if standard output could not be written. */
 int message_unless_written(void);

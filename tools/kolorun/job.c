@@ -59,8 +59,7 @@ struct job {
     const struct launch_options *options;
     struct binding *binding;
     struct launch_context context;
-    struct tagged_output *output; /* NULL: the ranks write for themselves */
-    pid_t pids[KOLO_RANKS_MAX];   /* of each rank; 0: ended, or never started */
+    pid_t pids[KOLO_RANKS_MAX]; /* of each rank; 0: ended, or never started */
     struct rank_process ranks[KOLO_RANKS_MAX];
     int running; /* ranks that have started and not ended */
     struct epoll_event ends[KOLO_RANKS_MAX];
@@ -241,9 +240,9 @@ static void rank_failed(struct job *job, int rank, pid_t pid, int status) {
 
 /* The last rank has ended. Whoever reads its output gets some time for the rest, even past the timeout. */
 static void output_finish(struct job *job) {
-    if (job->output == NULL)
+    if (!job->options->tag_output)
         return;
-    tagged_output_finish(job->output);
+    tagged_output_finish();
     if (job->timeout_at_ms < now_ms() + OUTPUT_REST_MS)
         job->timeout_at_ms = now_ms() + OUTPUT_REST_MS;
 }
@@ -371,7 +370,7 @@ static void signals_read(struct job *job) {
 
 static void output_service(struct job *job, const struct pollfd *fds) {
     int stream = 0;
-    int rc = tagged_output_service(job->output, fds, &stream);
+    int rc = tagged_output_service(fds, &stream);
     if (rc == 0 || job->phase == PHASE_GIVEN_UP)
         return;
     if (rc == -EPIPE) {
@@ -391,7 +390,7 @@ static void output_service(struct job *job, const struct pollfd *fds) {
 static bool job_goes_on(const struct job *job) {
     if (job->phase == PHASE_GIVEN_UP)
         return false;
-    return job->running > 0 || (job->output != NULL && tagged_output_busy(job->output));
+    return job->running > 0 || (job->options->tag_output && tagged_output_busy());
 }
 
 static int64_t next_deadline_ms(const struct job *job) {
@@ -464,8 +463,8 @@ static int poll_timeout_ms(const struct job *job) {
 static int outputs_open(struct job *job, int rank, int outputs[TAGGED_STREAMS]) {
     const char *folder = job->options->output_folder;
     outputs[0] = outputs[1] = -1;
-    if (job->output != NULL)
-        return tagged_output_attach(job->output, rank, outputs);
+    if (job->options->tag_output)
+        return tagged_output_attach(rank, outputs);
     if (folder != NULL)
         return rank_files_open(folder, job->options->first_rank + rank, job->ranks[rank].restarts > 0, outputs);
     return 0;
@@ -516,8 +515,8 @@ static void job_watch(struct job *job) {
         fds[POLL_ENDS] = (struct pollfd){.fd = job->ends_fd, .events = POLLIN};
         for (int i = POLL_OUTPUT; i < POLL_FDS; i++)
             fds[i].fd = -1;
-        if (job->output != NULL)
-            tagged_output_prepare(job->output, fds + POLL_OUTPUT);
+        if (job->options->tag_output)
+            tagged_output_prepare(fds + POLL_OUTPUT);
         if (poll(fds, POLL_FDS, poll_timeout_ms(job)) < 0) {
             if (errno == EINTR) /* stopped and continued */
                 continue;
@@ -528,7 +527,7 @@ static void job_watch(struct job *job) {
         signals_read(job);
         reap_by_pidfd(job);
         reap_others(job);
-        if (job->output != NULL)
+        if (job->options->tag_output)
             output_service(job, fds + POLL_OUTPUT);
         restarts_handle(job);
         deadline_handle(job);
@@ -570,9 +569,7 @@ static int job_open(struct job *job) {
     if (rc == 0)
         files_limit_raise(&job->context);
     if (rc == 0 && job->options->tag_output)
-        rc = tagged_output_create(&job->output, ranks, job->options->first_rank);
-    if (job->output != NULL)
-        messages_redirect(tagged_output_message, job->output);
+        rc = tagged_output_open(ranks, job->options->first_rank);
     return rc;
 }
 

@@ -13,31 +13,26 @@
 #define TAGGED_STREAMS  2
 #define TAGGED_POLL_FDS (2 * TAGGED_STREAMS)
 
-struct tagged_output;
-
-/* Makes the only state, for `ranks` ranks, without pipes yet; the tag of the first is first_rank. Returns 0 or a
- * negative errno. */
-int tagged_output_create(struct tagged_output **output, int ranks, int first_rank);
+/* Begins it, for `ranks` ranks, without pipes yet; the tag of the first is first_rank. From now on kolorun's own
+ * messages go between the lines of standard error. Returns 0 or a negative errno. */
+int tagged_output_open(int ranks, int first_rank);
 
 /* Makes the pipes of one rank. If it had some before, what lies in them is passed on first. write_ends[0] and [1] are
  * to become its descriptors 1 and 2, and are the caller's to close. Returns 0 or a negative errno. */
-int tagged_output_attach(struct tagged_output *output, int rank, int write_ends[TAGGED_STREAMS]);
+int tagged_output_attach(int rank, int write_ends[TAGGED_STREAMS]);
 
 /* Fills in what to poll for before the next tagged_output_service; unused entries get descriptor -1. */
-void tagged_output_prepare(const struct tagged_output *output, struct pollfd fds[TAGGED_POLL_FDS]);
+void tagged_output_prepare(struct pollfd fds[TAGGED_POLL_FDS]);
 
 /* Reads and writes what poll found ready. Returns 0, or a negative errno if a sink could not be written: then
  * *stream is 1 or 2, and what is still to come for it is thrown away. */
-int tagged_output_service(struct tagged_output *output, const struct pollfd fds[TAGGED_POLL_FDS], int *stream);
+int tagged_output_service(const struct pollfd fds[TAGGED_POLL_FDS], int *stream);
 
 /* To be called when all ranks have ended: from now on only what lies in the pipes is passed on, whoever else
  * may hold them open. */
-void tagged_output_finish(struct tagged_output *output);
+void tagged_output_finish(void);
 
 /* Whether something is still to be read from a rank or to be written. */
-bool tagged_output_busy(const struct tagged_output *output);
-
-/* Puts a line of kolorun's own, to the tagged_output `to`, between the lines of standard error. */
-void tagged_output_message(void *to, const char *line);
+bool tagged_output_busy(void);
 
 #endif
