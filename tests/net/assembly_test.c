@@ -396,7 +396,7 @@ static void come_of_another_version(struct rank *rank, struct kolo_settings *set
     expect(rank, recv(fd, dialogue.welcome, sizeof dialogue.welcome, MSG_WAITALL) == sizeof dialogue.welcome,
            "welcome");
     kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, &secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &secret);
     expect(rank, kolo_socket_send(fd, dialogue.introduction, sizeof dialogue.introduction) == 0, "introducing");
     exit(0);
 }

@@ -158,7 +158,7 @@ static void test_slow_but_good(void **state) {
     assert_int_equal(answer_rank(house.listener, 100 * MS), -1);
     assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
     kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, &house.secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &house.secret);
     for (size_t i = 0; i + 1 < sizeof dialogue.introduction; i++) {
         send_by_hand(fd, dialogue.introduction + i, 1);
         if (i % 16 == 0)
@@ -167,7 +167,7 @@ static void test_slow_but_good(void **state) {
     send_by_hand(fd, dialogue.introduction + sizeof dialogue.introduction - 1, 1);
     assert_int_equal(answer_rank(house.listener, 10 * S), 3);
     assert_true(receive_by_hand(fd, dialogue.verdict, sizeof dialogue.verdict));
-    assert_true(kolo_dialogue_check_verdict(&dialogue, &house.secret));
+    assert_true(kolo_dialogue_check(&dialogue, KOLO_PROOF_OF_LISTENER, &house.secret));
     close(fd);
     close_house(&house);
 }
@@ -314,14 +314,14 @@ static void test_proofs_are_over_all(void **state) {
     const size_t introduced = offsetof(struct kolo_dialogue, verdict);
     (void)state;
     memset(&dialogue, 'x', sizeof dialogue);
-    kolo_dialogue_prove_introduction(&dialogue, &secret);
-    kolo_dialogue_prove_verdict(&dialogue, &secret);
-    assert_true(kolo_dialogue_check_introduction(&dialogue, &secret));
-    assert_true(kolo_dialogue_check_verdict(&dialogue, &secret));
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_LISTENER, &secret);
+    assert_true(kolo_dialogue_check(&dialogue, KOLO_PROOF_OF_CONNECTOR, &secret));
+    assert_true(kolo_dialogue_check(&dialogue, KOLO_PROOF_OF_LISTENER, &secret));
     for (size_t i = 0; i < sizeof dialogue; i++) {
         bytes[i] ^= 1;
-        assert_int_equal(kolo_dialogue_check_introduction(&dialogue, &secret), i >= introduced);
-        assert_false(kolo_dialogue_check_verdict(&dialogue, &secret));
+        assert_int_equal(kolo_dialogue_check(&dialogue, KOLO_PROOF_OF_CONNECTOR, &secret), i >= introduced);
+        assert_false(kolo_dialogue_check(&dialogue, KOLO_PROOF_OF_LISTENER, &secret));
         bytes[i] ^= 1;
     }
 }
@@ -421,7 +421,7 @@ static void test_malformed(void **state) {
     assert_int_equal(answer_rank(house.listener, 200 * MS), -1);
     assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
     kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, &house.secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &house.secret);
     send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
     await_refused(&house, 1, "nothing sensible");
     assert_true(receive_by_hand(fd, dialogue.verdict, sizeof dialogue.verdict));

@@ -263,7 +263,7 @@ static void test_version_proved(void **state) {
     assert_int_equal(answer_rank(listener, 200 * MS), -1);
     assert_true(receive_by_hand(fd, dialogue.welcome, sizeof dialogue.welcome));
     kolo_introduction_pack(&self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, &secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, &secret);
     send_by_hand(fd, dialogue.introduction, sizeof dialogue.introduction);
     assert_int_equal(kolo_listener_accept(listener, 10 * S, &admitted, &who), 0);
     assert_int_equal(who.rank, 2);

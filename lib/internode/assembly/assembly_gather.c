@@ -134,14 +134,14 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
 /* Returns 1 if one more rank has come. A rank that has not learnt that it was admitted comes again. */
 static int admit(void *owner, int fd, const struct kolo_introduction *who) {
     struct kolo_assembly *assembly = owner;
-    const int rc = who->role == KOLO_ROLE_JOIN ? check_newcomer(assembly, fd, who) : 0;
-    if (rc < 0) {
-        kolo_assembly_turn_away(assembly, fd, rc);
-        return rc;
-    }
     if (who->role != KOLO_ROLE_JOIN) {
         close(fd);
         return 0;
+    }
+    const int rc = check_newcomer(assembly, fd, who);
+    if (rc < 0) {
+        kolo_assembly_turn_away(assembly, fd, rc);
+        return rc;
     }
     struct kolo_assembly_peer *peer = &assembly->peers[who->rank];
     const bool is_new = peer->fd < 0;

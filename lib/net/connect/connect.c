@@ -164,7 +164,7 @@ static int check_verdict(const struct connector *connector, const struct kolo_di
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "%s has another secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for all ranks",
                          connector->place);
-    if (!kolo_dialogue_check_verdict(dialogue, connector->wanted->secret))
+    if (!kolo_dialogue_check(dialogue, KOLO_PROOF_OF_LISTENER, connector->wanted->secret))
         return kolo_fail(KOLO_ERR_SYSTEM,
                          "%s has not proved to know the secret: KOLO_SECRET_FILE, or KOLO_SECRET, must be the same for "
                          "all ranks",
@@ -190,7 +190,7 @@ static int converse(struct connector *connector) {
     if (rc != 0 && rc != KOLO_ERR_VERSION)
         return rc;
     kolo_introduction_pack(&connector->wanted->self, dialogue.introduction);
-    kolo_dialogue_prove_introduction(&dialogue, connector->wanted->secret);
+    kolo_dialogue_prove(&dialogue, KOLO_PROOF_OF_CONNECTOR, connector->wanted->secret);
     KOLO_POINT("connect.introducing");
     sent = kolo_socket_send(connector->fd, dialogue.introduction, sizeof dialogue.introduction);
     if (rc < 0) /* the other side has been told, and has nothing to answer */

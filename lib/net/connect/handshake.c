@@ -127,27 +127,19 @@ int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict) {
                : -EPROTO;
 }
 
-/* The dialogue up to the proof. */
-enum {
-    BEFORE_INTRODUCTION_PROOF = offsetof(struct kolo_dialogue, introduction) + INTRODUCTION_PROOF_AT,
-    BEFORE_VERDICT_PROOF = offsetof(struct kolo_dialogue, verdict) + VERDICT_PROOF_AT
-};
-
-void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
-    kolo_secret_prove(secret, dialogue, BEFORE_INTRODUCTION_PROOF, dialogue->introduction + INTRODUCTION_PROOF_AT);
+static uint8_t *proof_of(struct kolo_dialogue *dialogue, kolo_proof proof) {
+    return proof == KOLO_PROOF_OF_CONNECTOR ? dialogue->introduction + INTRODUCTION_PROOF_AT
+                                            : dialogue->verdict + VERDICT_PROOF_AT;
 }
 
-bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
-    return kolo_secret_check(secret, dialogue, BEFORE_INTRODUCTION_PROOF,
-                             dialogue->introduction + INTRODUCTION_PROOF_AT);
+void kolo_dialogue_prove(struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret) {
+    uint8_t *at = proof_of(dialogue, proof);
+    kolo_secret_prove(secret, dialogue, (size_t)(at - dialogue->hello), at);
 }
 
-void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
-    kolo_secret_prove(secret, dialogue, BEFORE_VERDICT_PROOF, dialogue->verdict + VERDICT_PROOF_AT);
-}
-
-bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret) {
-    return kolo_secret_check(secret, dialogue, BEFORE_VERDICT_PROOF, dialogue->verdict + VERDICT_PROOF_AT);
+bool kolo_dialogue_check(const struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret) {
+    const uint8_t *at = proof_of((struct kolo_dialogue *)dialogue, proof);
+    return kolo_secret_check(secret, dialogue, (size_t)(at - dialogue->hello), at);
 }
 
 const char *kolo_handshake_release(uint32_t version, uint32_t layout, char *text) {

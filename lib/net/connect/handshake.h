@@ -87,13 +87,12 @@ int kolo_introduction_parse(const uint8_t *bytes, struct kolo_introduction *who)
 void kolo_verdict_pack(uint32_t verdict, uint8_t *bytes);
 int kolo_verdict_parse(const uint8_t *bytes, uint32_t *verdict); /* 0 or -EPROTO */
 
-/* Writes the connector's proof into the introduction, or checks it, once all bytes before it are there. */
-void kolo_dialogue_prove_introduction(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
-bool kolo_dialogue_check_introduction(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+/* The connector's proof is in the introduction, the listener's in the verdict. */
+typedef enum kolo_proof { KOLO_PROOF_OF_CONNECTOR, KOLO_PROOF_OF_LISTENER } kolo_proof;
 
-/* The same for the listener's proof and the verdict. */
-void kolo_dialogue_prove_verdict(struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
-bool kolo_dialogue_check_verdict(const struct kolo_dialogue *dialogue, const struct kolo_secret *secret);
+/* Writes a proof, or checks it, once all bytes before it are there. */
+void kolo_dialogue_prove(struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret);
+bool kolo_dialogue_check(const struct kolo_dialogue *dialogue, kolo_proof proof, const struct kolo_secret *secret);
 
 /* "kolo 0.1.0 (wire layout 2)", into text of KOLO_RELEASE_TEXT_BYTES, which is returned. */
 #define KOLO_RELEASE_TEXT_BYTES 64

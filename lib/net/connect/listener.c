@@ -198,7 +198,7 @@ static progress greet(struct kolo_listener *listener, struct pending *one) {
 /* Takes the introduction of a process of another version, which expects no answer. */
 static progress recognise(struct kolo_listener *listener, const struct pending *one, struct kolo_introduction *who) {
     struct kolo_introduction said;
-    if (!kolo_dialogue_check_introduction(&one->dialogue, &listener->secret) ||
+    if (!kolo_dialogue_check(&one->dialogue, KOLO_PROOF_OF_CONNECTOR, &listener->secret) ||
         kolo_introduction_parse(one->dialogue.introduction, &said) < 0)
         return refuse(listener, one, "");
     *who = said;
@@ -211,7 +211,7 @@ static progress recognise(struct kolo_listener *listener, const struct pending *
 /* Takes an introduction. */
 static progress judge(struct kolo_listener *listener, struct pending *one, struct kolo_introduction *who) {
     struct kolo_dialogue *dialogue = &one->dialogue;
-    const bool proved = kolo_dialogue_check_introduction(dialogue, &listener->secret);
+    const bool proved = kolo_dialogue_check(dialogue, KOLO_PROOF_OF_CONNECTOR, &listener->secret);
     struct kolo_introduction said;
     const bool good = proved && kolo_introduction_parse(dialogue->introduction, &said) == 0;
     kolo_verdict_pack(good     ? KOLO_VERDICT_ADMITTED
@@ -219,7 +219,7 @@ static progress judge(struct kolo_listener *listener, struct pending *one, struc
                                : KOLO_VERDICT_WRONG_SECRET,
                       dialogue->verdict);
     if (proved)
-        kolo_dialogue_prove_verdict(dialogue, &listener->secret);
+        kolo_dialogue_prove(dialogue, KOLO_PROOF_OF_LISTENER, &listener->secret);
     KOLO_POINT("listener.judging");
     const int sent = kolo_socket_send(one->fd, dialogue->verdict, sizeof dialogue->verdict);
     if (!good)
