@@ -30,23 +30,29 @@ static const char *end(tint as) {
     return coloured && as != PLAIN ? "\033[0m" : "";
 }
 
-/* "12.5k", in five characters at most. */
-static const char *format_rate(char *text, size_t text_bytes, double rate, const char *unit) {
-    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
-    size_t prefix = 0;
-    while (rate >= 999.5 && prefix + 1 < sizeof prefixes / sizeof *prefixes) {
-        rate /= 1000;
-        prefix++;
-    }
-    snprintf(text, text_bytes, rate >= 99.95 || rate == 0 ? "%.0f%s%s" : "%.1f%s%s", rate, prefixes[prefix], unit);
-    return text;
+/* A number in JSON; null where it is not known. */
+static quantity_text number_text(bool known, double number, int decimals) {
+    quantity_text json = {"null"};
+    if (known)
+        snprintf(json.text, sizeof json.text, "%.*f", decimals, number);
+    return json;
 }
 
-static const char *format_count(char *text, size_t text_bytes, uint64_t count) {
-    if (count >= 1000000)
-        return format_rate(text, text_bytes, (double)count, "");
-    snprintf(text, text_bytes, "%" PRIu64, count);
-    return text;
+/* "12.5k", in five characters at most. */
+static quantity_text rate_text(double rate, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    quantity_text quantity;
+    size_t prefix = 0;
+    for (; rate >= 999.5 && prefix + 1 < sizeof prefixes / sizeof *prefixes; prefix++)
+        rate /= 1000;
+    snprintf(quantity.text, sizeof quantity.text, rate >= 99.95 || rate == 0 ? "%.0f%s%s" : "%.1f%s%s", rate,
+             prefixes[prefix], unit);
+    return quantity;
+}
+
+/* In full below a million. */
+static quantity_text count_text(uint64_t count) {
+    return count >= 1000000 ? rate_text((double)count, "") : number_text(true, (double)count, 0);
 }
 
 static bool is_in_call(const top_rank *rank) {
@@ -58,8 +64,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
     const bool has_op = kolo_collective_has_op(call->collective);
-    char count[32], root[16] = "";
-    format_count(count, sizeof count, call->count);
+    char root[16] = "";
     if (kolo_collective_has_root(call->collective))
         snprintf(root, sizeof root, " root %d", call->root);
     if (rank->seen.calls == 0)
@@ -69,7 +74,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     else if (call->collective == KOLO_BARRIER)
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
-        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s%s%s%s", call->number, name, count,
+        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s%s%s%s", call->number, name, count_text(call->count).text,
                  call->collective == KOLO_ALLOC ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
                  has_op ? kolo_op_name(call->op) : "", root);
     return text;
@@ -104,13 +109,13 @@ static tint rank_tint(const top_comm *comm, int index) {
 static void print_rank(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
     const tint as = rank_tint(comm, index);
-    char call[128], calls[32], bytes[32], peer[24] = "-";
+    char call[128], peer[24] = "-";
     const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
     if (waits_for >= 0)
         snprintf(peer, sizeof peer, "%d", waits_for);
     printf("%s%c%4d %8d %-7.7s %7s %8s %4.0f%% %4s %.30s%s\n", begin(as), index == comm->straggler ? '*' : ' ', index,
-           rank->seen.pid, top_rank_state(rank), format_rate(calls, sizeof calls, rank->calls_per_s, ""),
-           format_rate(bytes, sizeof bytes, rank->bytes_per_s, "B/s"), 100 * rank->waiting_share, peer,
+           rank->seen.pid, top_rank_state(rank), rate_text(rank->calls_per_s, "").text,
+           rate_text(rank->bytes_per_s, "B/s").text, 100 * rank->waiting_share, peer,
            format_call(call, sizeof call, rank), end(as));
 }
 
@@ -127,51 +132,39 @@ void top_report_table(const top_sample *sample) {
 
 /* JSON. Names that come from a segment were checked when it was found: letters, digits, '.', '_' and '-'. */
 
-static void print_rank_or_null(const char *key, int rank) {
-    if (rank >= 0)
-        printf("\"%s\": %d, ", key, rank);
-    else
-        printf("\"%s\": null, ", key);
+static quantity_text rank_text(int rank) {
+    return number_text(rank >= 0, rank, 0);
 }
 
 static void print_call_json(const top_comm *comm, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
-    if (!rank->has_call || call->collective == KOLO_COLLECTIVES) {
+    const double for_s = ((double)comm->seen.read_ns - (double)call->began_ns) * NS;
+    if (!rank->has_call || call->collective == KOLO_COLLECTIVES)
         printf("\"call\": null, ");
-        return;
-    }
-    printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
-           ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, ",
-           call->number, kolo_collective_name(call->collective), call->count, kolo_dtype_name(call->dtype),
-           kolo_op_name(call->op), call->root);
-    if (is_in_call(rank) && call->began_ns)
-        printf("\"for_s\": %.6f}, ", ((double)comm->seen.read_ns - (double)call->began_ns) * NS);
     else
-        printf("\"for_s\": null}, ");
+        printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
+               ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, \"for_s\": %s}, ",
+               call->number, kolo_collective_name(call->collective), call->count, kolo_dtype_name(call->dtype),
+               kolo_op_name(call->op), call->root, number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
 }
 
 static void print_rank_json(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
     const kolo_watched_rank *seen = &rank->seen;
-    printf("%s{\"rank\": %d, \"pid\": %d, ", index ? ", " : "", index, seen->pid);
-    if (seen->process > ' ' && seen->process < 0x7f && !strchr("\"\\", seen->process))
-        printf("\"process\": \"%c\", ", seen->process);
-    else
-        printf("\"process\": null, ");
-    printf("\"state\": \"%s\", \"calls\": %" PRIu64 ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
-           top_rank_state(rank), seen->calls, seen->calls_ended, seen->steps);
+    char process[] = {'"', seen->process, '"', '\0'};
+    const bool is_letter = seen->process > ' ' && seen->process < 0x7f && !strchr("\"\\", seen->process);
+    printf("%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"calls\": %" PRIu64
+           ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
+           index ? ", " : "", index, seen->pid, is_letter ? process : "null", top_rank_state(rank), seen->calls,
+           seen->calls_ended, seen->steps);
     print_call_json(comm, rank);
     printf("\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-           ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, ",
+           ", \"received_bytes\": %" PRIu64 ", \"waited_s\": %.6f, \"waiting_share\": %.4f, \"waits_for\": %s, "
+           "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f}",
            rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
-           (double)seen->waited_ns * NS, rank->waiting_share);
-    print_rank_or_null("waits_for", seen->waits_for);
-    if (seen->waits_for >= 0)
-        printf("\"waits_s\": %.6f, ", (double)(comm->seen.read_ns - seen->waits_since_ns) * NS);
-    else
-        printf("\"waits_s\": null, ");
-    print_rank_or_null("waited_most_for", rank->waited_most_for);
-    printf("\"awaited_share\": %.4f}", rank->awaited_share);
+           (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
+           number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
+           rank_text(rank->waited_most_for).text, rank->awaited_share);
 }
 
 static void print_comm_json(const top_comm *comm) {
@@ -184,8 +177,7 @@ static void print_comm_json(const top_comm *comm) {
                seen->failure_rank, seen->failure_reporter);
     else
         printf("null, ");
-    print_rank_or_null("straggler", comm->straggler);
-    printf("\"ranks\": [");
+    printf("\"straggler\": %s, \"ranks\": [", rank_text(comm->straggler).text);
     for (int rank = 0; rank < seen->ranks; rank++)
         print_rank_json(comm, rank);
     printf("]}");
@@ -211,18 +203,12 @@ typedef struct job {
     bool stopped; /* one of its processes is */
 } job;
 
-static bool has_pid(const top_comm *comm, int pid) {
-    for (int rank = 0; rank < comm->seen.ranks; rank++)
-        if (comm->ranks[rank].seen.pid == pid)
-            return true;
-    return false;
-}
-
 static bool have_a_process_in_common(const top_comm *a, const top_comm *b) {
-    for (int rank = 0; rank < a->seen.ranks; rank++)
-        if (has_pid(b, a->ranks[rank].seen.pid))
-            return true;
-    return false;
+    bool found = false;
+    for (int i = 0; i < a->seen.ranks; i++)
+        for (int j = 0; j < b->seen.ranks; j++)
+            found |= a->ranks[i].seen.pid == b->ranks[j].seen.pid;
+    return found;
 }
 
 static bool is_stopped(const top_comm *comm) {
