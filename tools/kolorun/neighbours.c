@@ -35,23 +35,22 @@ int neighbours_lock(void) {
 
 /* Lists `self`, its parent, and so on. Returns how many there are. */
 static int list_ancestors(long *ancestors, const char *proc, long self) {
-    char status[PROCESS_STATUS_BYTES], parent[32];
+    char parent[32];
     int count = 0;
     for (long pid = self; pid > 0 && count < ANCESTORS_MAX;) {
         ancestors[count++] = pid;
-        process_text_read(proc, pid, "status", status, sizeof status);
-        pid = process_status_value(status, "PPid:", parent, sizeof parent) ? strtol(parent, NULL, 10) : 0;
+        pid = process_status_read(proc, pid, "PPid:", parent, sizeof parent) ? strtol(parent, NULL, 10) : 0;
     }
     return count;
 }
 
 /* Adds what the process may run on, unless it has ended or may run on all of `allowed`. */
 static void add_rank(kolo_cpu_set *held, const kolo_cpu_set *allowed, const char *proc, long pid) {
-    char status[PROCESS_STATUS_BYTES], state[32], list[PROCESS_STATUS_BYTES];
+    char list[PROCESS_STATUS_BYTES];
     kolo_cpu_set cpus, all = *allowed;
-    process_text_read(proc, pid, "status", status, sizeof status);
-    if (!process_status_value(status, "State:", state, sizeof state) || state[0] == 'Z' || state[0] == 'X' ||
-        !process_status_value(status, "Cpus_allowed_list:", list, sizeof list) ||
+    const char state = process_state(proc, pid);
+    if (state == 0 || state == 'Z' || state == 'X' ||
+        !process_status_read(proc, pid, "Cpus_allowed_list:", list, sizeof list) ||
         !kolo_sysfs_list_parse(list, &cpus, NULL))
         return;
     kolo_cpu_set_merge(&all, &cpus);

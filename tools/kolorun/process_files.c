@@ -15,7 +15,9 @@ void process_text_read(const char *proc, long pid, const char *name, char *text,
     text[bytes > 0 ? bytes : 0] = '\0';
 }
 
-bool process_status_value(const char *status, const char *key, char *value, size_t value_bytes) {
+bool process_status_read(const char *proc, long pid, const char *key, char *value, size_t value_bytes) {
+    char status[PROCESS_STATUS_BYTES];
+    process_text_read(proc, pid, "status", status, sizeof status);
     const char *at = strstr(status, key);
     while (at != NULL && at != status && at[-1] != '\n')
         at = strstr(at + 1, key);
@@ -29,7 +31,6 @@ bool process_status_value(const char *status, const char *key, char *value, size
 }
 
 char process_state(const char *proc, long pid) {
-    char status[PROCESS_STATUS_BYTES], state[32];
-    process_text_read(proc, pid, "status", status, sizeof status);
-    return process_status_value(status, "State:", state, sizeof state) ? state[0] : 0;
+    char state[32];
+    return process_status_read(proc, pid, "State:", state, sizeof state) ? state[0] : 0;
 }

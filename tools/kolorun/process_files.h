@@ -10,8 +10,8 @@
 /* Reads the file `name` of a process as text, "" where that does not work. */
 void process_text_read(const char *proc, long pid, const char *name, char *text, size_t text_bytes);
 
-/* Finds what stands behind `key` in the text of a status file, to the end of the line; false where there is none. */
-bool process_status_value(const char *status, const char *key, char *value, size_t value_bytes);
+/* Finds what stands behind `key` in the status file of a process, to the end of the line; false where there is none. */
+bool process_status_read(const char *proc, long pid, const char *key, char *value, size_t value_bytes);
 
 /* The letter of the process's state, 'R', 'S', 'T', ...; 0 where there is no such process. */
 char process_state(const char *proc, long pid);
