@@ -189,32 +189,6 @@ int trainer_run_epoch(trainer *t) {
     return rc;
 }
 
-/* Everything that steps change, one after another in memory, to be broadcast as one. */
-typedef struct part {
-    void *data;
-    size_t bytes;
-} part;
-
-enum { PARTS = 7 };
-
-static size_t list_parts(trainer *t, part *parts) {
-    const part list[PARTS] = {
-        {&t->steps, sizeof(t->steps)},
-        {&t->epochs, sizeof(t->epochs)},
-        {&t->ranks, sizeof(t->ranks)},
-        {t->model.parameters, t->model.parameters_count * sizeof(*t->model.parameters)},
-        {t->velocity, t->model.parameters_count * sizeof(*t->velocity)},
-        {t->losses, t->steps_planned * sizeof(*t->losses)},
-        {t->results, t->epochs_planned * sizeof(*t->results)},
-    };
-    size_t bytes = 0;
-    for (int i = 0; i < PARTS; i++) {
-        parts[i] = list[i];
-        bytes += list[i].bytes;
-    }
-    return bytes;
-}
-
 /* The lowest of the ranks that have got furthest, or a negative status. */
 static int find_furthest(const trainer *t) {
     enum { RANK_BITS = 16 };
@@ -226,21 +200,36 @@ static int find_furthest(const trainer *t) {
     return (int)(rank_mask - (furthest & rank_mask));
 }
 
-/* By way of a copy, so that no rank is left with half of another's state when one more is lost meanwhile. */
+/* Takes over the root's position, parameters, velocity and results: all that steps change. By way of a copy, so that no
+ * rank is left with half of another's state when one more is lost meanwhile. */
 static int take_over(trainer *t, int root) {
-    part parts[PARTS];
-    size_t bytes = list_parts(t, parts);
+    const struct {
+        void *data;
+        size_t bytes;
+    } parts[] = {
+        {&t->steps, sizeof(t->steps)},
+        {&t->epochs, sizeof(t->epochs)},
+        {&t->ranks, sizeof(t->ranks)},
+        {t->model.parameters, t->model.parameters_count * sizeof(*t->model.parameters)},
+        {t->velocity, t->model.parameters_count * sizeof(*t->velocity)},
+        {t->losses, t->steps_planned * sizeof(*t->losses)},
+        {t->results, t->epochs_planned * sizeof(*t->results)},
+    };
+    const size_t count = sizeof parts / sizeof *parts;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].bytes;
     char *all = malloc(bytes);
     if (all == NULL)
         return complain(t->comm, "not enough memory for %zu bytes to go on from", bytes);
     char *at = all;
-    for (int i = 0; i < PARTS; at += parts[i++].bytes)
+    for (size_t i = 0; i < count; at += parts[i++].bytes)
         memcpy(at, parts[i].data, parts[i].bytes);
     int rc = 0;
     if (kolo_broadcast(t->comm, all, bytes, KOLO_U8, root) < 0)
         rc = complain_kolo(t->comm, "cannot share the state to go on from");
     at = all;
-    for (int i = 0; rc == 0 && i < PARTS; at += parts[i++].bytes)
+    for (size_t i = 0; rc == 0 && i < count; at += parts[i++].bytes)
         memcpy(parts[i].data, at, parts[i].bytes);
     free(all);
     return rc;
