@@ -38,7 +38,7 @@ static void show_latencies(session *session) {
     if (limits->cpus < 2)
         fprintf(table, "# none: the job has one CPU\n");
     perf_latency handover = {limits->handover_us * 1e3, limits->handover_us * 1e3};
-    show_latency(session, "handover", "one process gives its CPU to another", handover);
+    show_latency(session, "handover", "the CPU goes to another process", handover);
     perf_report_flush(&session->report);
 }
 

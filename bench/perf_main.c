@@ -50,13 +50,6 @@ static const char *algorithm_between(const kolo_stats *before, const kolo_stats 
     return name;
 }
 
-/* What this rank's node sent, or received if that is more, between two looks, a call. */
-static double link_bytes_between(const kolo_stats *before, const kolo_stats *after, int calls) {
-    const uint64_t sent = after->net_sent_bytes - before->net_sent_bytes;
-    const uint64_t received = after->net_received_bytes - before->net_received_bytes;
-    return (double)(sent > received ? sent : received) / calls;
-}
-
 static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     kolo_stats after = {.stats_bytes = sizeof(after)};
     before.stats_bytes = sizeof(before);
@@ -64,7 +57,10 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     if (status != KOLO_OK || !ended)
         return status;
     row->algorithm = algorithm_between(&before, &after);
-    row->link_bytes = link_bytes_between(&before, &after, row->samples * row->calls_per_sample);
+    /* What this rank's node sent, or received if that is more. */
+    const uint64_t sent = after.net_sent_bytes - before.net_sent_bytes;
+    const uint64_t received = after.net_received_bytes - before.net_received_bytes;
+    row->link_bytes = (double)(sent > received ? sent : received) / (row->samples * row->calls_per_sample);
     return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
 }
 

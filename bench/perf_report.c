@@ -153,10 +153,8 @@ int perf_report_close(perf_report *report) {
         fprintf(stderr, "kolo-perf: output was lost: cannot write to standard output: %s\n", strerror(errno));
         result = -1;
     }
-    if (close_records("--json", report->options->json_path, &report->json) != 0)
-        result = -1;
-    if (close_records("--csv", report->options->csv_path, &report->csv) != 0)
-        result = -1;
+    result |= close_records("--json", report->options->json_path, &report->json);
+    result |= close_records("--csv", report->options->csv_path, &report->csv);
     return result;
 }
 
@@ -170,8 +168,7 @@ void perf_report_machine(const perf_report *report) {
 }
 
 void perf_print_digits(FILE *to, double value, int width) {
-    const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
-    fprintf(to, " %*.*f", width, decimals, value);
+    fprintf(to, " %*.*f", width, shown_decimals(value), value);
 }
 
 static bool has_op(const perf_options *options) {

@@ -31,6 +31,10 @@ quantity_text bytes_text(uint64_t bytes) {
     return size;
 }
 
+int shown_decimals(double value) {
+    return value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+}
+
 /* Bytes of the letter outside ASCII that begins there; 0: it is not UTF-8. */
 static int letter_bytes(const unsigned char *at) {
     const int bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;

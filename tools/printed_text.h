@@ -15,6 +15,9 @@ quantity_text age_text(int64_t seconds);
 /* "512 B", "1.5 MiB": at most one decimal. */
 quantity_text bytes_text(uint64_t bytes);
 
+/* How many decimals a number is shown with: it has four digits, or all that stand before the point. */
+int shown_decimals(double value);
+
 /* Writes a string in JSON; null for NULL. A byte that is not part of UTF-8 is taken as Latin-1, so that any text gives
  * valid JSON. */
 void json_text_print(FILE *to, const char *text);

@@ -21,17 +21,14 @@ def limits(plan, case, kolo_perf):
                    str(max_bytes), "--factor", "2", "--json", str(out)]
         if case.in_place:
             command.append("--in-place")
-        own = os.sched_getaffinity(0)
         try:
-            os.sched_setaffinity(0, plan.cpus[:case.ranks])
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
+                           preexec_fn=lambda: os.sched_setaffinity(0, plan.cpus[:case.ranks]))
             rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
         except subprocess.CalledProcessError as error:
             return {}, processes.quoted(error.stderr)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             return {}, str(error)
-        finally:
-            os.sched_setaffinity(0, own)
     return {str(row["bytes"]): row["bound_us"] for row in rows if row.get("limit") == "bound"}, None
 
 

@@ -12,18 +12,13 @@ def read(path, default=""):
         return default
 
 
+def entry(path, name):
+    """What stands behind the name in a file of such lines, or nothing."""
+    return next((line[len(name):].strip() for line in read(path).splitlines() if line.startswith(name)), "")
+
+
 def memory_free_bytes():
-    for line in read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def distribution():
-    for line in read("/etc/os-release").splitlines():
-        if line.startswith("PRETTY_NAME="):
-            return line.partition("=")[2].strip('"')
-    return "unknown"
+    return int(entry("/proc/meminfo", "MemAvailable:").removesuffix("kB") or 0) * 1024
 
 
 def describe(found):
@@ -31,7 +26,7 @@ def describe(found):
     caches = [f"{level} {found[f'{level.lower()}_bytes'] >> 10}K" for level in ("L1d", "L2", "L3")]
     return {"cpu": found["cpu_model"], "cpus_online": found["cpus_online"], "cpus_allowed": found["cpus_allowed"],
             "caches": ", ".join(caches), "memory_bytes": found["memory_bytes"],
-            "kernel": ".".join(platform.release().split(".")[:2]), "system": distribution(),
+            "kernel": ".".join(platform.release().split(".")[:2]), "system": entry("/etc/os-release", "PRETTY_NAME=").strip('"') or "unknown",
             "is_virtual": " hypervisor" in read("/proc/cpuinfo"),
             "huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled", "unknown")}
 

@@ -22,7 +22,7 @@ static size_t element_bytes, acc_bytes;
 static bool fits(const void *address, size_t bytes) {
     if (sim_memory_fits(address, bytes))
         return true;
-    sim_run_fault("leaves its slot or buffer");
+    sim_run_fail("copy or kernel", "leaves its slot or buffer");
     return false;
 }
 

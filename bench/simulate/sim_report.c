@@ -41,16 +41,11 @@ static void print_head(uint32_t ranks) {
     printf("\n");
 }
 
-/* Four digits, or all before the point. */
-static int decimals_of(double us) {
-    return us < 9.9995 ? 3 : us < 99.995 ? 2 : us < 999.95 ? 1 : 0;
-}
-
 static void print_cell(const sim_outcome *outcome, bool show_choice) {
     if (outcome->problem[0] != '\0')
         printf(" %*s", COLUMN_WIDTH, "failed");
     else
-        printf(" %*.*f%c", COLUMN_WIDTH - 1, decimals_of(outcome->time_us), outcome->time_us,
+        printf(" %*.*f%c", COLUMN_WIDTH - 1, shown_decimals(outcome->time_us), outcome->time_us,
                outcome->extrapolated ? '*' : ' ');
     if (show_choice)
         printf(" %-8s", kolo_algorithm_name(outcome->algorithm));

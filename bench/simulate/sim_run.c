@@ -149,15 +149,10 @@ bool sim_run_skips_wait(void) {
     return ++run.waits == run.asked->skipped_wait;
 }
 
-/* Keeps the first problem. */
-static void fail(const char *function, const char *what) {
+void sim_run_fail(const char *function, const char *what) {
     if (run.outcome->problem[0] == '\0')
         snprintf(run.outcome->problem, sizeof run.outcome->problem, "rank %" PRIu32 " in call %" PRIu64 ": %s: %s",
                  sim_self(), sim_run_call(), function, what);
-}
-
-void sim_run_fault(const char *what) {
-    fail("copy or kernel", what);
 }
 
 /* One call of a rank; false if it failed. */
@@ -173,7 +168,7 @@ static bool call_once(uint32_t rank) {
     if (rc == 0)
         sim_check_read(recv, sim_run_bytes());
     else
-        fail(kolo_strerror(rc), kolo_error_message());
+        sim_run_fail(kolo_strerror(rc), kolo_error_message());
     return rc == 0;
 }
 

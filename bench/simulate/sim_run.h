@@ -52,7 +52,8 @@ size_t sim_acc_bytes(kolo_dtype dtype);
 /* True if the running rank's wait, which would have to wait, is the one to be skipped. */
 bool sim_run_skips_wait(void);
 
-/* The running rank's call asked for what cannot be done; the prediction fails with `what`. */
-void sim_run_fault(const char *what);
+/* The running rank's call has failed, or asked for what cannot be done: the prediction fails, with the first of these.
+ */
+void sim_run_fail(const char *function, const char *what);
 
 #endif
