@@ -40,21 +40,21 @@ static void print_name(const kolo_job_name *name, bool removed, bool first) {
     printf("%s: %s, %s ago%s\n", name->path, creator, age_text(name->age_s).text, removed ? ": removed" : "");
 }
 
-/* All names as they are now: removing one would shift the places of others. NULL: none, or *failed. */
-static kolo_job_name *list_names(size_t *count, bool *failed) {
-    kolo_job_name *names = NULL;
-    for (*count = 0;; ++*count) {
-        kolo_job_name *more = realloc(names, (*count + 1) * sizeof *names);
-        *failed = !more;
-        if (!more)
-            return names;
+/* All names as they are now: removing one would shift the places of others. NULL after a message. */
+static kolo_job_name *list_names(size_t *count) {
+    kolo_job_name *names = NULL, *more;
+    for (*count = 0; (more = realloc(names, (*count + 1) * sizeof *names)); ++*count) {
         names = more;
         names[*count] = (kolo_job_name){.job_name_bytes = sizeof *names};
         const int rc = kolo_job_name_get(*count, &names[*count]);
-        *failed = rc < 0 && rc != KOLO_ERR_ARG; /* KOLO_ERR_ARG: past the last */
-        if (rc < 0)
+        if (rc == KOLO_ERR_ARG) /* past the last */
             return names;
+        if (rc < 0)
+            break;
     }
+    message_print("%s", more ? kolo_error_message() : "out of memory");
+    free(names);
+    return NULL;
 }
 
 /* True if somebody can answer a question. */
@@ -133,12 +133,9 @@ static int ask_and_remove(const kolo_job_name *names, size_t count, size_t stale
  * where that fails. With names to remove it prints those alone. */
 static int print_stale(void) {
     size_t count, stale = 0;
-    bool failed;
-    kolo_job_name *names = list_names(&count, &failed);
-    if (failed) {
-        free(names);
-        return message_print("%s", kolo_error_message());
-    }
+    kolo_job_name *names = list_names(&count);
+    if (!names)
+        return -1;
     for (size_t i = 0; i < count; i++)
         stale += names[i].stale != 0;
     const bool named = *chosen.names;

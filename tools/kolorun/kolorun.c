@@ -17,13 +17,10 @@
 /* Were one of the descriptors 0 to 2 closed, the next file would take its number and be mistaken for it. */
 static int standard_descriptors_open(void) {
     int fd;
-    do {
+    do
         fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
-            return -errno;
-    } while (fd <= STDERR_FILENO);
-    close(fd);
-    return 0;
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd >= 0 ? close(fd) : -errno;
 }
 
 /* Prints what is wrong and returns false if it cannot be done as asked. */

@@ -13,15 +13,12 @@
 int rank_files_prepare(const char *folder) {
     char path[PATH_MAX];
     struct stat found;
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/", folder) >= (int)sizeof path)
         return -ENAMETOOLONG;
-    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash != NULL)
-            *slash = '\0';
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
         if (mkdir(path, 0777) != 0 && errno != EEXIST)
             return -errno;
-        if (slash == NULL)
-            break;
         *slash = '/';
     }
     if (stat(path, &found) != 0 || !S_ISDIR(found.st_mode))
