@@ -13,16 +13,6 @@
 #include "comm/failure/progress_report.h"
 #include "sync/point.h"
 
-/* What was found. */
-struct finding {
-    int status;
-    uint32_t rank; /* at fault, of this node's */
-    kolo_cause cause;
-    int detail;    /* the signal or exit status; of a rank that did not come: what it does, see kolo_process_activity */
-    uint64_t call; /* in which it was found; 0: the present one */
-    uint32_t node; /* plus one: another node as a whole; 0: the rank */
-};
-
 /* A wait for other nodes goes on for so long beyond the deadline. By then a rank that shares memory with the late rank
  * has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
@@ -237,27 +227,26 @@ static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     return 0;
 }
 
-static int publish(kolo_comm *comm, const struct finding *finding, int64_t code) {
+/* Publishes what this rank has found: as in a report, but `rank` is one of this node's. */
+static int publish(kolo_comm *comm, struct kolo_failure_report found) {
     struct kolo_shared_member *self = &comm->segment.members[comm->rank];
     struct kolo_shared_header *header = comm->segment.header;
     bool first = false;
-    struct kolo_failure_report report = {.status = finding->status, .cause = finding->cause, .detail = finding->detail};
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
     if (kolo_load_acquire(&header->failure) == 0) {
         KOLO_POINT("failure.found");
-        self->failure_code = code;
-        self->failure_call = finding->call ? finding->call : comm->call.number;
-        self->failure_peer_calls = finding->node ? 0 : kolo_load_acquire(&comm->segment.signals[finding->rank].calls);
+        self->failure_code = found.code;
+        self->failure_call = found.call ? found.call : comm->call.number;
+        self->failure_peer_calls = found.node ? 0 : kolo_load_acquire(&comm->segment.signals[found.rank].calls);
         KOLO_POINT("failure.noted");
-        report.rank =
-            finding->node ? kolo_nodes_rank(comm->nodes, finding->node - 1, 0) : kolo_rank_global(comm, finding->rank);
-        report.reporter = comm->global_rank;
-        first = kolo_compare_and_swap(&header->failure, 0, pack(&report));
+        found.rank = found.node ? kolo_nodes_rank(comm->nodes, found.node - 1, 0) : kolo_rank_global(comm, found.rank);
+        found.reporter = comm->global_rank;
+        first = kolo_compare_and_swap(&header->failure, 0, pack(&found));
         KOLO_POINT("failure.published");
     }
     const int rc = adopt(comm);
     if (first) /* one table of all ranks is enough; the others have logged one line each */
-        kolo_history_log(comm, level_of(finding->status));
+        kolo_history_log(comm, level_of(found.status));
     return rc;
 }
 
@@ -266,7 +255,8 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
                              : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
                                                            : KOLO_CAUSE_FAILED;
     const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
-    return publish(comm, &(struct finding){.status = status, .rank = rank, .cause = cause, .call = call}, code);
+    return publish(
+        comm, (struct kolo_failure_report){.status = status, .rank = rank, .cause = cause, .call = call, .code = code});
 }
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
@@ -296,43 +286,44 @@ static bool has_departed(const kolo_comm *comm, uint32_t rank) {
     return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
 
-/* Finds what keeps `wait` from ending, and which rank is at fault. status 0: nothing is known. */
-static struct finding find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
+/* Finds what keeps `wait` from ending, and which rank of this node is at fault. status 0: nothing is known. */
+static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t peer = kolo_peer_rank(wait->peer);
     const uint64_t different = first_difference(comm, peer);
     if (different)
-        return (struct finding){
+        return (struct kolo_failure_report){
             .status = KOLO_ERR_MISMATCH, .rank = peer, .cause = KOLO_CAUSE_MISMATCH, .call = different};
     kolo_watchdog_look(comm);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const struct kolo_ending ending = comm->liveness.watched[rank].ending;
         if (ending.cause && !has_departed(comm, rank))
-            return (struct finding){
+            return (struct kolo_failure_report){
                 .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending.cause, .detail = ending.code};
     }
     if (has_departed(comm, peer))
-        return (struct finding){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
+        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
     const bool on_others = wait->peer == KOLO_PEER_PROXY;
     if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
-        return (struct finding){0};
+        return (struct kolo_failure_report){0};
     const uint32_t late = kolo_progress_report_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t node = on_others ? late_node(comm, wait) : 0;
     if (node && node <= comm->nodes->nodes && activity != 'T')
-        return (struct finding){.status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
-    return (struct finding){.status = KOLO_ERR_TIMEOUT,
-                            .rank = late,
-                            .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
-                            .detail = activity};
+        return (struct kolo_failure_report){
+            .status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = (uint32_t)node};
+    return (struct kolo_failure_report){.status = KOLO_ERR_TIMEOUT,
+                                        .rank = late,
+                                        .cause = activity == 'T' ? KOLO_CAUSE_STOPPED : KOLO_CAUSE_STALLED,
+                                        .detail = activity};
 }
 
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (kolo_load_acquire(&comm->segment.header->failure)) /* pairs with kolo_failure_publish */
         return adopt(comm);
-    const struct finding finding = find_cause(comm, wait);
-    if (finding.status && !kolo_wait_reached(wait))
-        return publish(comm, &finding, 0);
+    const struct kolo_failure_report found = find_cause(comm, wait);
+    if (found.status && !kolo_wait_reached(wait))
+        return publish(comm, found);
     kolo_progress_report_warn(comm, wait);
     return 0;
 }
