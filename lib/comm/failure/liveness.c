@@ -10,8 +10,6 @@
 #include "sync/atomic.h"
 #include "sync/point.h"
 
-enum { BATCH = 64 };
-
 /* A rank is looked at closely when so long has passed since the last close look, and since it last showed that it
  * waits, and so lives. */
 #define CLOSELY_NS (40 * KOLO_NS_PER_MS)
@@ -111,9 +109,9 @@ static enum reach reach_to(const struct kolo_liveness *liveness, uint32_t rank) 
     return reach_of(&liveness->members[rank].process, liveness->own_namespace, liveness->watched[rank].guard.place);
 }
 
-/* Polls those of up to BATCH ranks that pids reach, and takes over how they have ended. With the lock. */
+/* Polls those of up to KOLO_PEERS_POLLED ranks that pids reach, and takes over how they have ended. With the lock. */
 static void look_at_batch(struct kolo_liveness *liveness, uint32_t first, uint32_t count, int64_t now_ns) {
-    struct kolo_peer *peers[BATCH] = {NULL};
+    struct kolo_peer *peers[KOLO_PEERS_POLLED] = {NULL};
     for (uint32_t i = 0; i < count; i++) {
         struct kolo_watched *watch = &liveness->watched[first + i];
         if (watch->ending.cause || is_own(liveness, first + i) || reach_to(liveness, first + i) != REACH_PID)
@@ -177,8 +175,8 @@ static bool look_at_some(struct kolo_liveness *liveness, uint32_t first, uint32_
     const int64_t now_ns = kolo_clock_ns();
     bool sees_all = true;
     kolo_peers_lock();
-    for (uint32_t rank = first; rank < end; rank += BATCH)
-        look_at_batch(liveness, rank, end - rank < BATCH ? end - rank : BATCH, now_ns);
+    for (uint32_t rank = first; rank < end; rank += KOLO_PEERS_POLLED)
+        look_at_batch(liveness, rank, end - rank < KOLO_PEERS_POLLED ? end - rank : KOLO_PEERS_POLLED, now_ns);
     kolo_peers_unlock();
     for (uint32_t rank = first; rank < end; rank++) {
         struct kolo_watched *watch = &liveness->watched[rank];

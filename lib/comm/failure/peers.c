@@ -2,7 +2,6 @@
 #include "comm/failure/peers.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +18,7 @@
 #include "comm/failure/process.h"
 #include "sync/point.h"
 
-enum {
-    BUCKETS = 256,
-    POLL_BATCH = 64 /* poll refuses more than RLIMIT_NOFILE at once */
-};
+enum { BUCKETS = 256 };
 
 #define PIDFS_MAGIC 0x50494446 /* linux/magic.h of 6.9 */
 
@@ -185,19 +181,14 @@ static void check_end(struct kolo_peer *peer) {
 }
 
 void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count) {
-    struct pollfd asked[POLL_BATCH];
-    for (uint32_t first = 0; first < count; first += POLL_BATCH) {
-        const uint32_t left = count - first, batch = left < POLL_BATCH ? left : POLL_BATCH;
-        for (uint32_t i = 0; i < batch; i++) {
-            const struct kolo_peer *peer = peers[first + i];
-            asked[i] = (struct pollfd){.fd = peer && !peer->ending.cause ? peer->pidfd : -1, .events = POLLIN};
-        }
-        if (poll(asked, batch, 0) <= 0)
-            continue;
-        for (uint32_t i = 0; i < batch; i++)
-            if (asked[i].fd >= 0 && asked[i].revents && !peers[first + i]->ending.cause)
-                kolo_peer_examine(peers[first + i]);
-    }
+    struct pollfd asked[KOLO_PEERS_POLLED];
+    for (uint32_t i = 0; i < count; i++)
+        asked[i] = (struct pollfd){.fd = peers[i] && !peers[i]->ending.cause ? peers[i]->pidfd : -1, .events = POLLIN};
+    if (poll(asked, count, 0) <= 0)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        if (asked[i].fd >= 0 && asked[i].revents && !peers[i]->ending.cause)
+            kolo_peer_examine(peers[i]);
 }
 
 void kolo_peer_examine(struct kolo_peer *peer) {

@@ -17,6 +17,8 @@ struct kolo_ending {
     int code;         /* the signal, the exit status */
 };
 
+enum { KOLO_PEERS_POLLED = 64 }; /* poll refuses more than RLIMIT_NOFILE at once */
+
 struct kolo_peer;
 
 /* All functions below need the lock. In a forked child the peers that the parent held are gone: an inherited
@@ -28,7 +30,8 @@ void kolo_peers_unlock(void);
 struct kolo_peer *kolo_peer_hold(const struct kolo_shared_process *process);
 void kolo_peer_release(struct kolo_peer *peer);
 
-/* Looks which of them have ended, by one poll. NULLs are skipped. It costs little, but does not show every end. */
+/* Looks which of up to KOLO_PEERS_POLLED have ended, by one poll. NULLs are skipped. It costs little, but does not show
+ * every end. */
 void kolo_peers_poll(struct kolo_peer *const *peers, uint32_t count);
 
 /* Looks at one closely: opens or checks its pidfd or, if it can have none, looks into /proc. */
