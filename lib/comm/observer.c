@@ -37,14 +37,14 @@ static int refuse_version(uint32_t pid, uint32_t version, uint32_t layout) {
                      pid, KOLO_VERSION_PARTS(version), layout, kolo_version(), KOLO_LAYOUT);
 }
 
-/* Whether a segment of `job` (NULL: of any) begins at `offset` of fd, a file of `file_bytes`: 1, 0, or an error. Fills
- * *seen but fd. */
-static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_t pid, const char *job,
-                           struct kolo_observed *seen) {
+/* Whether a segment of `job` (NULL: of any) begins there: 1, 0, or an error. Fills in what its header says. */
+static int look_at_segment(uint32_t pid, const char *job, struct kolo_observed *seen) {
     struct kolo_shared_header header;
+    struct stat file;
     const size_t known_bytes = offsetof(struct kolo_shared_header, layout) + sizeof header.layout;
-    const ssize_t got = pread(fd, &header, sizeof header, (off_t)offset);
-    if (got < (ssize_t)known_bytes || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC)
+    const ssize_t got = pread(seen->fd, &header, sizeof header, (off_t)seen->offset);
+    if (fstat(seen->fd, &file) < 0 || got < (ssize_t)known_bytes ||
+        kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC)
         return 0;
     if (header.layout != KOLO_LAYOUT || header.version != KOLO_VERSION_WORD)
         return refuse_version(pid, header.version, header.layout);
@@ -54,15 +54,14 @@ static int look_at_segment(int fd, uint64_t file_bytes, uint64_t offset, uint32_
                                              .internode = header.internode,
                                              .slot_bytes = header.slot_bytes,
                                              .segment_bytes = header.segment_bytes,
-                                             .offset = offset,
-                                             .file_bytes = file_bytes};
+                                             .offset = seen->offset,
+                                             .file_bytes = (uint64_t)file.st_size};
     if (got < (ssize_t)sizeof header || !kolo_layout_is_legal(&claim) ||
         (header.job[0] && !kolo_settings_job_is_legal(header.job)))
         return kolo_fail(KOLO_ERR_VERSION,
                          "process %u: the header of a segment is damaged (%" PRIu64 " ranks, slots of %" PRIu64
                          " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
-                         pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, offset, file_bytes);
-    seen->offset = offset;
+                         pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, claim.offset, claim.file_bytes);
     seen->ranks = header.ranks;
     seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes, header.internode != 0);
     memcpy(seen->job, header.job, sizeof seen->job);
@@ -107,27 +106,13 @@ static void list_files(uint32_t pid, struct open_files *files) {
         closedir(directory);
 }
 
-/* Opens the file for reading if it is this user's; otherwise returns a negative number. */
-static int open_file(const struct kolo_memory_file *file, uint64_t *file_bytes) {
-    struct stat found;
-    const int fd = kolo_memory_file_open(file, O_RDONLY);
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &found) < 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid()) {
-        close(fd);
-        return -1;
-    }
-    *file_bytes = (uint64_t)found.st_size;
-    return fd;
-}
-
 /* Opens a file that a process has mapped, through one of its descriptors of that file. The process may close and open
  * descriptors at any time. */
-static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode, uint64_t *file_bytes) {
+static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode) {
     for (int tries = 0; tries < OPEN_TRIES_MAX; tries++) {
         for (size_t i = 0; i < files->count; i++) {
             const struct kolo_memory_file *file = &files->list[i];
-            const int fd = file->device == device && file->inode == inode ? open_file(file, file_bytes) : -1;
+            const int fd = file->device == device && file->inode == inode ? kolo_memory_file_open(file, O_RDONLY) : -1;
             if (fd >= 0)
                 return fd;
         }
@@ -139,14 +124,13 @@ static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, 
 /* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
 static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct open_files *files, uint64_t device,
                            uint64_t inode, uint64_t offset, const char *job) {
-    uint64_t file_bytes;
     if (is_known(observer, device, inode, offset))
         return 0;
-    struct kolo_observed seen = {.device = device, .inode = inode};
-    seen.fd = open_mapped(pid, files, device, inode, &file_bytes);
+    struct kolo_observed seen = {.device = device, .inode = inode, .offset = offset};
+    seen.fd = open_mapped(pid, files, device, inode);
     if (seen.fd < 0)
         return 0;
-    const int found = look_at_segment(seen.fd, file_bytes, offset, pid, job, &seen);
+    const int found = look_at_segment(pid, job, &seen);
     const int rc = found == 1 ? add(observer, &seen) : found;
     if (found != 1 || rc < 0)
         close(seen.fd);
