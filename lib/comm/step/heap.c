@@ -31,12 +31,8 @@ void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region) {
 }
 
 int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32_t own) {
-    for (uint32_t index = 0; index < heap->capacity; index++) {
-        const struct kolo_region *region = &heap->regions[index];
-        if (region->base && region->base + own * region->part_bytes == buffer)
-            return index;
-    }
-    return -1;
+    const uint64_t place = kolo_heap_place(heap, buffer, 0, own);
+    return place && (place & OFFSET_MASK) == 0 ? (int64_t)(place >> KOLO_HEAP_OFFSET_BITS) - 1 : -1;
 }
 
 void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, uint32_t own) {
