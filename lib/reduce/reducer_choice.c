@@ -56,12 +56,9 @@ const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index) {
 }
 
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
-    const kolo_reducer *best = &kolo_reducer_portable;
-    pthread_once(&instances_completed, complete_instances);
+    const kolo_reducer *best = NULL, *next;
     kolo_copy_select();
-    for (int i = 0; i < INSTANCES; i++) {
-        if ((features & instances[i].feature) == instances[i].feature)
-            best = instances[i].reducer;
-    }
+    for (uint32_t i = 0; (next = kolo_reducer_at(features, i)); i++)
+        best = next;
     return best;
 }
