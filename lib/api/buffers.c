@@ -4,17 +4,9 @@
 #include "api/checks.h"
 #include "api/sharing.h"
 #include "base/status.h"
-#include "comm/failure/failure.h"
 #include "comm/step/heap.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
-
-/* Rank 0 of the node makes the file, and every rank gets a descriptor of it, or a status. */
-static int open_file(kolo_comm *comm, size_t part_bytes, int *fd) {
-    *fd = comm->rank == 0 ? kolo_region_create(part_bytes, comm->size) : -1;
-    KOLO_POINT("alloc.created");
-    return kolo_file_hand_to_all(comm, "kolo_alloc", fd);
-}
 
 /* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
 static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_region *region) {
@@ -32,8 +24,9 @@ static int map_file(kolo_comm *comm, int fd, size_t part_bytes, struct kolo_regi
 static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
     const size_t part_bytes = kolo_region_part_bytes(bytes, comm->size);
     struct kolo_region region = {0};
-    int fd;
-    int rc = open_file(comm, part_bytes, &fd);
+    int fd = comm->rank == 0 ? kolo_region_create(part_bytes, comm->size) : -1;
+    KOLO_POINT("alloc.created");
+    int rc = kolo_file_hand_to_all(comm, "kolo_alloc", &fd);
     if (rc == 0)
         rc = map_file(comm, fd, part_bytes, &region);
     if (fd >= 0)

@@ -20,21 +20,15 @@ int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
     return 0;
 }
 
-/* The creation is not complete. So if a rank has already begun the next exchange of the parent's call, it has failed
- * before it could say so in the creation. */
-static bool has_given_up(const struct kolo_derivation *d, uint32_t index) {
-    const uint32_t rank = d->ranks[index];
-    return rank != d->parent->rank && kolo_lines_is_ahead(d->parent, rank);
-}
-
-/* Called by a rank that waits in the creation, see kolo_rejoin. */
+/* Called by a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if a rank has already
+ * begun the next exchange of the parent's call, it has failed before it could say so in the creation. */
 static int look_at_parent(struct kolo_rejoin *rejoin) {
     const struct kolo_derivation *d = rejoin->owner;
     kolo_comm *parent = d->parent;
     KOLO_POINT("derive.looking");
     const int rc = kolo_failure_look(parent, parent->rank, 0);
     for (uint32_t i = 0; rc == 0 && !parent->nodes && i < d->ranks_count; i++) {
-        if (!has_given_up(d, i))
+        if (d->ranks[i] == parent->rank || !kolo_lines_is_ahead(parent, d->ranks[i]))
             continue;
         rejoin->culprit = i;
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s failed on rank %u; see that rank's message", parent->global_rank,
