@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "comm/ranks.h"
+
 static void move_to(kolo_comm *comm, uint64_t processor) {
     struct kolo_oversubscription *known = &comm->oversubscription;
     known->processor = processor;
@@ -16,11 +18,10 @@ static void look_at_next(kolo_comm *comm) {
     struct kolo_oversubscription *known = &comm->oversubscription;
     const uint32_t rank = known->next;
     const uint64_t processor = kolo_load_relaxed(&comm->segment.members[rank].processor);
-    const uint64_t bit = UINT64_C(1) << (rank % 64);
     if (rank != comm->rank && processor == known->processor)
-        known->ranks[rank / 64] |= bit;
+        kolo_ranks_add(known->ranks, rank);
     else
-        known->ranks[rank / 64] &= ~bit;
+        kolo_ranks_remove(known->ranks, rank);
     if (known->unknown > 0)
         known->unknown--;
     known->next = rank + 1 == comm->size ? 0 : rank + 1;
