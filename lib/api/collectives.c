@@ -6,7 +6,6 @@
 #include "api/checks.h"
 #include "base/status.h"
 #include "comm/creation/create.h"
-#include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"

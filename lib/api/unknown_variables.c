@@ -1,7 +1,6 @@
 /* Finds variables of the environment that begin with KOLO_ but that nothing reads: probably misspellings. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
