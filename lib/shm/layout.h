@@ -178,8 +178,8 @@ struct kolo_shared_header {
  * several nodes, which of all ranks go on and where they meet. */
 struct kolo_shrink_offer {
     struct kolo_memory_file file;
-    uint64_t meeting[KOLO_MEETING_WORDS]; /* text; see struct kolo_nodes_agreement */
-    uint64_t left[KOLO_RANK_WORDS];
+    uint64_t left[KOLO_RANK_WORDS];                      /* a bit for each rank, of all nodes, that goes on */
+    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where they meet, as text; of one node: "" */
 };
 
 /* What a rank proposes in one generation of kolo_comm_shrink, see comm/creation/agreement.h. */

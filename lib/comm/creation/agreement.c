@@ -15,6 +15,8 @@
 #define DYING_NS_MAX   (5000 * KOLO_NS_PER_MS)
 #define RANK_NOBODY    0xffffu
 
+enum { OFFER_WORDS = sizeof(struct kolo_shrink_offer) / sizeof(uint64_t) };
+
 enum kind { DECIDED, ABORTED, FAILED };
 
 /* A word of the header. */
@@ -204,8 +206,10 @@ int kolo_agreement_reach(struct kolo_agreement *a, kolo_comm *comm) {
 
 void kolo_agreement_offer(const struct kolo_agreement *a, const struct kolo_shrink_offer *offer) {
     struct kolo_shared_proposal *proposal = proposal_of(a, a->comm->rank);
-    for (uint32_t word = 0; word < sizeof *offer / sizeof(uint64_t); word++)
-        kolo_store_relaxed(&proposal->offer[word], ((const uint64_t *)offer)[word]);
+    uint64_t words[OFFER_WORDS];
+    memcpy(words, offer, sizeof words);
+    for (uint32_t word = 0; word < OFFER_WORDS; word++)
+        kolo_store_relaxed(&proposal->offer[word], words[word]);
     KOLO_POINT("shrink.offering");
     kolo_store_release(&proposal->offered, a->generation); /* pairs with await_offer */
     KOLO_POINT("shrink.offered");
@@ -222,8 +226,10 @@ static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_sh
             return KOLO_AGREEMENT_OVER;
         }
     }
-    for (uint32_t word = 0; word < sizeof *offer / sizeof(uint64_t); word++)
-        ((uint64_t *)offer)[word] = kolo_load_relaxed(&proposal->offer[word]);
+    uint64_t words[OFFER_WORDS];
+    for (uint32_t word = 0; word < OFFER_WORDS; word++)
+        words[word] = kolo_load_relaxed(&proposal->offer[word]);
+    memcpy(offer, words, sizeof words);
     return 0;
 }
 

@@ -33,10 +33,9 @@ struct kolo_rejoin {
 
 /* What the nodes of a broken communicator have agreed on. */
 struct kolo_nodes_agreement {
-    uint64_t left[KOLO_RANK_WORDS];                      /* a bit for each rank, of all nodes, that goes on */
-    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where they meet, as net.rendezvous says it */
-    struct kolo_listener *rendezvous;                    /* open there, if the lowest of them is of this node */
-    int *lifelines;                                      /* [nodes]: connections to others that have agreed; or -1 */
+    struct kolo_shrink_offer offer;   /* without its file, which is for one node */
+    struct kolo_listener *rendezvous; /* open there, if the lowest of them is of this node */
+    int *lifelines;                   /* [nodes]: connections to others that have agreed; or -1 */
     uint32_t nodes;
 };
 

@@ -30,7 +30,7 @@
 struct shrink {
     kolo_comm *comm; /* the broken one */
     struct kolo_agreement agreement;
-    struct kolo_nodes_agreement met; /* of several nodes; of one, only `left` */
+    struct kolo_nodes_agreement met; /* of one node, only what is offered */
     kolo_comm *made;                 /* NULL: not yet */
     int fd;                          /* of the file in which they meet; -1: none */
 };
@@ -38,38 +38,33 @@ struct shrink {
 /* The leader's part: makes the file and, where there are several nodes, asks the others. */
 static int convene(struct shrink *s) {
     kolo_comm *comm = s->comm;
-    struct kolo_shrink_offer offer;
     int rc = 0;
     if (comm->nodes)
         rc = comm->above->internode->agree_on_survivors(&s->met, comm, comm->survivors);
     else
-        memcpy(s->met.left, comm->survivors, sizeof s->met.left);
+        memcpy(s->met.offer.left, comm->survivors, sizeof s->met.offer.left);
     KOLO_POINT("shrink.agreed");
     if (rc < 0)
         return rc;
     s->fd = rc = kolo_memory_file_create("kolo", 0);
     KOLO_POINT("shrink.created");
     if (rc >= 0)
-        rc = kolo_memory_file_name(s->fd, &offer.file);
+        rc = kolo_memory_file_name(s->fd, &s->met.offer.file);
     if (rc < 0)
         return kolo_fail_system(-rc, "rank %u: kolo_comm_shrink: creating a memfd", comm->global_rank);
-    memcpy(offer.meeting, s->met.meeting, sizeof offer.meeting);
-    memcpy(offer.left, s->met.left, sizeof offer.left);
-    kolo_agreement_offer(&s->agreement, &offer);
+    kolo_agreement_offer(&s->agreement, &s->met.offer);
     return 0;
 }
 
 /* For the others: takes what the leader offers. */
 static int follow(struct shrink *s) {
     const kolo_comm *comm = s->comm;
-    struct kolo_shrink_offer offer;
     const int64_t more_ns = comm->nodes ? comm->above->internode->agreement_ns_max(comm->waiter.timeout_ns) : 0;
-    const int rc = kolo_agreement_accept(&s->agreement, more_ns, &offer, &s->fd);
+    const int rc = kolo_agreement_accept(&s->agreement, more_ns, &s->met.offer, &s->fd);
     if (rc != 0)
         return rc;
-    memcpy(s->met.left, offer.left, sizeof offer.left);
-    memcpy(s->met.meeting, offer.meeting, sizeof offer.meeting);
-    if (!memchr(s->met.meeting, '\0', sizeof s->met.meeting) || !kolo_ranks_have(s->met.left, comm->global_rank))
+    if (!memchr(s->met.offer.meeting, '\0', sizeof s->met.offer.meeting) ||
+        !kolo_ranks_have(s->met.offer.left, comm->global_rank))
         return kolo_agreement_fail_damaged(&s->agreement, s->agreement.leader);
     return 0;
 }
@@ -115,10 +110,10 @@ static int make(struct shrink *s, uint32_t *culprit) {
                                  .look = look_at_others,
                                  .culprit = KOLO_NOBODY,
                                  .owner = s};
-    kolo_settings_inherit(&settings, comm, kolo_ranks_count_below(s->met.left, comm->global_rank),
-                          kolo_ranks_count_below(s->met.left, comm->global_size));
+    kolo_settings_inherit(&settings, comm, kolo_ranks_count_below(s->met.offer.left, comm->global_rank),
+                          kolo_ranks_count_below(s->met.offer.left, comm->global_size));
     settings.shm_fd = s->fd;
-    snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", s->met.meeting);
+    snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", s->met.offer.meeting);
     comm->listener = s->met.rendezvous = NULL;
     KOLO_POINT("shrink.meeting");
     const int rc = kolo_comm_make(&s->made, &settings, comm->above, &rejoin);

@@ -487,10 +487,10 @@ static int take(struct agreement *c, struct kolo_assembly_message *answer, int f
         return fail_told(c, answer);
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
-    memcpy(result->left, answer->ranks, sizeof result->left);
-    const uint32_t lowest = kolo_ranks_lowest(result->left, c->nodes->size);
+    memcpy(result->offer.left, answer->ranks, sizeof result->offer.left);
+    const uint32_t lowest = kolo_ranks_lowest(result->offer.left, c->nodes->size);
     const bool is_here = c->nodes->node_of[lowest] == c->node;
-    kolo_address_text(is_here ? &c->meeting : &answer->meeting, result->meeting);
+    kolo_address_text(is_here ? &c->meeting : &answer->meeting, result->offer.meeting);
     if (is_here)
         return 0;
     kolo_listener_close(result->rendezvous);
