@@ -27,12 +27,6 @@
 
 #define DYING_NS_MAX (200 * KOLO_NS_PER_MS)
 
-/* The state of a creation. */
-struct creation {
-    const struct kolo_layer_above *above;
-    struct kolo_job job;
-};
-
 /* Rank 0: the segment. */
 
 /* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
@@ -125,7 +119,7 @@ static int open_segment(struct kolo_segment *segment, struct kolo_job *job, cons
             -fd,
             "rank %u: opening rank 0's memfd as /proc/%" PRIu64 "/fd/%" PRIu64
             " (/dev/shm had no room for the segment: enlarge it, or run all ranks in one pid namespace)",
-            kolo_job_rank(job, job->rank), offer->file.pid, offer->file.fd);
+            job->global_rank, offer->file.pid, offer->file.fd);
     segment->fd = fd;
     return 0;
 }
@@ -244,8 +238,7 @@ static void attach(const kolo_comm *comm, struct kolo_job *job) {
 }
 
 /* For rank 0: waits until all are ready, and decides what binds all. */
-static int complete(kolo_comm *comm, struct creation *creation) {
-    struct kolo_job *job = &creation->job;
+static int complete(kolo_comm *comm, struct kolo_job *job) {
     int32_t borrowers = 0;
     for (uint32_t rank = 1; rank < comm->size; rank++) {
         while (kolo_load_acquire(&job->members[rank].attached) < job->epoch) {
@@ -263,7 +256,7 @@ static int complete(kolo_comm *comm, struct creation *creation) {
     if (rc < 0)
         return rc;
     KOLO_POINT("create.deciding");
-    creation->above->decide(comm, job->settings);
+    comm->above->decide(comm, job->settings);
     comm->segment.header->guards_anew = !kolo_liveness_guards_agree(comm->segment.members, comm->size);
     KOLO_POINT("create.decided");
     kolo_job_unlink(job);
@@ -340,15 +333,14 @@ static void close_segment(kolo_comm *comm, const struct kolo_job *job) {
     kolo_segment_close(segment, holds_lock);
 }
 
-static int join(kolo_comm *comm, struct creation *creation) {
-    struct kolo_job *job = &creation->job;
+static int join(kolo_comm *comm, struct kolo_job *job) {
     void *lent = NULL;
     int rc = comm->rank == 0 ? offer_segment(comm, job) : accept_segment(comm, job, &lent);
     if (rc < 0)
         return rc;
     introduce(comm, job);
     attach(comm, job);
-    rc = comm->rank == 0 ? complete(comm, creation) : await_completion(comm, job, lent);
+    rc = comm->rank == 0 ? complete(comm, job) : await_completion(comm, job, lent);
     if (rc < 0)
         return rc;
     close_segment(comm, job);
@@ -402,12 +394,11 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
 }
 
 /* Meets the ranks of all nodes; *local: the settings with which those of this node go on. */
-static int meet_all(struct creation *creation, struct kolo_settings *local) {
-    const struct kolo_internode_calls *calls = creation->above->internode;
+static int meet_all(struct kolo_job *job, struct kolo_settings *local, const struct kolo_internode_calls *calls) {
     if (!local->net.rendezvous[0] || local->place.size == 1)
         return 0;
     if (calls)
-        return calls->meet(&creation->job.remote, local, creation->job.rejoin);
+        return calls->meet(&job->remote, local, job->rejoin);
     return kolo_fail(KOLO_ERR_UNSUPPORTED,
                      "rank %" PRId64
                      ": the ranks are to meet at %s, but this library is for one machine only (built with "
@@ -415,31 +406,32 @@ static int meet_all(struct creation *creation, struct kolo_settings *local) {
                      local->place.rank, local->net.rendezvous);
 }
 
-static int make(kolo_comm **comm, struct creation *creation, const struct kolo_settings *settings) {
+static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settings *settings,
+                const struct kolo_layer_above *above) {
     struct kolo_settings local = *settings;
-    int rc = meet_all(creation, &local);
+    int rc = meet_all(job, &local, above->internode);
     if (rc < 0)
         return rc;
-    struct kolo_remote_ranks *remote = creation->job.remote;
+    struct kolo_remote_ranks *remote = job->remote;
     const bool meets = local.place.size > 1 || remote;
     if (meets)
-        rc = kolo_job_open(&creation->job, &local); /* first: the others are told what fails from here on */
+        rc = kolo_job_open(job, &local); /* first: the others are told what fails from here on */
     if (rc == 0) {
-        rc = kolo_comm_begin(comm, &local, creation->above);
+        rc = kolo_comm_begin(comm, &local, above);
         if (rc == 0 && remote) {
             (*comm)->global_rank = (uint32_t)settings->place.rank;
             (*comm)->global_size = (uint32_t)settings->place.size;
             rc = remote->calls->extend(remote, *comm);
         }
         if (rc == 0 && meets)
-            rc = join(*comm, creation);
+            rc = join(*comm, job);
         if (rc < 0 && meets)
-            kolo_job_fail(&creation->job, rc);
+            kolo_job_fail(job, rc);
     }
-    if (rc < 0 && meets && creation->job.rejoin)
-        creation->job.rejoin->culprit = kolo_job_culprit(&creation->job);
+    if (rc < 0 && meets && job->rejoin)
+        job->rejoin->culprit = kolo_job_culprit(job);
     if (meets)
-        kolo_job_close(&creation->job);
+        kolo_job_close(job);
     return rc;
 }
 
@@ -460,13 +452,13 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
 
 int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,
                    struct kolo_rejoin *rejoin) {
-    struct creation creation = {.above = above, .job = {.rejoin = rejoin}};
+    struct kolo_job job = {.rejoin = rejoin};
     kolo_comm *comm = NULL;
-    const int rc = make(&comm, &creation, settings);
+    const int rc = make(&comm, &job, settings, above);
     if (rc < 0)
         kolo_log(settings->log_level, KOLO_LOG_ERROR, (int)settings->place.rank, "%s", kolo_error_message());
-    if (creation.job.remote)
-        creation.job.remote->calls->end(creation.job.remote, rc);
+    if (job.remote)
+        job.remote->calls->end(job.remote, rc);
     if (rc < 0 && comm && comm->listener && rejoin) { /* it belongs to the broken communicator again */
         rejoin->listener = comm->listener;
         comm->listener = NULL;

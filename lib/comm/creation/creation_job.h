@@ -13,6 +13,7 @@ struct kolo_job {
     struct kolo_rejoin *rejoin;       /* NULL: none */
     uint32_t rank;
     uint32_t ranks;
+    uint32_t global_rank; /* for messages */
     int fd;
     struct kolo_job_header *header; /* NULL: not yet mapped */
     struct kolo_job_member *members;

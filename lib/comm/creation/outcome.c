@@ -136,8 +136,7 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
         return kolo_fail(KOLO_ERR_TIMEOUT,
                          "rank %u: rank %s never came %s%s%s: were all %u ranks started with the same job name and "
                          "size? (KOLO_CREATE_TIMEOUT_MS sets the time)",
-                         kolo_job_rank(job, job->rank), late, time, job->path[0] ? "; waited at " : "", job->path,
-                         job->ranks);
+                         job->global_rank, late, time, job->path[0] ? "; waited at " : "", job->path, job->ranks);
     if (is_own && culprit != 0)
         list_behind(job, true, late, sizeof late);
     if (late[0] == '\0')
@@ -145,14 +144,14 @@ static int fail_late(const struct kolo_job *job, uint32_t reporter, uint32_t cul
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %u: rank %s came, but was not ready %s: is it stopped, or does it get no processor? "
                      "(KOLO_CREATE_TIMEOUT_MS sets the time)",
-                     kolo_job_rank(job, job->rank), late, time);
+                     job->global_rank, late, time);
 }
 
 int kolo_job_fail_dead(const struct kolo_job *job, uint32_t rank, const struct kolo_shared_process *process) {
     return kolo_fail(
         KOLO_ERR_PEER_DEAD,
         "rank %u: rank %u (pid %u) died while the communicator was being created: its own output may say why",
-        kolo_job_rank(job, job->rank), kolo_job_rank(job, rank), process->pid);
+        job->global_rank, kolo_job_rank(job, rank), process->pid);
 }
 
 /* Which process a rank is, if it has registered. Before rank 0 has, in the first creation, it has written its name into
@@ -168,7 +167,7 @@ static const struct kolo_shared_process *process_of(const struct kolo_job *job, 
 static int fail_as_told(const struct kolo_job *job, int status) {
     char reason[sizeof job->header->reason];
     memcpy(reason, job->header->reason, sizeof reason);
-    return kolo_fail(status, "rank %u: %.*s", kolo_job_rank(job, job->rank), (int)sizeof reason - 1, reason);
+    return kolo_fail(status, "rank %u: %.*s", job->global_rank, (int)sizeof reason - 1, reason);
 }
 
 /* Ranks of other versions. The word that such a rank writes has its rank plus one (16 bits), version (24) and layout
@@ -183,7 +182,7 @@ int kolo_job_announce_version(const struct kolo_job *job, struct kolo_job_header
     return kolo_fail(KOLO_ERR_VERSION,
                      "rank %u has kolo %s (layout %u), rank 0 has " KOLO_VERSION_FORMAT
                      " (layout %u): use one version on all ranks",
-                     kolo_job_rank(job, job->rank), kolo_version(), KOLO_LAYOUT, KOLO_VERSION_PARTS(version), layout);
+                     job->global_rank, kolo_version(), KOLO_LAYOUT, KOLO_VERSION_PARTS(version), layout);
 }
 
 /* 0: none has come. */
@@ -195,8 +194,8 @@ static int version_failure(const struct kolo_job *job) {
     return kolo_fail(KOLO_ERR_VERSION,
                      "rank %u: rank %u has kolo " KOLO_VERSION_FORMAT
                      " (layout %u), rank 0 has %s (layout %u): use one version on all ranks",
-                     kolo_job_rank(job, job->rank), kolo_job_rank(job, (rank - 1) % job->ranks),
-                     KOLO_VERSION_PARTS(version), (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
+                     job->global_rank, kolo_job_rank(job, (rank - 1) % job->ranks), KOLO_VERSION_PARTS(version),
+                     (uint32_t)(word >> 40), kolo_version(), KOLO_LAYOUT);
 }
 
 /* Why this rank's creation has failed; 0 if it has not. */
@@ -216,8 +215,8 @@ static int published_failure(const struct kolo_job *job) {
         const struct kolo_shared_process *process = process_of(job, culprit);
         return kolo_job_fail_dead(job, culprit, process ? process : &job->members[culprit].process);
     }
-    return kolo_fail(status, "rank %u: creation failed on rank %u: %s; see that rank's message",
-                     kolo_job_rank(job, job->rank), kolo_job_rank(job, reporter_of(outcome)), kolo_strerror(status));
+    return kolo_fail(status, "rank %u: creation failed on rank %u: %s; see that rank's message", job->global_rank,
+                     kolo_job_rank(job, reporter_of(outcome)), kolo_strerror(status));
 }
 
 int kolo_job_complete(struct kolo_job *job) {

@@ -65,15 +65,15 @@ static int check_header(const struct kolo_job *job, struct kolo_job_header *head
         return 1;
     if (magic != KOLO_JOB_MAGIC)
         return kolo_fail(KOLO_ERR_VERSION, "rank %u: %s is not a kolo job file (begins with %016" PRIx64 "): %s",
-                         kolo_job_rank(job, job->rank), job->path[0] ? job->path : "the inherited descriptor's file",
-                         magic, job->path[0] ? "choose another KOLO_JOB" : "start the program with kolorun");
+                         job->global_rank, job->path[0] ? job->path : "the inherited descriptor's file", magic,
+                         job->path[0] ? "choose another KOLO_JOB" : "start the program with kolorun");
     if (layout != KOLO_LAYOUT || version != KOLO_VERSION_WORD)
         return kolo_job_announce_version(job, header);
     if (ranks != job->ranks)
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %u was created with size %u, rank 0 with size %u: start all ranks of a job with one "
                          "size (KOLO_SIZE), and each job with a name of its own",
-                         kolo_job_rank(job, job->rank), job->ranks, ranks);
+                         job->global_rank, job->ranks, ranks);
     return 0;
 }
 
@@ -97,7 +97,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
         return 0;
     if (*fd < 0)
         return kolo_fail_system(errno, "rank %u: opening %s (another user's? choose another KOLO_JOB)",
-                                kolo_job_rank(job, job->rank), job->path);
+                                job->global_rank, job->path);
     /* With a second link somebody could make one job open another's file; 0 links: removed meanwhile. */
     if (fstat(*fd, found) == 0 && S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
         (found->st_mode & 077) == 0 && found->st_nlink <= 1)
@@ -107,7 +107,7 @@ static int open_name(const struct kolo_job *job, struct stat *found, int *fd) {
     return kolo_fail(
         KOLO_ERR_SYSTEM,
         "rank %u: %s belongs to user %u with mode %o, links %u: it is not this job's; choose another KOLO_JOB",
-        kolo_job_rank(job, job->rank), job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
+        job->global_rank, job->path, (unsigned)found->st_uid, (unsigned)found->st_mode & 0777,
         (unsigned)found->st_nlink);
 }
 
@@ -164,7 +164,7 @@ static int check_directory(const struct kolo_job *job) {
                                          "rank %u: ranks meet by a name in " KOLO_JOB_DIRECTORY
                                          ": mount a tmpfs there (mount -t tmpfs -o mode=1777 tmpfs " KOLO_JOB_DIRECTORY
                                          "), or start them with kolorun, which does without",
-                                         kolo_job_rank(job, job->rank));
+                                         job->global_rank);
 }
 
 static int create_named(struct kolo_job *job) {
@@ -214,7 +214,7 @@ static int try_attach_named(struct kolo_job *job) {
     }
     if ((size_t)found.st_size < sizeof(struct kolo_job_header))
         return kolo_fail(KOLO_ERR_VERSION, "rank %u: %s is not a kolo job file (%lld bytes): choose another KOLO_JOB",
-                         kolo_job_rank(job, job->rank), job->path, (long long)found.st_size);
+                         job->global_rank, job->path, (long long)found.st_size);
     return 0;
 }
 
@@ -232,18 +232,18 @@ static int duplicate(struct kolo_job *job) {
     if (job->fd < 0)
         job->fd = fcntl(job->settings->shm_fd, F_DUPFD_CLOEXEC, 3);
     if (job->fd < 0 && errno != EBADF)
-        return kolo_fail_system(errno, "rank %u: duplicating descriptor KOLO_SHM_FD=%d", kolo_job_rank(job, job->rank),
+        return kolo_fail_system(errno, "rank %u: duplicating descriptor KOLO_SHM_FD=%d", job->global_rank,
                                 job->settings->shm_fd);
     if (job->fd < 0)
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not an open descriptor: start the program with kolorun, or let it "
                          "inherit the descriptor",
-                         kolo_job_rank(job, job->rank), job->settings->shm_fd);
+                         job->global_rank, job->settings->shm_fd);
     /* A file from ranks of another communicator may belong to another user: one of them may have changed its user. */
     if (fstat(job->fd, &found) < 0 || !S_ISREG(found.st_mode) || (found.st_uid != geteuid() && !job->rejoin))
         return kolo_fail(KOLO_ERR_ARG,
                          "rank %u: KOLO_SHM_FD=%d is not this user's shared file: start the program with kolorun",
-                         kolo_job_rank(job, job->rank), job->settings->shm_fd);
+                         job->global_rank, job->settings->shm_fd);
     return 0;
 }
 
@@ -279,7 +279,7 @@ static int fill_inherited(struct kolo_job *job) {
 static int try_map(struct kolo_job *job) {
     struct stat found;
     if (fstat(job->fd, &found) < 0)
-        return kolo_fail_system(errno, "rank %u: looking at the job file", kolo_job_rank(job, job->rank));
+        return kolo_fail_system(errno, "rank %u: looking at the job file", job->global_rank);
     if (found.st_size == 0)
         return 0;
     if ((size_t)found.st_size < job->bytes)
@@ -301,7 +301,7 @@ static int try_attach(struct kolo_job *job) {
     if (rc == 0 && job->bytes < kolo_layout_job_bytes(job->ranks))
         rc = kolo_fail(KOLO_ERR_VERSION,
                        "rank %u: the job file is cut short: something else has written to it; start the job again",
-                       kolo_job_rank(job, job->rank));
+                       job->global_rank);
     if (rc == KOLO_ERR_VERSION) /* not a file to write into */
         unmap_file(job);
     return rc;
@@ -339,7 +339,7 @@ static int register_rank(struct kolo_job *job) {
     if (taken)
         return kolo_fail(KOLO_ERR_MISMATCH,
                          "rank %u is taken already, by process %u: every rank of a job needs a number of its own",
-                         kolo_job_rank(job, job->rank), self->process.pid);
+                         job->global_rank, self->process.pid);
     job->epoch = epoch;
     return 0;
 }
@@ -352,6 +352,7 @@ int kolo_job_open(struct kolo_job *job, const struct kolo_settings *settings) {
                              .rank = (uint32_t)settings->place.rank,
                              .culprit = (uint32_t)settings->place.rank,
                              .ranks = (uint32_t)settings->place.size};
+    job->global_rank = kolo_job_rank(job, job->rank);
     job->bytes = kolo_layout_job_bytes(job->ranks);
     job->own_namespace = kolo_process_own_namespace();
     job->awake = job->remote ? job->remote->awake : &job->own_awake;
