@@ -121,36 +121,27 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
              ended < calls ? "in call" : "in no call, after", calls, what, steps, wait, end);
 }
 
-/* Moves the ranks whose state is `text` from `open` to `alike`. */
-static void collect_alike(const kolo_comm *comm, const char *text, uint64_t *open, uint64_t *alike) {
-    for (uint32_t rank = 0; rank < comm->size; rank++) {
-        char stand[STAND_BYTES];
-        if (!kolo_ranks_have(open, rank))
-            continue;
-        describe_stand(comm, rank, 0, stand);
-        if (strcmp(stand, text) != 0)
-            continue;
-        kolo_ranks_remove(open, rank);
-        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
-    }
-}
-
+/* A line for all ranks in the same state. */
 static void log_groups(const kolo_comm *comm, kolo_log_level level) {
-    uint64_t open[KOLO_RANK_WORDS] = {0};
-    uint32_t rank;
-    for (rank = 0; rank < comm->size; rank++)
-        kolo_ranks_add(open, rank);
-    for (int lines = 0; lines < STANDS_MAX && (rank = kolo_ranks_lowest(open, comm->size)) < comm->size; lines++) {
+    uint64_t logged[KOLO_RANK_WORDS] = {0};
+    for (uint32_t rank = 0, lines = 0; rank < comm->size && lines < STANDS_MAX; rank++) {
         uint64_t alike[KOLO_RANK_WORDS] = {0};
-        char stand[STAND_BYTES], list[256];
+        char stand[STAND_BYTES], others[STAND_BYTES], list[256];
+        if (kolo_ranks_have(logged, rank))
+            continue;
         describe_stand(comm, rank, 0, stand);
-        kolo_ranks_remove(open, rank); /* even if it has gone on meanwhile */
-        kolo_ranks_add(alike, kolo_rank_global(comm, rank));
-        collect_alike(comm, stand, open, alike);
+        for (uint32_t other = rank; other < comm->size; other++) {
+            describe_stand(comm, other, 0, others); /* this rank may itself have gone on meanwhile */
+            if (kolo_ranks_have(logged, other) || (other != rank && strcmp(others, stand) != 0))
+                continue;
+            kolo_ranks_add(logged, other);
+            kolo_ranks_add(alike, kolo_rank_global(comm, other));
+        }
         kolo_ranks_list(alike, list, sizeof list);
         kolo_log(comm->log_level, level, (int)comm->global_rank, "  rank %s: %s", list, stand);
+        lines++;
     }
-    const uint32_t more = kolo_ranks_count_below(open, comm->size);
+    const uint32_t more = comm->size - kolo_ranks_count_below(logged, comm->size);
     if (more)
         kolo_log(comm->log_level, level, (int)comm->global_rank, "  and %u more ranks", more);
 }
