@@ -67,14 +67,6 @@ struct offer {
     struct kolo_memory_file file;
 };
 
-/* For a taker: *fd becomes a descriptor, or a negative errno. In that case *listener is where the giver can hand it
- * over. */
-static void open_offered(const kolo_comm *comm, const struct offer *offer, int *fd, int *listener) {
-    *fd = kolo_memory_file_open(&offer->file, O_RDWR);
-    if (*fd < 0)
-        *listener = kolo_handover_listen(offer->secret, comm->rank);
-}
-
 /* For a giver: hands the file to the ranks that listen. They report what goes wrong. */
 static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint64_t *listening, uint64_t secret,
                       int fd) {
@@ -93,8 +85,10 @@ static int take_files(kolo_comm *comm, const struct kolo_handing *handing, const
     int listener = -1;
     const bool takes = offer && !handing->gives && offer->status == 0;
     if (takes)
-        open_offered(comm, offer, fd, &listener);
+        *fd = kolo_memory_file_open(&offer->file, O_RDWR);
     const int opened = *fd;
+    if (takes && opened < 0) /* the giver can hand it over there */
+        listener = kolo_handover_listen(offer->secret, comm->rank);
     if (listener >= 0)
         kolo_ranks_add(own, comm->rank);
     KOLO_POINT("share.opened");
