@@ -8,19 +8,13 @@
 void kolo_log(kolo_log_level limit, kolo_log_level level, int rank, const char *format, ...) {
     if (level > limit)
         return;
-    char line[1200];
-    int used = snprintf(line, sizeof line, "kolo: rank %d: ", rank);
+    char text[1160] = "", line[1200];
     va_list arguments;
     va_start(arguments, format);
-    int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (more < 0)
-        return;
-    size_t length = (size_t)used + (size_t)more;
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
-    line[length++] = '\n';
+    const int length = snprintf(line, sizeof line, "kolo: rank %d: %s\n", rank, text);
     /* Nothing can be done about a log that cannot be written. */
-    ssize_t ignored = write(STDERR_FILENO, line, length);
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
     (void)ignored;
 }
