@@ -37,13 +37,11 @@ static uint64_t tightest(const char *mount, const char *path, kolo_cgroup_limit_
     }
 }
 
-/* True if the comma-separated list has the entry `controller`. */
-static bool lists(const char *controllers, const char *controller) {
-    const size_t length = strlen(controller);
-    for (const char *entry = controllers; *entry; entry += strcspn(entry, ",") + (entry[strcspn(entry, ",")] == ',')) {
-        if (strcspn(entry, ",") == length && strncmp(entry, controller, length) == 0)
+/* True if the comma-separated list, which is cut up, has the entry `controller`. */
+static bool lists(char *controllers, const char *controller) {
+    for (char *rest, *entry = strtok_r(controllers, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest))
+        if (strcmp(entry, controller) == 0)
             return true;
-    }
     return false;
 }
 
