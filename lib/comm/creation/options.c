@@ -158,19 +158,15 @@ static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
+/* The levels of a tree, and where else they would be read from. */
 static int resolve_tree_levels(struct kolo_settings *settings) {
     const char *text = kolo_environment_text(KOLO_VARIABLE_TREE_LEVELS);
+    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
+    if (root && !kolo_topology_root_exists(root))
+        return kolo_fail(KOLO_ERR_ARG, "%s=%.256s: has no folder devices/system/cpu",
+                         kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
     settings->tree_levels_given = text != NULL;
     return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
-}
-
-/* Checks a given KOLO_SYSFS_ROOT. */
-static int check_sysfs_root(void) {
-    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
-    if (!root || kolo_topology_root_exists(root))
-        return 0;
-    return kolo_fail(KOLO_ERR_ARG, "%s=%.256s: has no folder devices/system/cpu",
-                     kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
 }
 
 /* A time in nanoseconds: the option, else the variable, else the default. */
@@ -266,8 +262,6 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
         rc = resolve_slot_bytes(settings, &options);
     if (rc == 0)
         rc = resolve_tree_levels(settings);
-    if (rc == 0)
-        rc = check_sysfs_root();
     if (rc == 0)
         rc = resolve_net(&settings->net);
     if (rc == 0)

@@ -8,8 +8,7 @@
 #include "cpu/levels.h"
 #include "shm/layout.h"
 
-#define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
-#define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
+#define KOLO_STREAMS_MAX 16 /* of a lane to one other node, beside the control stream */
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 
