@@ -13,7 +13,7 @@
 
 #include "kolo.h"
 
-enum { BOARD_RANKS_MAX = 12, BOARD_POINTS_MAX = 320, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 3, BOARD_TEXT_BYTES = 400 };
+enum { BOARD_RANKS_MAX = 12, BOARD_POINTS_MAX = 384, BOARD_STEPS_MAX = 24, BOARD_FAULTS = 3, BOARD_TEXT_BYTES = 400 };
 
 enum action {
     ACTION_KILL,
@@ -69,6 +69,8 @@ struct rank_record {
     struct leftovers before;
     struct leftovers after;
     bool finished;
+    _Atomic bool listens; /* of PHASE_GROW: a member has its listener; a joiner has asked */
+    _Atomic bool asked;
 };
 
 struct board {

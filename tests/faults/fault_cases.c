@@ -16,349 +16,9 @@
 #include "fault_team.h"
 #include "shm/layout.h"
 
-/* One line, several lines, one chunk and many chunks of the smallest slots. */
-enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = 8192, COUNT_MAX = CHUNKS, SLOT_BYTES = 4096 };
-
-enum { GATHERERS_MAX = 4, SUBS_MAX = 4 };
+enum { COUNT_MAX = CASE_COUNT_MAX, GATHERERS_MAX = 4, SUBS_MAX = 4 };
 
 enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
-
-#define CALLS(name_, ranks_, algorithm_, count_)                                                                       \
-    { .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .algorithm = algorithm_, .count = count_ }
-
-#define NODES(name_, nodes_, ranks_, engine_, exchange_, count_)                                                       \
-    {                                                                                                                  \
-        .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .nodes = nodes_, .engine = engine_,                      \
-        .exchange = exchange_, .count = count_                                                                         \
-    }
-
-const struct fault_case fault_cases[] = {
-    {.name = "create-2", .phase = PHASE_CREATE, .ranks = 2, .count = LINE},
-    {.name = "create-3", .phase = PHASE_CREATE, .ranks = 3, .count = LINE},
-    {.name = "create-fd", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .by_descriptor = true},
-    {.name = "create-stale", .phase = PHASE_CREATE, .ranks = 2, .count = LINE, .twist = TWIST_REPLACES},
-    {.name = "create-second", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_EARLY},
-    {.name = "create-awaited", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_AWAITED},
-    {.name = "create-given-up", .phase = PHASE_CREATE, .ranks = 3, .count = LINE, .twist = TWIST_GIVES_UP},
-    {.name = "create-foreign",
-     .phase = PHASE_CREATE,
-     .ranks = 3,
-     .count = LINE,
-     .by_descriptor = true,
-     .twist = TWIST_FOREIGN},
-    CALLS("line-2", 2, KOLO_ALGORITHM_ONESHOT, LINE),
-    CALLS("line-3", 3, KOLO_ALGORITHM_ONESHOT, LINE),
-    CALLS("lines-2", 2, KOLO_ALGORITHM_ONESHOT, LINES),
-    CALLS("lines-4", 4, KOLO_ALGORITHM_ONESHOT, LINES),
-    CALLS("oneshot-2", 2, KOLO_ALGORITHM_ONESHOT, CHUNK),
-    CALLS("oneshot-2-many", 2, KOLO_ALGORITHM_ONESHOT, CHUNKS),
-    CALLS("oneshot-3-many", 3, KOLO_ALGORITHM_ONESHOT, CHUNKS),
-    CALLS("mesh-2", 2, KOLO_ALGORITHM_MESH, CHUNK),
-    CALLS("mesh-2-many", 2, KOLO_ALGORITHM_MESH, CHUNKS),
-    CALLS("mesh-3-many", 3, KOLO_ALGORITHM_MESH, CHUNKS),
-    CALLS("ring-2-many", 2, KOLO_ALGORITHM_RING, CHUNKS),
-    CALLS("ring-3", 3, KOLO_ALGORITHM_RING, CHUNK),
-    CALLS("ring-4-many", 4, KOLO_ALGORITHM_RING, CHUNKS),
-    CALLS("central-2-many", 2, KOLO_ALGORITHM_CENTRAL, CHUNKS),
-    CALLS("central-3", 3, KOLO_ALGORITHM_CENTRAL, CHUNK),
-    CALLS("central-3-many", 3, KOLO_ALGORITHM_CENTRAL, CHUNKS),
-    {.name = "tree-4-lines",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .algorithm = KOLO_ALGORITHM_TREE,
-     .count = LINE,
-     .tree_levels = "2"},
-    {.name = "tree-4",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .algorithm = KOLO_ALGORITHM_TREE,
-     .count = CHUNK,
-     .tree_levels = "2"},
-    {.name = "tree-5-many",
-     .phase = PHASE_CALLS,
-     .ranks = 5,
-     .algorithm = KOLO_ALGORITHM_TREE,
-     .count = CHUNKS,
-     .tree_levels = "2"},
-    {.name = "buffers-2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BUFFERS,
-     .ranks = 2,
-     .algorithm = KOLO_ALGORITHM_DIRECT,
-     .count = CHUNKS},
-    {.name = "buffers-3",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BUFFERS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_DIRECT,
-     .count = CHUNKS},
-    {.name = "buffers-hidden-3",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BUFFERS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_DIRECT,
-     .count = CHUNKS,
-     .hides = true},
-    {.name = "grow-2", .phase = PHASE_CALLS, .script = SCRIPT_GROW, .ranks = 2},
-    {.name = "grow-3", .phase = PHASE_CALLS, .script = SCRIPT_GROW, .ranks = 3},
-    {.name = "split-2", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 2},
-    {.name = "split-4", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 4},
-    {.name = "split-late-3", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 3, .twist = TWIST_PAUSES},
-    {.name = "split-hidden-3", .phase = PHASE_CALLS, .script = SCRIPT_SPLIT, .ranks = 3, .hides = true},
-    {.name = "broadcast-2", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 2, .count = CHUNK},
-    {.name = "broadcast-3-many", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = CHUNKS},
-    {.name = "allgather-2-line", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = LINE},
-    {.name = "allgather-3-lines", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = LINES},
-    {.name = "allgather-2", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = CHUNK},
-    {.name = "allgather-3-many", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = CHUNKS},
-    {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
-    {.name = "yields-2",
-     .phase = PHASE_CALLS,
-     .ranks = 2,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINES,
-     .twist = TWIST_LATE},
-    {.name = "sleeps-2",
-     .phase = PHASE_CALLS,
-     .ranks = 2,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINES,
-     .twist = TWIST_LATE,
-     .sleeps = true},
-    {.name = "sleeps-3",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_MESH,
-     .count = CHUNK,
-     .twist = TWIST_LATE,
-     .sleeps = true},
-    {.name = "watchdog-11", /* more than watch each other */
-     .phase = PHASE_CALLS,
-     .ranks = 11,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINE,
-     .twist = TWIST_LATE,
-     .sleeps = true},
-    {.name = "rings-2",
-     .phase = PHASE_CALLS,
-     .ranks = 2,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINES,
-     .twist = TWIST_RINGS,
-     .sleeps = true},
-    {.name = "rings-3",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_MESH,
-     .count = CHUNK,
-     .twist = TWIST_RINGS,
-     .sleeps = true},
-    {.name = "abort-2",
-     .phase = PHASE_CALLS,
-     .ranks = 2,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINE,
-     .twist = TWIST_ABORTS},
-    {.name = "abort-3",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_MESH,
-     .count = CHUNK,
-     .twist = TWIST_ABORTS},
-    {.name = "second-3",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .algorithm = KOLO_ALGORITHM_ONESHOT,
-     .count = LINE,
-     .twist = TWIST_SECOND},
-    {.name = "shrink-2", .phase = PHASE_SHRINK, .ranks = 2, .count = LINE},
-    {.name = "shrink-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINES},
-    {.name = "shrink-4", .phase = PHASE_SHRINK, .ranks = 4, .algorithm = KOLO_ALGORITHM_MESH, .count = CHUNKS},
-    {.name = "shrink-late-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_LATE},
-    {.name = "shrink-death-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_DIES},
-    {.name = "shrink-death-4", .phase = PHASE_SHRINK, .ranks = 4, .count = CHUNK, .twist = TWIST_DIES},
-    {.name = "shrink-second-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_SECOND_VIEW},
-    {.name = "shrink-second-4", .phase = PHASE_SHRINK, .ranks = 4, .count = LINE, .twist = TWIST_SECOND_VIEW},
-    {.name = "shrink-concludes-2", .phase = PHASE_SHRINK, .ranks = 2, .count = LINE, .twist = TWIST_PAUSES},
-    {.name = "shrink-lacks-3", .phase = PHASE_SHRINK, .ranks = 3, .count = LINE, .twist = TWIST_LACKS},
-    {.name = "destroy-2", .phase = PHASE_DESTROY, .ranks = 2, .algorithm = KOLO_ALGORITHM_ONESHOT, .count = LINE},
-    {.name = "destroy-3", .phase = PHASE_DESTROY, .script = SCRIPT_KEEP, .ranks = 3, .count = CHUNKS},
-    {.name = "nodes-create-2x2", .phase = PHASE_CREATE, .ranks = 4, .nodes = 2, .engine = "uring", .count = LINE},
-    {.name = "nodes-create-3x1", .phase = PHASE_CREATE, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
-    {.name = "nodes-create-second",
-     .phase = PHASE_CREATE,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .count = LINE,
-     .twist = TWIST_SECOND_EARLY},
-    {.name = "nodes-create-awaited",
-     .phase = PHASE_CREATE,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "uring",
-     .count = LINE,
-     .twist = TWIST_AWAITED},
-    NODES("nodes-oneshot-2x2", 2, 4, "uring", "auto", LINE),
-    NODES("nodes-oneshot-3x1", 3, 3, "poll", "auto", LINES),
-    NODES("nodes-mesh-2x2", 2, 4, "poll", "mesh", CHUNKS),
-    NODES("nodes-mesh-3x1", 3, 3, "uring", "mesh", CHUNKS),
-    NODES("nodes-ring-2x2", 2, 4, "uring", "ring", CHUNKS),
-    NODES("nodes-ring-3x1", 3, 3, "poll", "ring", CHUNKS),
-    NODES("nodes-tree-2x2", 2, 4, "poll", "tree", CHUNK),
-    NODES("nodes-tree-3x1", 3, 3, "uring", "tree", CHUNKS),
-    {.name = "nodes-ranks-3+1",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .lopsided = true,
-     .engine = "uring",
-     .exchange = "mesh",
-     .rank_order = true,
-     .count = CHUNKS},
-    {.name = "nodes-ranks-oneshot-3+1",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .lopsided = true,
-     .engine = "poll",
-     .exchange = "auto",
-     .rank_order = true,
-     .count = LINES},
-    {.name = "nodes-threads-2x2",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "uring",
-     .exchange = "mesh",
-     .threads = 2,
-     .slot_bytes = 4 * SLOT_BYTES,
-     .count = CHUNKS},
-    {.name = "nodes-threads-3x1",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .exchange = "ring",
-     .threads = 3,
-     .count = CHUNKS},
-    {.name = "nodes-create-threads",
-     .phase = PHASE_CREATE,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .threads = 2,
-     .count = LINE},
-    {.name = "nodes-second-threads",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .threads = 2,
-     .count = LINE,
-     .twist = TWIST_SECOND},
-    {.name = "nodes-broadcast-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BROADCAST,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "uring",
-     .slot_bytes = 4 * SLOT_BYTES,
-     .count = CHUNKS},
-    {.name = "nodes-broadcast-3x1",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BROADCAST,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .count = CHUNK},
-    {.name = "nodes-allgather-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_ALLGATHER,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .count = CHUNK},
-    {.name = "nodes-barrier-2x2",
-     .phase = PHASE_CALLS,
-     .script = SCRIPT_BARRIER,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll"},
-    {.name = "nodes-late-2x2",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .count = CHUNK,
-     .twist = TWIST_LATE,
-     .sleeps = true},
-    {.name = "nodes-beats-3x1",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "uring",
-     .count = LINE,
-     .twist = TWIST_LATE,
-     .beats = true,
-     .sleeps = true},
-    {.name = "nodes-abort-2x2",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "uring",
-     .count = LINE,
-     .twist = TWIST_ABORTS},
-    {.name = "nodes-second-2x2",
-     .phase = PHASE_CALLS,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "uring",
-     .count = LINE,
-     .twist = TWIST_SECOND},
-    {.name = "nodes-second-3x1",
-     .phase = PHASE_CALLS,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "poll",
-     .count = LINE,
-     .twist = TWIST_SECOND},
-    {.name = "nodes-shrink-2x2", .phase = PHASE_SHRINK, .ranks = 4, .nodes = 2, .engine = "uring", .count = CHUNK},
-    {.name = "nodes-shrink-3x1", .phase = PHASE_SHRINK, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
-    {.name = "nodes-shrink-3+1",
-     .phase = PHASE_SHRINK,
-     .ranks = 4,
-     .nodes = 2,
-     .lopsided = true,
-     .engine = "poll",
-     .count = LINE},
-    {.name = "nodes-shrink-death-2x2",
-     .phase = PHASE_SHRINK,
-     .ranks = 4,
-     .nodes = 2,
-     .engine = "poll",
-     .count = LINE,
-     .twist = TWIST_DIES},
-    {.name = "nodes-shrink-death-3x1",
-     .phase = PHASE_SHRINK,
-     .ranks = 3,
-     .nodes = 3,
-     .engine = "uring",
-     .count = CHUNK,
-     .twist = TWIST_DIES},
-    {.name = "nodes-shrink-death-3+1",
-     .phase = PHASE_SHRINK,
-     .ranks = 4,
-     .nodes = 2,
-     .lopsided = true,
-     .engine = "uring",
-     .count = LINE,
-     .twist = TWIST_DIES},
-    {.name = "nodes-destroy-2x2", .phase = PHASE_DESTROY, .ranks = 4, .nodes = 2, .engine = "uring", .count = LINE},
-    {.name = "nodes-destroy-3x1", .phase = PHASE_DESTROY, .ranks = 3, .nodes = 3, .engine = "poll", .count = LINE},
-};
-
-const int fault_cases_count = sizeof fault_cases / sizeof *fault_cases;
 
 /* Scripts. */
 
@@ -622,12 +282,12 @@ static int create(struct player *player) {
     const struct run_mode *mode = player->mode;
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = player->rank;
-    options.size = mode->what->ranks;
+    options.size = mode->what->ranks - mode->what->joiners;
     options.job = mode->fd < 0 && !mode->what->nodes ? mode->job : NULL;
     options.shm_fd = mode->what->nodes ? mode->node_fds[case_node(mode->what, player->rank)] : mode->fd;
     options.rendezvous = mode->what->nodes ? mode->rendezvous : NULL;
     options.algorithm = mode->what->algorithm;
-    options.slot_bytes = mode->what->slot_bytes ? mode->what->slot_bytes : SLOT_BYTES;
+    options.slot_bytes = mode->what->slot_bytes ? mode->what->slot_bytes : CASE_SLOT_BYTES;
     options.timeout_ms = mode->timeout_ms;
     options.create_timeout_ms = mode->create_timeout_ms;
     if (mode->what->twist == TWIST_GIVES_UP && player->rank == 0)
@@ -729,6 +389,83 @@ static void recover(struct player *player) {
     }
 }
 
+/* Growing: members take in joiners, and all then sum, and go on, in the communicator in which they are. */
+
+static bool is_joiner(const struct player *player, int rank) {
+    return rank >= player->mode->what->ranks - player->mode->what->joiners;
+}
+
+/* Until that joiner has asked, or is struck before it can. */
+static void await_joiner(int rank) {
+    const int index = BOARD_FAULTS - 1;
+    while (!board->ranks[rank].asked && !(board->struck[index] && board->faults[index].rank == rank))
+        sleep_ms(1);
+}
+
+static int grow_by_joiners(struct player *player) {
+    kolo_grow_options options = KOLO_GROW_INIT;
+    kolo_comm *grown = NULL;
+    options.timeout_ms = CASE_GROW_MS;
+    int status = kolo_comm_listen(player->comm, player->mode->job, &player->listener);
+    if (status < 0)
+        return status;
+    options.listener = player->listener;
+    board->ranks[player->rank].listens = true;
+    if (player->rank == 0)
+        await_joiner(player->mode->what->ranks - 1);
+    begin_step(player, CASE_GROW_STEP);
+    player->record->is_counting = true;
+    status = kolo_comm_grow(player->comm, &options, &grown);
+    player->record->is_counting = false;
+    end_step(player, status);
+    player->record->steps[CASE_GROW_STEP].size = grown ? kolo_comm_size(grown) : 0;
+    if (grown) {
+        kolo_comm_destroy(player->comm);
+        player->comm = grown;
+    }
+    return status;
+}
+
+static void note_asked(void *record) {
+    ((struct rank_record *)record)->asked = true;
+}
+
+static void join(struct player *player) {
+    const struct run_mode *mode = player->mode;
+    kolo_join_options options = KOLO_JOIN_INIT;
+    char timeout[24];
+    options.job = mode->job;
+    options.timeout_ms = CASE_GROW_MS;
+    options.asked = note_asked;
+    options.context = player->record;
+    snprintf(timeout, sizeof timeout, "%lld", (long long)mode->timeout_ms);
+    setenv("KOLO_TIMEOUT_MS", timeout, 1);
+    while (!board->ranks[0].listens)
+        sleep_ms(1);
+    if (is_joiner(player, player->rank - 1)) /* so that they get their ranks in order */
+        await_joiner(player->rank - 1);
+    begin_step(player, CASE_GROW_STEP);
+    player->record->is_counting = true;
+    const int status = kolo_comm_join(&player->comm, &options);
+    player->record->is_counting = false;
+    end_step(player, status);
+    unsetenv("KOLO_TIMEOUT_MS");
+}
+
+static void grow_and_sum(struct player *player) {
+    if (is_joiner(player, player->rank))
+        join(player);
+    else
+        grow_by_joiners(player);
+    kolo_comm_unlisten(player->listener, NULL);
+    if (!player->comm)
+        return;
+    begin_step(player, CASE_GROW_STEP + 1);
+    end_step(player, sum_members(player, CASE_GROW_STEP + 1));
+    if (player->record->steps[CASE_GROW_STEP + 1].status < 0)
+        recover(player);
+}
+
 /* So that no rank can open another's files through /proc. */
 static void hide(void) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -747,7 +484,14 @@ void case_run(const struct run_mode *mode, int rank) {
     record->before = leftovers_count();
     board_enter(rank);
     record->is_counting = mode->what->phase == PHASE_CREATE;
-    if (create(&player) == 0) {
+    if (mode->what->phase == PHASE_GROW) {
+        if (is_joiner(&player, rank) || create(&player) == 0) {
+            if (mode->spoil && player.comm && is_to_notice(&player))
+                mode->spoil(player.comm);
+            grow_and_sum(&player);
+        }
+        kolo_comm_destroy(player.comm);
+    } else if (create(&player) == 0) {
         if (mode->spoil && is_to_notice(&player))
             mode->spoil(player.comm);
         if (mode->what->hides)

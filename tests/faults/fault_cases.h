@@ -1,5 +1,6 @@
 /* The cases of the sweep: a team that creates a communicator, makes a few calls and destroys it, with faults counted in
- * one of these three phases; or that breaks it and goes on with what is left of it, with faults counted meanwhile. */
+ * one of these three phases; or that breaks it and goes on with what is left of it, with faults counted meanwhile; or
+ * that takes in joiners, with faults counted in the calls by which it does. */
 #ifndef KOLO_TESTS_FAULT_CASES_H
 #define KOLO_TESTS_FAULT_CASES_H
 
@@ -8,7 +9,13 @@
 
 #include "kolo.h"
 
-enum phase { PHASE_CREATE, PHASE_CALLS, PHASE_DESTROY, PHASE_SHRINK };
+enum phase {
+    PHASE_CREATE,
+    PHASE_CALLS,
+    PHASE_DESTROY,
+    PHASE_SHRINK,
+    PHASE_GROW /* kolo_comm_grow and kolo_comm_join */
+};
 
 enum script {
     SCRIPT_ALLREDUCE, /* three all-reduces */
@@ -41,15 +48,19 @@ enum twist {
     TWIST_LACKS        /* the victim has no descriptor left: the first shrink fails on all */
 };
 
-/* Rounds of PHASE_SHRINK: in each a rank shrinks, CASE_RECOVERY_STEP, and then sums, the next step, in the communicator
- * that has come of it, until a sum succeeds. */
+/* Rounds of PHASE_SHRINK, and of PHASE_GROW once a sum has failed: in each a rank shrinks, CASE_RECOVERY_STEP, and then
+ * sums, the next step, in the communicator that has come of it, until a sum succeeds. */
 enum {
     CASE_CREATE_STEP = 0,
     CASE_TWIST_STEP = 2,
     CASE_PROBES = 3,
+    CASE_GROW_STEP = 2, /* kolo_comm_grow or kolo_comm_join, and then a sum, the next step */
+    CASE_GROW_MS = 500, /* longest wait of both for all to be ready */
     CASE_RECOVERY_STEP = 10,
     CASE_ROUNDS = 4,
-    CASE_NODES_MAX = 3
+    CASE_NODES_MAX = 3,
+    CASE_COUNT_MAX = 8192,
+    CASE_SLOT_BYTES = 4096 /* the smallest */
 };
 
 struct fault_case {
@@ -58,6 +69,7 @@ struct fault_case {
     enum script script;
     enum twist twist;
     int ranks;
+    int joiners; /* the last of them, of PHASE_GROW */
     kolo_algorithm algorithm;
     size_t count;            /* of int32 */
     const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */

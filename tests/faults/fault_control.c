@@ -121,7 +121,8 @@ static const struct place {
     int rank;
     uint64_t passage;
 } in_call = {"lines-2", "lines.writing", 1, 2}, in_shrink = {"shrink-3", "shrink.adopted", 1, 1},
-  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2}, in_rejoin = {"nodes-shrink-2x2", "agreement.begun", 2, 1};
+  on_nodes = {"nodes-barrier-2x2", "hierarchy.folded", 3, 2}, in_rejoin = {"nodes-shrink-2x2", "agreement.begun", 2, 1},
+  in_join = {"join-2", "grow.made", 1, 1};
 
 struct control {
     const struct place *place;
@@ -153,6 +154,12 @@ static const struct control controls[] = {
     {&in_shrink, "one stays away", stay_away, ACTION_KILL, false, "rank 0: shrink 1: status -10"},
     {&in_shrink, "the creation has no time", hurry, ACTION_KILL, false, "has no communicator"},
     {&in_shrink, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
+    {&in_join, "no defect", nothing, ACTION_KILL, false, NULL},
+    {&in_join, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
+    {&in_join, "deaths are not looked for", be_blind, ACTION_KILL, false, "kolo_comm_grow: status -4"},
+    {&in_join, "deaths are noticed late", notice_late, ACTION_KILL, false, "step 2 took"},
+    {&in_join, "waits never end", hang, ACTION_KILL, false, "hangs, last at wait."},
+    {&in_join, "a descriptor is left", keep_descriptor, ACTION_KILL, false, "descriptors, "},
     {&on_nodes, "no defect", nothing, ACTION_KILL, false, NULL},
     {&on_nodes, "no defect, stopped", nothing, ACTION_STOP, false, NULL},
     {&on_nodes, "deaths are not looked for", be_blind, ACTION_KILL, false, "got -4 (timeout)"},

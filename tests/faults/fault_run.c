@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault_joining.h"
 #include "fault_leftovers.h"
 #include "fault_nodes.h"
 #include "fault_recovery.h"
@@ -222,6 +223,10 @@ bool run_trial(const struct trial *trial, struct run *run) {
     team_start(&run->team, trial->what->ranks, run_rank, &run->mode);
     /* A victim that never comes to its point ends like the others. */
     run->hung = !team_await(&run->team, run->victim, limit_ns(&run->mode));
+    if (run->hung && joining_waits_for_victim(run)) {
+        kill(run->team.pids[run->victim], SIGKILL);
+        run->hung = !team_await(&run->team, -1, limit_ns(&run->mode));
+    }
     if (!board->struck[BOARD_FAULTS - 1])
         team_await(&run->team, -1, limit_ns(&run->mode));
     const bool is_reached = board->struck[BOARD_FAULTS - 1];

@@ -212,6 +212,8 @@ static bool is_assured(const struct trial *trial) {
                                                  : phase == PHASE_SHRINK ? rejoin
                                                                          : network))
         return false;
+    if (phase == PHASE_GROW && strncmp(name, "failure.", 8) == 0) /* one of the members aborts, any of them */
+        return false;
     if (strcmp(name, "job.nameless") == 0 || strcmp(name, "job.pausing") == 0)
         return twist == TWIST_AWAITED;
     if (strcmp(name, "wait.spinning") == 0)

@@ -1,5 +1,5 @@
-/* The rules, but for shrinks, which are in fault_recovery.c, and several nodes, in fault_nodes.c and fault_rejoin.c. V
- * is the victim; a step is a call of the script, then barriers, until one fails.
+/* The rules, but for shrinks, which are in fault_recovery.c, joiners, in fault_joining.c, and several nodes, in
+ * fault_nodes.c and fault_rejoin.c. V is the victim; a step is a call of the script, then barriers, until one fails.
  *
  * Creation. It ends in the same way on all survivors. Who has not registered is unknown to the others, which time out;
  * who has is missed within 100 ms by those that have registered too. Rank 0 is known to those from when it has made the
@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "fault_joining.h"
 #include "fault_nodes.h"
 #include "fault_recovery.h"
 #include "fault_rejoin.h"
@@ -421,6 +422,10 @@ void verdict_find(struct run *run) {
     }
     if (run->trial->what->phase == PHASE_SHRINK) {
         recovery_find(run, held_ns);
+        return;
+    }
+    if (run->trial->what->phase == PHASE_GROW) {
+        joining_find(run, held_ns);
         return;
     }
     if (run->trial->what->phase == PHASE_CREATE)

@@ -190,6 +190,7 @@ static int decide(kolo_comm *comm, int rc) {
     if (comm->size == 1)
         return rc;
     rc = kolo_status_agree(comm, "kolo_comm_grow", rc);
+    KOLO_POINT("grow.agreed");
     if (rc == 0)
         kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, MOVED);
     kolo_failure_describe(comm, &failure);
@@ -221,13 +222,16 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
     int rc = fd < 0   ? fd
              : !ranks ? kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": kolo_comm_grow: out of memory", comm->rank)
                       : kolo_comm_derive(&derivation, &made);
+    KOLO_POINT("grow.made");
     rc = decide(comm, rc);
+    KOLO_POINT("grow.decided");
     free(ranks);
     if (rc < 0) {
         kolo_comm_destroy(made);
         return rc;
     }
     comm->token->usable = false;
+    KOLO_POINT("grow.moving");
     say_moved(made);
     *grown = made;
     return 0;
@@ -241,6 +245,7 @@ static int grow(kolo_comm *comm, const kolo_grow_options *options, struct newcom
         const int fd = kolo_memory_file_create("kolo-join", 0);
         newcomers->fd = fd >= 0 ? fd : kolo_fail_system(-fd, "rank 0: kolo_comm_grow: creating a memfd");
     }
+    KOLO_POINT("grow.received");
     const uint64_t own = newcomers->count;
     uint64_t joiners = 0;
     int rc = kolo_words_sum(comm, &own, &joiners, 1);
@@ -307,7 +312,9 @@ static int join(kolo_comm **comm, const kolo_join_options *options, const struct
     int rc = kolo_comm_create(&made, &place);
     if (rc < 0)
         return rc;
+    KOLO_POINT("join.made");
     rc = say_moved(made);
+    KOLO_POINT("join.told");
     if (rc == 0)
         *comm = made;
     else

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/wire.h"
 #include "shm/handover.h"
+#include "sync/point.h"
 
 #define REQUEST_MAGIC UINT64_C(0x326e696f6a6f6b6f)
 #define ANSWER_MAGIC  UINT64_C(0x32737965736f6b6f)
@@ -75,7 +76,9 @@ bool kolo_join_accept(int listener, struct kolo_join_visitor *visitor) {
 void kolo_join_answer_to(const struct kolo_join_visitor *visitor, const struct kolo_join_answer *answer, int file) {
     struct kolo_join_answer sent = *answer;
     sent.magic = ANSWER_MAGIC;
+    KOLO_POINT("join.answering");
     (void)kolo_descriptor_send(visitor->fd, &sent, sizeof sent, file); /* it may have ended */
+    KOLO_POINT("join.answered");
 }
 
 void kolo_join_refuse(const struct kolo_join_visitor *visitor, const char *why) {
@@ -97,14 +100,17 @@ int kolo_join_ask(const char *job, const void *message, size_t message_bytes) {
     const int fd = rc < 0 ? rc : open_socket(0);
     if (fd < 0)
         return fd;
+    KOLO_POINT("join.connecting");
     if (connect(fd, (struct sockaddr *)&address, address_bytes) < 0)
         rc = -errno;
+    KOLO_POINT("join.connected");
     if (rc == 0)
         rc = peer_of(fd, &peer);
     if (rc == 0 && peer.uid != geteuid())
         rc = -EPERM;
     if (rc == 0 && send(fd, &request, sizeof request, MSG_NOSIGNAL) < 0)
         rc = -errno;
+    KOLO_POINT("join.asked");
     if (rc == 0)
         return fd;
     close(fd);
@@ -116,6 +122,7 @@ int kolo_join_await(int fd, struct kolo_join_answer *answer, int *file) {
     do
         bytes = kolo_descriptor_receive(fd, answer, sizeof *answer, file);
     while (bytes == -EINTR);
+    KOLO_POINT("join.taken");
     if (bytes <= 0)
         return bytes < 0 ? (int)bytes : -ECONNRESET;
     if (bytes == (ssize_t)sizeof *answer && answer->magic == ANSWER_MAGIC && (answer->taken == 1) == (*file >= 0) &&
