@@ -315,10 +315,9 @@ static void admit(struct agreement *c, int fd, const struct kolo_introduction *w
 static void hear(struct agreement *c, uint32_t node) {
     struct other *other = &c->others[node];
     struct kolo_assembly_message message;
-    char extra;
     if (other->came) { /* it sends nothing more: has it ended? */
-        const ssize_t more = recv(other->participant, &extra, 1, MSG_DONTWAIT);
-        if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR))
+        size_t extra = 0;
+        if (kolo_socket_receive(other->participant, other->bytes, 1, &extra) < 0)
             forget_participant(other);
         return;
     }
@@ -713,12 +712,12 @@ int64_t kolo_nodes_agreement_ns_max(int64_t timeout_ns) {
 
 bool kolo_nodes_agreement_lives(struct kolo_nodes_agreement *result) {
     for (uint32_t node = 0; node < result->nodes; node++) {
-        char word;
-        const ssize_t more = result->lifelines[node] < 0 ? -1 : recv(result->lifelines[node], &word, 1, MSG_DONTWAIT);
-        if (result->lifelines[node] < 0 || (more < 0 && (errno == EAGAIN || errno == EINTR)))
-            continue;
-        drop(&result->lifelines[node]); /* more > 0: it is done */
-        if (more <= 0)
+        uint8_t word;
+        size_t received = 0;
+        const int fd = result->lifelines[node], rc = fd < 0 ? 0 : kolo_socket_receive(fd, &word, 1, &received);
+        if (rc != 0)
+            drop(&result->lifelines[node]); /* 1: it is done */
+        if (rc < 0)
             return false;
     }
     return true;

@@ -37,11 +37,8 @@ struct connector {
 
 static int again(struct connector *connector, const char *why, int errno_value) {
     char text[96];
-    if (errno_value)
-        snprintf(connector->reason, sizeof connector->reason, "%s: %s", why,
-                 strerror_r(errno_value, text, sizeof text));
-    else
-        snprintf(connector->reason, sizeof connector->reason, "%s", why);
+    snprintf(connector->reason, sizeof connector->reason, "%s%s%s", why, errno_value ? ": " : "",
+             errno_value ? strerror_r(errno_value, text, sizeof text) : "");
     return AGAIN;
 }
 
