@@ -43,13 +43,11 @@ static void localize(struct kolo_settings *settings, const struct kolo_membershi
     settings->place.size = kolo_nodes_local_size(&membership->nodes, membership->node);
     settings->slot_bytes = membership->terms.slot_bytes;
     settings->algorithm = membership->terms.algorithm;
-    settings->net.lanes = membership->terms.lanes;
-    settings->net.streams = membership->terms.streams;
-    settings->net.exchange = membership->terms.exchange;
-    settings->net.servers = membership->terms.servers;
-    settings->net.half_on_wire = membership->terms.half_on_wire;
-    settings->net.rank_order = membership->terms.rank_order;
-    settings->net.silence_ns = membership->terms.silence_ns;
+    const struct kolo_net_settings own = settings->net;
+    settings->net = membership->terms.net;
+    memcpy(settings->net.rendezvous, own.rendezvous, sizeof own.rendezvous);
+    settings->net.engine = own.engine;
+    settings->net.zero_copy = own.zero_copy;
     if (settings->shm_fd < 0)
         snprintf(settings->place.job, sizeof settings->place.job, "%s", membership->job);
 }
@@ -94,8 +92,8 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     struct kolo_internode *internode = calloc(1, sizeof *internode);
     if (!internode)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
-    *internode =
-        (struct kolo_internode){.nodes = membership->nodes, .node = membership->node, .lanes = membership->terms.lanes};
+    *internode = (struct kolo_internode){
+        .nodes = membership->nodes, .node = membership->node, .lanes = membership->terms.net.lanes};
     memcpy(internode->session, membership->session, sizeof internode->session);
     creation->extended = true;
     comm->internode = internode;

@@ -13,9 +13,9 @@ static void require_good(const struct kolo_assembly_message *message) {
     case KOLO_MESSAGE_TERMS:
         REQUIRE(terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0);
         REQUIRE(terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && (unsigned)terms->algorithm < KOLO_ALGORITHMS);
-        REQUIRE(terms->lanes >= 1 && terms->lanes <= KOLO_LANES_MAX);
-        REQUIRE(terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX && terms->servers >= 1);
-        REQUIRE((unsigned)terms->exchange < KOLO_EXCHANGES && terms->silence_ns > 0);
+        REQUIRE(terms->net.lanes >= 1 && terms->net.lanes <= KOLO_LANES_MAX);
+        REQUIRE(terms->net.streams >= 1 && terms->net.streams <= KOLO_STREAMS_MAX && terms->net.servers >= 1);
+        REQUIRE((unsigned)terms->net.exchange < KOLO_EXCHANGES && terms->net.silence_ns > 0);
         break;
     case KOLO_MESSAGE_ROSTER:
         REQUIRE(message->count >= 1 && message->count <= KOLO_MESSAGE_ROSTER_RANKS);

@@ -77,10 +77,10 @@ static void check_membership(struct rank *rank, const struct kolo_membership *me
     expect(rank, membership->node == nodes->node_of[rank->rank], "node %u", membership->node);
     const struct kolo_terms *terms = &membership->terms;
     expect(rank,
-           terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->lanes == 2 && terms->streams == 3 &&
-               terms->algorithm == KOLO_ALGORITHM_MESH && terms->exchange == KOLO_EXCHANGE_RING &&
-               terms->servers == 2 && terms->half_on_wire && terms->rank_order &&
-               terms->silence_ns == 7777 * KOLO_NS_PER_MS,
+           terms->slot_bytes == 3 * KOLO_PAGE_BYTES && terms->net.lanes == 2 && terms->net.streams == 3 &&
+               terms->algorithm == KOLO_ALGORITHM_MESH && terms->net.exchange == KOLO_EXCHANGE_RING &&
+               terms->net.servers == 2 && terms->net.half_on_wire && terms->net.rank_order &&
+               terms->net.silence_ns == 7777 * KOLO_NS_PER_MS,
            "the terms are not rank 0's");
     memcpy(&session, membership->session, sizeof session);
     record_result(rank, 0, session);

@@ -47,7 +47,7 @@ int kolo_assembly_gather(struct kolo_assembly **assembly, const struct kolo_sett
 
 /* From one leader to another. */
 static inline uint32_t kolo_assembly_sockets(const struct kolo_terms *terms) {
-    return terms->lanes * (1 + terms->streams);
+    return terms->net.lanes * (1 + terms->net.streams);
 }
 
 /* Looks, without waiting, whether the creation has failed elsewhere: 0, or the status. For all ranks, while their nodes

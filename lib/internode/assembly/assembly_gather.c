@@ -203,15 +203,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
         rc = kolo_random_bytes(membership->session, sizeof membership->session);
     if (rc < 0)
         return rc;
-    membership->terms = (struct kolo_terms){.slot_bytes = settings->slot_bytes,
-                                            .algorithm = settings->algorithm,
-                                            .lanes = settings->net.lanes,
-                                            .streams = settings->net.streams,
-                                            .exchange = settings->net.exchange,
-                                            .servers = settings->net.servers,
-                                            .half_on_wire = settings->net.half_on_wire,
-                                            .rank_order = settings->net.rank_order,
-                                            .silence_ns = settings->net.silence_ns};
+    membership->terms = (struct kolo_terms){settings->slot_bytes, settings->algorithm, settings->net};
     assembly->peers[0].identity = identify(settings);
     find_groups(assembly, groups);
     KOLO_POINT("assembly.gathered");

@@ -122,7 +122,7 @@ static int *place_of(const struct meeting *meeting, uint32_t node, uint32_t sock
 
 /* The side that connects says which socket it is by its role and its number among those of that role. */
 static void introduce(const struct meeting *meeting, uint32_t socket, struct kolo_introduction *who) {
-    const uint32_t streams = meeting->membership->terms.streams, lane = socket / (1 + streams),
+    const uint32_t streams = meeting->membership->terms.net.streams, lane = socket / (1 + streams),
                    within = socket % (1 + streams);
     who->role = within ? KOLO_ROLE_DATA : KOLO_ROLE_CONTROL;
     who->stream = within ? lane * streams + within - 1 : lane;
@@ -130,11 +130,11 @@ static void introduce(const struct meeting *meeting, uint32_t socket, struct kol
 
 /* meeting->sockets: none. */
 static uint32_t socket_of(const struct meeting *meeting, const struct kolo_introduction *who) {
-    const struct kolo_terms *terms = &meeting->membership->terms;
-    if (who->role == KOLO_ROLE_CONTROL && who->stream < terms->lanes)
-        return who->stream * (1 + terms->streams);
-    if (who->role == KOLO_ROLE_DATA && who->stream < terms->lanes * terms->streams)
-        return who->stream / terms->streams * (1 + terms->streams) + 1 + who->stream % terms->streams;
+    const struct kolo_net_settings *net = &meeting->membership->terms.net;
+    if (who->role == KOLO_ROLE_CONTROL && who->stream < net->lanes)
+        return who->stream * (1 + net->streams);
+    if (who->role == KOLO_ROLE_DATA && who->stream < net->lanes * net->streams)
+        return who->stream / net->streams * (1 + net->streams) + 1 + who->stream % net->streams;
     return meeting->sockets;
 }
 

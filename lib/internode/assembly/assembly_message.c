@@ -40,19 +40,21 @@ static bool carry_identity(struct kolo_wire *wire, struct kolo_node_identity *id
 }
 
 static bool carry_terms(struct kolo_wire *wire, struct kolo_terms *terms) {
+    struct kolo_net_settings *net = &terms->net;
     terms->slot_bytes = kolo_wire_number(wire, terms->slot_bytes, 8);
     terms->algorithm = (kolo_algorithm)kolo_wire_number(wire, terms->algorithm, 4);
-    terms->streams = (uint32_t)kolo_wire_number(wire, terms->streams, 4);
-    terms->exchange = (kolo_exchange)kolo_wire_number(wire, terms->exchange, 4);
-    terms->servers = (uint32_t)kolo_wire_number(wire, terms->servers, 4);
-    terms->half_on_wire = kolo_wire_number(wire, terms->half_on_wire, 4) == 1;
-    terms->silence_ns = (int64_t)kolo_wire_number(wire, (uint64_t)terms->silence_ns, 8);
-    terms->lanes = (uint32_t)kolo_wire_number(wire, terms->lanes, 4);
-    terms->rank_order = kolo_wire_number(wire, terms->rank_order, 4) == 1;
-    return terms->algorithm < KOLO_ALGORITHMS && terms->exchange < KOLO_EXCHANGES && terms->slot_bytes > 0 &&
-           terms->slot_bytes % KOLO_PAGE_BYTES == 0 && terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && terms->lanes >= 1 &&
-           terms->lanes <= KOLO_LANES_MAX && terms->streams >= 1 && terms->streams <= KOLO_STREAMS_MAX &&
-           terms->servers >= 1 && terms->servers <= KOLO_RANKS_MAX && terms->silence_ns > 0;
+    net->streams = (uint32_t)kolo_wire_number(wire, net->streams, 4);
+    net->exchange = (kolo_exchange)kolo_wire_number(wire, net->exchange, 4);
+    net->servers = (uint32_t)kolo_wire_number(wire, net->servers, 4);
+    net->half_on_wire = kolo_wire_number(wire, net->half_on_wire, 4) == 1;
+    net->silence_ns = (int64_t)kolo_wire_number(wire, (uint64_t)net->silence_ns, 8);
+    net->lanes = (uint32_t)kolo_wire_number(wire, net->lanes, 4);
+    net->rank_order = kolo_wire_number(wire, net->rank_order, 4) == 1;
+    return (unsigned)terms->algorithm < KOLO_ALGORITHMS && (unsigned)net->exchange < KOLO_EXCHANGES &&
+           terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&
+           terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && net->lanes >= 1 && net->lanes <= KOLO_LANES_MAX &&
+           net->streams >= 1 && net->streams <= KOLO_STREAMS_MAX && net->servers >= 1 &&
+           net->servers <= KOLO_RANKS_MAX && net->silence_ns > 0;
 }
 
 static bool carry_range(struct kolo_wire *wire, struct kolo_assembly_message *message, uint32_t count_max) {

@@ -41,13 +41,7 @@ struct kolo_node_identity {
 struct kolo_terms {
     size_t slot_bytes;
     kolo_algorithm algorithm;
-    uint32_t lanes;
-    uint32_t streams;
-    kolo_exchange exchange;
-    uint32_t servers;
-    bool half_on_wire;
-    bool rank_order;
-    int64_t silence_ns;
+    struct kolo_net_settings net; /* but for rendezvous, engine and zero_copy, which are each rank's own */
 };
 
 struct kolo_assembly_message {
