@@ -39,7 +39,7 @@ static int call(perf_sampler *sampler, size_t count) {
 /* The algorithm that completed most calls between two looks at the counters. */
 static const char *algorithm_between(const kolo_stats *before, const kolo_stats *after) {
     uint64_t calls_max = 0;
-    const char *name = NULL;
+    const char *name = "none";
     for (int i = 0; i < KOLO_ALGORITHMS; i++) {
         uint64_t calls = after->calls_by_algorithm[i] - before->calls_by_algorithm[i];
         if (calls > calls_max) {

@@ -179,26 +179,14 @@ static bool has_data(const perf_options *options) {
     return options->collective != PERF_BARRIER;
 }
 
-static const char *dtype_text(const perf_options *options) {
-    return has_data(options) ? kolo_dtype_name(options->dtype) : "none";
-}
-
-static const char *op_text(const perf_options *options) {
-    return has_op(options) ? kolo_op_name(options->op) : "none";
-}
-
-static const char *algorithm_text(const perf_row *row) {
-    return row->algorithm != NULL ? row->algorithm : "none";
-}
-
 static void print_call(const perf_report *report) {
     const perf_options *options = report->options;
     const char *place = options->both_places ? "both places" : options->in_place ? "in place" : "out of place";
     fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(options->collective));
     if (has_data(options))
-        fprintf(report->table, "%s, ", dtype_text(options));
+        fprintf(report->table, "%s, ", kolo_dtype_name(options->dtype));
     if (has_op(options))
-        fprintf(report->table, "%s, ", op_text(options));
+        fprintf(report->table, "%s, ", kolo_op_name(options->op));
     fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
     fprintf(report->table, report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
     perf_report_machine(report);
@@ -278,11 +266,11 @@ static void record_row(perf_report *report, const perf_row *row) {
         {.name = "collective", .text = perf_collective_name(options->collective)},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
-        {.name = "dtype", .text = dtype_text(options)},
-        {.name = "op", .text = op_text(options)},
+        {.name = "dtype", .text = has_data(options) ? kolo_dtype_name(options->dtype) : "none"},
+        {.name = "op", .text = has_op(options) ? kolo_op_name(options->op) : "none"},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
-        {.name = "algo", .text = algorithm_text(row)},
+        {.name = "algo", .text = row->algorithm},
         {.name = "buffers", .text = perf_buffers_name(options->buffers)},
         {"time_us.min", PERF_NUMBER, NULL, us->min, 4},
         {"time_us.avg", PERF_NUMBER, NULL, us->avg, 4},
@@ -303,18 +291,18 @@ static void record_row(perf_report *report, const perf_row *row) {
     perf_report_record(report, fields);
 }
 
-static void print_wrong(FILE *table, int64_t wrong, int width) {
+static void print_wrong(FILE *table, int64_t wrong) {
     if (wrong >= 0)
-        fprintf(table, " %*lld", width, (long long)wrong);
+        fprintf(table, " %6lld", (long long)wrong);
     else
-        fprintf(table, " %*s", width, "-");
+        fprintf(table, " %6s", "-");
 }
 
 static void print_place(FILE *table, const perf_row *row) {
     perf_print_digits(table, row->time_us.median, 8);
     perf_print_digits(table, row->algbw_gbps, 6);
     perf_print_digits(table, row->busbw_gbps, 6);
-    print_wrong(table, row->wrong, 6);
+    print_wrong(table, row->wrong);
 }
 
 static void print_row(perf_report *report, const perf_row *row) {
@@ -332,12 +320,12 @@ static void print_row(perf_report *report, const perf_row *row) {
     else
         fprintf(table, " %6s", "-");
     report->above_bound |= row->bound_us > us->median;
-    print_wrong(table, row->wrong, 6);
+    print_wrong(table, row->wrong);
 }
 
 void perf_report_rows(perf_report *report, perf_row *rows, int count) {
     const perf_job job = perf_job_of(report->options, report->ranks);
-    fprintf(report->table, " %10zu %7s", rows[0].bytes, algorithm_text(&rows[0]));
+    fprintf(report->table, " %10zu %7s", rows[0].bytes, rows[0].algorithm);
     for (int i = 0; i < count; i++) {
         if (report->limits != NULL && rows[i].time_us.median > 0)
             rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;

@@ -35,7 +35,7 @@ typedef struct perf_row {
     perf_statistics time_us; /* of one call: in every sample the slowest rank's */
     int64_t wrong;           /* elements and guard bytes of all ranks; -1: not checked */
     /* What the program fills in. */
-    const char *algorithm; /* that ran; NULL for other collectives than all-reduce */
+    const char *algorithm; /* that ran, or "none" */
     double algbw_gbps;
     double busbw_gbps;
     double link_bytes;     /* of one call, that the busiest node sent or received; 0 with one node */
