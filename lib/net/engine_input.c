@@ -81,11 +81,9 @@ static void arrive(struct kolo_stream *stream) {
 static bool place(struct kolo_stream *stream) {
     struct kolo_engine *engine = stream->engine;
     void *where = NULL;
-    if (stream->frame.bytes == 0 && stream->control) {
-        arrive(stream);
-        return true;
-    }
-    const int rc = engine->events.place(engine->owner, stream->neighbour->node, &stream->frame, &where);
+    int rc = 0;
+    if (stream->frame.bytes > 0 || !stream->control)
+        rc = engine->events.place(engine->owner, stream->neighbour->node, &stream->frame, &where);
     if (rc == KOLO_PLACE_LATER) {
         engine->told++;
         kolo_neighbour_settle(stream->neighbour);
