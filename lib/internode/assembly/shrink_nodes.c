@@ -475,15 +475,11 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
              kolo_ranks_count_below(here, size), kolo_ranks_count_below(unknown, size), list);
 }
 
-static int fail_told(const struct agreement *c, const struct kolo_assembly_message *answer) {
-    return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
-}
-
 /* Takes the answer, which came through `fd`, unless this rank is the coordinator, where that is -1. */
 static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
     struct kolo_nodes_agreement *result = c->result;
     if (answer->kind == KOLO_MESSAGE_FAILED)
-        return fail_told(c, answer);
+        return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
     memcpy(result->offer.left, answer->ranks, sizeof result->offer.left);
