@@ -78,42 +78,36 @@ static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     KOLO_POINT("proxy.heard");
 }
 
-static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {
-    const struct kolo_internode *internode = proxy->comm->internode;
-    KOLO_POINT("proxy.giving_up");
-    const struct kolo_failure_report report = {
-        .status = status,
-        .rank = kolo_nodes_rank(&internode->nodes, node, 0),
-        .reporter = kolo_nodes_rank(&internode->nodes, internode->node, 0),
-        .cause = cause,
-        .node = node + 1,
-        .call = kolo_load_relaxed(&proxy->comm->segment.signals[proxy->comm->rank].calls),
-    };
-    kolo_failure_relay(proxy->comm, &report);
+/* Publishes and tells a failure that this node finds in its dealings with `node`, and fills in who is who. */
+static void find_failure(struct kolo_proxy *proxy, uint32_t node, struct kolo_failure_report report) {
+    kolo_comm *comm = proxy->comm;
+    report.rank = kolo_nodes_rank(comm->nodes, node, 0);
+    report.reporter = comm->global_rank;
+    if (report.call == 0)
+        report.call = kolo_load_relaxed(&comm->segment.signals[comm->rank].calls);
+    kolo_failure_relay(comm, &report);
     tell_failure(proxy);
+}
+
+static void give_up(struct kolo_proxy *proxy, uint32_t node, int status, kolo_cause cause) {
+    KOLO_POINT("proxy.giving_up");
+    find_failure(proxy, node, (struct kolo_failure_report){.status = status, .cause = cause, .node = node + 1});
 }
 
 /* Tells why exchanges cannot go on, if they cannot. */
 static void report_trouble(struct kolo_proxy *proxy) {
-    const kolo_comm *comm = proxy->comm;
     const struct kolo_exchange_trouble *trouble = &proxy->exchange->trouble;
     if (trouble->status == 0 || proxy->broken)
         return;
-    if (trouble->status != KOLO_ERR_MISMATCH) {
+    if (trouble->status == KOLO_ERR_MISMATCH)
+        find_failure(proxy, trouble->node,
+                     (struct kolo_failure_report){.status = KOLO_ERR_MISMATCH,
+                                                  .cause = KOLO_CAUSE_MISMATCH,
+                                                  .call = trouble->own.number,
+                                                  .rank_call = trouble->theirs,
+                                                  .reporter_call = trouble->own.call});
+    else
         give_up(proxy, trouble->node, trouble->status, KOLO_CAUSE_FAILED);
-        return;
-    }
-    const struct kolo_failure_report report = {
-        .status = KOLO_ERR_MISMATCH,
-        .rank = kolo_nodes_rank(comm->nodes, trouble->node, 0),
-        .reporter = comm->global_rank,
-        .cause = KOLO_CAUSE_MISMATCH,
-        .call = trouble->own.number ? trouble->own.number : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls),
-        .rank_call = trouble->theirs,
-        .reporter_call = trouble->own.call,
-    };
-    kolo_failure_relay(proxy->comm, &report);
-    tell_failure(proxy);
 }
 
 /* A node that has ended is at fault once something is needed from it that has not come. */
