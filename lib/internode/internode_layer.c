@@ -33,7 +33,7 @@ static void end(struct kolo_remote_ranks *remote, int status) {
         kolo_assembly_fail(creation->assembly, status);
     kolo_assembly_close(creation->assembly);
     if (!creation->extended)
-        kolo_membership_free(&creation->membership);
+        kolo_nodes_free(&creation->membership.nodes);
     free(creation);
 }
 

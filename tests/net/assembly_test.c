@@ -168,7 +168,7 @@ static int assemble(struct rank *rank, const struct kolo_settings *settings,
         rc = layout_of(rank)->status; /* it would learn of it through its node's job file */
     }
     kolo_assembly_close(assembly);
-    kolo_membership_free(&membership);
+    kolo_nodes_free(&membership.nodes);
     return rc;
 }
 
@@ -306,7 +306,7 @@ static void fail_membership(struct rank *rank) {
     const int rc = kolo_assembly_gather(&assembly, &settings, NULL, &membership);
     check_end(rank, rc);
     if (rc == 0)
-        kolo_membership_free(&membership);
+        kolo_nodes_free(&membership.nodes);
     kolo_assembly_close(rc == 0 ? assembly : NULL);
 }
 
@@ -662,7 +662,7 @@ static void *assemble_thread(void *argument) {
              i++)
             if (fds[i] >= 0)
                 close(fds[i]);
-        kolo_membership_free(&membership);
+        kolo_nodes_free(&membership.nodes);
         kolo_assembly_close(assembly);
     }
     snprintf(one->message, sizeof one->message, "%s", one->rc < 0 ? kolo_error_message() : "");

@@ -30,7 +30,7 @@
 
 struct kolo_assembly; /* see internode/assembly/assembly_peers.h */
 
-/* The result of the first part. */
+/* The result of the first part; `nodes` is the caller's to free. */
 struct kolo_membership {
     struct kolo_nodes nodes;
     uint32_t node; /* this rank's */
@@ -86,6 +86,5 @@ uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly);
 int kolo_assembly_fail(struct kolo_assembly *assembly, int status);
 
 void kolo_assembly_close(struct kolo_assembly *assembly);
-void kolo_membership_free(struct kolo_membership *membership);
 
 #endif

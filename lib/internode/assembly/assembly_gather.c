@@ -346,7 +346,7 @@ int kolo_assembly_gather(struct kolo_assembly **result, const struct kolo_settin
     if (assembly && assembly->listener)
         turn_away_rest(assembly, rc);
     kolo_assembly_close(assembly);
-    kolo_membership_free(membership);
+    kolo_nodes_free(&membership->nodes);
     return rc;
 }
 
@@ -361,8 +361,4 @@ void kolo_assembly_close(struct kolo_assembly *assembly) {
     free(assembly->peers);
     free(assembly->polled);
     free(assembly);
-}
-
-void kolo_membership_free(struct kolo_membership *membership) {
-    kolo_nodes_free(&membership->nodes);
 }
