@@ -19,16 +19,26 @@ static int tell(kolo_comm *comm, int32_t verdict) {
     return 0;
 }
 
-static double seconds_of(const trainer *t) {
-    double seconds = 0;
-    for (size_t epoch = 0; epoch < t->epochs; epoch++)
-        seconds += t->results[epoch].seconds;
-    return seconds;
+static double accuracy(const trainer *t, const epoch_result *result) {
+    return (double)result->test_correct / (double)t->test->rows;
+}
+
+/* The whole run's figures: sums over the epochs, and the last one's loss and test. */
+static epoch_result total(const trainer *t) {
+    epoch_result sum = t->results[t->epochs - 1];
+    for (size_t epoch = 0; epoch + 1 < t->epochs; epoch++) {
+        sum.samples += t->results[epoch].samples;
+        sum.seconds += t->results[epoch].seconds;
+        sum.allreduce_seconds += t->results[epoch].allreduce_seconds;
+    }
+    return sum;
 }
 
 static void compare(comparison *result, const trainer *together, const trainer *alone) {
-    *result = (comparison){.seconds_together = seconds_of(together), .seconds_alone = seconds_of(alone)};
-    result->test_accuracy_alone = (double)alone->results[alone->epochs - 1].test_correct / (double)alone->test->rows;
+    const epoch_result run_alone = total(alone);
+    *result = (comparison){.seconds_together = total(together).seconds,
+                           .seconds_alone = run_alone.seconds,
+                           .test_accuracy_alone = accuracy(alone, &run_alone)};
     for (size_t step = 0; step < alone->steps; step++) {
         double reference = (double)alone->losses[step];
         double difference = fabs((double)together->losses[step] - reference) / fmax(1, fabs(reference));
@@ -84,10 +94,6 @@ int comparison_run(comparison *result, const trainer *together) {
     return rc;
 }
 
-static double accuracy(const trainer *t, const epoch_result *result) {
-    return (double)result->test_correct / (double)t->test->rows;
-}
-
 void train_report_heading(const trainer *t) {
     size_t parameters = t->model.parameters_count;
     printf("data    %s: %zu rows to train, %zu to test\n", t->options->data_path, t->train->rows, t->test->rows);
@@ -108,17 +114,6 @@ void train_report_epoch(const trainer *t) {
            100 * accuracy(t, result), (double)result->samples / result->seconds,
            100 * result->allreduce_seconds / result->seconds);
     fflush(stdout);
-}
-
-/* The whole run's figures: sums over the epochs, and the last one's loss and test. */
-static epoch_result total(const trainer *t) {
-    epoch_result sum = t->results[t->epochs - 1];
-    for (size_t epoch = 0; epoch + 1 < t->epochs; epoch++) {
-        sum.samples += t->results[epoch].samples;
-        sum.seconds += t->results[epoch].seconds;
-        sum.allreduce_seconds += t->results[epoch].allreduce_seconds;
-    }
-    return sum;
 }
 
 static void print_comparison(const comparison *c, int ranks) {
