@@ -260,22 +260,26 @@ static void check_noticed(struct run *run, int64_t held_ns) {
 }
 
 /* Those that did. The deadline counts for each wait: what a survivor did before it came to wait for V is not part of
- * it; and who finds a timeout published may have waited for a shorter time. */
+ * it, nor is the time in which V was on its way to the fault; and who finds a timeout published may have waited for a
+ * shorter time. */
 static void check_deadline(struct run *run, int64_t held_ns) {
-    int64_t past_ns = INT64_MIN, deadline_ns = 0;
+    int64_t call_ns = 0, past_ns = 0, deadline_ns = 0;
     for (int rank = 0; rank < run->team.ranks; rank++) {
         const struct rank_record *record = &board->ranks[rank];
         if (rank == run->victim || !timed_out(record)) /* an actor that should have died may not have come to that */
             continue;
         const struct step *step = &record->steps[verdict_failed_step(record)];
+        int64_t from_ns = board->struck_ns[BOARD_FAULTS - 1];
+        verdict_raise(&from_ns, step->begin_ns);
         deadline_ns = (step == record->steps ? run->mode.create_timeout_ms : run->mode.timeout_ms) * MS;
         held_ns += machine_ns(record, verdict_failed_step(record));
-        verdict_raise(&past_ns, step->end_ns - step->begin_ns - deadline_ns);
+        verdict_raise(&call_ns, step->end_ns - step->begin_ns);
+        verdict_raise(&past_ns, step->end_ns - from_ns - deadline_ns);
     }
     if (deadline_ns == 0)
         return;
-    if (past_ns < 0)
-        verdict_complain(run, "gave up %.1f ms before the deadline", (double)-past_ns / MS);
+    if (call_ns < deadline_ns)
+        verdict_complain(run, "gave up %.1f ms before the deadline", (double)(deadline_ns - call_ns) / MS);
     if (past_ns > deadline_ns * 2 / 10 + held_ns)
         verdict_complain(run, "gave up %.1f ms past the deadline of %.0f ms, of which the machine took %.1f",
                          (double)past_ns / MS, (double)deadline_ns / MS, (double)held_ns / MS);
