@@ -112,6 +112,14 @@ class Signals(launching.LaunchingTest):
         process.terminate()
         self.assertEqual("kolorun: terminated\n", self.assert_ends(process, 143)[1])
 
+    def test_under_nohup(self):
+        # Started with SIGHUP ignored, a job outlives its terminal.
+        process = self.start("-n", "2", "sleep", "1000", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for_ranks(process, 2)
+        process.send_signal(signal.SIGHUP)
+        process.terminate()
+        self.assertEqual("kolorun: terminated\n", self.assert_ends(process, 143)[1])
+
     def test_stop_and_continue(self):
         # In a process group of its own, as a shell with job control starts it.
         process = self.start("-n", "2", "--tag-output", "--timeout", "1000", "sleep", "1000",

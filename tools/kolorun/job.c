@@ -534,12 +534,21 @@ static void job_watch(struct job *job) {
     }
 }
 
+/* As nohup starts programs, which are to outlive their terminal. SIGINT and SIGQUIT are forwarded also where they are
+ * ignored: shells start background jobs so. */
+static bool outlives_terminal(void) {
+    struct sigaction action;
+    return sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static int signals_open(struct job *job) {
     sigset_t watched, blocked;
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     for (size_t i = 0; i < sizeof forwarded_signals / sizeof forwarded_signals[0]; i++)
         sigaddset(&watched, forwarded_signals[i]);
+    if (outlives_terminal())
+        sigdelset(&watched, SIGHUP);
     blocked = watched;
     sigaddset(&blocked, SIGPIPE); /* a reader that goes away is an error like others */
     if (sigprocmask(SIG_BLOCK, &blocked, &job->context.original_mask) != 0)
