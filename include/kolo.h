@@ -214,12 +214,13 @@ KOLO_API int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk);
  * in no group, and its *sub becomes NULL. Collective: every rank of `comm` calls it. *sub has comm's settings:
  * deadlines, algorithm, way of waiting, and the size of slots if one was asked for, else the default for its number of
  * ranks. It is independent of `comm`: each may be used by another thread, may break, and may be destroyed before the
- * other. A group of one rank costs no shared memory. No wait in the call exceeds comm's timeout.
+ * other. A group of one rank costs no shared memory. A group may have ranks on several machines: these meet at a free
+ * port of the machine of its rank 0, and prove that they know the secret of the job. No wait in the call exceeds comm's
+ * timeout.
  *     If a rank ends meanwhile, the call may have succeeded on some ranks, as any call may. Then `comm` is broken, and
  * a *sub that not all of its ranks have breaks in its first call.
- *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_UNSUPPORTED: on every rank; a group has ranks on several machines.
- * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank; no rank has a new communicator, and `comm` stays usable. TIMEOUT,
- * PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
+ *     KOLO_ERR_ARG: NULL argument. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM: on every rank; no rank has a new communicator,
+ * and `comm` stays usable. TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE: as kolo_allreduce. */
 KOLO_API int kolo_comm_split(kolo_comm *comm, int color, int key, kolo_comm **sub);
 
 /* Makes a second communicator of the same ranks in the same order, for another thread or library to use. Otherwise as

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "internode/assembly/assembly.h"
+#include "internode/assembly/group_rendezvous.h"
 #include "internode/assembly/shrink_nodes.h"
 #include "internode/hierarchy.h"
 #include "internode/proxy.h"
@@ -180,4 +181,6 @@ const struct kolo_internode_calls kolo_internode_calls = {
     .agreement_ns_max = kolo_nodes_agreement_ns_max,
     .agreement_lives = kolo_nodes_agreement_lives,
     .end_agreement = kolo_nodes_agreement_close,
+    .open_rendezvous = kolo_rendezvous_open,
+    .name_rendezvous = kolo_rendezvous_name,
 };

@@ -157,6 +157,7 @@ static void ended(void *owner, uint32_t node, int error) {
     KOLO_POINT("proxy.ended");
     report_trouble(proxy);
     proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
+    kolo_store_relaxed(&proxy->shared->lost, 1);
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
              (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
              error ? strerror(error) : "");

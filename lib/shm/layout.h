@@ -261,6 +261,7 @@ struct kolo_shared_lane {
     KOLO_ALIGNED kolo_atomic_u64 done; /* exchanges, over all calls: those with smaller numbers on this lane are over */
     kolo_bell bell;
     kolo_atomic_u64 late; /* the node from which the first unfinished exchange lacks data, plus one; 0: none */
+    kolo_atomic_u64 lost; /* 1: the connections to some node have ended */
 
     /* Of the exchanges so far; before `done`. */
     KOLO_ALIGNED kolo_atomic_u64 sent_bytes;

@@ -39,6 +39,11 @@ enum {
 
 /* Preparing. */
 
+/* A creation in a call has half of the deadline, and ANSWER_MS more; whoever waits for it learns of that in time. */
+int64_t nodes_deadline_ms(const struct fault_case *what) {
+    return what->script == SCRIPT_SPLIT ? 4 * ANSWER_MS : 800;
+}
+
 static int next_port(void) {
     const int port = free_port((uint64_t)getpid());
     if (port >= 0)

@@ -5,7 +5,8 @@
 #include "fault_run.h"
 
 /* How long ranks wait for one that is stopped; a leader that is stopped is given up earlier, for its silence. */
-enum { NODES_DEADLINE_MS = 800, NODES_SILENCE_MS = 400 };
+enum { NODES_SILENCE_MS = 400 };
+int64_t nodes_deadline_ms(const struct fault_case *what);
 
 /* Longest time from a death to the last survivor's error, the machine's own delays not counted. */
 #define NODES_NOTICED_NS INT64_C(1000000000)

@@ -215,7 +215,7 @@ bool run_trial(const struct trial *trial, struct run *run) {
             trial->deadline_ms       ? trial->deadline_ms
             : is_rejoin(trial->what) ? REJOIN_DEADLINE_MS
             : action != ACTION_STOP  ? DEADLINE_MS
-            : trial->what->nodes     ? NODES_DEADLINE_MS
+            : trial->what->nodes     ? nodes_deadline_ms(trial->what)
                                      : DEADLINE_SHORT_MS,
             trial->what->phase == PHASE_CREATE ? CREATION_MS : DEADLINE_MS);
     run->mode.spoil = trial->spoil;

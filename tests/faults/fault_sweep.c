@@ -165,8 +165,9 @@ static bool is_assured(const struct trial *trial) {
     static const char *const meeting[] = {"assembly.", "listener.", "connect.", "proxy.start", "engine.added", NULL};
     static const char *const rejoin[] = {"agreement.",    "shrink.agreed", "listener.reopened",
                                          "connect.hello", "guard.drop",    NULL};
-    static const char *const network[] = {"proxy.",    "engine.",    "poll.",        "uring.",
-                                          "exchange.", "hierarchy.", "failure.rela", NULL};
+    static const char *const network[] = {
+        "proxy.",       "engine.",     "poll.",           "uring.",       "exchange.", "hierarchy.",
+        "failure.rela", "rendezvous.", "split.listening", "split.placed", NULL};
     static const struct {
         const char *point, *case_name;
     } chances[] = {{"job.sleeping", "create-given-up"},

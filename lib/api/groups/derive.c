@@ -1,10 +1,13 @@
 /* Makes a communicator within a call on another one, its parent. */
 #include "api/groups/derive.h"
 
+#include <stdio.h>
+
 #include "algo/lines.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "comm/creation/create.h"
+#include "comm/step/progress.h"
 #include "plan/plan.h"
 #include "sync/point.h"
 
@@ -27,20 +30,37 @@ static int look_at_parent(struct kolo_rejoin *rejoin) {
     kolo_comm *parent = d->parent;
     KOLO_POINT("derive.looking");
     const int rc = kolo_failure_look(parent, parent->rank, 0);
-    for (uint32_t i = 0; rc == 0 && !parent->nodes && i < d->ranks_count; i++) {
-        if (d->ranks[i] == parent->rank || !kolo_lines_is_ahead(parent, d->ranks[i]))
+    for (uint32_t i = 0; rc == 0 && i < d->ranks_count; i++) {
+        const uint32_t rank = d->ranks[i];
+        if (rank == parent->rank || !(parent->nodes ? kolo_step_is_ahead : kolo_lines_is_ahead)(parent, rank))
             continue;
         rejoin->culprit = i;
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s failed on rank %u; see that rank's message", parent->global_rank,
-                         d->function, d->ranks[i]);
+                         d->function, kolo_rank_global(parent, rank));
     }
+    /* The next exchange will name that node; until the leader comes to it, nothing is awaited from there. */
+    if (rc == 0 && parent->nodes && kolo_load_relaxed(&parent->segment.internode->lanes[0].lost))
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: %s: another node has left", parent->global_rank, d->function);
     return rc;
+}
+
+/* The creation's time is over: a member that did not come to it did not come to the parent's call. Breaks the parent
+ * where this rank knows which one; else the parent's next exchange will. */
+static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
+    kolo_comm *parent = d->parent;
+    for (uint32_t i = 0; d->meeting && i < d->ranks_count; i++) /* the creation's culprit may be of another node */
+        if (kolo_liveness_activity(&parent->liveness, d->ranks[i]) == 'T')
+            return kolo_failure_look(parent, d->ranks[i], parent->waiter.timeout_ns);
+    return d->meeting || culprit >= d->ranks_count
+               ? KOLO_ERR_TIMEOUT
+               : kolo_failure_look(parent, d->ranks[culprit], parent->waiter.timeout_ns);
 }
 
 int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
     kolo_comm *parent = d->parent, *comm;
     struct kolo_settings settings;
-    struct kolo_rejoin rejoin = {.look = look_at_parent, .owner = (void *)d, .culprit = UINT32_MAX};
+    struct kolo_rejoin rejoin = {
+        .rendezvous = d->rendezvous, .look = look_at_parent, .owner = (void *)d, .culprit = UINT32_MAX};
     const bool has_default_slots = parent->origin.slot_bytes == kolo_settings_slot_bytes(parent->global_size);
     kolo_settings_inherit(&settings, parent, d->rank, d->size);
     settings.shm_fd = d->fd;
@@ -48,14 +68,20 @@ int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
         settings.slot_bytes = kolo_settings_slot_bytes(d->size);
     if (settings.create_timeout_ns > d->timeout_ns)
         settings.create_timeout_ns = d->timeout_ns;
+    if (d->meeting) {
+        snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", d->meeting);
+        /* Those that wait here give up before others, who already wait in the parent, take them for those at fault. */
+        settings.create_timeout_ns /= 2;
+    }
     KOLO_POINT("derive.meeting");
     int rc = kolo_comm_make(&comm, &settings, parent->above, parent->global_size > 1 ? &rejoin : NULL);
     KOLO_POINT("derive.met");
+    if (parent->nodes) { /* those that the creation has not taken */
+        parent->above->internode->close_listener(rejoin.rendezvous);
+        parent->above->internode->close_listener(rejoin.listener);
+    }
     if (rc == 0)
         return kolo_comm_take_into_use(comm, made);
-    /* A member that did not come to the creation did not come to the parent's call. */
-    if (rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= parent->waiter.timeout_ns && rejoin.culprit < d->ranks_count &&
-        parent->global_size > 1)
-        return kolo_failure_look(parent, d->ranks[rejoin.culprit], parent->waiter.timeout_ns);
-    return rc;
+    const bool is_late = rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= parent->waiter.timeout_ns;
+    return is_late && parent->global_size > 1 ? blame_late(d, rejoin.culprit) : rc;
 }

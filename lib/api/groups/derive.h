@@ -16,10 +16,13 @@ struct kolo_derivation {
     const char *function; /* for messages */
     uint32_t rank;        /* in the new communicator */
     uint32_t size;
-    const uint32_t *ranks; /* ranks in the parent, by their new ranks; further new ranks may be none of the parent's */
+    const uint32_t *ranks; /* this node's ranks in the parent, by their place among its new ranks; further new ranks may
+                              be none of the parent's */
     uint32_t ranks_count;
-    int fd;             /* an empty file that the ranks of this node share; -1: there is one rank */
-    int64_t timeout_ns; /* at most */
+    int fd;                           /* an empty file that the ranks of this node share; -1: there is one rank */
+    const char *meeting;              /* as net.rendezvous, where ranks of several nodes meet; NULL: of one */
+    struct kolo_listener *rendezvous; /* rank 0's, open there; the creation takes it */
+    int64_t timeout_ns;               /* at most */
 };
 
 /* Makes it on each of those ranks or on none, as any creation (comm/creation/outcome.h). All of them are in the same

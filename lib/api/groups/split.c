@@ -1,30 +1,41 @@
 /* kolo_comm_split and kolo_comm_dup.
  *
- * Roles. The ranks with the same color are a group. On each node a group's first rank, in the order of the group, is
- * its host.
+ * Roles. The ranks with the same color are a group. Its first rank, in the order of the group, is its rank 0. On each
+ * node a group's first rank is its host there; a group of one rank needs none.
  *
  * Steps:
  *   1. All ranks tell each other their color and key, so that each knows all groups. (kolo_comm_dup has one group,
  *      which all know.)
- *   2. The hosts make memory files, and the other ranks of their groups get them. All agree that all have them.
- *   3. Each group makes a communicator over its files, as in any creation (comm/creation/create.h).
+ *   2. The hosts make memory files, and the other ranks of their groups on that node get them. Where some group has
+ *      ranks on several nodes, the rank 0 of each such group opens a listener, and all ranks tell each other the ports.
+ *      All agree that all have what they need.
+ *   3. Each group makes a communicator over its files, as in any creation (comm/creation/create.h); one with ranks on
+ *      several nodes as any of several nodes (internode/assembly/assembly.h), at its rank 0's listener.
  *   4. All agree that all have their communicator. If one has not, the others drop theirs.
  * Steps 1, 2 and 4 are exchanges within one call on the parent, so that a rank that calls something else is found in
- * step 1. A rank that waits in step 3 looks at the parent: whether it has failed, and whether others are in step 4
- * already.
+ * step 1. A rank that waits in step 3 looks at the parent: whether it has failed on any node, or lost the connection to
+ * one, and whether other ranks of this node and group are in step 4 already. Over several nodes step 3 takes at most
+ * half of the parent's timeout. So if a rank is stopped there, all others are in step 4 before one of them gives up,
+ * and those of its node see which one is missing.
  *
  * Invariants. A rank that fails in step 2 does so before any rank begins step 3, and all return the same status. A
- * creation succeeds on all ranks of a group or on none. So after step 4 either all groups have a communicator or none
- * has, and the parent stays usable.
+ * creation succeeds on all ranks of a group or on none; or, over several nodes, on all of some nodes, where a leader
+ * ends or is stopped at the last moment (internode/assembly/assembly.h). A rank without a communicator says so in step
+ * 4 or does not come there. So after step 4 either all groups have a communicator or none has, and the parent stays
+ * usable.
  *
  *   death of a rank in       leaves
- *   1, 2                     a parent that is broken; files that go with their descriptors
+ *   1, 2                     a parent that is broken; files and listeners that go with their descriptors
  *   3                        a creation that fails on its group, or, had it attached, a communicator that is dropped in
- *                            4; the parent is broken
+ *                            4; the parent is broken, on all nodes
  *   4                        a parent that is broken; some ranks may have succeeded, and their groups' first call finds
  *                            the death, or that others have dropped theirs
  *
- * tests/models/groups.pml is a model of steps 2 to 4. */
+ * A rank that cannot even begin step 3, for want of memory or descriptors, goes to step 4. The creation fails on its
+ * group, and the parent stays usable. But where it is its group's only rank on its node nobody sees that: the creation
+ * fails when its time is over.
+ *
+ * tests/models/groups.pml is a model of steps 2 to 4, on one node. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +60,14 @@ static uint64_t word_of(int color, int key) {
 struct split {
     kolo_comm *comm;
     const char *function;
-    uint64_t *words; /* [ranks of all nodes]: what each has told */
+    uint64_t *words; /* [ranks of all nodes]: what each has told in step 1; then in step 2, its listener's port */
     uint32_t *ranks; /* this rank's group on this node, in its order, by their numbers on this node */
     uint32_t local_size;
-    uint32_t rank; /* in the group */
-    uint32_t size; /* of the group, on all nodes; 0: in none */
+    uint32_t rank;                    /* in the group */
+    uint32_t size;                    /* of the group, on all nodes; 0: in none */
+    uint32_t first;                   /* global rank of its rank 0 */
+    struct kolo_listener *rendezvous; /* this rank's, if it is that and the group has ranks on several nodes */
+    char meeting[KOLO_MEETING_WORDS * sizeof(uint64_t)]; /* where those meet; "": not on several */
 };
 
 static bool is_before(const struct split *s, uint32_t a, uint32_t b) {
@@ -64,28 +78,27 @@ static bool are_together(const struct split *s, uint32_t a, uint32_t b) {
     return s->words[a] >> 32 == s->words[b] >> 32 && s->words[a];
 }
 
-/* Returns how many ranks of all nodes are in the group of `rank`; *before: how many of them come before it. */
-static uint32_t count_group(const struct split *s, uint32_t rank, uint32_t *before) {
+/* Returns how many ranks are in the group of `rank`, on all nodes or on this one; *before: how many of them come before
+ * it. */
+static uint32_t count_group(const struct split *s, uint32_t rank, bool on_node, uint32_t *before) {
+    const kolo_comm *comm = s->comm;
     uint32_t size = 0;
     *before = 0;
-    for (uint32_t other = 0; other < s->comm->global_size; other++) {
+    for (uint32_t i = 0; i < (on_node ? comm->size : comm->global_size); i++) {
+        const uint32_t other = on_node ? kolo_rank_global(comm, i) : i;
         size += are_together(s, other, rank);
         *before += are_together(s, other, rank) && is_before(s, other, rank);
     }
     return size;
 }
 
-/* The same for this node alone; `rank` is a local rank. */
-static uint32_t count_local(const struct split *s, uint32_t rank, uint32_t *before) {
-    const uint32_t global = kolo_rank_global(s->comm, rank);
-    uint32_t size = 0;
-    *before = 0;
-    for (uint32_t i = 0; i < s->comm->size; i++) {
-        const uint32_t other = kolo_rank_global(s->comm, i);
-        size += are_together(s, other, global);
-        *before += are_together(s, other, global) && is_before(s, other, global);
-    }
-    return size;
+/* Returns the rank 0 of the group of `rank`. */
+static uint32_t first_of_group(const struct split *s, uint32_t rank) {
+    uint32_t first = rank;
+    for (uint32_t other = 0; other < s->comm->global_size; other++)
+        if (are_together(s, other, rank) && is_before(s, other, first))
+            first = other;
+    return first;
 }
 
 /* Whether some group has ranks on several nodes. All ranks find the same. */
@@ -101,13 +114,14 @@ static bool spans_nodes(const struct split *s) {
 /* Lists this rank's group, and finds out who hands a file to whom. A group of one rank needs no file. */
 static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *takers) {
     const kolo_comm *comm = s->comm;
-    s->size = count_group(s, comm->global_rank, &s->rank);
+    s->size = count_group(s, comm->global_rank, false, &s->rank);
+    s->first = first_of_group(s, comm->global_rank);
     *handing = (struct kolo_handing){.function = s->function, .giver = KOLO_NO_GIVER, .takers = takers};
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        uint32_t before;
-        const uint32_t size = count_local(s, rank, &before);
-        const bool is_mine = are_together(s, kolo_rank_global(comm, rank), comm->global_rank),
-                   hosts = size > 1 && !before;
+        uint32_t before, ignored;
+        const uint32_t global = kolo_rank_global(comm, rank), size = count_group(s, global, true, &before);
+        const bool is_mine = are_together(s, global, comm->global_rank),
+                   hosts = !before && count_group(s, global, false, &ignored) > 1;
         if (is_mine) {
             s->ranks[before] = rank;
             s->local_size = size;
@@ -121,8 +135,25 @@ static void find_group(struct split *s, struct kolo_handing *handing, uint64_t *
     }
 }
 
+/* For groups with ranks on several nodes. `rc` is what this rank has come to so far in step 2; so is what it returns.
+ */
+static int share_rendezvous(struct split *s, int *rc) {
+    const struct kolo_nodes *nodes = s->comm->nodes;
+    const struct kolo_internode_calls *calls = s->comm->above->internode;
+    const bool is_mine = s->size > s->local_size;
+    uint64_t port = 0;
+    if (is_mine && s->rank == 0 && *rc == 0)
+        *rc = calls->open_rendezvous(s->comm, &s->rendezvous, &port);
+    KOLO_POINT("split.listening");
+    const int gathered = kolo_words_gather(s->comm, &port, s->words);
+    KOLO_POINT("split.placed");
+    if (gathered == 0 && is_mine && *rc == 0)
+        *rc = calls->name_rendezvous(s->comm, nodes->node_of[s->first], s->words[s->first], s->meeting);
+    return gathered;
+}
+
 /* Step 2. *fd is -1 for a rank that needs no file. */
-static int share_files(struct split *s, int *fd) {
+static int share(struct split *s, int *fd) {
     struct kolo_handing handing;
     uint64_t takers[KOLO_RANK_WORDS] = {0};
     find_group(s, &handing, takers);
@@ -134,10 +165,14 @@ static int share_files(struct split *s, int *fd) {
                                            s->function);
     }
     KOLO_POINT("split.created");
+    const bool spans = spans_nodes(s);
     int rc = handing.givers ? kolo_file_hand_out(s->comm, &handing, fd) : 0;
     KOLO_POINT("split.shared");
+    int own = handing.giver != KOLO_NO_GIVER && *fd < 0 ? *fd : 0;
+    if (rc == 0 && spans)
+        rc = share_rendezvous(s, &own);
     if (rc == 0)
-        rc = kolo_status_agree(s->comm, s->function, handing.giver != KOLO_NO_GIVER && *fd < 0 ? *fd : 0);
+        rc = kolo_status_agree(s->comm, s->function, own);
     KOLO_POINT("split.agreed");
     return rc;
 }
@@ -152,9 +187,14 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
                                                .ranks = s->ranks,
                                                .ranks_count = s->local_size,
                                                .fd = fd,
+                                               .meeting = s->meeting[0] ? s->meeting : NULL,
+                                               .rendezvous = s->rendezvous,
                                                .timeout_ns = s->comm->waiter.timeout_ns};
     int rc = s->size ? kolo_comm_derive(&derivation, &made) : 0;
+    s->rendezvous = NULL;
     KOLO_POINT("split.made");
+    if (rc == KOLO_ERR_PEER_DEAD) /* if it is dead, the next exchange does not end, but breaks the parent */
+        rc = KOLO_ERR_SYSTEM;
     rc = s->comm->token->usable ? kolo_status_agree(s->comm, s->function, rc)
                                 : kolo_failure_look(s->comm, s->comm->rank, 0); /* which this rank found in step 3 */
     KOLO_POINT("split.ending");
@@ -167,14 +207,11 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
 
 static int split_by_words(struct split *s, kolo_comm **sub) {
     int fd = -1;
-    if (spans_nodes(s))
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "rank %" PRIu32 ": %s: a group has ranks on several machines: give each machine's ranks a"
-                         " color of their own (kolo_comm_node)",
-                         s->comm->global_rank, s->function);
-    int rc = share_files(s, &fd);
+    int rc = share(s, &fd);
     if (rc == 0)
         rc = make(s, fd, sub);
+    if (s->rendezvous)
+        s->comm->above->internode->close_listener(s->rendezvous);
     if (fd >= 0)
         close(fd);
     return rc;

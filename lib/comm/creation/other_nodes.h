@@ -21,14 +21,14 @@ struct kolo_remote_ranks {
     int64_t deadline_ns;
 };
 
-/* What already exists when the ranks of a communicator meet again to make another one. */
+/* What already exists when ranks of a communicator meet again to make another one. */
 struct kolo_rejoin {
     struct kolo_listener *rendezvous;  /* rank 0's: open at settings->net.rendezvous; the meeting takes it */
     struct kolo_listener *listener;    /* that a leader has kept; NULL: it opens one */
     int (*look)(struct kolo_rejoin *); /* called by ranks that wait: 0, or the status with which to stop waiting */
     void *owner;                       /* for `look` */
-    uint32_t culprit; /* UINT32_MAX, until `look` or a creation that fails sets it: who of this node is at fault, by its
-                         number in the new communicator */
+    uint32_t culprit; /* UINT32_MAX, until `look` or a creation that fails sets it: who is at fault, by its number among
+                         this node's ranks in the new communicator */
 };
 
 /* What the nodes of a broken communicator have agreed on. */
@@ -77,6 +77,12 @@ struct kolo_internode_calls {
     bool (*agreement_lives)(struct kolo_nodes_agreement *agreement);
     /* done: there is a new communicator here. */
     void (*end_agreement)(struct kolo_nodes_agreement *agreement, bool done);
+
+    /* Groups, see api/groups/split.c. Opens a listener of this rank's at which some of comm's ranks can meet; *port is
+     * for the next call. KOLO_ERR_SYSTEM, VERSION. */
+    int (*open_rendezvous)(kolo_comm *comm, struct kolo_listener **listener, uint64_t *port);
+    /* Says, as net.rendezvous does, where this node reaches the listener that a rank of `node` has opened. */
+    int (*name_rendezvous)(const kolo_comm *comm, uint32_t node, uint64_t port, char *rendezvous);
 };
 
 #endif

@@ -88,6 +88,11 @@ static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     KOLO_POINT("step.published");
 }
 
+/* Whether `peer` has already begun the next schedule, whose first step every rank publishes. */
+static inline bool kolo_step_is_ahead(const kolo_comm *comm, uint32_t peer) {
+    return kolo_load_acquire(&comm->segment.signals[peer].progress) > comm->call.step; /* pairs with publish */
+}
+
 /* Waits until `peer` has published step `step` of the present call, or a later one. */
 static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step) {
     struct kolo_shared_signal *signal = &comm->segment.signals[peer];

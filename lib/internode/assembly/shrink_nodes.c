@@ -92,6 +92,7 @@
 #include "base/status.h"
 #include "comm/ranks.h"
 #include "internode/assembly/assembly_message.h"
+#include "internode/assembly/group_rendezvous.h"
 #include "internode/proxy.h"
 #include "net/connect/listener.h"
 #include "sync/point.h"
@@ -634,17 +635,14 @@ static int agree(struct agreement *c) {
 /* Beginning and ending. */
 
 static int read_listeners(struct agreement *c) {
-    const struct kolo_shared_internode *shared = c->comm->segment.internode;
-    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
+    int rc = 0;
+    for (uint32_t node = 0; rc == 0 && node < c->nodes->nodes; node++) {
         struct other *other = &c->others[node];
         other->probe = other->participant = -1;
         other->since_ns = other->heard_ns = c->begun_ns;
-        if (!kolo_address_unpack(shared->listeners[node], &other->listener))
-            return kolo_fail(KOLO_ERR_VERSION,
-                             "rank %" PRIu32 ": kolo_comm_shrink: the address of node %" PRIu32 " is damaged",
-                             c->comm->global_rank, node);
+        rc = kolo_leader_address(c->comm, node, &other->listener);
     }
-    return 0;
+    return rc;
 }
 
 static int begin(struct agreement *c, const uint64_t *survivors) {
@@ -670,11 +668,7 @@ static int begin(struct agreement *c, const uint64_t *survivors) {
     if (rc < 0)
         return rc;
     kolo_secret_derive(&c->secret, internode->session, sizeof internode->session, &c->key);
-    struct kolo_address own = c->others[c->node].listener;
-    kolo_address_set_port(&own, 0);
-    rc = kolo_listener_open(&c->result->rendezvous, &own, &c->secret, &c->meeting);
-    if (rc == 0)
-        kolo_listener_log(c->result->rendezvous, comm->log_level, (int)comm->global_rank);
+    rc = kolo_rendezvous_listen(comm, &c->secret, &c->result->rendezvous, &c->meeting);
     KOLO_POINT("agreement.begun");
     return rc;
 }
