@@ -67,7 +67,9 @@ static int check(const kolo_comm *comm, const char *function, const void *result
         return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: the pointer for the result is NULL", comm->global_rank,
                          function);
     if (comm->nodes)
-        return kolo_fail(KOLO_ERR_UNSUPPORTED, "rank %" PRIu32 ": %s: the ranks are on several machines",
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "rank %" PRIu32 ": %s: the ranks are on several machines, and processes can join only ranks"
+                         " that are all on one",
                          comm->global_rank, function);
     return 0;
 }
