@@ -334,7 +334,7 @@ static int lay_out(size_t spread, struct setup *setup) {
 static void run_team(int ranks, const struct setup *setup, uint64_t victims, void (*run)(struct rank *)) {
     if (!wants_ranks(ranks))
         return;
-    nodes_meet_at("127.0.0.1");
+    nodes_meet_at(setup->rank_order ? "0.0.0.0" : "127.0.0.1"); /* all of a machine's addresses, or one */
     harness_run(&(struct team){.ranks = ranks,
                                .slot_bytes = 16384,
                                .creates_itself = true,
