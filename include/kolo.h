@@ -116,6 +116,18 @@ typedef enum kolo_collective {
     KOLO_BROADCAST,
     KOLO_ALLREDUCE,
     KOLO_ALLGATHER,
+    KOLO_ALLGATHERV,
+    KOLO_REDUCE,
+    KOLO_REDUCE_SCATTER,
+    KOLO_REDUCE_SCATTERV,
+    KOLO_GATHER,
+    KOLO_GATHERV,
+    KOLO_SCATTER,
+    KOLO_SCATTERV,
+    KOLO_ALLTOALL,
+    KOLO_ALLTOALLV,
+    KOLO_SCAN,
+    KOLO_EXSCAN,
     KOLO_ALLOC,
     KOLO_FREE,
     KOLO_SPLIT,
@@ -378,17 +390,80 @@ KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
  * KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see above. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 
-/* Copies buffer[0 .. count-1] of rank `root` to every other rank's buffer. The root waits for nobody and may return
- * before the others have copied. Therefore, if ranks name different roots, or differ in another way, some broadcasts
- * may return 0 before every rank gets KOLO_ERR_MISMATCH: on one machine up to four, and the error names the first call
- * that differed. A kolo_barrier after the last broadcast makes sure that all ranks hear of it; kolo_comm_destroy does
- * not. Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
+/* Copies buffer[0 .. count-1] of rank `root` to every other rank's buffer. The root may return before the others have
+ * copied, and waits for nobody where the message is not small. Therefore, if ranks name different roots, or differ in
+ * another way, some broadcasts may return 0 before every rank gets KOLO_ERR_MISMATCH: on one machine up to four, and
+ * the error names the first call that differed. A kolo_barrier after the last broadcast makes sure that all ranks hear
+ * of it; kolo_comm_destroy does not. Errors as kolo_allreduce; KOLO_ERR_ARG also for a root outside 0 .. size-1. */
 KOLO_API int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root);
 
 /* recv[r * count + i] = send[i] of rank r, for each rank r and i in 0 .. count-1, on every rank: recv has room for
  * size * count elements. In place: send is this rank's block of recv, recv + rank * count; otherwise the two must not
  * overlap. Any alignment. Blocks until this rank has all blocks. Errors as kolo_allreduce. */
 KOLO_API int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype);
+
+/* The same with blocks of any length: rank r contributes counts[r] elements, which every rank gets at recv +
+ * offsets[r]. counts and offsets have `size` entries, in elements; offsets NULL: one block behind the other. All ranks
+ * pass the same counts, and offsets of their own. In place: send is recv + offsets[rank]. Errors as kolo_allreduce;
+ * MISMATCH also where counts differ. */
+KOLO_API int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                             kolo_dtype dtype);
+
+/* As kolo_allreduce, with the same bits, but only rank `root` gets the result; elsewhere recv is not used and may be
+ * NULL. In place on the root: send == recv. A rank that is not the root returns when its part is done, which may be
+ * before the root has the result. */
+KOLO_API int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+                         int root);
+
+/* recv[i] = op over all ranks of their send[rank * count + i], for i in 0 .. count-1: send has a block of `count`
+ * elements for each rank, recv one block. The bits are those of kolo_allreduce. In place: recv is this rank's block of
+ * send, send + rank * count. Errors as kolo_allreduce. */
+KOLO_API int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
+                                 kolo_op op);
+
+/* The same with blocks of any length, one behind the other: that of rank r has counts[r] elements. All ranks pass the
+ * same counts. */
+KOLO_API int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
+                                  kolo_op op);
+
+/* On rank `root`, recv[r * count + i] = send[i] of rank r; elsewhere recv is not used and may be NULL. In place on the
+ * root: send is its block of recv. A rank that is not the root may return before the root has its data. Errors as
+ * kolo_allreduce. */
+KOLO_API int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root);
+
+/* The same with blocks of any length: each rank says how many elements it sends. On the root counts[r] must be the
+ * count of rank r, whose block goes to recv + offsets[r], in elements; offsets NULL: one block behind the other.
+ * Elsewhere recv, counts and offsets are not used. MISMATCH also where the root expects another count than a rank
+ * sends. */
+KOLO_API int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
+                          const size_t *offsets, kolo_dtype dtype, int root);
+
+/* recv[i] = send[rank * count + i] of rank `root`, whose send has a block of `count` elements for each rank; elsewhere
+ * send is not used and may be NULL. In place on the root: recv is its block of send. Errors as kolo_allreduce. */
+KOLO_API int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root);
+
+/* The same with blocks of any length: the root sends counts[r] elements from send + offsets[r] on to rank r, which must
+ * be the count that rank r passes. offsets NULL: one block behind the other. Elsewhere send, counts and offsets are not
+ * used. MISMATCH also where a rank expects another count than the root sends. */
+KOLO_API int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
+                           size_t count, kolo_dtype dtype, int root);
+
+/* recv[r * count + i] = send[rank * count + i] of rank r: each rank sends a block of `count` elements to each rank, and
+ * gets one from each. In place if send == recv. Errors as kolo_allreduce. */
+KOLO_API int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype);
+
+/* The same with blocks of any length: send_counts[r] elements from send + send_offsets[r] on go to rank r, and
+ * recv_counts[r] come from it to recv + recv_offsets[r]; offsets NULL: one block behind the other. MISMATCH also where
+ * rank r sends another count than this rank expects of it. The two buffers must not overlap, nor blocks of recv. */
+KOLO_API int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets,
+                            void *recv, const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype);
+
+/* recv[i] = op over ranks 0 .. rank of send[i], with the bits that kolo_allreduce of those ranks has; AVG divides by
+ * their number. In place if send == recv. Errors as kolo_allreduce. */
+KOLO_API int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
+
+/* The same without this rank's own input: over ranks 0 .. rank-1. On rank 0 recv keeps what it has. */
+KOLO_API int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);
 
 /* Returns when every rank has called it. Errors as kolo_allreduce. */
 KOLO_API int kolo_barrier(kolo_comm *comm);

@@ -63,7 +63,7 @@ static int add_comm(uint32_t rank, const team_shape *shape) {
     comm->signal = &comm->segment.signals[rank];
     comm->history = &comm->segment.histories[rank];
     comm->settings = shape->settings;
-    kolo_plan_lines(&shape->settings, comm->lines_bytes_end);
+    kolo_plan_lines(&shape->settings, shape->ranks, comm->lines_bytes_end);
     comm->segment.members[rank].process.pid = PID_FIRST + rank;
     atomic_store(&comm->segment.members[rank].state, KOLO_MEMBER_PRESENT);
     return shape->has_heap ? add_buffers(&comm->heap) : 0;

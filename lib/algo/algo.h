@@ -7,11 +7,19 @@
 #include "comm/comm.h"
 #include "reduce/copy.h"
 
-/* The data of a call. */
+/* Blocks of any length, by rank among those of all nodes. */
+struct kolo_blocks {
+    const size_t *counts;  /* elements */
+    const size_t *offsets; /* where they begin, in elements */
+};
+
+/* The data of a call. Where a buffer has a block for each rank, blocks.counts is NULL if all are of `count` elements,
+ * one behind the other; else both of its tables are there. */
 struct kolo_message {
-    const uint8_t *send; /* may equal recv, or where this rank's block of it is */
+    const uint8_t *send; /* may equal recv, or be in place of a block of it, or the other way round */
     uint8_t *recv;
-    size_t count;              /* elements that a rank contributes */
+    size_t count; /* elements of the message, or of each block; of blocks of any length, those of this rank's own */
+    struct kolo_blocks send_blocks, recv_blocks;
     const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
     uint32_t root;             /* a rank among those of all nodes */
     struct kolo_answer plan;   /* not set where the message goes through lines */
@@ -21,11 +29,15 @@ struct kolo_message {
 typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
 
 /* Runs a call whose message fits this rank's lines. */
-typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel);
+typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                          uint32_t root);
 
-kolo_lines_fn kolo_oneshot_lines, kolo_allgather_lines;
+kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, kolo_reduce_lines,
+    kolo_reduce_scatter_lines, kolo_gather_lines, kolo_scatter_lines, kolo_alltoall_lines, kolo_scan_lines,
+    kolo_exscan_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
-kolo_run_fn kolo_broadcast_run, kolo_allgather_run;
+kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce_mesh_run, kolo_reduce_scatter_run,
+    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
@@ -33,11 +45,33 @@ enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
  * algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run;
 
-/* Elements of chunk `chunk`, and where it begins in what a rank contributes. */
-static inline size_t kolo_chunk(const struct kolo_message *message, size_t chunk, size_t *first) {
+/* Elements of chunk `chunk` of a message or block of `count`, and where it begins there. Of a block that is shorter
+ * than others the last chunks are empty. */
+static inline size_t kolo_chunk_of(const struct kolo_message *message, size_t count, size_t chunk, size_t *first) {
     *first = chunk * message->plan.chunk_count;
-    const size_t left = message->count - *first;
+    const size_t left = count > *first ? count - *first : 0;
     return left < message->plan.chunk_count ? left : message->plan.chunk_count;
+}
+
+static inline size_t kolo_chunk(const struct kolo_message *message, size_t chunk, size_t *first) {
+    return kolo_chunk_of(message, message->count, chunk, first);
+}
+
+/* Elements of the block of `rank`, and where it begins in its buffer. */
+static inline size_t kolo_block(const struct kolo_message *message, const struct kolo_blocks *blocks, uint32_t rank,
+                                size_t *first) {
+    *first = blocks->counts ? blocks->offsets[rank] : rank * message->count;
+    return blocks->counts ? blocks->counts[rank] : message->count;
+}
+
+/* The same of chunk `chunk` of that block. */
+static inline size_t kolo_block_chunk(const struct kolo_message *message, const struct kolo_blocks *blocks,
+                                      uint32_t rank, size_t chunk, size_t *first) {
+    size_t begin;
+    const size_t count = kolo_block(message, blocks, rank, &begin);
+    const size_t chunk_count = kolo_chunk_of(message, count, chunk, first);
+    *first += begin;
+    return chunk_count;
 }
 
 /* When a rank is done with chunk c, it next shows chunk c + 3. */

@@ -14,17 +14,19 @@
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
-static void copy_own(const kolo_comm *comm, const void *send, uint8_t *recv, size_t bytes) {
-    if (bytes > 0 && recv + comm->rank * bytes != send)
-        kolo_copy(recv + comm->rank * bytes, send, bytes);
+static void copy_own(uint8_t *block, const void *send, size_t bytes) {
+    if (bytes > 0 && block != send)
+        kolo_copy(block, send, bytes);
 }
 
-int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel) {
+int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                         uint32_t root) {
+    (void)root;
     const size_t bytes = count * kernel->element_bytes;
     const uint64_t round = ++comm->call.line_rounds;
     kolo_lines_write(comm, 0, send, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
-    copy_own(comm, send, recv, bytes);
+    copy_own((uint8_t *)recv + comm->rank * bytes, send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *block = NULL;
         const int rc = kolo_lines_read(comm, peer, 0, bytes, round, &block);
@@ -43,13 +45,13 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
  * same slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
-    size_t first, count = kolo_chunk(message, chunk, &first);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const int rc = kolo_step_await(comm, peer, chunk + 1);
         if (rc < 0)
             return rc;
-        kolo_copy(message->recv + (peer * message->count + first) * element_bytes,
-                  kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        size_t first, count = kolo_block_chunk(message, &message->recv_blocks, peer, chunk, &first);
+        kolo_copy(message->recv + first * element_bytes, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        comm->stats.received_bytes += count * element_bytes;
         KOLO_POINT("allgather.copied");
     }
     return 0;
@@ -57,9 +59,11 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
 
 int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks, bytes = message->count * message->kernel->element_bytes;
+    size_t own;
+    kolo_block(message, &message->recv_blocks, comm->rank, &own);
     kolo_schedule_begin(comm, chunks, chunks);
     int rc = kolo_phase_show(comm, message, 0, 1);
-    copy_own(comm, message->send, message->recv, bytes);
+    copy_own(message->recv + own * message->kernel->element_bytes, message->send, bytes);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         if (chunk + 1 < chunks)
             rc = kolo_phase_show(comm, message, chunk + 1, chunk + 2);
@@ -68,7 +72,6 @@ int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
         kolo_slot_retire(comm, chunk, chunk + 3);
     }
     comm->stats.sent_bytes += bytes;
-    comm->stats.received_bytes += bytes * (comm->size - 1);
     kolo_schedule_end(comm);
     return rc;
 }

@@ -1,12 +1,38 @@
-/* Broadcast through the root's slots, chunk by chunk. Steps:
+/* Broadcast.
+ *
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root's have data; all ranks wait for a line of each, as a set of
+ * lines may be written again only when all have read it (oneshot.c).
+ *
+ * More goes through the root's slots, chunk by chunk. Steps:
  *   - 2c + 1: chunk c is in the root's slot.
  *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
  *     once.
  * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
 #include "algo/algo.h"
 
+#include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
+
+int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                         uint32_t root) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    const bool is_root = comm->rank == root;
+    kolo_lines_write(comm, 0, send, is_root ? bytes : 0, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const void *data = NULL;
+        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? bytes : 0, round, &data);
+        if (rc < 0)
+            return rc;
+        if (peer == root && bytes > 0) /* else recv may be NULL */
+            kolo_copy_short(recv, data, bytes);
+        KOLO_POINT("broadcast.copied_lines");
+    }
+    *(is_root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
+    return 0;
+}
 
 int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;

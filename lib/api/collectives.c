@@ -2,28 +2,18 @@
  * algorithm. */
 #include <string.h>
 
-#include "algo/algo.h"
+#include "api/arguments.h"
 #include "api/checks.h"
-#include "base/status.h"
+#include "api/sharing.h"
 #include "comm/creation/create.h"
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
 #include "cpu/fpenv.h"
 
-/* What a collective is. */
-struct descriptor {
-    const char *function;
-    kolo_collective collective;
-    bool has_op;   /* it reduces */
-    bool has_root; /* a rank that all name */
-    bool gathers;  /* recv has a block of `count` elements for each rank */
+#define ONE(run)                                                                                                       \
+    { [KOLO_ALGORITHM_ONESHOT] = (run) }
 
-    kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
-    kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
-    kolo_run_fn *direct;                      /* tried first where buffers may be kolo_alloc's; NULL: there is none */
-};
-
-static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
+static const struct kolo_descriptor descriptors[KOLO_COLLECTIVES] = {
     [KOLO_ALLREDUCE] = {.function = "kolo_allreduce",
                         .collective = KOLO_ALLREDUCE,
                         .has_op = true,
@@ -37,13 +27,87 @@ static const struct descriptor descriptors[KOLO_COLLECTIVES] = {
     [KOLO_BROADCAST] = {.function = "kolo_broadcast",
                         .collective = KOLO_BROADCAST,
                         .has_root = true,
-                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_broadcast_run}},
+                        .lines = kolo_broadcast_lines,
+                        .algorithms = ONE(kolo_broadcast_run)},
     [KOLO_BARRIER] = {.function = "kolo_barrier", .collective = KOLO_BARRIER, .lines = kolo_oneshot_lines},
     [KOLO_ALLGATHER] = {.function = "kolo_allgather",
                         .collective = KOLO_ALLGATHER,
-                        .gathers = true,
+                        .recv = BLOCKS,
                         .lines = kolo_allgather_lines,
-                        .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_allgather_run}},
+                        .algorithms = ONE(kolo_allgather_run)},
+    [KOLO_ALLGATHERV] = {.function = "kolo_allgatherv",
+                         .collective = KOLO_ALLGATHERV,
+                         .recv = COUNTED,
+                         .algorithms = ONE(kolo_allgather_run)},
+    [KOLO_REDUCE] =
+        {.function = "kolo_reduce",
+         .collective = KOLO_REDUCE,
+         .has_op = true,
+         .has_root = true,
+         .recv_at_root = true,
+         .lines = kolo_reduce_lines,
+         .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_reduce_run, [KOLO_ALGORITHM_MESH] = kolo_reduce_mesh_run}},
+    [KOLO_REDUCE_SCATTER] = {.function = "kolo_reduce_scatter",
+                             .collective = KOLO_REDUCE_SCATTER,
+                             .has_op = true,
+                             .send = BLOCKS,
+                             .lines = kolo_reduce_scatter_lines,
+                             .algorithms = ONE(kolo_reduce_scatter_run)},
+    [KOLO_REDUCE_SCATTERV] = {.function = "kolo_reduce_scatterv",
+                              .collective = KOLO_REDUCE_SCATTERV,
+                              .has_op = true,
+                              .send = COUNTED,
+                              .algorithms = ONE(kolo_reduce_scatter_run)},
+    [KOLO_GATHER] = {.function = "kolo_gather",
+                     .collective = KOLO_GATHER,
+                     .has_root = true,
+                     .recv = BLOCKS,
+                     .recv_at_root = true,
+                     .lines = kolo_gather_lines,
+                     .algorithms = ONE(kolo_gather_run)},
+    [KOLO_GATHERV] = {.function = "kolo_gatherv",
+                      .collective = KOLO_GATHERV,
+                      .has_root = true,
+                      .recv = COUNTED,
+                      .recv_at_root = true,
+                      .is_unequal = true,
+                      .algorithms = ONE(kolo_gather_run)},
+    [KOLO_SCATTER] = {.function = "kolo_scatter",
+                      .collective = KOLO_SCATTER,
+                      .has_root = true,
+                      .send = BLOCKS,
+                      .send_at_root = true,
+                      .lines = kolo_scatter_lines,
+                      .algorithms = ONE(kolo_scatter_run)},
+    [KOLO_SCATTERV] = {.function = "kolo_scatterv",
+                       .collective = KOLO_SCATTERV,
+                       .has_root = true,
+                       .send = COUNTED,
+                       .send_at_root = true,
+                       .is_unequal = true,
+                       .algorithms = ONE(kolo_scatter_run)},
+    [KOLO_ALLTOALL] = {.function = "kolo_alltoall",
+                       .collective = KOLO_ALLTOALL,
+                       .send = BLOCKS,
+                       .recv = BLOCKS,
+                       .lines = kolo_alltoall_lines,
+                       .algorithms = ONE(kolo_alltoall_run)},
+    [KOLO_ALLTOALLV] = {.function = "kolo_alltoallv",
+                        .collective = KOLO_ALLTOALLV,
+                        .send = COUNTED,
+                        .recv = COUNTED,
+                        .is_unequal = true,
+                        .algorithms = ONE(kolo_alltoall_run)},
+    [KOLO_SCAN] = {.function = "kolo_scan",
+                   .collective = KOLO_SCAN,
+                   .has_op = true,
+                   .lines = kolo_scan_lines,
+                   .algorithms = ONE(kolo_scan_run)},
+    [KOLO_EXSCAN] = {.function = "kolo_exscan",
+                     .collective = KOLO_EXSCAN,
+                     .has_op = true,
+                     .lines = kolo_exscan_lines,
+                     .algorithms = ONE(kolo_exscan_run)},
 };
 
 int kolo_collective_has_op(kolo_collective collective) {
@@ -54,32 +118,6 @@ int kolo_collective_has_root(kolo_collective collective) {
     return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_root;
 }
 
-/* What the caller passes. */
-struct arguments {
-    const void *send;
-    void *recv;
-    size_t count;
-    kolo_dtype dtype;
-    kolo_op op; /* SUM for a collective without one */
-    int root;   /* 0 likewise */
-};
-
-/* More elements than memory can hold, of any dtype; no product of bytes overflows. */
-static inline size_t count_max(const struct descriptor *descriptor, const kolo_comm *comm) {
-    return SIZE_MAX / 16 / (descriptor->gathers ? comm->global_size : 1);
-}
-
-/* True if `send` and `recv` overlap, except in place. */
-static inline bool overlaps(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call,
-                            size_t element_bytes) {
-    const size_t bytes = call.count * element_bytes;
-    const uintptr_t send = (uintptr_t)call.send, recv = (uintptr_t)call.recv;
-    if (descriptor->gathers)
-        return send != recv + comm->global_rank * bytes && send < recv + comm->global_size * bytes &&
-               recv < send + bytes;
-    return send != recv && (send < recv ? recv - send : send - recv) < bytes;
-}
-
 /* The kernel, or NULL if there is no such dtype or op, or the dtype lacks the op. */
 static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS)
@@ -88,53 +126,19 @@ static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype d
     return kernel->fold ? kernel : NULL;
 }
 
-static inline bool is_legal(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call,
-                            const kolo_kernel *kernel) {
-    if (descriptor->has_root && (call.root < 0 || (uint32_t)call.root >= comm->global_size))
+/* For a collective whose buffers are all whole. */
+static inline bool is_legal(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                            const struct kolo_arguments *call, size_t element_bytes) {
+    const uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
+    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
         return false;
-    return call.count == 0 || (call.count <= count_max(descriptor, comm) && call.send && call.recv &&
-                               !overlaps(descriptor, comm, call, kernel->element_bytes));
+    return call->count == 0 ||
+           (call->count <= KOLO_COUNT_MAX && call->send && call->recv &&
+            (send == recv || (send < recv ? recv - send : send - recv) >= call->count * element_bytes));
 }
 
-/* Fails with what is wrong with the buffers of a call that is otherwise legal. */
-static int explain_buffers(const struct descriptor *descriptor, const kolo_comm *comm, struct arguments call) {
-    const char *const function = descriptor->function;
-    const char *const missing = descriptor->has_root ? "buffer" : call.send ? "recv" : "send";
-    const size_t bytes = call.count * kolo_dtype_bytes(call.dtype);
-    if (!call.send || !call.recv)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, function, missing,
-                         call.count);
-    if (descriptor->gathers)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: %s: send %p overlaps the %u blocks of %zu bytes at recv %p: for in place pass block "
-                         "%u of recv as send",
-                         comm->global_rank, function, call.send, comm->global_size, bytes, call.recv,
-                         comm->global_rank);
-    return kolo_fail(KOLO_ERR_ARG,
-                     "rank %u: %s: send %p and recv %p overlap within %zu bytes: pass the same address for in place",
-                     comm->global_rank, function, call.send, call.recv, bytes);
-}
-
-/* Fails with what is wrong with a call that is not legal. */
-__attribute__((cold)) static int explain(const struct descriptor *descriptor, const kolo_comm *comm,
-                                         struct arguments call) {
-    const char *const function = descriptor->function;
-    const uint32_t rank = comm->global_rank;
-    if ((unsigned)call.dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function,
-                         (int)call.dtype);
-    if (call.count > count_max(descriptor, comm))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", rank, function,
-                         call.count, kolo_dtype_name(call.dtype));
-    if ((unsigned)call.op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)call.op);
-    if (!kolo_op_supports(call.op, call.dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function,
-                         kolo_op_name(call.op), kolo_dtype_name(call.dtype));
-    if (descriptor->has_root && (call.root < 0 || (uint32_t)call.root >= comm->global_size))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", rank, function, call.root,
-                         comm->global_size - 1);
-    return explain_buffers(descriptor, comm, call);
+static inline bool has_blocks(const struct kolo_descriptor *descriptor) {
+    return descriptor->send != WHOLE || descriptor->recv != WHOLE || descriptor->recv_at_root;
 }
 
 /* True if the call may be done on buffers of kolo_alloc: the same on all ranks, as they have made the same calls. */
@@ -144,16 +148,40 @@ static bool may_be_direct(const kolo_comm *comm, size_t bytes) {
                                (algorithm == KOLO_ALGORITHM_AUTO && bytes >= comm->settings.direct_bytes_min));
 }
 
-/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL. */
-static void *or_nothing(const void *buffer, size_t count) {
+/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL, and where the root alone has one.
+ */
+static void *or_nothing(const void *buffer) {
     static uint8_t nothing;
-    return count ? (void *)buffer : &nothing;
+    return buffer ? (void *)buffer : &nothing;
 }
 
-static int run_planned(const struct descriptor *descriptor, kolo_comm *comm, struct kolo_message *message) {
+/* The longest block, as far as this rank knows. */
+static size_t longest_block(const kolo_comm *comm, const struct kolo_arguments *call) {
+    size_t longest = call->count;
+    for (uint32_t rank = 0; rank < comm->global_size; rank++) {
+        if (call->send_blocks.counts && call->send_blocks.counts[rank] > longest)
+            longest = call->send_blocks.counts[rank];
+        if (call->recv_blocks.counts && call->recv_blocks.counts[rank] > longest)
+            longest = call->recv_blocks.counts[rank];
+    }
+    return longest;
+}
+
+/* *longest becomes that of all ranks. */
+static int agree_on_longest(kolo_comm *comm, size_t *longest) {
+    const uint64_t own = *longest;
+    uint64_t of_all = 0;
+    const int rc = kolo_words_max(comm, &own, &of_all);
+    *longest = of_all;
+    return rc;
+}
+
+static int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm, struct kolo_message *message,
+                       size_t longest) {
     const kolo_kernel *kernel = message->kernel;
     const struct kolo_question question = {.collective = descriptor->collective,
-                                           .count = message->count,
+                                           .count = longest,
+                                           .ranks = comm->size,
                                            .element_bytes = kernel->element_bytes,
                                            .acc_bytes = kernel->acc_bytes};
     const size_t bytes = message->count * kernel->element_bytes;
@@ -177,33 +205,51 @@ static int run_planned(const struct descriptor *descriptor, kolo_comm *comm, str
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-static int run_message(const struct descriptor *descriptor, kolo_comm *comm, struct arguments call,
+static int run_message(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call,
                        const kolo_kernel *kernel) {
-    struct kolo_message message = {.send = or_nothing(call.send, call.count),
-                                   .recv = or_nothing(call.recv, call.count),
-                                   .count = call.count,
+    struct kolo_message message = {.send = or_nothing(call->send),
+                                   .recv = or_nothing(call->recv),
+                                   .count = call->count,
+                                   .send_blocks = call->send_blocks,
+                                   .recv_blocks = call->recv_blocks,
                                    .kernel = kernel,
-                                   .root = (uint32_t)call.root};
+                                   .root = (uint32_t)call->root};
     /* Such messages take long enough to afford two looks at the clock. */
-    const bool is_timed = call.count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+    const bool is_timed = call->count * kernel->element_bytes >= KOLO_TIMED_BYTES_MIN;
+    size_t longest = call->count;
+    int rc = 0;
     if (is_timed)
         kolo_history_begin(comm);
-    const int rc = run_planned(descriptor, comm, &message);
+    if (descriptor->send == COUNTED || descriptor->recv == COUNTED)
+        longest = longest_block(comm, call);
+    if (descriptor->is_unequal)
+        rc = agree_on_longest(comm, &longest);
+    if (rc == 0)
+        rc = run_planned(descriptor, comm, &message, longest);
     if (is_timed)
         kolo_history_end(comm);
     return rc;
 }
 
+/* Bytes that a rank sends at most, where no block has a count of its own. */
+static inline size_t sent_bytes(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                const struct kolo_arguments *call, size_t element_bytes) {
+    return call->count * element_bytes * (descriptor->send == BLOCKS ? comm->size : 1);
+}
+
 /* Begins, runs and leaves a call of several ranks whose arguments are legal. */
-static inline __attribute__((always_inline)) int run(const struct descriptor *descriptor, kolo_comm *comm,
-                                                     struct arguments call, const kolo_kernel *kernel) {
-    kolo_call_begin(comm, descriptor->collective, call.dtype, call.op, (uint32_t)call.root, call.count);
+static inline __attribute__((always_inline)) int run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                     const struct kolo_arguments *call, const kolo_kernel *kernel) {
+    const bool is_counted = descriptor->send == COUNTED || descriptor->recv == COUNTED;
+    kolo_call_begin(comm, descriptor->collective, call->dtype, call->op, (uint32_t)call->root,
+                    is_counted ? kolo_arguments_digest(descriptor, comm, call) : call->count);
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
-    if (descriptor->lines && call.count * kernel->element_bytes < comm->lines_bytes_end[descriptor->collective]) {
+    if (descriptor->lines &&
+        sent_bytes(descriptor, comm, call, kernel->element_bytes) < comm->lines_bytes_end[descriptor->collective]) {
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
-        rc = descriptor->lines(comm, call.send, call.recv, call.count, kernel);
+        rc = descriptor->lines(comm, call->send, call->recv, call->count, kernel, (uint32_t)call->root);
     } else {
         rc = run_message(descriptor, comm, call, kernel);
     }
@@ -213,43 +259,144 @@ static inline __attribute__((always_inline)) int run(const struct descriptor *de
     return rc;
 }
 
+/* The only rank copies its block. */
+static inline void copy_alone(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call,
+                              size_t element_bytes) {
+    const size_t to = descriptor->recv == COUNTED ? call->recv_blocks.offsets[0] * element_bytes : 0;
+    const size_t from = descriptor->send == COUNTED ? call->send_blocks.offsets[0] * element_bytes : 0;
+    const size_t count = descriptor->send == COUNTED ? call->send_blocks.counts[0] : call->count;
+    if (count && (uint8_t *)call->send + from != (uint8_t *)call->recv + to && descriptor->collective != KOLO_EXSCAN)
+        memcpy((uint8_t *)call->recv + to, (const uint8_t *)call->send + from, count * element_bytes);
+}
+
 /* The path that every collective takes. It is inlined with a constant descriptor, so that each collective gets a copy
  * with only the parts that it needs. */
-static inline __attribute__((always_inline)) int collective(const struct descriptor *descriptor, kolo_comm *comm,
-                                                            struct arguments call) {
+static inline __attribute__((always_inline)) int collective(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                            struct kolo_arguments call) {
     if (!kolo_usable(comm))
         return kolo_unusable(descriptor->function, comm);
     int rc = kolo_enter(descriptor->function, comm);
     if (rc < 0)
         return rc;
     const kolo_kernel *kernel = find_kernel(comm, call.dtype, call.op);
-    if (__builtin_expect(!kernel || !is_legal(descriptor, comm, call, kernel), 0)) {
-        rc = explain(descriptor, comm, call);
-    } else {
+    if (__builtin_expect(!kernel, 0))
+        rc = kolo_arguments_explain(descriptor, comm, &call);
+    else if (has_blocks(descriptor))
+        rc = kolo_arguments_resolve(descriptor, comm, &call);
+    else if (__builtin_expect(!is_legal(descriptor, comm, &call, kernel->element_bytes), 0))
+        rc = kolo_arguments_explain(descriptor, comm, &call);
+    if (rc == 0) {
         comm->stats.calls_by_collective[descriptor->collective]++;
         comm->stats.payload_bytes += call.count * kernel->element_bytes;
         if (comm->global_size > 1)
-            rc = run(descriptor, comm, call, kernel);
-        else if (call.count && call.send != call.recv)
-            memcpy(call.recv, call.send, call.count * kernel->element_bytes);
+            rc = run(descriptor, comm, &call, kernel);
+        else
+            copy_alone(descriptor, &call, kernel->element_bytes);
     }
     kolo_leave(comm);
     return rc;
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm, (struct arguments){send, recv, count, dtype, op, 0});
+    return collective(&descriptors[KOLO_ALLREDUCE], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_BROADCAST], comm,
-                      (struct arguments){buffer, buffer, count, dtype, KOLO_SUM, root});
+    return collective(
+        &descriptors[KOLO_BROADCAST], comm,
+        (struct kolo_arguments){.send = buffer, .recv = buffer, .count = count, .dtype = dtype, .root = root});
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, (struct arguments){NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0});
+    return collective(&descriptors[KOLO_BARRIER], comm, (struct kolo_arguments){.dtype = KOLO_U8});
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm, (struct arguments){send, recv, count, dtype, KOLO_SUM, 0});
+    return collective(&descriptors[KOLO_ALLGATHER], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype});
+}
+
+int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                    kolo_dtype dtype) {
+    return collective(
+        &descriptors[KOLO_ALLGATHERV], comm,
+        (struct kolo_arguments){.send = send, .recv = recv, .dtype = dtype, .recv_blocks = {counts, offsets}});
+}
+
+int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
+    return collective(
+        &descriptors[KOLO_REDUCE], comm,
+        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op, .root = root});
+}
+
+int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+}
+
+int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
+                         kolo_op op) {
+    return collective(
+        &descriptors[KOLO_REDUCE_SCATTERV], comm,
+        (struct kolo_arguments){.send = send, .recv = recv, .dtype = dtype, .op = op, .send_blocks = {counts, NULL}});
+}
+
+int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
+    return collective(
+        &descriptors[KOLO_GATHER], comm,
+        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .root = root});
+}
+
+int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
+                 const size_t *offsets, kolo_dtype dtype, int root) {
+    return collective(&descriptors[KOLO_GATHERV], comm,
+                      (struct kolo_arguments){.send = send,
+                                              .recv = recv,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .root = root,
+                                              .recv_blocks = {counts, offsets}});
+}
+
+int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
+    return collective(
+        &descriptors[KOLO_SCATTER], comm,
+        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .root = root});
+}
+
+int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
+                  size_t count, kolo_dtype dtype, int root) {
+    return collective(&descriptors[KOLO_SCATTERV], comm,
+                      (struct kolo_arguments){.send = send,
+                                              .recv = recv,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .root = root,
+                                              .send_blocks = {counts, offsets}});
+}
+
+int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
+    return collective(&descriptors[KOLO_ALLTOALL], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype});
+}
+
+int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
+                   const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype) {
+    return collective(&descriptors[KOLO_ALLTOALLV], comm,
+                      (struct kolo_arguments){.send = send,
+                                              .recv = recv,
+                                              .dtype = dtype,
+                                              .send_blocks = {send_counts, send_offsets},
+                                              .recv_blocks = {recv_counts, recv_offsets}});
+}
+
+int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    return collective(&descriptors[KOLO_SCAN], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+}
+
+int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
+    return collective(&descriptors[KOLO_EXSCAN], comm,
+                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
 }

@@ -28,10 +28,26 @@ static const char *const algorithms[KOLO_ALGORITHMS] = {
 };
 
 static const char *const collectives[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = "barrier",     [KOLO_BROADCAST] = "broadcast",
-    [KOLO_ALLREDUCE] = "allreduce", [KOLO_ALLGATHER] = "allgather",
-    [KOLO_ALLOC] = "alloc",         [KOLO_FREE] = "free",
-    [KOLO_SPLIT] = "split",         [KOLO_DUP] = "dup",
+    [KOLO_BARRIER] = "barrier",
+    [KOLO_BROADCAST] = "broadcast",
+    [KOLO_ALLREDUCE] = "allreduce",
+    [KOLO_ALLGATHER] = "allgather",
+    [KOLO_ALLGATHERV] = "allgatherv",
+    [KOLO_REDUCE] = "reduce",
+    [KOLO_REDUCE_SCATTER] = "reduce_scatter",
+    [KOLO_REDUCE_SCATTERV] = "reduce_scatterv",
+    [KOLO_GATHER] = "gather",
+    [KOLO_GATHERV] = "gatherv",
+    [KOLO_SCATTER] = "scatter",
+    [KOLO_SCATTERV] = "scatterv",
+    [KOLO_ALLTOALL] = "alltoall",
+    [KOLO_ALLTOALLV] = "alltoallv",
+    [KOLO_SCAN] = "scan",
+    [KOLO_EXSCAN] = "exscan",
+    [KOLO_ALLOC] = "alloc",
+    [KOLO_FREE] = "free",
+    [KOLO_SPLIT] = "split",
+    [KOLO_DUP] = "dup",
     [KOLO_GROW] = "grow",
 };
 

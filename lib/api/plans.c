@@ -61,6 +61,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][used];
     const struct kolo_question question = {.collective = collective,
                                            .count = count,
+                                           .ranks = (uint32_t)ranks,
                                            .element_bytes = kernel->element_bytes,
                                            .acc_bytes = kernel->acc_bytes};
     const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);

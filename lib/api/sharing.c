@@ -36,7 +36,7 @@ int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words) {
         .send = (const uint8_t *)own, .recv = (uint8_t *)words, .count = 1, .kernel = kernel};
     words[0] = *own;
     return comm->nodes      ? comm->above->internode->run(comm, KOLO_ALLGATHER, &message)
-           : comm->size > 1 ? kolo_allgather_lines(comm, own, words, 1, kernel)
+           : comm->size > 1 ? kolo_allgather_lines(comm, own, words, 1, kernel, 0)
                             : 0;
 }
 
@@ -46,7 +46,7 @@ int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sum
         memcpy(sums, words, count * sizeof *words);
     for (size_t done = 0; rc == 0 && comm->size > 1 && done < count; done += WORDS_MAX)
         rc = kolo_oneshot_lines(comm, words + done, sums + done, count - done < WORDS_MAX ? count - done : WORDS_MAX,
-                                &comm->reducer->kernels[KOLO_U64][KOLO_SUM]);
+                                &comm->reducer->kernels[KOLO_U64][KOLO_SUM], 0);
     return rc;
 }
 
@@ -57,6 +57,14 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
                                          .kernel = &comm->reducer->kernels[KOLO_U64][KOLO_SUM]};
     return comm->nodes ? comm->above->internode->run(comm, KOLO_ALLREDUCE, &message)
                        : kolo_words_sum_on_node(comm, words, sums, count);
+}
+
+int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max) {
+    const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_U64][KOLO_MAX];
+    const struct kolo_message message = {
+        .send = (const uint8_t *)own, .recv = (uint8_t *)max, .count = 1, .kernel = kernel};
+    return comm->nodes ? comm->above->internode->run(comm, KOLO_ALLREDUCE, &message)
+                       : kolo_oneshot_lines(comm, own, max, 1, kernel, 0);
 }
 
 /* What a giver tells the others about its file. */

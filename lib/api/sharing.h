@@ -14,6 +14,9 @@ void kolo_shared_call_leave(kolo_comm *comm);
 /* words[rank] = what that rank, among those of all nodes, has passed as `own`. */
 int kolo_words_gather(kolo_comm *comm, const uint64_t *own, uint64_t *words);
 
+/* *max = the largest of all ranks' *own. */
+int kolo_words_max(kolo_comm *comm, const uint64_t *own, uint64_t *max);
+
 /* sums[i] = the sum over all ranks of words[i]. */
 int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
 

@@ -22,6 +22,7 @@
  * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. */
 #include "internode/hierarchy.h"
 
+#include "base/status.h"
 #include "internode/proxy.h"
 #include "comm/step/progress.h"
 #include "reduce/copy.h"
@@ -352,5 +353,8 @@ int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct
                                                                [KOLO_BROADCAST] = run_broadcast,
                                                                [KOLO_BARRIER] = run_allreduce,
                                                                [KOLO_ALLGATHER] = run_allgather};
+    if (!collectives[collective])
+        return kolo_fail(KOLO_ERR_UNSUPPORTED, "rank %u: %s does not work on several machines yet", comm->global_rank,
+                         kolo_collective_name(collective));
     return collectives[collective](comm, message);
 }

@@ -3,20 +3,40 @@
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
+/* Ranks beyond which a rank that needs the data of one other does not read the lines of all. */
+#define ROOTED_LINES 8
+
 /* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in no row: it is for
  * buffers of kolo_alloc, and calls with other buffers go by band. */
 static const struct traits {
     uint32_t table;
     uint32_t algorithms; /* a bit for each that can be forced */
     uint32_t choices;    /* a bit for each that rank 0 may choose */
-    bool lines;          /* ONESHOT can go through lines */
+    uint32_t lines;      /* up to how many ranks ONESHOT can go through lines, which all ranks read of all others */
+    bool sends_blocks;   /* a rank sends a block to each other */
+    bool has_heads;      /* a block comes with its count */
 } traits[KOLO_COLLECTIVES] = {
-    [KOLO_BARRIER] = {.lines = true},
+    [KOLO_BARRIER] = {.lines = KOLO_RANKS_MAX},
     [KOLO_ALLREDUCE] = {.table = KOLO_TABLE_ALLREDUCE,
                         .algorithms = BIT(ONESHOT) | BIT(MESH) | BIT(RING) | BIT(CENTRAL) | BIT(TREE),
                         .choices = BIT(ONESHOT) | BIT(MESH) | BIT(TREE),
-                        .lines = true},
-    [KOLO_ALLGATHER] = {.lines = true},
+                        .lines = KOLO_RANKS_MAX},
+    [KOLO_BROADCAST] = {.lines = ROOTED_LINES},
+    [KOLO_ALLGATHER] = {.lines = KOLO_RANKS_MAX},
+    [KOLO_REDUCE] = {.table = KOLO_TABLE_REDUCE,
+                     .algorithms = BIT(ONESHOT) | BIT(MESH),
+                     .choices = BIT(ONESHOT) | BIT(MESH),
+                     .lines = ROOTED_LINES},
+    [KOLO_REDUCE_SCATTER] = {.lines = KOLO_RANKS_MAX, .sends_blocks = true},
+    [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true},
+    [KOLO_GATHER] = {.lines = ROOTED_LINES},
+    [KOLO_GATHERV] = {.has_heads = true},
+    [KOLO_SCATTER] = {.lines = ROOTED_LINES, .sends_blocks = true},
+    [KOLO_SCATTERV] = {.sends_blocks = true, .has_heads = true},
+    [KOLO_ALLTOALL] = {.lines = KOLO_RANKS_MAX, .sends_blocks = true},
+    [KOLO_ALLTOALLV] = {.sends_blocks = true, .has_heads = true},
+    [KOLO_SCAN] = {.lines = KOLO_RANKS_MAX},
+    [KOLO_EXSCAN] = {.lines = KOLO_RANKS_MAX},
 };
 
 static size_t smaller(size_t a, size_t b) {
@@ -58,22 +78,25 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
     return question->count * question->acc_bytes <= KOLO_LINES / levels * KOLO_LINE_PAYLOAD - sizeof(uint64_t);
 }
 
-static size_t lines_bytes_end(kolo_collective collective, const struct kolo_shared_settings *settings) {
+static size_t lines_bytes_end(kolo_collective collective, const struct kolo_shared_settings *settings, uint32_t ranks) {
     const struct kolo_shared_band *first = &table_of(collective, settings)->band[0];
     const bool forced = is_forced(collective, settings);
-    if (!traits[collective].lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
+    if (ranks > traits[collective].lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                                   size_t slot_bytes) {
-    const size_t bytes = question->count * question->element_bytes;
+    const bool sends_blocks = traits[question->collective].sends_blocks;
+    const size_t bytes = question->count * question->element_bytes,
+                 sent_bytes = bytes * (sends_blocks ? question->ranks : 1);
     const struct kolo_shared_table *table = table_of(question->collective, settings);
     const struct kolo_shared_band *band = band_of(bytes, table);
     const bool forced = is_forced(question->collective, settings);
     struct kolo_answer answer = {.algorithm = (kolo_algorithm)(forced ? settings->algorithm : band->algorithm)};
-    if ((bytes <= KOLO_LINES_BYTES_MAX && bytes < lines_bytes_end(question->collective, settings)) ||
+    if ((sent_bytes <= KOLO_LINES_BYTES_MAX &&
+         sent_bytes < lines_bytes_end(question->collective, settings, question->ranks)) ||
         (answer.algorithm == KOLO_ALGORITHM_TREE && fits_tree_lines(question, settings))) {
         answer.lines = true;
         answer.chunk_count = question->count ? question->count : 1;
@@ -82,6 +105,13 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
     size_t chunk_bytes = slot_chunk_bytes(answer.algorithm, question, slot_bytes);
     if (answer.algorithm == (kolo_algorithm)band->algorithm)
         chunk_bytes = smaller(chunk_bytes, band->chunk_bytes);
+    answer.blocks = 1;
+    answer.head_bytes = traits[question->collective].has_heads ? KOLO_REGION_HEAD_BYTES : 0;
+    if (sends_blocks) { /* regions begin on lines */
+        answer.blocks = (uint32_t)smaller(question->ranks, chunk_bytes / KOLO_LINE_BYTES);
+        chunk_bytes = chunk_bytes / answer.blocks / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
+    }
+    chunk_bytes -= answer.head_bytes;
     answer.chunk_count = chunk_bytes / question->element_bytes;
     answer.chunks = (question->count + answer.chunk_count - 1) / answer.chunk_count;
     if (answer.chunks == 0)
@@ -120,9 +150,9 @@ bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings) {
     return true;
 }
 
-void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]) {
+void kolo_plan_lines(const struct kolo_shared_settings *settings, uint32_t ranks, size_t bytes_end[KOLO_COLLECTIVES]) {
     for (int i = 0; i < KOLO_COLLECTIVES; i++)
-        bytes_end[i] = lines_bytes_end((kolo_collective)i, settings);
+        bytes_end[i] = lines_bytes_end((kolo_collective)i, settings, ranks);
 }
 
 uint32_t kolo_plan_table(kolo_collective collective) {

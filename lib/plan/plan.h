@@ -10,16 +10,22 @@
 /* What is asked. */
 struct kolo_question {
     kolo_collective collective;
-    size_t count; /* elements of the message, as the call gives them */
+    size_t count; /* elements of the message, or of its longest block, as the call gives them */
+    uint32_t ranks;
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type; unused where nothing is reduced */
 };
 
+/* A region's first cache line, where blocks have counts that only two ranks know. */
+#define KOLO_REGION_HEAD_BYTES 64
+
 struct kolo_answer {
     kolo_algorithm algorithm; /* never AUTO */
     bool lines;               /* ONESHOT or TREE in cache lines that carry their own sequence number */
-    size_t chunk_count;       /* elements of the message that one ticket covers; at least 1 */
-    size_t chunks;            /* at least 1 unless lines */
+    size_t chunk_count;       /* elements of the message, or of each block, that one ticket covers; at least 1 */
+    size_t chunks;            /* of the message or of the longest block; at least 1 unless lines */
+    uint32_t blocks;          /* that have a region of a slot each, in one ticket; 1: the slot is not divided */
+    uint32_t head_bytes;      /* of each region, for its block's count; or 0 */
     bool stream;              /* `recv` is stored past the caches */
 };
 
@@ -33,8 +39,9 @@ struct kolo_answer kolo_plan_make(const struct kolo_question *question, const st
 /* False if kolo_plan_make cannot work with `settings`, which rank 0 wrote into the segment. */
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
-/* For each collective: messages of fewer bytes than this go through lines, whatever the dtype; 0: none do. */
-void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
+/* For each collective: messages of fewer bytes than this, those of all blocks that a rank sends, go through lines,
+ * whatever the dtype; 0: none do. */
+void kolo_plan_lines(const struct kolo_shared_settings *settings, uint32_t ranks, size_t bytes_end[KOLO_COLLECTIVES]);
 
 /* Which of the settings' tables is for a collective: KOLO_TABLE_SINGLE if it has one algorithm only. */
 uint32_t kolo_plan_table(kolo_collective collective);

@@ -51,6 +51,21 @@ static struct kolo_shared_table default_allreduce(const struct kolo_tuning_quest
     return table;
 }
 
+/* Reduce. With two ranks the root touches as many bytes if it folds all; with more, mesh shares the folding. */
+static struct kolo_shared_table default_reduce(const struct kolo_tuning_question *question) {
+    const uint32_t slot_bytes = (uint32_t)question->slot_bytes;
+    struct kolo_shared_table table = {
+        .stream_bytes_min = UINT64_MAX,
+        .bands = 1,
+        .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, slot_bytes}},
+    };
+    if (question->ranks > 2) {
+        table.band[0].bytes_max = oneshot_bytes_max(question->ranks, question->topology);
+        table.band[table.bands++] = (struct kolo_shared_band){UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes};
+    }
+    return table;
+}
+
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question) {
     const struct kolo_shared_table single = {
         .stream_bytes_min = UINT64_MAX,
@@ -64,6 +79,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
     };
     kolo_levels_choose(settings->tree_sizes, question->topology, question->rank_cpus, question->ranks);
     settings->tables[KOLO_TABLE_ALLREDUCE] = default_allreduce(question, settings->tree_sizes[0] != 0);
+    settings->tables[KOLO_TABLE_REDUCE] = default_reduce(question);
     if (question->tree_sizes)
         memcpy(settings->tree_sizes, question->tree_sizes, sizeof settings->tree_sizes);
 }

@@ -30,7 +30,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         14u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         15u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
@@ -134,7 +134,7 @@ struct kolo_shared_table {
 };
 
 /* A collective with several algorithms has a table of its own; all others share the first one. */
-enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLES };
+enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLES };
 
 /* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
@@ -215,7 +215,8 @@ struct kolo_shared_signal {
      * are and is written before the first progress of that call. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
-    kolo_atomic_u64 places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/direct.c; before progress */
+    kolo_atomic_u64
+        places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/allreduce/direct.c; before progress */
 
     /* The line that peers look at only when a wait gets long, and others from outside. */
     KOLO_ALIGNED kolo_bell bell;

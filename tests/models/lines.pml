@@ -1,4 +1,4 @@
-/* Lines: lib/algo/lines.h (kolo_lines_write, kolo_lines_read, kolo_lines_unpack) as lib/algo/oneshot.c
+/* Lines: lib/algo/lines.h (kolo_lines_write, kolo_lines_read, kolo_lines_unpack) as lib/algo/allreduce/oneshot.c
  * (kolo_oneshot_lines) uses them: RANKS ranks reduce ROUNDS messages one after another, of 1 to LINES lines each.
  *
  * Shown, for all interleavings: what a rank folds in round r is what each peer wrote for round r, whole; nobody writes

@@ -89,10 +89,10 @@ static void refuse_allgather(const struct rank *rank) {
     } wrong[] = {
         {buffer, buffer + 2048, 1, KOLO_DTYPES, "dtype 12"},
         {NULL, buffer, 3, KOLO_F32, "send is NULL with count 3"},
-        {buffer, NULL, 3, KOLO_F32, "recv is NULL with count 3"},
+        {buffer, NULL, 3, KOLO_F32, "recv is NULL with count"},
         {buffer, buffer + 1024, SIZE_MAX / 8, KOLO_U8, "more u8 than memory can hold"},
-        {buffer + own + 4, buffer, 16, KOLO_F32, "blocks of 64 bytes"},
-        {buffer + 1, buffer + 60, 64, KOLO_U8, "for in place pass block"},
+        {buffer + own + 4, buffer, 16, KOLO_F32, "the 16 elements at send"},
+        {buffer + 1, buffer + 60, 64, KOLO_U8, "for in place pass this rank's block of recv as send"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int status =
@@ -104,6 +104,63 @@ static void refuse_allgather(const struct rank *rank) {
     }
     expect_status(rank, kolo_allgather(rank->comm, NULL, NULL, 0, KOLO_F32), 0, "an all-gather of nothing");
     expect_status(rank, kolo_allgather(rank->comm, buffer + own, buffer, 16, KOLO_F32), 0, "in place");
+}
+
+/* The call that returned `status` was refused with these words. */
+static void refused(const struct rank *rank, int status, const char *words) {
+    if (expect_status(rank, status, KOLO_ERR_ARG, words))
+        expect_message(rank, "a call", words, NULL);
+}
+
+/* What is wrong with calls whose buffers have blocks, or are the root's alone; each is refused alike on all ranks. */
+static void refuse_blocks(const struct rank *rank) {
+    enum { LAST = HARNESS_RANKS_MAX };
+    kolo_comm *comm = rank->comm;
+    size_t ones[LAST], huge[LAST], far[LAST + 1] = {0}, others[LAST];
+    char *const apart = buffer + sizeof buffer / 2;
+    for (int i = 0; i < LAST; i++) {
+        ones[i] = 1;
+        huge[i] = SIZE_MAX / 8;
+        far[i] = i == 0 ? SIZE_MAX / 16 : 0;
+        others[i] = 1 + (i == rank->rank);
+    }
+    refused(rank, kolo_reduce(comm, buffer, apart, 3, KOLO_F32, KOLO_SUM, rank->ranks), "root");
+    refused(rank, kolo_reduce(comm, buffer, apart, 3, KOLO_F32, KOLO_BAND, 0), "op band is for integers");
+    refused(rank, kolo_reduce(comm, NULL, apart, 3, KOLO_F32, KOLO_SUM, 0), "send is NULL with count 3");
+    refused(rank, kolo_reduce_scatter(comm, buffer, apart, SIZE_MAX / 8, KOLO_F32, KOLO_SUM),
+            "more f32 than memory can hold");
+    refused(rank, kolo_reduce_scatter(comm, buffer, NULL, 2, KOLO_F32, KOLO_SUM), "recv is NULL with count 2");
+    refused(rank, kolo_reduce_scatter(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM),
+            "this rank's block of send as recv");
+    refused(rank, kolo_reduce_scatterv(comm, buffer, apart, NULL, KOLO_F32, KOLO_SUM), "counts of send is NULL");
+    refused(rank, kolo_reduce_scatterv(comm, buffer, apart, huge, KOLO_F32, KOLO_SUM), "more than memory can hold");
+    refused(rank, kolo_allgatherv(comm, buffer, apart, NULL, NULL, KOLO_U8), "counts of recv is NULL");
+    refused(rank, kolo_allgatherv(comm, buffer, apart, ones, far, KOLO_U8), "block 0 of 1 elements from element");
+    refused(rank, kolo_allgatherv(comm, NULL, apart, ones, NULL, KOLO_U8), "send is NULL with count 1");
+    refused(rank, kolo_gather(comm, buffer, apart, 1, KOLO_U8, -1), "root -1");
+    refused(rank, kolo_gather(comm, NULL, apart, 1, KOLO_U8, 0), "send is NULL with count 1");
+    refused(rank, kolo_gatherv(comm, NULL, 1, apart, ones, NULL, KOLO_U8, 0), "send is NULL with count 1");
+    refused(rank, kolo_scatter(comm, buffer, NULL, 1, KOLO_U8, 0), "recv is NULL with count 1");
+    refused(rank, kolo_scatter(comm, buffer, apart, 1, (kolo_dtype)KOLO_DTYPES, 0), "dtype 12");
+    refused(rank, kolo_scatterv(comm, buffer, ones, NULL, NULL, 1, KOLO_U8, 0), "recv is NULL with count 1");
+    refused(rank, kolo_alltoall(comm, buffer, buffer + 1, 64, KOLO_U8), "for in place pass the same address");
+    refused(rank, kolo_alltoallv(comm, buffer, NULL, NULL, apart, ones, NULL, KOLO_U8), "counts of send is NULL");
+    refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, apart, NULL, NULL, KOLO_U8), "counts of recv is NULL");
+    refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, apart, others, NULL, KOLO_U8),
+            "sends itself 1 elements and expects 2");
+    refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, buffer, ones, NULL, KOLO_U8), "it does not work in place");
+    refused(rank, kolo_scan(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM), "pass the same address for in place");
+    refused(rank, kolo_exscan(comm, buffer, apart, 1, KOLO_U8, KOLO_OPS), "there is no such op");
+    refused(rank, kolo_alltoall(NULL, buffer, apart, 1, KOLO_U8), "comm is NULL");
+    still_works(rank);
+    /* What only the root has may be NULL elsewhere. */
+    const bool is_root = rank->rank == rank->ranks - 1;
+    const int root = rank->ranks - 1;
+    expect_status(rank, kolo_reduce(comm, buffer, is_root ? apart : NULL, 8, KOLO_F32, KOLO_SUM, root), 0, "reduce");
+    expect_status(rank, kolo_gather(comm, buffer, is_root ? apart : NULL, 8, KOLO_U8, root), 0, "gather");
+    expect_status(rank, kolo_scatter(comm, is_root ? buffer : NULL, apart, 8, KOLO_U8, root), 0, "scatter");
+    expect_status(rank, kolo_alltoallv(comm, NULL, far + 1, NULL, NULL, far + 1, NULL, KOLO_U8), 0,
+                  "an all-to-all of nothing");
 }
 
 /* Nothing to reduce needs no buffers, and touching buffers do not overlap. */
@@ -322,6 +379,7 @@ static void run_all(struct rank *rank) {
     refuse_allreduce(rank);
     refuse_broadcast(rank);
     refuse_allgather(rank);
+    refuse_blocks(rank);
     accept_borders(rank);
     refuse_null(rank);
     fill_other_sizes(rank);

@@ -78,14 +78,14 @@ static void test_lines_bytes_end(void **state) {
     size_t bytes_end[KOLO_COLLECTIVES];
     struct kolo_shared_settings few = by_band;
     few.tables[KOLO_TABLE_ALLREDUCE].band[0].bytes_max = 100;
-    kolo_plan_lines(&by_band, bytes_end);
+    kolo_plan_lines(&by_band, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], KOLO_LINES_BYTES_MAX + 1);
     assert_int_equal(bytes_end[KOLO_BROADCAST], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0);
-    kolo_plan_lines(&few, bytes_end);
+    kolo_plan_lines(&few, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 101);
     few = forced(KOLO_ALGORITHM_MESH);
-    kolo_plan_lines(&few, bytes_end);
+    kolo_plan_lines(&few, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0);
 }

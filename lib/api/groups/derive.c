@@ -18,7 +18,7 @@ int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
         return rc;
     }
     if (!made->nodes)
-        kolo_plan_lines(&made->settings, made->lines_bytes_end);
+        kolo_plan_lines(&made->settings, made->size, made->lines_bytes_end);
     *comm = made;
     return 0;
 }

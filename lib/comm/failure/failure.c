@@ -135,6 +135,9 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
     }
 }
 
+/* The code of a mismatch of counts: those that are larger are shown as this. */
+#define COUNT_MAX UINT64_C(0x7fffffff)
+
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
     char where[64] = "between calls", end[80], culprit[128];
     *failure = (kolo_failure){.status = report->status,
@@ -178,8 +181,15 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         const uint64_t theirs = report->rank_call, own = report->reporter_call;
         kolo_call_describe(theirs, their_call);
         kolo_call_describe(own, own_call);
-        snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
-                 own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
+        failure->code = 0;
+        if (report->code && theirs == own)
+            snprintf(text, bytes,
+                     "ranks disagree %s: rank %d sends %" PRIu64 " elements to rank %d, which expects %" PRIu64 " (%s)",
+                     where, failure->rank, (uint64_t)report->code >> 32, failure->reporter,
+                     (uint64_t)report->code & COUNT_MAX, own_call);
+        else
+            snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
+                     own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
         break;
     }
     case KOLO_ERR_ABORTED:
@@ -257,6 +267,11 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
     return publish(
         comm, (struct kolo_failure_report){.status = status, .rank = rank, .cause = cause, .call = call, .code = code});
+}
+
+int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected) {
+    const uint64_t code = (sent < COUNT_MAX ? sent : COUNT_MAX) << 32 | (expected < COUNT_MAX ? expected : COUNT_MAX);
+    return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, rank, (int64_t)code);
 }
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {

@@ -21,6 +21,9 @@
  * the status of the published failure. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
+/* MISMATCH: `rank` sends this one `sent` elements where it expects another number. */
+int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected);
+
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 

@@ -6,14 +6,17 @@
 
 #include "base/status.h"
 
-int kolo_call_allocate(struct kolo_call *call, uint32_t ranks) {
+int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks) {
     const size_t unpacked_bytes = (size_t)ranks * sizeof(struct kolo_shared_lines) / 2;
     call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
     call->sources = calloc(ranks, sizeof *call->sources);
+    for (int i = 0; i < 2; i++)
+        call->offsets[i] = calloc(global_ranks, sizeof *call->offsets[i]);
     call->targets = calloc(ranks, sizeof *call->targets);
     call->unpacked = aligned_alloc(KOLO_LINE_BYTES, unpacked_bytes);
     call->stage = aligned_alloc(KOLO_PAGE_BYTES, KOLO_STREAMED_PIECE_BYTES);
-    if (!call->peer_steps || !call->sources || !call->targets || !call->unpacked || !call->stage)
+    if (!call->offsets[0] || !call->offsets[1] || !call->peer_steps || !call->sources || !call->targets ||
+        !call->unpacked || !call->stage)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", ranks);
     memset(call->unpacked, 0, unpacked_bytes);
     return 0;
@@ -22,6 +25,8 @@ int kolo_call_allocate(struct kolo_call *call, uint32_t ranks) {
 void kolo_call_free(struct kolo_call *call) {
     free(call->peer_steps);
     free(call->sources);
+    free(call->offsets[0]);
+    free(call->offsets[1]);
     free(call->targets);
     free(call->unpacked);
     free(call->stage);

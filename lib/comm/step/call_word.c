@@ -16,9 +16,32 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
     return parts;
 }
 
-static bool has_elements(kolo_collective collective) {
-    return collective != KOLO_BARRIER && collective != KOLO_FREE && collective != KOLO_SPLIT &&
-           collective != KOLO_DUP && collective != KOLO_GROW;
+/* Adds what a call is about: " of 1024 f32". Where blocks have counts of their own, the word has a digest of them, or
+ * nothing. */
+static void describe_message(const struct kolo_call_parts *parts, char *text, size_t text_bytes) {
+    const char *const dtype = kolo_dtype_name(parts->dtype);
+    switch (parts->collective) {
+    case KOLO_BARRIER:
+    case KOLO_FREE:
+    case KOLO_SPLIT:
+    case KOLO_DUP:
+    case KOLO_GROW:
+        break;
+    case KOLO_ALLOC:
+        snprintf(text, text_bytes, " of %" PRIu64 " bytes", parts->count);
+        break;
+    case KOLO_ALLGATHERV:
+    case KOLO_REDUCE_SCATTERV:
+        snprintf(text, text_bytes, " of %s, counts with digest %" PRIx64, dtype, parts->count);
+        break;
+    case KOLO_GATHERV:
+    case KOLO_SCATTERV:
+    case KOLO_ALLTOALLV:
+        snprintf(text, text_bytes, " of %s", dtype);
+        break;
+    default:
+        snprintf(text, text_bytes, " of %" PRIu64 " %s", parts->count, dtype);
+    }
 }
 
 void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
@@ -28,10 +51,7 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
         snprintf(text, KOLO_CALL_TEXT_BYTES, "an unknown call");
         return;
     }
-    if (parts.collective == KOLO_ALLOC)
-        snprintf(message, sizeof message, " of %" PRIu64 " bytes", parts.count);
-    else if (has_elements(parts.collective))
-        snprintf(message, sizeof message, " of %" PRIu64 " %s", parts.count, kolo_dtype_name(parts.dtype));
+    describe_message(&parts, message, sizeof message);
     if (kolo_collective_has_root(parts.collective))
         snprintf(root, sizeof root, ", root %u", parts.root);
     const bool has_op = kolo_collective_has_op(parts.collective);

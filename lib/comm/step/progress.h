@@ -44,6 +44,8 @@
 #ifndef KOLO_COMM_STEP_PROGRESS_H
 #define KOLO_COMM_STEP_PROGRESS_H
 
+#include <string.h>
+
 #include "comm/comm.h"
 #include "comm/failure/failure.h"
 #include "sync/point.h"
@@ -113,8 +115,8 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct.c says when it has
- * two. */
+/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/allreduce/direct.c says when
+ * it has two. */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     comm->call.stamp_place = comm->call.number % KOLO_STAMPS;
     comm->call.steps = steps;
@@ -132,6 +134,15 @@ static inline void kolo_slot_retire_to(kolo_comm *comm, uint64_t ticket, uint64_
 
 static inline void kolo_slot_retire(kolo_comm *comm, uint64_t ticket, uint64_t step) {
     kolo_slot_retire_to(comm, ticket, step, NULL);
+}
+
+/* The same where one rank alone touches this rank's slot; KOLO_RANKS_MAX: none does. */
+static inline void kolo_slot_retire_by(kolo_comm *comm, uint64_t ticket, uint64_t step, uint32_t reader) {
+    uint64_t *readers = comm->call.slot_reader[(comm->call.ticket + ticket) % KOLO_SLOTS];
+    memset(readers, 0, sizeof comm->call.slot_reader[0]);
+    if (reader < KOLO_RANKS_MAX)
+        readers[reader / 64] |= UINT64_C(1) << (reader % 64);
+    kolo_slot_retire_to(comm, ticket, step, readers);
 }
 
 /* Slot of `rank` for the call's ticket `ticket`. */

@@ -15,7 +15,9 @@
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
-int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel) {
+int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                       uint32_t root) {
+    (void)root;
     const size_t bytes = count * kernel->element_bytes;
     const uint64_t round = ++comm->call.line_rounds;
     kolo_lines_write(comm, 0, send, bytes, round);

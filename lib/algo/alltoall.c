@@ -1,0 +1,118 @@
+/* All-to-all: every rank shows each other rank the block that is for it, and copies what the others show it.
+ *
+ * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them. oneshot.c
+ * says when a set of lines may be written again.
+ *
+ * Slots are for more, with a region for each block (regions.h). Pairs. Block s of rank r is that for rank (s - r)
+ * modulo the number of ranks, which is also whose block s is for r. So in each of its steps a rank reads from another
+ * one, no two from the same, and a ticket carries a pair's blocks in both directions. Step t + 1 says that a rank has
+ * shown what ticket t carries. A rank shows ticket t + 1 before it copies the others' ticket t. When it publishes step
+ * t + 3 it has copied ticket t.
+ *
+ * In place (`send` == `recv`) works: what comes from a rank is stored where what went to it was, chunk by chunk, and
+ * that chunk has been shown in the same ticket.
+ *
+ * Where blocks have counts of their own, a region's head has the block's count, and a receiver that expects another one
+ * finds the mismatch. */
+#include "algo/regions.h"
+
+#include "algo/lines.h"
+#include "sync/point.h"
+
+/* With whom this rank exchanges block `block`. */
+static uint32_t partner(const kolo_comm *comm, uint32_t block) {
+    return block >= comm->rank ? block - comm->rank : block + comm->size - comm->rank;
+}
+
+int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                        uint32_t root) {
+    (void)root;
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    kolo_lines_write(comm, 0, send, comm->size * bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    if (send != recv && bytes > 0)
+        memcpy((uint8_t *)recv + comm->rank * bytes, (const uint8_t *)send + comm->rank * bytes, bytes);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const void *blocks = NULL;
+        const int rc = kolo_lines_read(comm, peer, 0, comm->size * bytes, round, &blocks);
+        if (rc < 0)
+            return rc;
+        if (bytes > 0) /* else recv may be NULL */
+            memcpy((uint8_t *)recv + peer * bytes, (const uint8_t *)blocks + comm->rank * bytes, bytes);
+        KOLO_POINT("alltoall.copied_lines");
+    }
+    comm->stats.sent_bytes += bytes * (comm->size - 1);
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    return 0;
+}
+
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    const int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("alltoall.claimed");
+    for (uint32_t block = turn.begin; block < turn.end; block++) {
+        const uint32_t peer = partner(comm, block);
+        if (peer == comm->rank)
+            continue;
+        size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
+        uint8_t *region = kolo_region(comm, message, comm->rank, ticket, &turn, block);
+        kolo_region_set_count(message, region, kolo_block(message, &message->send_blocks, peer, &begin));
+        kolo_copy(region + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
+        comm->stats.sent_bytes += count * element_bytes;
+    }
+    KOLO_POINT("alltoall.shown");
+    kolo_step_publish(comm, ticket + 1);
+    return 0;
+}
+
+static int take(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    for (uint32_t block = turn.begin; block < turn.end; block++) {
+        const uint32_t peer = partner(comm, block);
+        if (peer == comm->rank)
+            continue;
+        size_t begin, first, whole = kolo_block(message, &message->recv_blocks, peer, &begin);
+        const size_t count = kolo_chunk_of(message, whole, turn.chunk, &first);
+        int rc = kolo_step_await(comm, peer, ticket + 1);
+        if (rc < 0)
+            return rc;
+        const uint8_t *region = kolo_region(comm, message, peer, ticket, &turn, block);
+        rc = kolo_region_check_count(comm, message, region, peer, whole);
+        if (rc < 0)
+            return rc;
+        kolo_copy(message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
+                  count * element_bytes);
+        KOLO_POINT("alltoall.copied");
+        comm->stats.received_bytes += count * element_bytes;
+    }
+    return 0;
+}
+
+static void copy_own(const kolo_comm *comm, const struct kolo_message *message) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t to, from, count = kolo_block(message, &message->recv_blocks, comm->rank, &to);
+    kolo_block(message, &message->send_blocks, comm->rank, &from);
+    if (message->send != message->recv)
+        kolo_copy(message->recv + to * element_bytes, message->send + from * element_bytes, count * element_bytes);
+}
+
+int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
+    kolo_schedule_begin(comm, tickets, tickets);
+    int rc = show(comm, message, 0);
+    copy_own(comm, message);
+    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
+        if (ticket + 1 < tickets)
+            rc = show(comm, message, ticket + 1);
+        if (rc == 0)
+            rc = take(comm, message, ticket);
+        kolo_slot_retire(comm, ticket, ticket + 3);
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}

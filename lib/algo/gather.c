@@ -1,0 +1,95 @@
+/* Gather: every rank but the root shows its block, and the root copies all blocks to their places.
+ *
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root copies; the others, too, wait for a line of each,
+ * as a set of lines may be written again only when all have read it (oneshot.c).
+ *
+ * Slots are for larger blocks, chunk by chunk. Steps:
+ *   - 2c + 1: the rank has shown chunk c.
+ *   - 2c + 2: the root has copied chunk c of all.
+ * A rank that is not the root waits for nobody but the root, and for that only to reuse its slots: it may be ahead by
+ * KOLO_SLOTS chunks, also in its next calls.
+ *
+ * Where blocks have counts of their own, each chunk comes behind a head with the block's count (regions.h), and a root
+ * that expects another one finds the mismatch.
+ *
+ * In place (`send` is the root's block of `recv`) works: nobody else's data goes there. */
+#include "algo/regions.h"
+
+#include "algo/lines.h"
+#include "sync/point.h"
+
+int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                      uint32_t root) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    const bool is_root = comm->rank == root;
+    kolo_lines_write(comm, 0, send, is_root ? 0 : bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    if (is_root && bytes > 0 && (uint8_t *)recv + comm->rank * bytes != send)
+        memcpy((uint8_t *)recv + comm->rank * bytes, send, bytes);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const void *block = NULL;
+        const int rc = kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, round, &block);
+        if (rc < 0)
+            return rc;
+        if (is_root && bytes > 0) /* else recv may be NULL */
+            memcpy((uint8_t *)recv + peer * bytes, block, bytes);
+        KOLO_POINT("gather.copied_lines");
+    }
+    *(is_root ? &comm->stats.received_bytes : &comm->stats.sent_bytes) += is_root ? bytes * (comm->size - 1) : bytes;
+    return 0;
+}
+
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    const int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("gather.claimed");
+    uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
+    kolo_region_set_count(message, slot, message->count);
+    kolo_copy(slot + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
+    KOLO_POINT("gather.shown");
+    comm->stats.sent_bytes += count * element_bytes;
+    kolo_step_publish(comm, 2 * chunk + 1);
+    return 0;
+}
+
+static int take(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const uint8_t *slot = kolo_slot(comm, peer, chunk);
+        size_t begin, first, whole = kolo_block(message, &message->recv_blocks, peer, &begin);
+        const size_t count = kolo_chunk_of(message, whole, chunk, &first);
+        int rc = kolo_step_await(comm, peer, 2 * chunk + 1);
+        if (rc == 0)
+            rc = kolo_region_check_count(comm, message, slot, peer, whole);
+        if (rc < 0)
+            return rc;
+        kolo_copy(message->recv + (begin + first) * element_bytes, slot + message->plan.head_bytes,
+                  count * element_bytes);
+        KOLO_POINT("gather.copied");
+        comm->stats.received_bytes += count * element_bytes;
+    }
+    kolo_step_publish(comm, 2 * chunk + 2);
+    return 0;
+}
+
+int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
+    const bool is_root = comm->rank == message->root;
+    int rc = 0;
+    kolo_schedule_begin(comm, 2 * chunks, chunks);
+    if (is_root) {
+        size_t own, count = kolo_block(message, &message->recv_blocks, comm->rank, &own);
+        if (count > 0 && message->recv + own * element_bytes != message->send)
+            kolo_copy(message->recv + own * element_bytes, message->send, count * element_bytes);
+    }
+    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
+        rc = is_root ? take(comm, message, chunk) : show(comm, message, chunk);
+        kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}

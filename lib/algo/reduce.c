@@ -1,0 +1,145 @@
+/* Reduce. Only the root gets the result, with the bits of an all-reduce.
+ *
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root folds; the others, too, wait for a line of each, as a set of
+ * lines may be written again only when all have read it (oneshot.c).
+ *
+ * One shot: every rank but the root shows its input, and the root folds all of it. With two ranks nothing is faster, as
+ * the root has to touch each byte of the other's input or of the result. Steps:
+ *   - 2c + 1: the rank has shown chunk c.
+ *   - 2c + 2: the root has folded chunk c.
+ * A rank that is not the root may be ahead by KOLO_SLOTS chunks, also in its next calls.
+ *
+ * Mesh shares the folding: scatter and reduce of algo/phases.h, but that the owner of a slice leaves the result to the
+ * root alone, where it has read the root's input, and that only the root gathers. Steps and order as in mesh.c. As a
+ * rank that is not the root does not wait for the others' reduce(c), each slot is claimed: rank by rank it is free when
+ * scatter(c + 3) has been published, which all do after their part of chunk c.
+ *
+ * In place works: as in mesh.c. */
+#include "algo/phases.h"
+
+#include "algo/lines.h"
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+int kolo_reduce_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                      uint32_t root) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    const bool is_root = comm->rank == root;
+    kolo_lines_write(comm, 0, send, is_root ? 0 : bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    comm->call.sources[comm->rank] = send;
+    for (uint32_t peer = 0; peer < comm->size; peer++) {
+        const int rc = peer == comm->rank
+                           ? 0
+                           : kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, round, &comm->call.sources[peer]);
+        if (rc < 0)
+            return rc;
+    }
+    KOLO_POINT("reduce.read_lines");
+    if (is_root && count)
+        kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
+    *(is_root ? &comm->stats.received_bytes : &comm->stats.sent_bytes) += is_root ? bytes * (comm->size - 1) : bytes;
+    return 0;
+}
+
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    const int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("reduce.claimed");
+    kolo_copy(kolo_slot(comm, comm->rank, chunk), message->send + first * element_bytes, count * element_bytes);
+    KOLO_POINT("reduce.shown");
+    comm->stats.sent_bytes += count * element_bytes;
+    kolo_step_publish(comm, 2 * chunk + 1);
+    return 0;
+}
+
+static int fold_all(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    const int rc = kolo_step_await_all(comm, 2 * chunk + 1);
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = kolo_slot(comm, rank, chunk);
+    comm->call.sources[comm->rank] = message->send + first * element_bytes;
+    message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
+    KOLO_POINT("reduce.folded");
+    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    kolo_step_publish(comm, 2 * chunk + 2);
+    return 0;
+}
+
+int kolo_reduce_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks;
+    const bool is_root = comm->rank == message->root;
+    int rc = 0;
+    kolo_schedule_begin(comm, 2 * chunks, chunks);
+    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
+        rc = is_root ? fold_all(comm, message, chunk) : show(comm, message, chunk);
+        kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}
+
+static uint64_t step_scattered(size_t chunk) {
+    return chunk == 0 ? 1 : 2 * chunk;
+}
+
+static uint64_t step_reduced(size_t chunk) {
+    return 2 * chunk + 3;
+}
+
+static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const int rc = kolo_slot_claim(comm, chunk);
+    KOLO_POINT("reduce.mesh_claimed");
+    if (rc == 0)
+        kolo_phase_scatter(comm, message, chunk, step_scattered(chunk));
+    return rc;
+}
+
+/* Folds this rank's slice of the chunk to where the root gathers it, or into the root's `recv`. */
+static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const kolo_kernel *kernel = message->kernel;
+    size_t first, own, count = kolo_chunk(message, chunk, &first);
+    const size_t own_count = kolo_plan_slice(count, kernel->element_bytes, comm->size, comm->rank, &own);
+    const int rc = kolo_step_await_all(comm, step_scattered(chunk));
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = kolo_slot(comm, rank, chunk) + own * kernel->element_bytes;
+    uint8_t *result = kolo_slot(comm, message->root, chunk) + own * kernel->element_bytes;
+    if (comm->rank == message->root)
+        result = message->recv + (first + own) * kernel->element_bytes;
+    else
+        comm->stats.sent_bytes += own_count * kernel->element_bytes;
+    comm->call.sources[comm->rank] = message->send + (first + own) * kernel->element_bytes;
+    if (own_count)
+        kernel->fold(result, comm->call.sources, comm->size, own_count, comm->size);
+    KOLO_POINT("reduce.mesh_folded");
+    comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
+    kolo_step_publish(comm, step_reduced(chunk));
+    return 0;
+}
+
+int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks;
+    kolo_schedule_begin(comm, step_reduced(chunks - 1), chunks);
+    int rc = scatter(comm, message, 0);
+    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
+        if (chunk + 1 < chunks)
+            rc = scatter(comm, message, chunk + 1);
+        if (rc == 0 && chunk < chunks)
+            rc = reduce(comm, message, chunk);
+        if (rc == 0 && chunk > 0 && comm->rank == message->root)
+            rc = kolo_phase_gather(comm, message, chunk - 1, step_reduced(chunk - 1));
+        if (chunk > 0)
+            kolo_slot_retire(comm, chunk - 1, step_scattered(chunk + 2));
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}

@@ -1,0 +1,90 @@
+/* Reduce-scatter: every rank shows each other rank the block that is for it, and folds its own block from its `send`
+ * and all others' in one pass into `recv`.
+ *
+ * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them. oneshot.c says
+ * when a set of lines may be written again.
+ *
+ * Slots are for larger ones, with a region for each block (regions.h). Step t + 1 says that a rank has shown what
+ * ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not wait for that fold.
+ * When it publishes step t + 3 it has folded ticket t.
+ *
+ * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
+#include "algo/regions.h"
+
+#include "algo/lines.h"
+#include "sync/point.h"
+
+int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                              uint32_t root) {
+    (void)root;
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    kolo_lines_write(comm, 0, send, comm->size * bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    for (uint32_t peer = 0; peer < comm->size; peer++) {
+        const void *blocks = send;
+        const int rc = peer == comm->rank ? 0 : kolo_lines_read(comm, peer, 0, comm->size * bytes, round, &blocks);
+        if (rc < 0)
+            return rc;
+        comm->call.sources[peer] = (const uint8_t *)blocks + comm->rank * bytes;
+    }
+    KOLO_POINT("reduce_scatter.read_lines");
+    if (count)
+        kernel->fold(recv, comm->call.sources, comm->size, count, comm->size);
+    comm->stats.sent_bytes += bytes * (comm->size - 1);
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    return 0;
+}
+
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    const int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("reduce_scatter.claimed");
+    for (uint32_t owner = turn.begin; owner < turn.end; owner++) {
+        size_t first, count = kolo_block_chunk(message, &message->send_blocks, owner, turn.chunk, &first);
+        if (owner == comm->rank)
+            continue;
+        kolo_copy(kolo_region(comm, message, comm->rank, ticket, &turn, owner), message->send + first * element_bytes,
+                  count * element_bytes);
+        comm->stats.sent_bytes += count * element_bytes;
+    }
+    KOLO_POINT("reduce_scatter.shown");
+    kolo_step_publish(comm, ticket + 1);
+    return 0;
+}
+
+static int fold(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    const int rc = kolo_step_await_all(comm, ticket + 1);
+    if (rc < 0 || comm->rank < turn.begin || comm->rank >= turn.end)
+        return rc;
+    size_t first, count = kolo_block_chunk(message, &message->send_blocks, comm->rank, turn.chunk, &first);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = kolo_region(comm, message, rank, ticket, &turn, comm->rank);
+    comm->call.sources[comm->rank] = message->send + first * element_bytes;
+    if (count)
+        message->kernel->fold(message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
+                              comm->call.sources, comm->size, count, comm->size);
+    KOLO_POINT("reduce_scatter.folded");
+    comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
+    return 0;
+}
+
+int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
+    kolo_schedule_begin(comm, tickets, tickets);
+    int rc = show(comm, message, 0);
+    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
+        if (ticket + 1 < tickets)
+            rc = show(comm, message, ticket + 1);
+        if (rc == 0)
+            rc = fold(comm, message, ticket);
+        kolo_slot_retire(comm, ticket, ticket + 3);
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}

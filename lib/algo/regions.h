@@ -1,0 +1,55 @@
+/* Slots that hold a block for each of several ranks: what reduce-scatter, scatter and all-to-all send. A slot is cut
+ * into plan.blocks regions of the same size, one for each block of which the ticket carries a chunk. Where a slot is
+ * too small to have a region for every rank, the blocks take turns: ticket t carries chunk t / turns of blocks (t %
+ * turns) * plan.blocks and those after it. */
+#ifndef KOLO_ALGO_REGIONS_H
+#define KOLO_ALGO_REGIONS_H
+
+#include <string.h>
+
+#include "algo/algo.h"
+#include "comm/failure/failure.h"
+#include "comm/step/progress.h"
+
+/* What one ticket carries. */
+struct kolo_turn {
+    size_t chunk;
+    uint32_t begin, end; /* blocks, by number */
+};
+
+static inline uint32_t kolo_turns(const kolo_comm *comm, const struct kolo_message *message) {
+    return (comm->size + message->plan.blocks - 1) / message->plan.blocks;
+}
+
+static inline struct kolo_turn kolo_turn(const kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const uint32_t turns = kolo_turns(comm, message), begin = (uint32_t)(ticket % turns) * message->plan.blocks;
+    const uint32_t left = comm->size - begin;
+    return (struct kolo_turn){ticket / turns, begin,
+                              begin + (left < message->plan.blocks ? left : message->plan.blocks)};
+}
+
+/* Where `rank` has block `block` of a turn. The region's head, if there is one, comes first. */
+static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_message *message, uint32_t rank,
+                                   size_t ticket, const struct kolo_turn *turn, uint32_t block) {
+    const size_t data_bytes = message->plan.chunk_count * message->kernel->element_bytes;
+    const size_t bytes =
+        (message->plan.head_bytes + data_bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
+    return kolo_slot(comm, rank, ticket) + (block - turn->begin) * bytes;
+}
+
+/* Heads: the count of the whole block, where the plan has heads. */
+static inline void kolo_region_set_count(const struct kolo_message *message, uint8_t *region, uint64_t count) {
+    if (message->plan.head_bytes)
+        memcpy(region, &count, sizeof count);
+}
+
+/* MISMATCH if `peer` sends a block of another count than this rank expects. */
+static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_message *message, const uint8_t *region,
+                                          uint32_t peer, size_t expected) {
+    uint64_t count = expected;
+    if (message->plan.head_bytes)
+        memcpy(&count, region, sizeof count);
+    return count == expected ? 0 : kolo_failure_publish_counts(comm, peer, count, expected);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Scan: rank r gets the reduction of the inputs of ranks 0 .. r, and in an exclusive scan of ranks 0 .. r - 1, with the
+ * bits that an all-reduce of those ranks has.
+ *
+ * Lines are for up to KOLO_LINES_BYTES_MAX: every rank folds what it needs. All wait for a line of each, as a set of
+ * lines may be written again only when all have read it (oneshot.c).
+ *
+ * Slots are for more. It is mesh (mesh.c) with other results: the owner of a slice makes those of all ranks, and gives
+ * each rank its own back in the place where it has read that rank's input. It goes from the last rank to the first,
+ * since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of ranks,
+ * and the folding, which grows with it, is shared.
+ *
+ * In place works: as in mesh.c; the owner's own result goes to `recv` when only ranks before it are left. */
+#include "algo/phases.h"
+
+#include "algo/lines.h"
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+/* The reduction of the first `inputs` of comm->call.sources. That of one is its copy, as everywhere. */
+static void fold_prefix(const kolo_comm *comm, const kolo_kernel *kernel, void *result, size_t count, uint32_t inputs) {
+    if (inputs > 1)
+        kernel->fold(result, comm->call.sources, inputs, count, inputs);
+    else if (inputs == 1 && result != comm->call.sources[0])
+        kolo_copy(result, comm->call.sources[0], count * kernel->element_bytes);
+}
+
+static int run_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                     uint32_t inputs) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    kolo_lines_write(comm, 0, send, bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    comm->call.sources[comm->rank] = send;
+    for (uint32_t peer = 0; peer < comm->size; peer++) {
+        const int rc = peer == comm->rank ? 0
+                                          : kolo_lines_read(comm, peer, 0, peer < inputs ? bytes : 0, round,
+                                                            &comm->call.sources[peer]);
+        if (rc < 0)
+            return rc;
+    }
+    KOLO_POINT("scan.read_lines");
+    if (count)
+        fold_prefix(comm, kernel, recv, count, inputs);
+    comm->stats.sent_bytes += bytes;
+    comm->stats.received_bytes += bytes * comm->rank;
+    return 0;
+}
+
+int kolo_scan_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                    uint32_t root) {
+    (void)root;
+    return run_lines(comm, send, recv, count, kernel, comm->rank + 1);
+}
+
+int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                      uint32_t root) {
+    (void)root;
+    return run_lines(comm, send, recv, count, kernel, comm->rank);
+}
+
+static uint64_t step_scattered(size_t chunk) {
+    return chunk == 0 ? 1 : 2 * chunk;
+}
+
+static uint64_t step_reduced(size_t chunk) {
+    return 2 * chunk + 3;
+}
+
+static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const int rc = kolo_slot_claim(comm, chunk);
+    KOLO_POINT("scan.claimed");
+    if (rc == 0)
+        kolo_phase_scatter(comm, message, chunk, step_scattered(chunk));
+    return rc;
+}
+
+/* Makes the results of `count` elements at comm->call.sources: of each rank in its target, from the last one on. */
+static void fold_prefixes(kolo_comm *comm, const kolo_kernel *kernel, size_t count, bool exclusive) {
+    for (uint32_t rank = comm->size; rank-- > 0;)
+        fold_prefix(comm, kernel, comm->call.targets[rank], count, rank + !exclusive);
+}
+
+/* Reduces this rank's slice of the chunk, piece by piece, so that the inputs are read from the first cache again. */
+static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t chunk, bool exclusive) {
+    const kolo_kernel *kernel = message->kernel;
+    const size_t element_bytes = kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / element_bytes;
+    size_t first, own, count = kolo_chunk(message, chunk, &first);
+    const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
+    const int rc = kolo_step_await_all(comm, step_scattered(chunk));
+    if (rc < 0)
+        return rc;
+    for (size_t done = 0; done < own_count; done += piece_count) {
+        const size_t left = own_count - done, at = (own + done) * element_bytes;
+        for (uint32_t rank = 0; rank < comm->size; rank++) {
+            comm->call.targets[rank] = kolo_slot(comm, rank, chunk) + at;
+            comm->call.sources[rank] = comm->call.targets[rank];
+        }
+        comm->call.sources[comm->rank] = message->send + first * element_bytes + at;
+        comm->call.targets[comm->rank] = message->recv + first * element_bytes + at;
+        fold_prefixes(comm, kernel, left < piece_count ? left : piece_count, exclusive);
+        KOLO_POINT("scan.folded");
+    }
+    comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
+    comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
+    kolo_step_publish(comm, step_reduced(chunk));
+    return 0;
+}
+
+static int run(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
+    const size_t chunks = message->plan.chunks;
+    const bool has_result = !exclusive || comm->rank > 0;
+    kolo_schedule_begin(comm, step_reduced(chunks - 1), chunks);
+    int rc = scatter(comm, message, 0);
+    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
+        if (chunk + 1 < chunks)
+            rc = scatter(comm, message, chunk + 1);
+        if (rc == 0 && chunk < chunks)
+            rc = reduce(comm, message, chunk, exclusive);
+        if (rc == 0 && chunk > 0)
+            rc = has_result ? kolo_phase_gather(comm, message, chunk - 1, step_reduced(chunk - 1))
+                            : kolo_step_await_all(comm, step_reduced(chunk - 1));
+        if (chunk > 0)
+            kolo_slot_retire(comm, chunk - 1, step_scattered(chunk + 2));
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}
+
+int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
+    return run(comm, message, false);
+}
+
+int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
+    return run(comm, message, true);
+}

@@ -1,0 +1,98 @@
+/* Scatter: the root shows every other rank the block that is for it, and each copies its own.
+ *
+ * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks together. Only the root's have data; all ranks wait for a
+ * line of each, as a set of lines may be written again only when all have read it (oneshot.c).
+ *
+ * Slots are for more, with a region for each block (regions.h). Steps:
+ *   - 2t + 1: the root has shown what ticket t carries.
+ *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
+ * The root waits for nobody but to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
+ *
+ * In place (`recv` is the root's block of `send`) works: the root copies nothing there.
+ *
+ * Where blocks have counts of their own, a region's head has the block's count, and a rank that expects another one
+ * finds the mismatch. */
+#include "algo/regions.h"
+
+#include "algo/lines.h"
+#include "sync/point.h"
+
+int kolo_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                       uint32_t root) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint64_t round = ++comm->call.line_rounds;
+    const bool is_root = comm->rank == root;
+    kolo_lines_write(comm, 0, send, is_root ? comm->size * bytes : 0, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    if (is_root && bytes > 0 && (const uint8_t *)send + comm->rank * bytes != recv)
+        memcpy(recv, (const uint8_t *)send + comm->rank * bytes, bytes);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const void *blocks = NULL;
+        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? comm->size * bytes : 0, round, &blocks);
+        if (rc < 0)
+            return rc;
+        if (peer == root && bytes > 0) /* else recv may be NULL */
+            memcpy(recv, (const uint8_t *)blocks + comm->rank * bytes, bytes);
+        KOLO_POINT("scatter.copied_lines");
+    }
+    *(is_root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += is_root ? bytes * (comm->size - 1) : bytes;
+    return 0;
+}
+
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    const int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("scatter.claimed");
+    for (uint32_t peer = turn.begin; peer < turn.end; peer++) {
+        size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
+        uint8_t *region = kolo_region(comm, message, comm->rank, ticket, &turn, peer);
+        if (peer == comm->rank)
+            continue;
+        kolo_region_set_count(message, region, kolo_block(message, &message->send_blocks, peer, &begin));
+        kolo_copy(region + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
+        comm->stats.sent_bytes += count * element_bytes;
+    }
+    KOLO_POINT("scatter.shown");
+    kolo_step_publish(comm, 2 * ticket + 2);
+    return 0;
+}
+
+static int take(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    int rc = kolo_step_await(comm, message->root, 2 * ticket + 1);
+    if (rc == 0 && turn.begin <= comm->rank && comm->rank < turn.end) {
+        size_t first, count = kolo_chunk(message, turn.chunk, &first);
+        const uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
+        rc = kolo_region_check_count(comm, message, region, message->root, message->count);
+        if (rc == 0)
+            kolo_copy(message->recv + first * element_bytes, region + message->plan.head_bytes, count * element_bytes);
+        KOLO_POINT("scatter.copied");
+        comm->stats.received_bytes += count * element_bytes;
+    }
+    if (rc == 0)
+        kolo_step_publish(comm, 2 * ticket + 2);
+    return rc;
+}
+
+int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
+    const size_t element_bytes = message->kernel->element_bytes;
+    const bool is_root = comm->rank == message->root;
+    int rc = 0;
+    kolo_schedule_begin(comm, 2 * tickets, tickets);
+    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
+        rc = is_root ? show(comm, message, ticket) : take(comm, message, ticket);
+        kolo_slot_retire(comm, ticket, 2 * ticket + 2);
+    }
+    kolo_schedule_end(comm);
+    if (is_root && rc == 0) {
+        size_t own, count = kolo_block(message, &message->send_blocks, comm->rank, &own);
+        if (count > 0 && message->send + own * element_bytes != message->recv)
+            kolo_copy(message->recv, message->send + own * element_bytes, count * element_bytes);
+    }
+    return rc;
+}

@@ -1,0 +1,171 @@
+/* Checks what callers pass to collectives. */
+#include "api/arguments.h"
+
+#include "base/status.h"
+#include "comm/step/call_word.h"
+
+static int refuse_null(const struct kolo_descriptor *descriptor, const kolo_comm *comm, const char *name,
+                       size_t count) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", comm->global_rank, descriptor->function,
+                     name, count);
+}
+
+static int refuse_root(const struct kolo_descriptor *descriptor, const kolo_comm *comm, int root) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: root %d: must be from 0 to %u", comm->global_rank,
+                     descriptor->function, root, comm->global_size - 1);
+}
+
+static int refuse_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm, size_t count,
+                        kolo_dtype dtype) {
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank,
+                     descriptor->function, count, kolo_dtype_name(dtype));
+}
+
+int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                           const struct kolo_arguments *call) {
+    const char *const function = descriptor->function;
+    const uint32_t rank = comm->global_rank;
+    if ((unsigned)call->dtype >= KOLO_DTYPES)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function,
+                         (int)call->dtype);
+    if (call->count > KOLO_COUNT_MAX)
+        return refuse_count(descriptor, comm, call->count, call->dtype);
+    if ((unsigned)call->op >= KOLO_OPS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)call->op);
+    if (!kolo_op_supports(call->op, call->dtype))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function,
+                         kolo_op_name(call->op), kolo_dtype_name(call->dtype));
+    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+        return refuse_root(descriptor, comm, call->root);
+    if (!call->send || !call->recv)
+        return refuse_null(descriptor, comm,
+                           descriptor->has_root ? "buffer"
+                           : call->send         ? "recv"
+                                                : "send",
+                           call->count);
+    return kolo_fail(KOLO_ERR_ARG,
+                     "rank %u: %s: send %p and recv %p overlap within %zu bytes: pass the same"
+                     " address for in place",
+                     rank, function, call->send, call->recv, call->count * kolo_dtype_bytes(call->dtype));
+}
+
+/* One of the two buffers of a call, as this rank has it. */
+struct buffer {
+    const char *name;
+    const uint8_t *begin;
+    enum shape shape;
+    bool exists;
+    size_t count; /* elements from `begin` on */
+    size_t own;   /* of those, before this rank's block */
+};
+
+/* Fills in where counted blocks begin, and how far they reach. */
+static int resolve_blocks(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct buffer *buffer,
+                          struct kolo_blocks *blocks, size_t *packed) {
+    size_t end = 0;
+    if (!blocks->counts)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: counts of %s is NULL", comm->global_rank, descriptor->function,
+                         buffer->name);
+    for (uint32_t rank = 0; rank < comm->global_size; rank++) {
+        const size_t count = blocks->counts[rank], first = blocks->offsets ? blocks->offsets[rank] : end;
+        if (count > KOLO_COUNT_MAX || first > KOLO_COUNT_MAX - count)
+            return kolo_fail(KOLO_ERR_ARG,
+                             "rank %u: %s: %s: block %u"
+                             " of %zu elements from element %zu on: more than memory can hold",
+                             comm->global_rank, descriptor->function, buffer->name, rank, count, first);
+        packed[rank] = first;
+        if (count && first + count > end)
+            end = first + count;
+    }
+    blocks->offsets = packed;
+    buffer->count = end;
+    buffer->own = packed[comm->global_rank];
+    return 0;
+}
+
+/* Fills in the rest of `buffer`, and of `blocks`. */
+static int resolve_buffer(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                          const struct kolo_arguments *call, struct buffer *buffer, struct kolo_blocks *blocks,
+                          size_t *packed) {
+    if (!buffer->exists) {
+        *blocks = (struct kolo_blocks){NULL, NULL};
+    } else if (buffer->shape == COUNTED) {
+        const int rc = resolve_blocks(descriptor, comm, buffer, blocks, packed);
+        if (rc < 0)
+            return rc;
+    } else {
+        const uint32_t size = buffer->shape == BLOCKS ? comm->global_size : 1;
+        if (call->count > KOLO_COUNT_MAX / size)
+            return refuse_count(descriptor, comm, call->count, call->dtype);
+        buffer->count = call->count * size;
+        buffer->own = buffer->shape == BLOCKS ? call->count * comm->global_rank : 0;
+    }
+    return buffer->count && !buffer->begin ? refuse_null(descriptor, comm, buffer->name, buffer->count) : 0;
+}
+
+/* Whether the buffers overlap other than in place: where one has blocks, the other is the own block of it. */
+static bool overlap(const struct buffer *send, const struct buffer *recv, size_t element_bytes) {
+    const uintptr_t s = (uintptr_t)send->begin, r = (uintptr_t)recv->begin;
+    const bool is_apart = s + send->count * element_bytes <= r || r + recv->count * element_bytes <= s;
+    const bool both_counted = send->shape == COUNTED && recv->shape == COUNTED;
+    const size_t own_in_send = send->shape != WHOLE && recv->shape == WHOLE ? send->own * element_bytes : 0;
+    const size_t own_in_recv = recv->shape != WHOLE && send->shape == WHOLE ? recv->own * element_bytes : 0;
+    if (!send->exists || !recv->exists || !send->count || !recv->count || is_apart)
+        return false;
+    return both_counted || s + own_in_send != r + own_in_recv;
+}
+
+static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_comm *comm, const struct buffer *send,
+                           const struct buffer *recv) {
+    const char *const fix = send->shape == COUNTED && recv->shape == COUNTED ? "it does not work in place"
+                            : send->shape == recv->shape                     ? "for in place pass the same address"
+                            : send->shape == WHOLE ? "for in place pass this rank's block of recv as send"
+                                                   : "for in place pass this rank's block of send as recv";
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the %zu elements at send %p and the %zu at recv %p overlap: %s",
+                     comm->global_rank, descriptor->function, send->count, (const void *)send->begin, recv->count,
+                     (const void *)recv->begin, fix);
+}
+
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                           struct kolo_arguments *call) {
+    if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
+        return refuse_root(descriptor, comm, call->root);
+    const bool is_root = comm->global_rank == (uint32_t)call->root;
+    struct buffer send = {
+        .name = "send", .begin = call->send, .shape = descriptor->send, .exists = is_root || !descriptor->send_at_root};
+    struct buffer recv = {
+        .name = "recv", .begin = call->recv, .shape = descriptor->recv, .exists = is_root || !descriptor->recv_at_root};
+    if (descriptor->recv == COUNTED && !descriptor->is_unequal && call->recv_blocks.counts)
+        call->count = call->recv_blocks.counts[comm->global_rank];
+    if (descriptor->send == COUNTED && !descriptor->is_unequal && call->send_blocks.counts)
+        call->count = call->send_blocks.counts[comm->global_rank];
+    int rc = resolve_buffer(descriptor, comm, call, &send, &call->send_blocks, comm->call.offsets[0]);
+    if (rc == 0)
+        rc = resolve_buffer(descriptor, comm, call, &recv, &call->recv_blocks, comm->call.offsets[1]);
+    if (rc < 0)
+        return rc;
+    const uint32_t rank = comm->global_rank;
+    const size_t sent = descriptor->send == COUNTED && send.exists ? call->send_blocks.counts[rank] : call->count;
+    const size_t taken = descriptor->recv == COUNTED && recv.exists ? call->recv_blocks.counts[rank] : call->count;
+    if (descriptor->is_unequal && send.exists && recv.exists && sent != taken)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: sends itself %zu elements and expects %zu", rank,
+                         descriptor->function, sent, taken);
+    if (overlap(&send, &recv, kolo_dtype_bytes(call->dtype)))
+        return explain_overlap(descriptor, comm, &send, &recv);
+    if (!send.exists)
+        call->send = NULL;
+    if (!recv.exists)
+        call->recv = NULL;
+    return 0;
+}
+
+size_t kolo_arguments_digest(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                             const struct kolo_arguments *call) {
+    const size_t *counts = descriptor->send == COUNTED ? call->send_blocks.counts : call->recv_blocks.counts;
+    uint64_t digest = 0;
+    for (uint32_t rank = 0; !descriptor->is_unequal && rank < comm->global_size; rank++) {
+        digest = (digest ^ counts[rank]) * UINT64_C(0x9e3779b97f4a7c15);
+        digest ^= digest >> 32;
+    }
+    return digest & KOLO_CALL_COUNT;
+}
