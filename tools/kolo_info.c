@@ -30,12 +30,12 @@ static void print_name(const kolo_job_name *name, bool removed, bool first) {
     if (chosen.json) {
         printf("%s\n    {\"path\": ", first ? "" : ",");
         json_text_print(stdout, name->path);
-        printf(", \"pid\": %" PRIu32 ", \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
+        printf(", \"pid\": %u, \"stale\": %s, \"age_s\": %" PRId64 ", \"removed\": %s}", name->pid,
                name->stale ? "true" : "false", name->age_s, removed ? "true" : "false");
         return;
     }
     if (name->pid)
-        snprintf(creator, sizeof creator, "made by pid %" PRIu32 "%s", name->pid,
+        snprintf(creator, sizeof creator, "made by pid %u%s", name->pid,
                  name->stale ? ", which is gone" : ", which lives");
     printf("%s: %s, %s ago%s\n", name->path, creator, age_text(name->age_s).text, removed ? ": removed" : "");
 }

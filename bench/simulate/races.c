@@ -1,6 +1,5 @@
 #include "races.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,8 +226,8 @@ static void compare(const access *access, const char *what, const char *before, 
             continue;
         races.of.describe(races.of.memory + now->begin, now->end - now->begin, here, sizeof here);
         races.of.describe(races.of.memory + other->begin, other->end - other->begin, there, sizeof there);
-        snprintf(text, sizeof text, "rank %" PRIu32 " %s %s and cannot know that rank %" PRIu32 " has %s %s", now->rank,
-                 what, here, other->rank, before, there);
+        snprintf(text, sizeof text, "rank %u %s %s and cannot know that rank %u has %s %s", now->rank, what, here,
+                 other->rank, before, there);
         races.of.complain(text);
     }
 }

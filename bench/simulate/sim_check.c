@@ -63,8 +63,7 @@ void sim_check_read(const void *address, size_t bytes) {
     const size_t unwritten = races_unwritten(address, bytes);
     if (unwritten > 0) {
         team_describe(address, bytes, where, sizeof where);
-        snprintf(text, sizeof text, "rank %" PRIu32 " reads %s, of which nobody has written %zu", sim_self(), where,
-                 unwritten);
+        snprintf(text, sizeof text, "rank %u reads %s, of which nobody has written %zu", sim_self(), where, unwritten);
         complain(text);
     }
     races_read(sim_self(), address, bytes);
@@ -77,7 +76,7 @@ void sim_check_write(const void *address, size_t bytes) {
         return;
     if (team_find(address, &place) && place.part == TEAM_SLOTS &&
         place.offset % check.slot_bytes + bytes > check.slot_bytes) {
-        snprintf(text, sizeof text, "rank %" PRIu32 " writes %zu bytes beyond the end of slot %zu", sim_self(),
+        snprintf(text, sizeof text, "rank %u writes %zu bytes beyond the end of slot %zu", sim_self(),
                  place.offset % check.slot_bytes + bytes - check.slot_bytes, place.offset / check.slot_bytes);
         complain(text);
     }
@@ -107,8 +106,7 @@ void sim_check_input(const void *input, size_t bytes, uint32_t rank, uint64_t ca
         if (have[offset] == input_byte(offset, rank, call))
             continue;
         snprintf(text, sizeof text,
-                 "rank %" PRIu32 " reduces, in call %" PRIu64 ", a line of rank %" PRIu32
-                 " whose byte %zu is not that rank's input",
+                 "rank %u reduces, in call %" PRIu64 ", a line of rank %u whose byte %zu is not that rank's input",
                  sim_self(), call, rank, offset);
         complain(text);
         return;

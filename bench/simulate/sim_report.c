@@ -29,9 +29,8 @@ static kolo_algorithm algorithm_of(int column) {
 
 static void print_head(uint32_t ranks) {
     const sim_options *options = report.options;
-    printf("#\n# %s\n# %" PRIu32 " ranks, %s, %s, buffers warm: us a call, predicted, not measured\n",
-           report.machine->name, ranks, kolo_dtype_name(options->dtype),
-           options->in_place ? "in place" : "out of place");
+    printf("#\n# %s\n# %u ranks, %s, %s, buffers warm: us a call, predicted, not measured\n", report.machine->name,
+           ranks, kolo_dtype_name(options->dtype), options->in_place ? "in place" : "out of place");
     printf("#%10s", "bytes");
     for (int column = 0; column < columns(); column++) {
         printf(" %*s", COLUMN_WIDTH, kolo_algorithm_name(algorithm_of(column)));
@@ -57,7 +56,7 @@ static void write_row(FILE *json, const sim_case *asked, const sim_outcome *outc
     fprintf(json, "{\"predicted\": true, \"machine\": ");
     json_text_print(json, report.machine->name);
     fprintf(json,
-            ", \"collective\": \"allreduce\", \"ranks\": %" PRIu32 ", \"bytes\": %zu, \"dtype\": \"%s\", "
+            ", \"collective\": \"allreduce\", \"ranks\": %u, \"bytes\": %zu, \"dtype\": \"%s\", "
             "\"in_place\": %s, \"asked\": \"%s\", \"algo\": \"%s\", \"chunks\": %zu, \"extrapolated\": %s, "
             "\"events\": %" PRIu64 ", ",
             asked->ranks, bytes, kolo_dtype_name(asked->dtype), asked->in_place ? "true" : "false",
@@ -89,7 +88,7 @@ static void predict_cell(uint32_t ranks, size_t count, kolo_algorithm algorithm)
     if (sim_run(&asked, &outcome) != 0) {
         report.failed = true;
         fflush(stdout);
-        message_print("%s, %" PRIu32 " ranks, %zu bytes: %s", kolo_algorithm_name(algorithm), ranks,
+        message_print("%s, %u ranks, %zu bytes: %s", kolo_algorithm_name(algorithm), ranks,
                       count * kolo_dtype_bytes(options->dtype), outcome.problem);
     }
     report.extrapolated |= outcome.extrapolated;
@@ -130,8 +129,8 @@ int sim_report(const sim_options *options, const sim_machine *machine) {
     report.machine = machine;
     for (int i = 0; i < options->ranks_count; i++)
         if ((uint32_t)options->ranks[i] > cores)
-            sim_refuse("--ranks %d: %s has %" PRIu32 " cores, and cores that ranks share are not modelled",
-                       options->ranks[i], machine->name, cores);
+            sim_refuse("--ranks %d: %s has %u cores, and cores that ranks share are not modelled", options->ranks[i],
+                       machine->name, cores);
     if (options->json_path != NULL && (report.json = fopen(options->json_path, "we")) == NULL)
         sim_refuse("cannot write --json '%s': %s", options->json_path, strerror(errno));
     for (int i = 0; i < options->ranks_count; i++)

@@ -151,8 +151,8 @@ bool sim_run_skips_wait(void) {
 
 void sim_run_fail(const char *function, const char *what) {
     if (run.outcome->problem[0] == '\0')
-        snprintf(run.outcome->problem, sizeof run.outcome->problem, "rank %" PRIu32 " in call %" PRIu64 ": %s: %s",
-                 sim_self(), sim_run_call(), function, what);
+        snprintf(run.outcome->problem, sizeof run.outcome->problem, "rank %u in call %" PRIu64 ": %s: %s", sim_self(),
+                 sim_run_call(), function, what);
 }
 
 /* One call of a rank; false if it failed. */
@@ -199,10 +199,10 @@ static void describe_deadlock(char *text, size_t text_bytes) {
             continue;
         const sim_poll poll = sim_line_polled(rank);
         team_describe(poll.word, sizeof *poll.word, word, sizeof word);
-        length += (size_t)snprintf(text + length, text_bytes - length,
-                                   "%s rank %" PRIu32 " in call %" PRIu64 " waits for %s to reach %" PRIu64
-                                   ", and it is %" PRIu64,
-                                   shown++ > 0 ? ";" : "", rank, run.call[rank], word, poll.target, *poll.word);
+        length +=
+            (size_t)snprintf(text + length, text_bytes - length,
+                             "%s rank %u in call %" PRIu64 " waits for %s to reach %" PRIu64 ", and it is %" PRIu64,
+                             shown++ > 0 ? ";" : "", rank, run.call[rank], word, poll.target, *poll.word);
     }
 }
 
@@ -210,7 +210,7 @@ static void judge(sim_end end) {
     char *text = run.outcome->problem;
     const size_t text_bytes = sizeof run.outcome->problem;
     if (end == SIM_END_NO_MEMORY)
-        snprintf(text, text_bytes, "no memory for the model of %" PRIu32 " ranks: try fewer, or smaller messages",
+        snprintf(text, text_bytes, "no memory for the model of %u ranks: try fewer, or smaller messages",
                  run.asked->ranks);
     else if (sim_check_problem() != NULL)
         snprintf(text, text_bytes, "protocol: %s", sim_check_problem());

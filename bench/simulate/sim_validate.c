@@ -56,7 +56,7 @@ static void show_row(const char *row) {
     }
     const size_t bytes = asked.count * kolo_dtype_bytes(asked.dtype);
     if (sim_run(&asked, &outcome) != 0) {
-        message_print("%" PRIu32 " ranks, %zu bytes: %s", asked.ranks, bytes, outcome.problem);
+        message_print("%u ranks, %zu bytes: %s", asked.ranks, bytes, outcome.problem);
         tally.failed++;
         return;
     }
@@ -77,8 +77,7 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
         "us", "us");
     sim_rows_read("validate", options->validate_path, show_row);
     if (tally.rows == 0 && tally.failed == 0)
-        sim_refuse("--validate '%s': no row can be compared: it takes all-reduces with warm buffers of 2 to %" PRIu32
-                   " ranks",
+        sim_refuse("--validate '%s': no row can be compared: it takes all-reduces with warm buffers of 2 to %u ranks",
                    options->validate_path, sim_machine_cores(machine));
     if (tally.rows > 0)
         printf("# %d rows: off by a factor of %.2f in the geometric mean, %.2f at worst\n", tally.rows,

@@ -1,6 +1,5 @@
 #include "team.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +140,7 @@ static void describe_signal(const team_place *place, char *text, size_t text_byt
             field = i;
     if (place->offset > fields[field].begin)
         snprintf(offset, sizeof offset, "+%zu", place->offset - fields[field].begin);
-    snprintf(text, text_bytes, "%s%s of rank %" PRIu32, fields[field].name, offset, place->rank);
+    snprintf(text, text_bytes, "%s%s of rank %u", fields[field].name, offset, place->rank);
 }
 
 void team_describe(const void *address, size_t bytes, char *text, size_t text_bytes) {
@@ -168,6 +167,6 @@ void team_describe(const void *address, size_t bytes, char *text, size_t text_by
         begin %= team.slot_bytes;
     }
     if (place.part != TEAM_HEADER)
-        snprintf(of, sizeof of, " of rank %" PRIu32, place.rank);
+        snprintf(of, sizeof of, " of rank %u", place.rank);
     snprintf(text, text_bytes, "bytes %zu to %zu of %s%s%s", begin, begin + bytes, names[place.part], index, of);
 }

@@ -2,7 +2,6 @@
 #include "internode/proxy.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -159,7 +158,7 @@ static void ended(void *owner, uint32_t node, int error) {
     proxy->neighbours[node].pulse = error == ETIMEDOUT ? KOLO_PULSE_LOST : KOLO_PULSE_CLOSED;
     kolo_store_relaxed(&proxy->shared->lost, 1);
     kolo_log(proxy->comm->log_level, error && !proxy->neighbours[node].left ? KOLO_LOG_WARN : KOLO_LOG_INFO,
-             (int)proxy->comm->global_rank, "node %" PRIu32 ": its connections have ended%s%s", node, error ? ": " : "",
+             (int)proxy->comm->global_rank, "node %u: its connections have ended%s%s", node, error ? ": " : "",
              error ? strerror(error) : "");
     if (error == ETIMEDOUT && !proxy->broken)
         give_up(proxy, node, KOLO_ERR_TIMEOUT, KOLO_CAUSE_SILENT);
@@ -368,8 +367,7 @@ static int start_thread(struct kolo_proxy *proxy) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
     const int error = pthread_create(&proxy->thread, NULL, run, proxy);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error ? kolo_fail_system(error, "rank %" PRIu32 ": starting the network thread", proxy->comm->global_rank)
-                 : 0;
+    return error ? kolo_fail_system(error, "rank %u: starting the network thread", proxy->comm->global_rank) : 0;
 }
 
 static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
@@ -382,10 +380,9 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
 
 static void say_how(const kolo_comm *comm, const kolo_engine *engine) {
     const int refused = comm->origin.net.engine == KOLO_NET_ENGINE_AUTO ? kolo_engine_probe_uring() : 0;
-    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank,
-             "%" PRIu32 " nodes, linked by %s, network threads: %" PRIu32 "%s%s", comm->internode->nodes.nodes,
-             kolo_engine_name(engine), comm->internode->lanes, refused ? ", as io_uring is refused: " : "",
-             refused ? strerror(-refused) : "");
+    kolo_log(comm->log_level, KOLO_LOG_INFO, (int)comm->global_rank, "%u nodes, linked by %s, network threads: %u%s%s",
+             comm->internode->nodes.nodes, kolo_engine_name(engine), comm->internode->lanes,
+             refused ? ", as io_uring is refused: " : "", refused ? strerror(-refused) : "");
 }
 
 static_assert((int)KOLO_NET_ENGINE_URING == (int)KOLO_ENGINE_URING &&

@@ -33,7 +33,6 @@
  *
  * tests/models/groups.pml is a model of all this, and of kolo_comm_split. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,13 +63,12 @@ static int check(const kolo_comm *comm, const char *function, const void *result
     if (!kolo_usable(comm))
         return kolo_unusable(function, comm);
     if (!result)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: the pointer for the result is NULL", comm->global_rank,
-                         function);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the result is NULL", comm->global_rank, function);
     if (comm->nodes)
-        return kolo_fail(KOLO_ERR_UNSUPPORTED,
-                         "rank %" PRIu32 ": %s: the ranks are on several machines, and processes can join only ranks"
-                         " that are all on one",
-                         comm->global_rank, function);
+        return kolo_fail(
+            KOLO_ERR_UNSUPPORTED,
+            "rank %u: %s: the ranks are on several machines, and processes can join only ranks that are all on one",
+            comm->global_rank, function);
     return 0;
 }
 
@@ -78,14 +76,13 @@ static int check(const kolo_comm *comm, const char *function, const void *result
 
 static int open_listener(const kolo_comm *comm, const char *job) {
     if (!job || !kolo_settings_job_is_legal(job))
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_comm_listen: '%s' is not a job's name",
-                         comm->global_rank, job ? job : "");
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_comm_listen: '%s' is not a job's name", comm->global_rank,
+                         job ? job : "");
     const int fd = kolo_join_listen(job);
     if (fd == -EADDRINUSE)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": kolo_comm_listen: the name '%s' is in use", comm->global_rank,
-                         job);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_comm_listen: the name '%s' is in use", comm->global_rank, job);
     return fd >= 0 ? fd
-                   : kolo_fail_system(-fd, "rank %" PRIu32 ": kolo_comm_listen: listening under the name '%s'",
+                   : kolo_fail_system(-fd, "rank %u: kolo_comm_listen: listening under the name '%s'",
                                       comm->global_rank, job);
 }
 
@@ -222,7 +219,7 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
                                                .timeout_ns = timeout_ms * KOLO_NS_PER_MS};
     kolo_comm *made = NULL;
     int rc = fd < 0   ? fd
-             : !ranks ? kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": kolo_comm_grow: out of memory", comm->rank)
+             : !ranks ? kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_comm_grow: out of memory", comm->rank)
                       : kolo_comm_derive(&derivation, &made);
     KOLO_POINT("grow.made");
     rc = decide(comm, rc);
@@ -271,7 +268,7 @@ int kolo_comm_grow(kolo_comm *comm, const kolo_grow_options *theirs, kolo_comm *
         rc = kolo_sized_read(&sized, "kolo_comm_grow", &options, theirs);
     struct newcomers *newcomers = rc == 0 ? calloc(1, sizeof *newcomers) : NULL;
     if (rc == 0 && !newcomers)
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": %s: out of memory", comm->global_rank, function);
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
     if (rc == 0)
         rc = kolo_enter(function, comm);
     if (rc == 0) {

@@ -36,7 +36,6 @@
  * fails when its time is over.
  *
  * tests/models/groups.pml is a model of steps 2 to 4, on one node. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,8 +160,7 @@ static int share(struct split *s, int *fd) {
     if (handing.gives) {
         const int made = kolo_memory_file_create("kolo", 0);
         *fd = made >= 0 ? made
-                        : kolo_fail_system(-made, "rank %" PRIu32 ": %s: creating a memfd", s->comm->global_rank,
-                                           s->function);
+                        : kolo_fail_system(-made, "rank %u: %s: creating a memfd", s->comm->global_rank, s->function);
     }
     KOLO_POINT("split.created");
     const bool spans = spans_nodes(s);
@@ -225,7 +223,7 @@ static int run(kolo_comm *comm, const char *function, const int *color, int key,
     s.ranks = calloc(comm->size, sizeof *s.ranks);
     int rc = 0;
     if (!s.words || !s.ranks) {
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %" PRIu32 ": %s: out of memory", comm->global_rank, function);
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
         if (ranks > 1)
             rc = kolo_failure_publish(comm, rc, comm->rank, 0);
     } else if (color) {
@@ -248,8 +246,8 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
     if (!kolo_usable(comm))
         return kolo_unusable(function, comm);
     if (!sub)
-        return kolo_fail(KOLO_ERR_ARG, "rank %" PRIu32 ": %s: the pointer for the new communicator is NULL",
-                         comm->global_rank, function);
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the new communicator is NULL", comm->global_rank,
+                         function);
     int rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;

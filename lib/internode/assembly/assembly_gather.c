@@ -84,12 +84,11 @@ static int check_limit(struct kolo_assembly *assembly) {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > assembly->size + KOLO_LISTENER_PENDING)
         return 0;
-    return kolo_assembly_say(
-        assembly, KOLO_ERR_SYSTEM,
-        "a job of %" PRIu32 " ranks on several machines needs %" PRIu32
-        " open files here for a while, and this process may open %llu: raise it (ulimit -n %" PRIu32 ")",
-        assembly->size, assembly->size + KOLO_LISTENER_PENDING, (unsigned long long)files.rlim_cur,
-        2 * assembly->size + KOLO_LISTENER_PENDING);
+    return kolo_assembly_say(assembly, KOLO_ERR_SYSTEM,
+                             "a job of %u ranks on several machines needs %u open files here for a while, and this "
+                             "process may open %llu: raise it (ulimit -n %u)",
+                             assembly->size, assembly->size + KOLO_LISTENER_PENDING, (unsigned long long)files.rlim_cur,
+                             2 * assembly->size + KOLO_LISTENER_PENDING);
 }
 
 static const char *describe_peer(int fd, char *text) {
@@ -106,28 +105,28 @@ static int check_newcomer(struct kolo_assembly *assembly, int fd, const struct k
     char theirs[KOLO_RELEASE_TEXT_BYTES], ours[KOLO_RELEASE_TEXT_BYTES];
     if (who->foreign)
         return kolo_assembly_say(assembly, KOLO_ERR_VERSION,
-                                 "rank %" PRIu32 " (%s) has %s, rank 0 has %s: use one version on all ranks", who->rank,
-                                 from, kolo_handshake_release(who->version, who->layout, theirs),
+                                 "rank %u (%s) has %s, rank 0 has %s: use one version on all ranks", who->rank, from,
+                                 kolo_handshake_release(who->version, who->layout, theirs),
                                  kolo_handshake_release(KOLO_VERSION_WORD, KOLO_WIRE_LAYOUT, ours));
     if (who->size != assembly->size)
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
-                                 "rank %" PRIu32 " (%s) was created with size %" PRIu32 ", rank 0 with size %" PRIu32,
-                                 who->rank, from, who->size, assembly->size);
+                                 "rank %u (%s) was created with size %u, rank 0 with size %u", who->rank, from,
+                                 who->size, assembly->size);
     if (strncmp(who->job, job, sizeof who->job) != 0)
-        return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
-                                 "rank %" PRIu32 " (%s) is of job '%.*s', rank 0 of job '%s': give each job a"
-                                 " KOLO_RENDEZVOUS of its own",
-                                 who->rank, from, (int)sizeof who->job, who->job, job);
+        return kolo_assembly_say(
+            assembly, KOLO_ERR_MISMATCH,
+            "rank %u (%s) is of job '%.*s', rank 0 of job '%s': give each job a KOLO_RENDEZVOUS of its own", who->rank,
+            from, (int)sizeof who->job, who->job, job);
     if (who->rank == 0 || who->rank >= assembly->size)
         return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
-                                 "rank %" PRIu32 " came from %s, where only ranks 1 to %" PRIu32 " are awaited",
-                                 who->rank, from, assembly->size - 1);
+                                 "rank %u came from %s, where only ranks 1 to %u are awaited", who->rank, from,
+                                 assembly->size - 1);
     const struct kolo_assembly_peer *before = &assembly->peers[who->rank];
     if (before->fd >= 0 && memcmp(before->session, who->session, sizeof who->session) != 0)
-        return kolo_assembly_say(assembly, KOLO_ERR_MISMATCH,
-                                 "rank %" PRIu32 " came twice, from %s and from %s: every rank of a job needs a number"
-                                 " of its own",
-                                 who->rank, describe_peer(before->fd, other), from);
+        return kolo_assembly_say(
+            assembly, KOLO_ERR_MISMATCH,
+            "rank %u came twice, from %s and from %s: every rank of a job needs a number of its own", who->rank,
+            describe_peer(before->fd, other), from);
     return 0;
 }
 
@@ -191,8 +190,7 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
         return rc;
     kolo_listener_log(assembly->listener, settings->log_level, 0);
     kolo_address_text(&bound, assembly->place);
-    kolo_log(settings->log_level, KOLO_LOG_INFO, 0, "awaiting %" PRIu32 " ranks at %s", assembly->size - 1,
-             assembly->place);
+    kolo_log(settings->log_level, KOLO_LOG_INFO, 0, "awaiting %u ranks at %s", assembly->size - 1, assembly->place);
     rc = kolo_assembly_answer(assembly, assembly->listener, assembly->size - 1, admit, assembly);
     if (rc < 0)
         return rc;
@@ -316,7 +314,7 @@ static int begin(struct kolo_assembly **result, const struct kolo_settings *sett
     assembly->polled = calloc(size, sizeof *assembly->polled);
     *result = assembly;
     if (!assembly->peers || !assembly->polled)
-        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", size);
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", size);
     assembly->size = size;
     for (uint32_t rank = 0; rank < size; rank++)
         assembly->peers[rank].fd = -1;
@@ -332,7 +330,7 @@ int kolo_assembly_gather(struct kolo_assembly **result, const struct kolo_settin
     int rc = begin(&assembly, settings, rejoin);
     uint32_t *groups = rc == 0 ? calloc(assembly->size, sizeof *groups) : NULL;
     if (rc == 0 && !groups)
-        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %" PRIu32 " ranks", assembly->size);
+        rc = kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", assembly->size);
     if (rc == 0)
         rc = assembly->rank == 0 ? gather_all(assembly, groups, membership) : gather_one(assembly, groups, membership);
     free(groups);

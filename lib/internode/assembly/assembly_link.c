@@ -40,11 +40,12 @@ static int check_limit(const struct meeting *meeting) {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > needed)
         return 0;
-    return kolo_assembly_say(meeting->assembly, KOLO_ERR_SYSTEM,
-                             "%" PRIu64 " sockets are needed to %" PRIu32 " other machines, and this process may open"
-                             " %llu files: raise it (ulimit -n %" PRIu64 "), or set KOLO_NET_THREADS or"
-                             " KOLO_NET_STREAMS lower",
-                             needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
+    return kolo_assembly_say(
+        meeting->assembly, KOLO_ERR_SYSTEM,
+        "%" PRIu64
+        " sockets are needed to %u other machines, and this process may open %llu files: raise it (ulimit -n %" PRIu64
+        "), or set KOLO_NET_THREADS or KOLO_NET_STREAMS lower",
+        needed, others, (unsigned long long)files.rlim_cur, 2 * needed + 64);
 }
 
 /* Listeners. */
@@ -158,8 +159,7 @@ static int connect_to(struct meeting *meeting, uint32_t node, uint32_t socket) {
     if (rc == KOLO_ERR_TIMEOUT && kolo_awake_ns(&assembly->awake) >= assembly->deadline_ns)
         return kolo_assembly_timeout(assembly);
     if (rc < 0)
-        return kolo_assembly_say(assembly, rc, "reaching rank %" PRIu32 ": %s", leader(meeting, node),
-                                 kolo_error_message());
+        return kolo_assembly_say(assembly, rc, "reaching rank %u: %s", leader(meeting, node), kolo_error_message());
     return 0;
 }
 
@@ -186,8 +186,7 @@ static int keep(void *owner, int fd, const struct kolo_introduction *who) {
         (who->role == KOLO_ROLE_SHRINK || memcmp(who->session, membership->session, sizeof who->session) != 0))
         return 0;
     return kolo_assembly_say(meeting->assembly, KOLO_ERR_MISMATCH,
-                             "node %" PRIu32 " (rank %" PRIu32 ") came for a connection that is not awaited", who->node,
-                             who->rank);
+                             "node %u (rank %u) came for a connection that is not awaited", who->node, who->rank);
 }
 
 static int connect_all(struct meeting *meeting) {

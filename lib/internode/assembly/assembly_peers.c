@@ -26,15 +26,15 @@ int kolo_assembly_say(struct kolo_assembly *assembly, int status, const char *fo
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     memcpy(assembly->reason, text, sizeof text);
-    return kolo_fail(status, "rank %" PRIu32 ": %s", assembly->rank, assembly->reason);
+    return kolo_fail(status, "rank %u: %s", assembly->rank, assembly->reason);
 }
 
 static int fail_ended(struct kolo_assembly *assembly, uint32_t rank, int error) {
     assembly->over |= assembly->rank != 0; /* nobody is left to be told */
     assembly->ended = rank;
     return kolo_assembly_say(assembly, KOLO_ERR_PEER_DEAD,
-                             "rank %" PRIu32 " ended while the communicator was being created (its connection: %s)",
-                             rank, error ? strerror(error) : "closed");
+                             "rank %u ended while the communicator was being created (its connection: %s)", rank,
+                             error ? strerror(error) : "closed");
 }
 
 uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly) {
@@ -42,10 +42,10 @@ uint32_t kolo_assembly_ended(const struct kolo_assembly *assembly) {
 }
 
 static int fail_protocol(struct kolo_assembly *assembly, uint32_t rank) {
-    return kolo_assembly_say(assembly, KOLO_ERR_VERSION,
-                             "rank %" PRIu32 " sent what is no message, or not the next one, of kolo %s: use one"
-                             " version on all ranks",
-                             rank, kolo_version());
+    return kolo_assembly_say(
+        assembly, KOLO_ERR_VERSION,
+        "rank %u sent what is no message, or not the next one, of kolo %s: use one version on all ranks", rank,
+        kolo_version());
 }
 
 static int fail_told(struct kolo_assembly *assembly, const struct kolo_assembly_message *message) {
@@ -120,9 +120,9 @@ static int fail_missing(struct kolo_assembly *assembly, const char *late, int64_
     if (strncmp(assembly->place, "127.", 4) == 0 || strncmp(assembly->place, "[::1]", 5) == 0)
         loopback = " That address is reached from this machine alone.";
     return kolo_assembly_say(assembly, KOLO_ERR_TIMEOUT,
-                             "rank %s never came to %s within %" PRId64 " ms: were all %" PRIu32
-                             " ranks started, with the same KOLO_RENDEZVOUS and secret?%s%s (KOLO_CREATE_TIMEOUT_MS"
-                             " sets the time)",
+                             "rank %s never came to %s within %" PRId64
+                             " ms: were all %u ranks started, with the same KOLO_RENDEZVOUS and secret?%s%s "
+                             "(KOLO_CREATE_TIMEOUT_MS sets the time)",
                              late, assembly->place, ms, assembly->size, refused, loopback);
 }
 

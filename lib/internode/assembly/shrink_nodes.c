@@ -447,7 +447,7 @@ static void list_unknown(const struct agreement *c, const uint64_t *unknown, cha
         const leader_state leader = c->others[node].leader;
         const uint32_t last = kolo_nodes_rank(c->nodes, node, kolo_nodes_local_size(c->nodes, node) - 1);
         if (kolo_ranks_have(unknown, last) && used + 48 < list_bytes)
-            used += (size_t)snprintf(list + used, list_bytes - used, "%s%" PRIu32 " (%s)", used ? ", " : "", node,
+            used += (size_t)snprintf(list + used, list_bytes - used, "%s%u (%s)", used ? ", " : "", node,
                                      leader == ENDED            ? "its leader has ended"
                                      : leader == SILENT         ? "not reached"
                                      : is_unresponsive(c, node) ? "does not answer"
@@ -471,8 +471,8 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
     list_unknown(c, unknown, list, sizeof list);
     *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
     snprintf(answer->text, sizeof answer->text,
-             "%" PRIu32 " ranks are left here, and %" PRIu32
-             " others may be going on without them, as nothing is known of them: those of node %s",
+             "%u ranks are left here, and %u others may be going on without them, as nothing is known of them: those "
+             "of node %s",
              kolo_ranks_count_below(here, size), kolo_ranks_count_below(unknown, size), list);
 }
 
@@ -480,7 +480,7 @@ static void conclude(const struct agreement *c, struct kolo_assembly_message *an
 static int take(struct agreement *c, struct kolo_assembly_message *answer, int fd) {
     struct kolo_nodes_agreement *result = c->result;
     if (answer->kind == KOLO_MESSAGE_FAILED)
-        return kolo_fail(answer->status, "rank %" PRIu32 ": kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
+        return kolo_fail(answer->status, "rank %u: kolo_comm_shrink: %s", c->comm->global_rank, answer->text);
     if (fd >= 0)
         (void)kolo_address_localize(&answer->meeting, fd);
     memcpy(result->offer.left, answer->ranks, sizeof result->offer.left);
@@ -526,8 +526,8 @@ static int coordinate(struct agreement *c) {
 
 static int fail_late(const struct agreement *c, const char *why) {
     return kolo_fail(KOLO_ERR_TIMEOUT,
-                     "rank %" PRIu32 ": kolo_comm_shrink: the others went on without this node, or have not come within"
-                     " %" PRId64 " ms (three times KOLO_TIMEOUT_MS): %s",
+                     "rank %u: kolo_comm_shrink: the others went on without this node, or have not come within %" PRId64
+                     " ms (three times KOLO_TIMEOUT_MS): %s",
                      c->comm->global_rank, 3 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
 }
 
@@ -538,8 +538,7 @@ static int heed_coordinator(struct agreement *c, const uint8_t *bytes, int fd) {
     if (kolo_assembly_message_parse(bytes, &answer) < 0 ||
         (answer.kind != KOLO_MESSAGE_FAILED && answer.kind != KOLO_MESSAGE_WAIT &&
          (answer.kind != KOLO_MESSAGE_SURVIVORS || !are_of(c, answer.ranks, UINT32_MAX))))
-        return kolo_fail(KOLO_ERR_VERSION, "rank %" PRIu32 ": kolo_comm_shrink: the answer is damaged",
-                         c->comm->global_rank);
+        return kolo_fail(KOLO_ERR_VERSION, "rank %u: kolo_comm_shrink: the answer is damaged", c->comm->global_rank);
     if (answer.kind == KOLO_MESSAGE_WAIT)
         return AGAIN;
     for (uint32_t word = 0; answer.kind == KOLO_MESSAGE_SURVIVORS && word < KOLO_RANK_WORDS; word++)
@@ -620,8 +619,8 @@ static int agree(struct agreement *c) {
         const uint32_t chosen = find_coordinator(c);
         if (chosen == NOBODY)
             return kolo_fail(KOLO_ERR_PEER_DEAD,
-                             "rank %" PRIu32 ": kolo_comm_shrink: the leader of this node has ended, and no other"
-                             " node's can be reached to go on with",
+                             "rank %u: kolo_comm_shrink: the leader of this node has ended, and no other node's can be "
+                             "reached to go on with",
                              c->comm->global_rank);
         const int rc = chosen == NOT_KNOWN ? AGAIN : chosen == c->node ? coordinate(c) : attend(c, chosen);
         if (rc != AGAIN)
