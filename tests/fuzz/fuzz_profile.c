@@ -9,20 +9,21 @@
 enum { SLOT_BYTES = 65536 };
 
 static void require_usable(const kolo_profile_section *section) {
-    struct kolo_shared_settings settings = {
-        .tables = {{UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}},
-                   {UINT64_MAX,
-                    2,
-                    {{4096, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}, {UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
-    };
+    const struct kolo_shared_table any = {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES}}};
+    struct kolo_shared_settings settings = {.algorithm = KOLO_ALGORITHM_AUTO};
+    for (int i = 0; i < KOLO_TABLES; i++)
+        settings.tables[i] = any;
     struct kolo_shared_table *table = &settings.tables[kolo_plan_table(section->collective)];
     REQUIRE(section->ranks >= 2 && section->ranks <= KOLO_RANKS_MAX);
     kolo_profile_apply(section, table);
     REQUIRE(kolo_plan_settings_valid(&settings));
     REQUIRE(table->band[table->bands - 1].bytes_max == UINT64_MAX);
     for (unsigned shift = 0; shift < 40; shift++) {
-        const struct kolo_question question = {
-            .collective = section->collective, .count = (size_t)1 << shift, .element_bytes = 8, .acc_bytes = 8};
+        const struct kolo_question question = {.collective = section->collective,
+                                               .count = (size_t)1 << shift,
+                                               .ranks = 2,
+                                               .element_bytes = 8,
+                                               .acc_bytes = 8};
         const struct kolo_answer answer = kolo_plan_make(&question, &settings, SLOT_BYTES);
         REQUIRE(answer.chunk_count > 0);
         REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&

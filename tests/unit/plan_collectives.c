@@ -15,7 +15,8 @@ static const struct kolo_shared_settings by_band = {
                {20000,
                 2,
                 {{ONESHOT_BYTES_MAX, KOLO_ALGORITHM_ONESHOT, SLOT_BYTES},
-                 {UINT64_MAX, KOLO_ALGORITHM_MESH, CHUNK_BYTES}}}},
+                 {UINT64_MAX, KOLO_ALGORITHM_MESH, CHUNK_BYTES}}},
+               {UINT64_MAX, 1, {{UINT64_MAX, KOLO_ALGORITHM_MESH, SLOT_BYTES}}}},
 };
 
 static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
@@ -26,7 +27,7 @@ static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
 
 static struct kolo_answer plan(kolo_collective collective, size_t count, const struct kolo_shared_settings *settings) {
     const struct kolo_question question = {
-        .collective = collective, .count = count, .element_bytes = 4, .acc_bytes = 4};
+        .collective = collective, .count = count, .ranks = 4, .element_bytes = 4, .acc_bytes = 4};
     return kolo_plan_make(&question, settings, SLOT_BYTES);
 }
 
@@ -67,10 +68,32 @@ static void test_single(void **state) {
     assert_true(answer.lines && answer.algorithm == KOLO_ALGORITHM_ONESHOT && answer.chunk_count > 0);
     for (size_t count = 0; count < 10000; count += 999) {
         answer = plan(KOLO_BROADCAST, count, &by_band);
-        assert_true(!answer.lines && !answer.stream && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
-        assert_int_equal(answer.chunk_count, SLOT_BYTES / 4);
-        assert_int_equal(answer.chunks, count ? (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES : 1);
+        assert_true(!answer.stream && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
+        assert_true(answer.lines == (count == 0));
+        assert_true(answer.lines || answer.chunk_count == SLOT_BYTES / 4);
+        assert_true(answer.lines || answer.chunks == (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES);
     }
+}
+
+/* Blocks share a slot, each in a region of whole lines, and take turns where it is too small. */
+static void test_blocks(void **state) {
+    (void)state;
+    struct kolo_answer answer = plan(KOLO_ALLTOALL, KOLO_LINES_BYTES_MAX / 4 / 4, &by_band);
+    assert_true(answer.lines); /* four blocks */
+    answer = plan(KOLO_ALLTOALL, KOLO_LINES_BYTES_MAX / 4 / 4 + 1, &by_band);
+    assert_true(!answer.lines && answer.blocks == 4 && answer.head_bytes == 0);
+    assert_int_equal(answer.chunk_count * 4, SLOT_BYTES / 4);
+    answer = plan(KOLO_ALLTOALLV, 100000, &by_band);
+    assert_true(answer.blocks == 4 && answer.head_bytes == KOLO_REGION_HEAD_BYTES);
+    assert_int_equal(answer.chunk_count * 4, SLOT_BYTES / 4 - KOLO_REGION_HEAD_BYTES);
+    answer = plan(KOLO_GATHERV, 100000, &by_band);
+    assert_true(answer.blocks == 1 && answer.chunk_count * 4 == SLOT_BYTES - KOLO_REGION_HEAD_BYTES);
+    const struct kolo_question many = {
+        .collective = KOLO_REDUCE_SCATTERV, .count = 100, .ranks = 1000, .element_bytes = 8, .acc_bytes = 8};
+    answer = kolo_plan_make(&many, &by_band, SLOT_BYTES);
+    assert_int_equal(answer.blocks, SLOT_BYTES / KOLO_LINE_BYTES);
+    assert_int_equal(answer.chunk_count * 8, KOLO_LINE_BYTES);
+    assert_true(answer.chunks * answer.chunk_count >= 100);
 }
 
 static void test_lines_bytes_end(void **state) {
@@ -80,7 +103,10 @@ static void test_lines_bytes_end(void **state) {
     few.tables[KOLO_TABLE_ALLREDUCE].band[0].bytes_max = 100;
     kolo_plan_lines(&by_band, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], KOLO_LINES_BYTES_MAX + 1);
-    assert_int_equal(bytes_end[KOLO_BROADCAST], 0);
+    assert_int_equal(bytes_end[KOLO_ALLGATHERV], 0);
+    assert_true(bytes_end[KOLO_BARRIER] > 0 && bytes_end[KOLO_BROADCAST] > 0);
+    kolo_plan_lines(&by_band, 100, bytes_end);
+    assert_int_equal(bytes_end[KOLO_BROADCAST], 0); /* too many lines to read */
     assert_true(bytes_end[KOLO_BARRIER] > 0);
     kolo_plan_lines(&few, 2, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 101);
@@ -126,8 +152,9 @@ static void test_choices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allreduce),       cmocka_unit_test(test_forced),  cmocka_unit_test(test_single),
-        cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged), cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_allreduce), cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
+        cmocka_unit_test(test_blocks),    cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
