@@ -41,9 +41,11 @@ kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
-/* Returns KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc. Then nothing was reduced, and another
- * algorithm has to do the same call. */
-kolo_run_fn kolo_direct_run;
+/* These return KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc. Then nothing was done, and
+ * another algorithm has to do the same call. */
+kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_reduce_direct,
+    kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
+    kolo_exscan_direct;
 
 /* Elements of chunk `chunk` of a message or block of `count`, and where it begins there. Of a block that is shorter
  * than others the last chunks are empty. */

@@ -7,9 +7,12 @@
  * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
  * copied chunk c.
  *
+ * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct.h).
+ *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
@@ -74,4 +77,18 @@ int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
     comm->stats.sent_bytes += bytes;
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_allgather_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = bytes};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    copy_own(message->recv + comm->rank * bytes, message->send, bytes);
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer))
+        kolo_copy(message->recv + peer * bytes, comm->call.sources[peer], bytes);
+    comm->stats.sent_bytes += bytes;
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    return kolo_direct_end(comm);
 }

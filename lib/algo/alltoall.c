@@ -12,10 +12,13 @@
  * In place (`send` == `recv`) works: what comes from a rank is stored where what went to it was, chunk by chunk, and
  * that chunk has been shown in the same ticket.
  *
+ * Where all ranks' `send` are in buffers of kolo_alloc, and none is in place, each rank copies from those (direct.h).
+ *
  * Where blocks have counts of their own, a region's head has the block's count, and a receiver that expects another one
  * finds the mismatch. */
 #include "algo/regions.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 
@@ -115,4 +118,20 @@ int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_alltoall_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes, all_bytes = comm->size * bytes;
+    const struct kolo_direct use = {
+        .send = KOLO_OF_ALL, .send_bytes = all_bytes, .recv_bytes = all_bytes, .apart = true};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    for (uint32_t block = 0; block < comm->size; block++) {
+        const uint32_t peer = partner(comm, block);
+        kolo_copy(message->recv + peer * bytes, (const uint8_t *)comm->call.sources[peer] + comm->rank * bytes, bytes);
+    }
+    comm->stats.sent_bytes += bytes * (comm->size - 1);
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    return kolo_direct_end(comm);
 }

@@ -7,9 +7,12 @@
  *   - 2c + 1: chunk c is in the root's slot.
  *   - 2c + 2: the rank that publishes it has copied the chunk. The root has nothing to copy and publishes both steps at
  *     once.
- * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls. */
+ * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls.
+ *
+ * Where the root's buffer is kolo_alloc's, the others copy from it (direct.h). */
 #include "algo/algo.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
@@ -61,4 +64,16 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_broadcast_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = bytes};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    if (comm->rank != message->root)
+        kolo_copy(message->recv, comm->call.sources[message->root], bytes);
+    *(comm->rank == message->root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
+    return kolo_direct_end(comm);
 }

@@ -12,9 +12,12 @@
  * Where blocks have counts of their own, each chunk comes behind a head with the block's count (regions.h), and a root
  * that expects another one finds the mismatch.
  *
+ * Where the root's `recv` is in a buffer of kolo_alloc, the others write to it side by side (direct.h).
+ *
  * In place (`send` is the root's block of `recv`) works: nobody else's data goes there. */
 #include "algo/regions.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 
@@ -92,4 +95,20 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_gather_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const struct kolo_direct use = {.recv = KOLO_OF_ROOT, .recv_bytes = comm->size * bytes};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    uint8_t *block = comm->call.targets[message->root] + comm->rank * bytes;
+    if (block != message->send)
+        kolo_copy(block, message->send, bytes);
+    if (comm->rank == message->root)
+        comm->stats.received_bytes += bytes * (comm->size - 1);
+    else
+        comm->stats.sent_bytes += bytes;
+    return kolo_direct_end(comm);
 }

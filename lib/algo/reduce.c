@@ -14,9 +14,13 @@
  * rank that is not the root does not wait for the others' reduce(c), each slot is claimed: rank by rank it is free when
  * scatter(c + 3) has been published, which all do after their part of chunk c.
  *
+ * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from and to those
+ * (direct.h).
+ *
  * In place works: as in mesh.c. */
 #include "algo/phases.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
@@ -142,4 +146,22 @@ int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const kolo_kernel *kernel = message->kernel;
+    const size_t bytes = message->count * kernel->element_bytes;
+    const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ROOT, bytes, bytes, false};
+    size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + first * kernel->element_bytes;
+    if (count)
+        kernel->fold(comm->call.targets[message->root] + first * kernel->element_bytes, comm->call.sources, comm->size,
+                     count, comm->size);
+    comm->stats.received_bytes += count * kernel->element_bytes * (comm->size - 1);
+    comm->stats.sent_bytes += comm->rank == message->root ? 0 : count * kernel->element_bytes;
+    return kolo_direct_end(comm);
 }

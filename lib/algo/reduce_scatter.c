@@ -8,9 +8,12 @@
  * ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not wait for that fold.
  * When it publishes step t + 3 it has folded ticket t.
  *
+ * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct.h).
+ *
  * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
 #include "algo/regions.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 
@@ -87,4 +90,18 @@ int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message)
     }
     kolo_schedule_end(comm);
     return rc;
+}
+
+int kolo_reduce_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = comm->size * bytes};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + comm->rank * bytes;
+    message->kernel->fold(message->recv, comm->call.sources, comm->size, message->count, comm->size);
+    comm->stats.received_bytes += bytes * (comm->size - 1);
+    comm->stats.sent_bytes += bytes * (comm->size - 1);
+    return kolo_direct_end(comm);
 }

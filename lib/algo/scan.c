@@ -9,9 +9,12 @@
  * since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of ranks,
  * and the folding, which grows with it, is shared.
  *
+ * Where all buffers are kolo_alloc's, the owner of a slice reads and writes those (direct.h).
+ *
  * In place works: as in mesh.c; the owner's own result goes to `recv` when only ranks before it are left. */
 #include "algo/phases.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
@@ -132,4 +135,33 @@ int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
 
 int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
     return run(comm, message, true);
+}
+
+static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
+    const kolo_kernel *kernel = message->kernel;
+    const size_t bytes = message->count * kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+    const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ALL, bytes, bytes, false};
+    size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    size_t advance = first * kernel->element_bytes;
+    for (size_t done = 0; done < count; done += piece_count, advance = KOLO_PIECE_BYTES) {
+        for (uint32_t rank = 0; rank < comm->size; rank++) {
+            comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + advance;
+            comm->call.targets[rank] += advance;
+        }
+        fold_prefixes(comm, kernel, count - done < piece_count ? count - done : piece_count, exclusive);
+    }
+    comm->stats.sent_bytes += count * kernel->element_bytes * (comm->size - 1);
+    comm->stats.received_bytes += count * kernel->element_bytes * (comm->size - 1);
+    return kolo_direct_end(comm);
+}
+
+int kolo_scan_direct(kolo_comm *comm, const struct kolo_message *message) {
+    return run_direct(comm, message, false);
+}
+
+int kolo_exscan_direct(kolo_comm *comm, const struct kolo_message *message) {
+    return run_direct(comm, message, true);
 }

@@ -8,12 +8,15 @@
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
  * The root waits for nobody but to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
  *
+ * Where the root's `send` is in a buffer of kolo_alloc, the others read from it side by side (direct.h).
+ *
  * In place (`recv` is the root's block of `send`) works: the root copies nothing there.
  *
  * Where blocks have counts of their own, a region's head has the block's count, and a rank that expects another one
  * finds the mismatch. */
 #include "algo/regions.h"
 
+#include "algo/direct.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 
@@ -95,4 +98,20 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
             kolo_copy(message->recv, message->send + own * element_bytes, count * element_bytes);
     }
     return rc;
+}
+
+int kolo_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = comm->size * bytes};
+    const int rc = kolo_direct_begin(comm, message, &use);
+    if (rc != 0)
+        return rc;
+    const uint8_t *block = (const uint8_t *)comm->call.sources[message->root] + comm->rank * bytes;
+    if (block != message->recv)
+        kolo_copy(message->recv, block, bytes);
+    if (comm->rank == message->root)
+        comm->stats.sent_bytes += bytes * (comm->size - 1);
+    else
+        comm->stats.received_bytes += bytes;
+    return kolo_direct_end(comm);
 }

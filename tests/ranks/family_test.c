@@ -47,7 +47,10 @@ struct call {
     int root;
     size_t count;
     bool in_place;
+    unsigned char *const *shared; /* two buffers of kolo_alloc, for the call to use; or NULL */
 };
+
+enum { SHARED_BYTES = 1 << 20 };
 
 /* Elements of the block that rank `from` has for rank `to`. */
 static size_t block_count(const struct call *call, int from, int to) {
@@ -170,7 +173,9 @@ static bool make_and_check(const struct rank *rank, const struct call *call, uns
     const size_t own_sent = kind->sends_blocks ? sent.offsets[self] * bytes : 0;
     const size_t own_taken = kind->takes_blocks ? taken.offsets[self] * bytes : 0;
     const size_t larger = (sent.count > taken.count ? sent.count : taken.count) * bytes, room = larger + 2 * MARGIN;
-    unsigned char *memory = malloc(room), *expected = malloc(room), *apart = malloc(room);
+    const bool shared = call->shared && room <= SHARED_BYTES;
+    unsigned char *memory = shared ? call->shared[0] : malloc(room), *apart = shared ? call->shared[1] : malloc(room);
+    unsigned char *expected = malloc(room);
     memset(memory, GUARD, room);
     unsigned char *base = memory + call->index % 17;
     unsigned char *recv = base, *send = apart + call->index % 5;
@@ -194,9 +199,11 @@ static bool make_and_check(const struct rank *rank, const struct call *call, uns
     right = right && expect(rank, at == room, "case %u: %s of %zu %s, %s, root %d%s: byte %zu of the buffer is wrong",
                             call->index, kind->name, call->count, kolo_dtype_name(call->dtype), kolo_op_name(call->op),
                             call->root, call->in_place ? ", in place" : "", at - (size_t)(base - memory));
-    free(memory);
+    if (!shared) {
+        free(memory);
+        free(apart);
+    }
     free(expected);
-    free(apart);
     return right;
 }
 
@@ -237,7 +244,8 @@ static void run_dtypes(struct rank *rank) {
                                           op,
                                           (int)(index % (uint32_t)rank->ranks),
                                           counts[index % 8],
-                                          index % 3 == 0 && works_in_place(&kinds[kind])};
+                                          index % 3 == 0 && works_in_place(&kinds[kind]),
+                                          NULL};
                 if (!run_call(rank, &call))
                     return;
             }
@@ -255,8 +263,9 @@ static void run_sizes(struct rank *rank) {
                     index++;
                     if (index % stride(rank))
                         continue;
-                    const struct call call = {index,     &kinds[kind], index % 4 ? KOLO_F32 : KOLO_I64, KOLO_SUM, root,
-                                              counts[i], in_place};
+                    const struct call call = {index,    &kinds[kind], index % 4 ? KOLO_F32 : KOLO_I64,
+                                              KOLO_SUM, root,         counts[i],
+                                              in_place, NULL};
                     if (!run_call(rank, &call))
                         return;
                 }
@@ -265,16 +274,24 @@ static void run_sizes(struct rank *rank) {
 /* Random calls one after another, the same on all ranks, of which some come late now and then. */
 static void run_mixed(struct rank *rank) {
     uint64_t random = random_seed(1, (uint64_t)rank->ranks), delays = random_seed(2, (uint64_t)rank->rank);
+    unsigned char *shared[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++)
+        if (!expect_status(rank, kolo_alloc(rank->comm, SHARED_BYTES, (void **)&shared[i]), 0, "kolo_alloc"))
+            return;
     for (uint32_t index = 0; index < (arguments.quick || rank->ranks > 9 ? 60u : 400u); index++) {
         const uint64_t draw = random_next(&random);
         const struct kind *kind = &kinds[draw % KINDS];
-        const struct call call = {index,
-                                  kind,
-                                  (kolo_dtype)((draw >> 8) % KOLO_DTYPES),
-                                  (kolo_op)((draw >> 16) % KOLO_AVG),
-                                  (int)((draw >> 24) % (uint64_t)rank->ranks),
-                                  draw >> 40 & 3 ? (draw >> 44) % 120 : (draw >> 44) % 3000,
-                                  (draw >> 42 & 1) && works_in_place(kind)};
+        struct call call = {index,
+                            kind,
+                            (kolo_dtype)((draw >> 8) % KOLO_DTYPES),
+                            (kolo_op)((draw >> 16) % KOLO_AVG),
+                            (int)((draw >> 24) % (uint64_t)rank->ranks),
+                            draw >> 40 & 3 ? (draw >> 44) % 120 : (draw >> 44) % 3000,
+                            (draw >> 42 & 1) && works_in_place(kind),
+                            NULL};
+        const uint64_t users = draw >> 60; /* of buffers of kolo_alloc: most often all, else every other rank */
+        if (users > 5 || (users > 2 && rank->rank % 2))
+            call.shared = shared;
         const bool in_ring_order = rank->team->algorithm == KOLO_ALGORITHM_RING && kind->collective == KOLO_ALLREDUCE;
         if (in_ring_order && order_matters(call.dtype, call.op))
             continue;

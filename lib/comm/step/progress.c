@@ -26,9 +26,8 @@ static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *sign
     return theirs != stamp && theirs != comm->call.stamp;
 }
 
-int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
-    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS, needed = comm->call.slot_free[slot];
-    const uint64_t *readers = comm->call.slot_readers[slot];
+/* Waits until `readers`, a bit each, or all if it is NULL, have reached step `needed`, of all calls. */
+static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank || comm->call.peer_steps[peer] >= needed)
             continue;
@@ -46,4 +45,13 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
         comm->call.peer_steps[peer] = progress;
     }
     return 0;
+}
+
+int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
+    const uint64_t slot = (comm->call.ticket + ticket) % KOLO_SLOTS;
+    return claim(comm, comm->call.slot_free[slot], comm->call.slot_readers[slot]);
+}
+
+int kolo_places_claim(kolo_comm *comm) {
+    return claim(comm, comm->call.places_free, NULL);
 }
