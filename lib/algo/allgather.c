@@ -7,12 +7,12 @@
  * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
  * copied chunk c.
  *
- * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct.h).
+ * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct_buffers.h).
  *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"

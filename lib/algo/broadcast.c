@@ -9,10 +9,10 @@
  *     once.
  * The root goes on while the others copy, by up to KOLO_SLOTS chunks, also into its next calls.
  *
- * Where the root's buffer is kolo_alloc's, the others copy from it (direct.h). */
+ * Where the root's buffer is kolo_alloc's, the others copy from it (direct_buffers.h). */
 #include "algo/algo.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"

@@ -12,12 +12,12 @@
  * Where blocks have counts of their own, each chunk comes behind a head with the block's count (regions.h), and a root
  * that expects another one finds the mismatch.
  *
- * Where the root's `recv` is in a buffer of kolo_alloc, the others write to it side by side (direct.h).
+ * Where the root's `recv` is in a buffer of kolo_alloc, the others write to it side by side (direct_buffers.h).
  *
  * In place (`send` is the root's block of `recv`) works: nobody else's data goes there. */
 #include "algo/regions.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 

@@ -15,12 +15,12 @@
  * scatter(c + 3) has been published, which all do after their part of chunk c.
  *
  * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from and to those
- * (direct.h).
+ * (direct_buffers.h).
  *
  * In place works: as in mesh.c. */
 #include "algo/phases.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"

@@ -8,12 +8,12 @@
  * ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not wait for that fold.
  * When it publishes step t + 3 it has folded ticket t.
  *
- * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct.h).
+ * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct_buffers.h).
  *
  * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
 #include "algo/regions.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "sync/point.h"
 

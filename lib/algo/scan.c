@@ -9,12 +9,12 @@
  * since the result of a rank needs no input of a later one. So the inputs are read once, whatever the number of ranks,
  * and the folding, which grows with it, is shared.
  *
- * Where all buffers are kolo_alloc's, the owner of a slice reads and writes those (direct.h).
+ * Where all buffers are kolo_alloc's, the owner of a slice reads and writes those (direct_buffers.h).
  *
  * In place works: as in mesh.c; the owner's own result goes to `recv` when only ranks before it are left. */
 #include "algo/phases.h"
 
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 #include "algo/lines.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"

@@ -1,9 +1,9 @@
-/* Direct: an all-reduce of buffers that kolo_alloc made (algo/direct.h). The owner of a slice of the message reads it
- * from all ranks' `send` and writes it to all ranks' `recv`.
+/* Direct: an all-reduce of buffers that kolo_alloc made (algo/direct_buffers.h). The owner of a slice of the message
+ * reads it from all ranks' `send` and writes it to all ranks' `recv`.
  *
  * In place works: only the owner reads and writes its slice, and it reads a piece of it from all buffers before it
  * writes that piece to any. */
-#include "algo/direct.h"
+#include "algo/direct_buffers.h"
 
 #include "reduce/copy.h"
 #include "sync/fence.h"

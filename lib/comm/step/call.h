@@ -43,7 +43,7 @@ struct kolo_call {
     uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
     uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* the same, where it is one rank at most */
-    uint64_t places_free;                              /* the same of this rank's places, see algo/direct.h */
+    uint64_t places_free;                              /* the same of this rank's places, see algo/direct_buffers.h */
     struct kolo_past_steps past[KOLO_STAMPS];          /* [c % KOLO_STAMPS]: call c, the last ones */
     uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
 

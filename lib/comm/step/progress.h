@@ -115,7 +115,7 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
-/* The same for this rank's places in buffers of kolo_alloc (algo/direct.h). */
+/* The same for this rank's places in buffers of kolo_alloc (algo/direct_buffers.h). */
 int kolo_places_claim(kolo_comm *comm);
 
 /* Says that a rank which has published `step` of the present call, or a later one, has read them. */
@@ -123,7 +123,7 @@ static inline void kolo_places_retire(kolo_comm *comm, uint64_t step) {
     comm->call.places_free = comm->call.step + step;
 }
 
-/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct.c says when
+/* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct_buffers.c says when
  * it has two. */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
     comm->call.stamp_place = comm->call.number % KOLO_STAMPS;

@@ -1,5 +1,5 @@
-/* Finding the buffers of kolo_alloc that ranks pass: see direct.h. */
-#include "algo/direct.h"
+/* Finding the buffers of kolo_alloc that ranks pass: see direct_buffers.h. */
+#include "algo/direct_buffers.h"
 
 #include "comm/step/progress.h"
 #include "sync/point.h"

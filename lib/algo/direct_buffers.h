@@ -15,8 +15,8 @@
  *
  * A call claims and takes a ticket (comm/step/progress.h), though it does not use the slots. The ticket keeps a rank
  * that waits for nobody from overwriting its stamps of this call before the others have compared them. */
-#ifndef KOLO_ALGO_DIRECT_H
-#define KOLO_ALGO_DIRECT_H
+#ifndef KOLO_ALGO_DIRECT_BUFFERS_H
+#define KOLO_ALGO_DIRECT_BUFFERS_H
 
 #include "algo/algo.h"
 
