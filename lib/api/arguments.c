@@ -159,11 +159,9 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
     return 0;
 }
 
-size_t kolo_arguments_digest(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                             const struct kolo_arguments *call) {
-    const size_t *counts = descriptor->send == COUNTED ? call->send_blocks.counts : call->recv_blocks.counts;
+size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks) {
     uint64_t digest = 0;
-    for (uint32_t rank = 0; !descriptor->is_unequal && rank < comm->global_size; rank++) {
+    for (uint32_t rank = 0; rank < ranks; rank++) {
         digest = (digest ^ counts[rank]) * UINT64_C(0x9e3779b97f4a7c15);
         digest ^= digest >> 32;
     }

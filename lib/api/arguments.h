@@ -45,9 +45,7 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
 __attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                                  const struct kolo_arguments *call);
 
-/* What stands for the count in the word of a call whose blocks have counts of their own: a digest of them, if all ranks
- * know them. */
-size_t kolo_arguments_digest(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                             const struct kolo_arguments *call);
+/* What stands for the count in the word of a call whose blocks have counts that all ranks know. */
+size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks);
 
 #endif

@@ -246,12 +246,22 @@ static inline size_t sent_bytes(const struct kolo_descriptor *descriptor, const 
     return call->count * element_bytes * (descriptor->send == BLOCKS ? comm->size : 1);
 }
 
+/* What stands for the count in the word of a call. Counts that two ranks alone know are not in it. */
+static inline size_t told_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                const struct kolo_arguments *call) {
+    if (descriptor->send != COUNTED && descriptor->recv != COUNTED)
+        return call->count;
+    return descriptor->is_unequal ? 0
+                                  : kolo_arguments_digest(descriptor->send == COUNTED ? call->send_blocks.counts
+                                                                                      : call->recv_blocks.counts,
+                                                          comm->global_size);
+}
+
 /* Begins, runs and leaves a call of several ranks whose arguments are legal. */
 static inline __attribute__((always_inline)) int run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                      const struct kolo_arguments *call, const kolo_kernel *kernel) {
-    const bool is_counted = descriptor->send == COUNTED || descriptor->recv == COUNTED;
     kolo_call_begin(comm, descriptor->collective, call->dtype, call->op, (uint32_t)call->root,
-                    is_counted ? kolo_arguments_digest(descriptor, comm, call) : call->count);
+                    told_count(descriptor, comm, call));
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
     if (descriptor->lines &&

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sched_blocks.h"
 #include "sched_control.h"
 #include "sched_engine.h"
 #include "sched_memory.h"
@@ -25,54 +26,38 @@ typedef struct ending {
 static struct {
     sched_plan plan;
     uint64_t seed;
-    uint8_t expected[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES];
-    uint8_t expected_other[SCHED_CALLS_MAX][SCHED_BUFFER_BYTES]; /* of plan.other, where it is a broadcast */
-    uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES];     /* buffers that are not kolo_alloc's */
+    uint8_t expected[SCHED_CALLS_MAX][SCHED_RANKS_MAX][SCHED_BUFFER_BYTES];
+    uint8_t expected_other[SCHED_CALLS_MAX][SCHED_RANKS_MAX][SCHED_BUFFER_BYTES]; /* of plan.other */
+    uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES]; /* buffers that are not kolo_alloc's */
     ending endings[SCHED_RANKS_MAX];
     int64_t fault_ns; /* when a rank aborted or left, or the last came to disagree; -1: none has */
 } run;
 
-static size_t bytes_of(const sched_call *call) {
-    return call->count * kolo_dtype_bytes(call->dtype);
-}
-
-/* What a rank holds after the call. */
-static size_t result_bytes_of(const sched_call *call) {
-    return call->collective == KOLO_ALLGATHER ? run.plan.shape.team.ranks * bytes_of(call) : bytes_of(call);
-}
-
 /* Any bits: what of them are numbers does not matter here. */
-static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, const sched_call *call) {
+static void fill_input(uint8_t *input, uint32_t rank, uint32_t index, size_t bytes) {
     uint64_t random = run.seed ^ (uint64_t)rank << 32 ^ (uint64_t)index << 48;
-    const size_t bytes = bytes_of(call);
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
         const uint64_t bits = random_next(&random);
         memcpy(input + at, &bits, bytes - at < sizeof bits ? bytes - at : sizeof bits);
     }
 }
 
-/* What every rank must hold after each call. */
-static void compute_expected(void) {
+static void expect(const sched_call *call, uint32_t index, uint8_t results[][SCHED_BUFFER_BYTES]) {
     static uint8_t inputs[SCHED_RANKS_MAX][SCHED_BUFFER_BYTES];
     const uint32_t ranks = run.plan.shape.team.ranks;
-    const void *sources[SCHED_RANKS_MAX];
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        fill_input(inputs[rank], rank, index,
+                   sched_lay_out(call, rank, ranks, true).count * kolo_dtype_bytes(call->dtype));
+    sched_expect(call, ranks, inputs, results);
+}
+
+/* What every rank must hold after each call. */
+static void compute_expected(void) {
     for (uint32_t i = 0; i < run.plan.calls; i++) {
-        const sched_call *call = &run.plan.call[i];
-        if (call->collective == KOLO_BROADCAST)
-            fill_input(run.expected[i], call->root, i, call);
-        for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLGATHER; rank++)
-            fill_input(run.expected[i] + rank * bytes_of(call), rank, i, call);
-        for (uint32_t rank = 0; rank < ranks && call->collective == KOLO_ALLREDUCE; rank++) {
-            fill_input(inputs[rank], rank, i, call);
-            sources[rank] = inputs[rank];
-        }
-        if (call->collective == KOLO_ALLREDUCE && call->count)
-            kolo_reducer_select(0)->kernels[call->dtype][call->op].fold(run.expected[i], sources, ranks, call->count,
-                                                                        ranks);
+        expect(&run.plan.call[i], i, run.expected[i]);
+        if (sched_disagrees(&run.plan, i))
+            expect(&run.plan.other[i], i, run.expected_other[i]);
     }
-    for (uint32_t i = run.plan.fault_call; i < run.plan.fault_end; i++)
-        if (run.plan.other[i].collective == KOLO_BROADCAST)
-            fill_input(run.expected_other[i], run.plan.other[i].root, i, &run.plan.other[i]);
 }
 
 /* Two ranks may swap their slots (oneshot): where they disagree both may write into one of them. No more comes of it:
@@ -84,19 +69,25 @@ static bool is_given_up(const void *address) {
 
 /* Ranks. */
 
-/* Where ranks disagree, the only calls that may succeed are broadcasts, on their root and on those that agree with it.
- */
+/* Where ranks disagree, few calls may succeed: on who sends to the root alone, and, of what the root sends, on the root
+ * and on those that agree with it. With counts that only two ranks know, all meet first. */
 static void check_agreement(uint32_t rank, uint32_t index, const sched_call *call) {
+    const sched_buffers *buffers = sched_buffers_of(call->collective);
     if (run.plan.fault != SCHED_MISMATCH || !sched_disagrees(&run.plan, index))
         return;
-    if (call->collective != KOLO_BROADCAST || sched_dissents(&run.plan, rank) != sched_dissents(&run.plan, call->root))
+    if (!buffers->counted && buffers->taken_by_root && rank != call->root)
+        return;
+    if (buffers->counted || !buffers->sent_by_root ||
+        sched_dissents(&run.plan, rank) != sched_dissents(&run.plan, call->root))
         sched_fail("rank %" PRIu32 ": call %" PRIu32 " succeeds, in which ranks disagree", rank, index);
 }
 
-static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
+static void check_result(uint32_t rank, uint32_t index, const uint8_t *result, size_t bytes) {
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
-    const uint8_t *expected = call == &run.plan.other[index] ? run.expected_other[index] : run.expected[index];
-    const size_t bytes = result_bytes_of(call);
+    const uint8_t *expected =
+        call == &run.plan.other[index] ? run.expected_other[index][rank] : run.expected[index][rank];
+    if (call->collective == KOLO_EXSCAN && rank == 0)
+        return; /* nothing is defined there */
     sched_memory_read(result, bytes);
     for (size_t at = 0; at < bytes; at++)
         if (result[at] != expected[at])
@@ -107,38 +98,34 @@ static void check_result(uint32_t rank, uint32_t index, const uint8_t *result) {
 static int make_call(kolo_comm *comm, uint32_t index) {
     const uint32_t rank = comm->rank;
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
-    const bool is_outside = call->outsider == rank;
+    const bool is_outside = call->outsider == rank, sends_to_itself = call->collective == KOLO_BROADCAST;
+    const size_t element_bytes = kolo_dtype_bytes(call->dtype);
+    const sched_layout sent = sched_lay_out(call, rank, comm->size, true);
+    const sched_layout taken = sched_lay_out(call, rank, comm->size, false);
+    const size_t sent_bytes = sent.count * element_bytes, taken_bytes = taken.count * element_bytes;
     uint8_t *send = is_outside ? run.outside[rank][0] : team_piece(TEAM_SEND, rank);
-    uint8_t *recv = call->in_place ? send : is_outside ? run.outside[rank][1] : team_piece(TEAM_RECV, rank);
-    int rc;
-    if (call->collective == KOLO_ALLGATHER && call->in_place) {
-        recv = send;
-        send += rank * bytes_of(call);
+    uint8_t *recv = is_outside ? run.outside[rank][1] : team_piece(TEAM_RECV, rank);
+    if ((call->in_place && sent.count && taken.count) || sends_to_itself) {
+        /* One may be this rank's block of the other. */
+        uint8_t *both = call->in_place ? send : recv;
+        const bool gives_blocks = sched_buffers_of(call->collective)->sends_blocks;
+        const bool takes_blocks = sched_buffers_of(call->collective)->takes_blocks;
+        send = both + (gives_blocks ? 0 : taken.own * element_bytes);
+        recv = both + (takes_blocks ? 0 : sent.own * element_bytes);
     }
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->call.line_rounds++;
     if (sched_breaks(SCHED_STAMPS_EQUAL))
-        comm->call.stamp ^= sched_call_word(call) ^ sched_call_word(&run.plan.call[index]);
-    sched_memory_write(send, bytes_of(call));
-    sched_memory_write(recv, result_bytes_of(call));
-    memset(recv, POISON, result_bytes_of(call));
-    if (call->collective == KOLO_BARRIER) {
-        rc = kolo_barrier(comm);
-    } else if (call->collective == KOLO_BROADCAST) {
-        if (rank == call->root)
-            fill_input(recv, rank, index, call);
-        rc = kolo_broadcast(comm, recv, call->count, call->dtype, (int)call->root);
-    } else if (call->collective == KOLO_ALLGATHER) {
-        fill_input(send, rank, index, call);
-        rc = kolo_allgather(comm, send, recv, call->count, call->dtype);
-    } else {
-        fill_input(send, rank, index, call);
-        rc = kolo_allreduce(comm, send, recv, call->count, call->dtype, call->op);
-    }
-    if (rc == 0)
+        comm->call.stamp ^= sched_call_word(call, comm->size) ^ sched_call_word(&run.plan.call[index], comm->size);
+    sched_memory_write(recv, taken_bytes);
+    memset(recv, POISON, taken_bytes);
+    sched_memory_write(send, sent_bytes);
+    fill_input(send, rank, index, sent_bytes);
+    const int rc = sched_make_call(comm, call, send, recv);
+    if (rc == 0) {
         check_agreement(rank, index, call);
-    if (rc == 0 && call->collective != KOLO_BARRIER)
-        check_result(rank, index, recv);
+        check_result(rank, index, recv, taken_bytes);
+    }
     return rc;
 }
 

@@ -25,6 +25,7 @@ typedef enum sched_control {
     SCHED_STAMPS_EQUAL,       /* what a call is does not get into the stamp */
     SCHED_STEP_STAMP_UNSEEN,  /* the stamp of a step is not compared */
     SCHED_CLAIM_STAMP_UNSEEN, /* nor is it when a slot is claimed */
+    SCHED_CLAIM_LOOKS_ONCE,   /* such a stamp counts even if the peer has gone on since */
     SCHED_WORD_UNSEEN,        /* what a peer calls is not compared in long waits */
     SCHED_WORD_LATE,          /* the history's word is stored after the number of its call */
     SCHED_DEATH_UNSEEN,       /* no one learns that a rank has died */

@@ -28,6 +28,36 @@ static bool begin(const volatile void *address) {
     return true;
 }
 
+/* The stamp in `word`'s place as the running rank has it, of its present call or an earlier one. */
+static uint64_t own_stamp(const void *word) {
+    const struct kolo_call *call = &team_comm(sched_self())->call;
+    team_place place = {.offset = 0};
+    team_find(word, &place);
+    const uint64_t stamp = (place.offset - offsetof(struct kolo_shared_signal, stamps)) / sizeof(uint64_t);
+    return stamp == call->stamp_place ? call->stamp : call->past[stamp].stamp;
+}
+
+/* In a claim, what a rank has published by the time that its stamp was read. */
+static uint64_t load_progress_once(const void *word, uint32_t bytes, bool is_acquire) {
+    static struct {
+        const void *word;
+        uint64_t value;
+        bool is_stamp_read;
+    } seen[SCHED_RANKS_MAX];
+    const uint32_t rank = sched_self();
+    const uint64_t value = sched_memory_load(word, bytes, is_acquire);
+    if (sched_team_word(word) == SCHED_WORD_STAMP && sched_seam_claims(rank)) {
+        seen[rank].is_stamp_read = true;
+    } else if (sched_team_word(word) == SCHED_WORD_PROGRESS) {
+        const bool again = seen[rank].is_stamp_read && seen[rank].word == word && sched_seam_claims(rank);
+        seen[rank].is_stamp_read = false;
+        seen[rank].word = word;
+        seen[rank].value = again ? seen[rank].value : value;
+        return seen[rank].value;
+    }
+    return value;
+}
+
 static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
     if (!begin(address))
         return sched_memory_peek((const void *)address, bytes);
@@ -37,7 +67,9 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
         return team_comm(sched_self())->call.stamp;
     if (sched_breaks(SCHED_CLAIM_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP &&
         sched_seam_claims(sched_self()))
-        return team_comm(sched_self())->call.stamp;
+        return own_stamp((const void *)address);
+    if (sched_breaks(SCHED_CLAIM_LOOKS_ONCE))
+        return load_progress_once((const void *)address, bytes, acquires(order));
     if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
         return team_comm(sched_self())->call.word;
     return sched_memory_load((const void *)address, bytes, acquires(order));

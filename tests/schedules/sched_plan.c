@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "comm/failure/failure.h"
+#include "sched_blocks.h"
 #include "sched_engine.h"
 #include "splitmix64.h"
 
@@ -18,7 +18,7 @@ enum {
     TREE = BIT(KOLO_ALGORITHM_TREE),
     DIRECT = BIT(KOLO_ALGORITHM_DIRECT),
     EVERY = ONESHOT | MESH | RING | CENTRAL | TREE | DIRECT,
-    ANYTHING = SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_ALLGATHERS
+    ANYTHING = SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_FAMILY
 };
 
 static const sched_case cases[] = {
@@ -36,7 +36,13 @@ static const sched_case cases[] = {
     {"broadcast", "broadcasts from changing roots", 2, 5, 8, 0, SCHED_BROADCASTS, SCHED_NO_FAULT},
     {"ahead", "mostly broadcasts from one root, which gets as far ahead of the others as it may", 3, 5, 8,
      DIRECT | MESH, SCHED_BROADCASTS | SCHED_SAME_ROOT, SCHED_NO_FAULT},
+    {"rooted", "gathers, reductions, scatters and broadcasts, after which nobody waits for all others", 2, 5,
+     SCHED_CALLS_MAX, 0, SCHED_ROOTED, SCHED_NO_FAULT},
     {"mixed", "any collective by any algorithm, one after another", 2, 5, 6, EVERY, ANYTHING, SCHED_NO_FAULT},
+    {"overtaken", "gathers to few roots, so that ranks get ahead of each other while they compare stamps", 3, 3,
+     SCHED_CALLS_MAX, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
+    {"family", "every collective but the all-reduce, one after another", 2, 5, SCHED_CALLS_MAX, 0,
+     SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_FAMILY, SCHED_NO_FAULT},
     {"pairs", "any collective by any algorithm after any other, so that one waits for slots that the other used", 2, 4,
      SCHED_CALLS_MAX, 0, SCHED_PAIRS, SCHED_NO_FAULT},
     {"sleep", "short calls in which everybody sleeps at once", 2, 4, 4, ONESHOT,
@@ -50,6 +56,8 @@ static const sched_case cases[] = {
      SCHED_BROADCASTS, SCHED_MISMATCH},
     {"rivals", "broadcasts that some ranks make from other roots than the others do, and go on to", 2, 4,
      SCHED_CALLS_MAX - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
+    {"factions", "the same with any collective that has a root", 2, 5, SCHED_CALLS_MAX - KOLO_SLOTS, 0,
+     SCHED_ROOTED | SCHED_LASTING, SCHED_MISMATCH},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -80,17 +88,25 @@ static bool percent(uint64_t *random, uint64_t chance) {
 /* What a call may be, for pairs: of k kinds there are k * k ordered pairs. */
 typedef struct kind {
     kolo_collective collective;
-    kolo_algorithm algorithm; /* of an all-reduce; AUTO: in lines */
+    kolo_algorithm algorithm; /* of a reduction that has several; AUTO: in lines */
     uint32_t root;
 } kind;
 
 static const kind kinds[] = {
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},    {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},    {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0}, {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},  {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},    {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},      {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},      {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0},   {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},      {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},      {KOLO_ALLGATHERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 0},      {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 1},
+    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 0},         {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 1},
+    {KOLO_REDUCE_SCATTER, KOLO_ALGORITHM_AUTO, 0}, {KOLO_REDUCE_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 0},         {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 1},
+    {KOLO_GATHERV, KOLO_ALGORITHM_AUTO, 0},        {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 1},        {KOLO_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLTOALL, KOLO_ALGORITHM_AUTO, 0},       {KOLO_ALLTOALLV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_SCAN, KOLO_ALGORITHM_AUTO, 0},           {KOLO_EXSCAN, KOLO_ALGORITHM_AUTO, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -114,18 +130,18 @@ static void add_band(struct kolo_shared_table *table, uint32_t algorithm, uint64
         .bytes_max = bytes_max, .algorithm = algorithm, .chunk_bytes = draw_chunk_bytes(random, bytes_max)};
 }
 
-/* A band of message sizes for each algorithm, in any order, behind the lines'. */
-static void draw_bands(struct kolo_shared_table *table, const sched_case *from, uint64_t *random) {
+/* A band of message sizes for each algorithm of the set, in any order, behind the lines'. */
+static void draw_bands(struct kolo_shared_table *table, uint32_t set, bool has_lines, uint64_t *random) {
     uint32_t algorithms[KOLO_ALGORITHMS], count = 0;
     for (uint32_t algorithm = 0; algorithm < KOLO_ALGORITHMS; algorithm++)
-        if (algorithm != KOLO_ALGORITHM_DIRECT && from->algorithms & BIT(algorithm))
+        if (algorithm != KOLO_ALGORITHM_DIRECT && set & BIT(algorithm))
             algorithms[count++] = algorithm;
     for (uint32_t i = count; i > 1; i--) {
         const uint32_t other = below(random, i), moved = algorithms[i - 1];
         algorithms[i - 1] = algorithms[other];
         algorithms[other] = moved;
     }
-    if (has(from, SCHED_LINES) || count == 0)
+    if (has_lines || count == 0)
         table->band[table->bands++] = (struct kolo_shared_band){
             .bytes_max = LINES_BYTES, .algorithm = KOLO_ALGORITHM_ONESHOT, .chunk_bytes = SCHED_SLOT_BYTES};
     for (uint32_t i = 0; i < count; i++)
@@ -147,9 +163,12 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->team.buffer_bytes = SCHED_BUFFER_BYTES;
     shape->team.ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
     struct kolo_shared_table *table = &settings->tables[KOLO_TABLE_ALLREDUCE];
-    draw_bands(table, from, random);
-    settings->tables[KOLO_TABLE_SINGLE] =
-        (struct kolo_shared_table){.bands = 1, .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, SCHED_SLOT_BYTES}}};
+    draw_bands(table, from->algorithms, has(from, SCHED_LINES), random);
+    draw_bands(&settings->tables[KOLO_TABLE_REDUCE], ONESHOT | MESH, has(from, SCHED_LINES), random);
+    settings->tables[KOLO_TABLE_SINGLE] = (struct kolo_shared_table){
+        .bands = 1,
+        .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT,
+                  percent(random, 50) ? SCHED_SLOT_BYTES : draw_chunk_bytes(random, SCHED_BUFFER_BYTES)}}};
     memcpy(settings->tree_sizes, trees[below(random, sizeof trees / sizeof *trees)], sizeof settings->tree_sizes);
     table->stream_bytes_min = percent(random, 30) ? 0 : UINT64_MAX;
     settings->direct_bytes_min = UINT64_MAX;
@@ -178,26 +197,64 @@ static void draw_reduction(sched_call *call, const struct kolo_shared_table *tab
     call->in_place = percent(random, 30);
 }
 
-/* In lines, or in slots. */
-static void draw_allgather(sched_call *call, const sched_shape *shape, uint64_t *random) {
-    call->collective = KOLO_ALLGATHER;
-    call->count = below(random, percent(random, 30) ? LINES_BYTES : SCHED_BUFFER_BYTES / shape->team.ranks + 1);
-    call->in_place = percent(random, 30);
+/* A call of a collective other than an all-reduce, in lines or in slots; a reduction in that band, if it has bands. */
+static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape, uint32_t band, uint32_t percent_lines,
+                                      uint64_t *random) {
+    const bool has_op = kolo_collective_has_op(call->collective);
+    const size_t ranks = shape->team.ranks;
+    call->dtype = has_op ? KOLO_I32 : KOLO_U8;
+    if (call->collective == KOLO_REDUCE) {
+        draw_reduction(call, &shape->team.settings.tables[KOLO_TABLE_REDUCE], band, random);
+    } else {
+        call->op = has_op ? below(random, KOLO_BXOR + 1) : KOLO_SUM;
+        call->count = below(random, percent(random, percent_lines)
+                                        ? LINES_BYTES / kolo_dtype_bytes(call->dtype) / ranks
+                                        : sched_count_max(call->collective, call->dtype, (uint32_t)ranks) + 1);
+    }
+    call->skew = below(random, 4);
+    call->in_place = call->collective != KOLO_ALLTOALLV && percent(random, 30);
+}
+
+static void draw_family(sched_call *call, const sched_shape *shape, uint64_t *random) {
+    static const kolo_collective family[] = {KOLO_ALLGATHER,      KOLO_ALLGATHERV,      KOLO_REDUCE,   KOLO_REDUCE,
+                                             KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,   KOLO_GATHERV,
+                                             KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL, KOLO_ALLTOALLV,
+                                             KOLO_SCAN,           KOLO_EXSCAN};
+    call->collective = family[below(random, sizeof family / sizeof *family)];
+    call->root = below(random, shape->team.ranks);
+    draw_other_than_allreduce(call, shape, below(random, shape->team.settings.tables[KOLO_TABLE_REDUCE].bands), 30,
+                              random);
+}
+
+/* Rarely in lines: whoever has read those waits for all. */
+static void draw_rooted(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
+    static const kolo_collective rooted[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER};
+    call->collective = has(from, SCHED_GATHERS) ? KOLO_GATHER : rooted[below(random, sizeof rooted / sizeof *rooted)];
+    call->root = below(random, shape->team.ranks);
+    draw_other_than_allreduce(call, shape, 1, 3, random);
+}
+
+/* Mostly a little more than goes through lines, which all ranks wait for. */
+static size_t draw_broadcast_count(const sched_case *from, uint64_t *random) {
+    if (has(from, SCHED_SAME_ROOT) || percent(random, 60))
+        return LINES_BYTES + 1 + below(random, 300);
+    return below(random, percent(random, 50) ? LINES_BYTES + 1 : SCHED_BUFFER_BYTES + 1);
 }
 
 static void draw_call(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
     const bool reduces = from->algorithms || has(from, SCHED_LINES);
     call->outsider = percent(random, 25) ? below(random, shape->team.ranks) : SCHED_NOBODY;
     call->dtype = KOLO_U8;
-    if (has(from, SCHED_BARRIERS) && percent(random, 12)) {
+    if (has(from, SCHED_ROOTED)) {
+        draw_rooted(call, from, shape, random);
+    } else if (has(from, SCHED_BARRIERS) && percent(random, 12)) {
         call->collective = KOLO_BARRIER;
     } else if (has(from, SCHED_BROADCASTS) && (!reduces || percent(random, has(from, SCHED_SAME_ROOT) ? 75 : 25))) {
         call->collective = KOLO_BROADCAST;
         call->root = has(from, SCHED_SAME_ROOT) ? 0 : below(random, shape->team.ranks);
-        call->count = has(from, SCHED_SAME_ROOT) || percent(random, 75) ? below(random, 300)
-                                                                        : below(random, SCHED_BUFFER_BYTES + 1);
-    } else if (has(from, SCHED_ALLGATHERS) && percent(random, 25)) {
-        draw_allgather(call, shape, random);
+        call->count = draw_broadcast_count(from, random);
+    } else if (has(from, SCHED_FAMILY) && percent(random, 50)) {
+        draw_family(call, shape, random);
     } else {
         call->collective = KOLO_ALLREDUCE;
         const struct kolo_shared_table *table = &shape->team.settings.tables[KOLO_TABLE_ALLREDUCE];
@@ -216,33 +273,18 @@ static uint32_t band_of(const kind *kind, const struct kolo_shared_table *table)
 
 /* Some calls of the first kind, and some of the second: more tickets than there are slots, or fewer. */
 static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
-    const struct kolo_shared_table *table = &plan->shape.team.settings.tables[KOLO_TABLE_ALLREDUCE];
+    const struct kolo_shared_table *tables = plan->shape.team.settings.tables;
     const uint32_t firsts = 1 + below(random, SCHED_CALLS_MAX / 2);
-    plan->calls = firsts + 1 + below(random, SCHED_CALLS_MAX / 2);
+    plan->calls = firsts + 1 + below(random, SCHED_CALLS_MAX - firsts);
     for (uint32_t i = 0; i < plan->calls; i++) {
         const kind *kind = kind_of(seed, i >= firsts);
         sched_call *call = &plan->call[i];
         *call = (sched_call){
             .collective = kind->collective, .dtype = KOLO_U8, .root = kind->root, .outsider = SCHED_NOBODY};
         if (kind->collective == KOLO_ALLREDUCE)
-            draw_reduction(call, table, band_of(kind, table), random);
-        else if (kind->collective == KOLO_BROADCAST)
-            call->count = below(random, SCHED_BUFFER_BYTES + 1);
-        else if (kind->collective == KOLO_ALLGATHER)
-            draw_allgather(call, &plan->shape, random);
-    }
-}
-
-uint64_t sched_call_word(const sched_call *call) {
-    switch (call->collective) {
-    case KOLO_ALLREDUCE:
-        return kolo_call_word(KOLO_ALLREDUCE, call->dtype, call->op, 0, call->count);
-    case KOLO_ALLGATHER:
-        return kolo_call_word(KOLO_ALLGATHER, call->dtype, KOLO_SUM, 0, call->count);
-    case KOLO_BROADCAST:
-        return kolo_call_word(KOLO_BROADCAST, call->dtype, KOLO_SUM, call->root, call->count);
-    default:
-        return kolo_call_word(call->collective, KOLO_U8, KOLO_SUM, 0, 0);
+            draw_reduction(call, &tables[KOLO_TABLE_ALLREDUCE], band_of(kind, &tables[KOLO_TABLE_ALLREDUCE]), random);
+        else if (kind->collective != KOLO_BARRIER)
+            draw_other_than_allreduce(call, &plan->shape, band_of(kind, &tables[KOLO_TABLE_REDUCE]), 20, random);
     }
 }
 
@@ -271,19 +313,21 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
     default:
         other = fresh;
     }
-    const size_t blocks = other.collective == KOLO_ALLGATHER ? shape->team.ranks : 1;
-    other.count %= SCHED_BUFFER_BYTES / blocks / kolo_dtype_bytes(other.dtype) + 1;
+    other.count %= sched_count_max(other.collective, other.dtype, shape->team.ranks) + 1;
+    other.in_place &= other.collective != KOLO_ALLTOALLV;
+    if (!kolo_op_supports(other.op, other.dtype))
+        other.op = KOLO_SUM;
     return other;
 }
 
 /* Some ranks make another call, and in the end all have to meet. Or they go on to make others, and nobody may end more
  * than KOLO_SLOTS calls of those. */
 static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *random) {
-    const uint32_t first = plan->fault_call;
+    const uint32_t first = plan->fault_call, ranks = plan->shape.team.ranks;
     plan->fault_end = first + 1;
     do
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
-    while (sched_call_word(&plan->other[first]) == sched_call_word(&plan->call[first]));
+    while (sched_call_word(&plan->other[first], ranks) == sched_call_word(&plan->call[first], ranks));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
     if (!has(from, SCHED_LASTING)) {
         plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
@@ -317,7 +361,8 @@ static sched_case narrow(const sched_case *from, uint64_t seed) {
     sched_case narrowed = *from;
     narrowed.features |= SCHED_LINES;
     for (int second = 0; second < 2; second++)
-        if (kind_of(seed, second)->algorithm != KOLO_ALGORITHM_AUTO)
+        if (kind_of(seed, second)->collective == KOLO_ALLREDUCE &&
+            kind_of(seed, second)->algorithm != KOLO_ALGORITHM_AUTO)
             narrowed.algorithms |= BIT(kind_of(seed, second)->algorithm);
     return narrowed;
 }
@@ -332,7 +377,10 @@ void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
     } else {
         plan->calls = 2 + below(&random, which.calls_max - 1);
         for (uint32_t i = 0; i < plan->calls; i++)
-            draw_call(&plan->call[i], &which, &plan->shape, &random);
+            if (i > 0 && has(&which, SCHED_ROOTED) && percent(&random, 60))
+                plan->call[i] = plan->call[i - 1]; /* so that some rank gets far ahead of others */
+            else
+                draw_call(&plan->call[i], &which, &plan->shape, &random);
     }
     draw_fault(plan, &which, &random);
     plan->wakes_early = percent(&random, 40);

@@ -14,11 +14,13 @@ typedef enum sched_feature {
     SCHED_LINES = 1, /* also messages that fit lines */
     SCHED_BROADCASTS = 2,
     SCHED_BARRIERS = 4,
-    SCHED_ALLGATHERS = 8,
+    SCHED_FAMILY = 8,     /* any other collective */
     SCHED_SAME_ROOT = 16, /* many short broadcasts, all from rank 0 */
     SCHED_SLEEPS = 32,    /* nobody spins for long */
     SCHED_PAIRS = 64,     /* calls of one kind, then of another: seeds in a row take all ordered pairs in turn */
-    SCHED_LASTING = 128   /* ranks that disagree do so in all calls from then on, and never meet */
+    SCHED_LASTING = 128,  /* ranks that disagree do so in all calls from then on, and never meet */
+    SCHED_ROOTED = 256,   /* any collective with a root, which changes, but few that go through lines */
+    SCHED_GATHERS = 512   /* of those, gathers alone */
 } sched_feature;
 
 /* What there is to choose from in a run. */
@@ -40,7 +42,8 @@ typedef struct sched_call {
     kolo_collective collective;
     kolo_dtype dtype;
     kolo_op op;
-    size_t count;
+    size_t count;  /* of each block; where those may have any length, they have up to 3/2 of it */
+    uint32_t skew; /* tells such lengths */
     uint32_t root;
     bool in_place;
     uint32_t outsider; /* rank whose buffers are not kolo_alloc's; SCHED_NOBODY: none */
@@ -63,9 +66,6 @@ typedef struct sched_plan {
 
 /* What that rank calls. */
 const sched_call *sched_plan_call(const sched_plan *plan, uint32_t rank, uint32_t index);
-
-/* As the library sees it: kolo_call_word. */
-uint64_t sched_call_word(const sched_call *call);
 
 static inline bool sched_disagrees(const sched_plan *plan, uint32_t index) {
     return index >= plan->fault_call && index < plan->fault_end;

@@ -11,19 +11,42 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
     return 0;
 }
 
-/* True if the rank of `signal`, whose progress was seen to be `progress`, has made other calls than this one: up to the
- * last of this rank's in which it has published. Calls before the last round of lines were compared in that round. */
-static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t progress) {
-    uint64_t call = comm->call.number, step = comm->call.step, stamp = comm->call.stamp;
+/* A call as this rank made it. */
+struct known_call {
+    uint64_t number, stamp; /* number 0: one that need not be compared */
+};
+
+/* This rank's call to which `progress` of a peer belongs: the last of its calls that has a step so early. Calls before
+ * the last round of lines were compared in that round. */
+static struct known_call call_of_progress(const kolo_comm *comm, uint64_t progress) {
+    struct known_call call = {comm->call.number, comm->call.stamp};
+    uint64_t step = comm->call.step;
     while (progress <= step) {
-        const struct kolo_past_steps *past = &comm->call.past[--call % KOLO_STAMPS];
-        if (call == 0 || call + KOLO_STAMPS < comm->call.number || past->line_rounds != comm->call.line_rounds)
-            return false;
+        const struct kolo_past_steps *past = &comm->call.past[--call.number % KOLO_STAMPS];
+        if (call.number == 0 || call.number + KOLO_STAMPS < comm->call.number ||
+            past->line_rounds != comm->call.line_rounds)
+            return (struct known_call){0, 0};
         step = past->step;
-        stamp = past->stamp;
+        call.stamp = past->stamp;
     }
-    const uint64_t theirs = kolo_load_relaxed(&signal->stamps[call % KOLO_STAMPS]);
-    return theirs != stamp && theirs != comm->call.stamp;
+    return call;
+}
+
+/* True if the rank of `signal`, whose progress was seen to be *progress, has made other calls than this one: up to the
+ * last of this rank's in which it has published. If it has published more since, its stamp may be that of a newer call
+ * in the same place, and its later progress counts, *progress. It can do so a few times only, as it gets no more than
+ * KOLO_SLOTS calls ahead. */
+static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t *progress) {
+    for (;;) {
+        const struct known_call call = call_of_progress(comm, *progress);
+        const uint64_t theirs = kolo_load_acquire(&signal->stamps[call.number % KOLO_STAMPS]); /* pairs with publish */
+        if (call.number == 0 || theirs == call.stamp)
+            return false;
+        const uint64_t later = kolo_load_acquire(&signal->progress);
+        if (later == *progress)
+            return true;
+        *progress = later;
+    }
 }
 
 /* Waits until `readers`, a bit each, or all if it is NULL, have reached step `needed`, of all calls. */
@@ -39,8 +62,8 @@ static int claim(kolo_comm *comm, uint64_t needed, const uint64_t *readers) {
         if (rc < 0)
             return rc;
         KOLO_POINT("slot.claimed");
-        const uint64_t progress = kolo_load_acquire(&signal->progress); /* may be later than what was waited for */
-        if (__builtin_expect(differs(comm, signal, progress), 0))
+        uint64_t progress = kolo_load_acquire(&signal->progress); /* may be later than what was waited for */
+        if (__builtin_expect(differs(comm, signal, &progress), 0))
             return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
         comm->call.peer_steps[peer] = progress;
     }

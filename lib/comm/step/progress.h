@@ -22,25 +22,35 @@
  * Stamps. A stamp is a mix of the words of this call and of all calls before it, so ranks with equal stamps have made
  * the same calls. Before a rank publishes its first step of a call, it stores the stamp on the same cache line. A rank
  * that waits for a step compares that stamp with its own. So ranks that make different calls find out on the line that
- * they read anyway. KOLO_STAMPS of them are kept, one more than there are slots. A rank that waits for nobody (the root
- * of a broadcast) may be KOLO_SLOTS calls ahead, and no more: each call with steps takes at least one ticket, and a
- * rank that publishes in it without having waited for one of its steps has claimed a slot. A claim waits until all are
- * done with an earlier call, whose stamps nobody needs any more. But where a tree names fewer readers, a rank that is
- * none of them may still have to compare a stamp of that very call.
+ * they read anyway. KOLO_STAMPS of them are kept, one more than there are slots: a rank must not begin call c +
+ * KOLO_STAMPS while another one may still have to compare its stamp of call c.
  *
- * A rank that only claims slots compares as well; otherwise ranks that are all roots would never find out. The step
- * that a claim waits for is of an earlier call, and the peer may have published later ones by then. So each rank keeps
- * the stamps and first steps of its own last calls (comm->call.past). From them it knows to which call the peer's
- * progress belongs, and it compares the peer's stamp of that call, which covers all calls before it. The peer may have
- * stored a newer stamp in the same place, but had not published it when its progress was read: that one is of the
- * claimer's present call, as no rank ends a call before all that claim slots in it have done so. Calls before a round
- * of lines need not be compared: the lines carry stamps, and no rank ends the round without data of every rank. Thus a
- * rank that claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that differ
- * in call c end no call with steps from c + KOLO_SLOTS on, and none in which they wait for each other. A rank that
- * makes no more calls, and so neither claims nor waits, does not find out.
+ * The rule that makes this right. Whoever waits for steps of its peers in a call is among the readers that every other
+ * rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by), in a
+ * broadcast or scatter it is everybody: the root names those that read its slot, and the others name as many, although
+ * nobody has read theirs. For each call with steps takes at least one ticket, so the slots of call c are used again in
+ * call c + KOLO_SLOTS at the latest. In that call a rank either claims its own slot, or waits for a rank that does so,
+ * or for the laggard itself. Each claim waits until the readers that the claimer named in call c are done with it. So
+ * nobody ends call c + KOLO_SLOTS before the last comparison of call c, whoever the roots of the calls between are, and
+ * even where all of those wait for nobody. A tree names fewer readers: there a rank may still have to compare a stamp
+ * of the call whose slots are claimed, but none of an earlier one. That is why there is one stamp more than there are
+ * slots, and why nobody gets further than that.
+ *
+ * A rank that only claims slots compares as well; otherwise ranks that are all roots, or that all send to others, would
+ * never find out. The step that a claim waits for is of an earlier call, and the peer may have published later ones by
+ * then. So each rank keeps the stamps and first steps of its own last calls (comm->call.past). From them it knows to
+ * which call the peer's progress belongs, and it compares the peer's stamp of that call, which covers all calls before
+ * it. The peer does not wait for this comparison, and may be so many calls further by the time of it that the stamp is
+ * a newer one in the same place. It has then published steps in the calls between. So a stamp that differs counts only
+ * if the peer's progress is still the same after the stamp was read; otherwise the claimer looks again. Calls before a
+ * round of lines need not be compared: the lines carry stamps, and no rank ends the round without data of every rank.
+ * Thus a rank that claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that
+ * differ in call c end no call with steps from c + KOLO_SLOTS on, and none in which they wait for each other. A rank
+ * that makes no more calls, and so neither claims nor waits, does not find out.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
- * other. A slot is written again only after its readers' later steps were acquired. */
+ * other. A slot is written again only after its readers' later steps were acquired. A stamp is released, too: who has
+ * read a newer one (acquire) sees the steps published before it. */
 #ifndef KOLO_COMM_STEP_PROGRESS_H
 #define KOLO_COMM_STEP_PROGRESS_H
 
@@ -85,7 +95,7 @@ static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, u
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
     KOLO_POINT("step.stamping");
-    kolo_store_relaxed(&signal->stamps[comm->call.stamp_place], comm->call.stamp);
+    kolo_store_release(&signal->stamps[comm->call.stamp_place], comm->call.stamp); /* pairs with kolo_slot_claim */
     kolo_publish(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell);
     KOLO_POINT("step.published");
 }

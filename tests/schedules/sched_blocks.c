@@ -1,0 +1,157 @@
+#include "sched_blocks.h"
+
+#include <string.h>
+
+#include "api/arguments.h"
+#include "comm/step/call_word.h"
+
+const sched_buffers *sched_buffers_of(kolo_collective collective) {
+    static const sched_buffers buffers[KOLO_COLLECTIVES] = {
+        [KOLO_BROADCAST] = {.sent_by_root = true},
+        [KOLO_ALLGATHER] = {.takes_blocks = true},
+        [KOLO_ALLGATHERV] = {.takes_blocks = true, .counted = true},
+        [KOLO_REDUCE] = {.taken_by_root = true},
+        [KOLO_REDUCE_SCATTER] = {.sends_blocks = true},
+        [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true, .counted = true},
+        [KOLO_GATHER] = {.takes_blocks = true, .taken_by_root = true},
+        [KOLO_GATHERV] = {.takes_blocks = true, .taken_by_root = true, .counted = true},
+        [KOLO_SCATTER] = {.sends_blocks = true, .sent_by_root = true},
+        [KOLO_SCATTERV] = {.sends_blocks = true, .sent_by_root = true, .counted = true},
+        [KOLO_ALLTOALL] = {.sends_blocks = true, .takes_blocks = true},
+        [KOLO_ALLTOALLV] = {.sends_blocks = true, .takes_blocks = true, .counted = true},
+    };
+    return &buffers[collective];
+}
+
+/* Elements of the block that rank `from` has for rank `to`: where blocks may have any length, 0 to 3/2 of the call's
+ * count. */
+static size_t block_count(const sched_call *call, uint32_t from, uint32_t to) {
+    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const uint32_t depends = (buffers->sends_blocks ? 5 * to : 0) + (buffers->takes_blocks ? 3 * from : 0);
+    return buffers->counted ? (depends + call->skew) % 4 * call->count / 2 : call->count;
+}
+
+sched_layout sched_lay_out(const sched_call *call, uint32_t rank, uint32_t ranks, bool sends) {
+    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const bool has_blocks = sends ? buffers->sends_blocks : buffers->takes_blocks;
+    sched_layout layout = {.count = 0};
+    if ((sends ? buffers->sent_by_root : buffers->taken_by_root) && rank != call->root)
+        return layout;
+    for (uint32_t block = 0; block < (has_blocks ? ranks : 1); block++) {
+        const uint32_t peer = has_blocks ? block : call->root;
+        layout.offsets[block] = layout.count;
+        layout.counts[block] = sends ? block_count(call, rank, peer) : block_count(call, peer, rank);
+        layout.count += layout.counts[block];
+        if (has_blocks && block == rank)
+            layout.own = layout.offsets[block];
+    }
+    return layout;
+}
+
+size_t sched_count_max(kolo_collective collective, kolo_dtype dtype, uint32_t ranks) {
+    const sched_buffers *buffers = sched_buffers_of(collective);
+    const size_t blocks = buffers->sends_blocks || buffers->takes_blocks ? ranks : 1;
+    return SCHED_BUFFER_BYTES / kolo_dtype_bytes(dtype) / blocks * 2 / (buffers->counted ? 3 : 2);
+}
+
+/* Whether all ranks know all counts. */
+static bool knows_all(const sched_buffers *buffers) {
+    return buffers->counted && !buffers->sent_by_root && !buffers->taken_by_root &&
+           buffers->sends_blocks != buffers->takes_blocks;
+}
+
+uint64_t sched_call_word(const sched_call *call, uint32_t ranks) {
+    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    size_t count = buffers->counted ? 0 : call->count;
+    if (knows_all(buffers)) {
+        const sched_layout blocks = sched_lay_out(call, 0, ranks, buffers->sends_blocks);
+        count = kolo_arguments_digest(blocks.counts, ranks);
+    }
+    if (call->collective == KOLO_BARRIER)
+        return kolo_call_word(KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
+    return kolo_call_word(call->collective, call->dtype, kolo_collective_has_op(call->collective) ? call->op : KOLO_SUM,
+                          kolo_collective_has_root(call->collective) ? call->root : 0, count);
+}
+
+static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],
+                           uint8_t *result) {
+    const size_t own = sched_lay_out(call, self, ranks, true).own * kolo_dtype_bytes(call->dtype);
+    const size_t count = sched_lay_out(call, self, ranks, false).count;
+    const uint32_t sources_count = call->collective == KOLO_SCAN     ? self + 1
+                                   : call->collective == KOLO_EXSCAN ? self
+                                                                     : ranks;
+    const void *sources[SCHED_RANKS_MAX];
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        sources[rank] = inputs[rank] + own;
+    if (sources_count == 1)
+        memcpy(result, sources[0], count * kolo_dtype_bytes(call->dtype));
+    else if (sources_count > 1 && count > 0)
+        kolo_reducer_select(0)->kernels[call->dtype][call->op].fold(result, sources, sources_count, count,
+                                                                    sources_count);
+}
+
+static void expect_moved(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],
+                         uint8_t *result) {
+    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const size_t bytes = kolo_dtype_bytes(call->dtype);
+    const sched_layout taken = sched_lay_out(call, self, ranks, false);
+    for (uint32_t block = 0; block < (buffers->takes_blocks ? ranks : 1); block++) {
+        const uint32_t from = buffers->takes_blocks ? block : call->root;
+        const sched_layout sent = sched_lay_out(call, from, ranks, true);
+        memcpy(result + taken.offsets[block] * bytes,
+               inputs[from] + (buffers->sends_blocks ? sent.offsets[self] * bytes : 0), taken.counts[block] * bytes);
+    }
+}
+
+void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],
+                  uint8_t results[][SCHED_BUFFER_BYTES]) {
+    for (uint32_t self = 0; self < ranks; self++) {
+        const size_t count = sched_lay_out(call, self, ranks, false).count;
+        if (count > 0 && kolo_collective_has_op(call->collective))
+            expect_reduced(call, self, ranks, inputs, results[self]);
+        else if (count > 0)
+            expect_moved(call, self, ranks, inputs, results[self]);
+    }
+}
+
+int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *recv) {
+    const sched_layout sent = sched_lay_out(call, comm->rank, comm->size, true);
+    const sched_layout taken = sched_lay_out(call, comm->rank, comm->size, false);
+    const size_t count = call->count;
+    const kolo_dtype dtype = call->dtype;
+    const int root = (int)call->root;
+    switch (call->collective) {
+    case KOLO_ALLREDUCE:
+        return kolo_allreduce(comm, send, recv, count, dtype, call->op);
+    case KOLO_BROADCAST:
+        return kolo_broadcast(comm, recv, count, dtype, root);
+    case KOLO_ALLGATHER:
+        return kolo_allgather(comm, send, recv, count, dtype);
+    case KOLO_ALLGATHERV:
+        return kolo_allgatherv(comm, send, recv, taken.counts, NULL, dtype);
+    case KOLO_REDUCE:
+        return kolo_reduce(comm, send, recv, count, dtype, call->op, root);
+    case KOLO_REDUCE_SCATTER:
+        return kolo_reduce_scatter(comm, send, recv, count, dtype, call->op);
+    case KOLO_REDUCE_SCATTERV:
+        return kolo_reduce_scatterv(comm, send, recv, sent.counts, dtype, call->op);
+    case KOLO_GATHER:
+        return kolo_gather(comm, send, recv, count, dtype, root);
+    case KOLO_GATHERV:
+        return kolo_gatherv(comm, send, sent.count, recv, taken.counts, NULL, dtype, root);
+    case KOLO_SCATTER:
+        return kolo_scatter(comm, send, recv, count, dtype, root);
+    case KOLO_SCATTERV:
+        return kolo_scatterv(comm, send, sent.counts, NULL, recv, taken.count, dtype, root);
+    case KOLO_ALLTOALL:
+        return kolo_alltoall(comm, send, recv, count, dtype);
+    case KOLO_ALLTOALLV:
+        return kolo_alltoallv(comm, send, sent.counts, NULL, recv, taken.counts, NULL, dtype);
+    case KOLO_SCAN:
+        return kolo_scan(comm, send, recv, count, dtype, call->op);
+    case KOLO_EXSCAN:
+        return kolo_exscan(comm, send, recv, count, dtype, call->op);
+    default:
+        return kolo_barrier(comm);
+    }
+}
