@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reduce/copy.h"
+#include "reduce/take.h"
 #include "reduce/reducer.h"
 #include "sim_check.h"
 #include "sim_engine.h"
@@ -85,6 +86,19 @@ void kolo_copy(void *dst, const void *src, size_t bytes) {
 
 void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next) {
     (void)next; /* reading and writing at once is not modelled */
+    copy(dst, src, bytes, SIM_STREAM);
+}
+
+/* Which core has a line last is not modelled. */
+void kolo_take(void *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+}
+
+void kolo_copy_take(void *dst, void *src, size_t bytes) {
+    copy(dst, src, bytes, SIM_WRITE);
+}
+
+void kolo_copy_take_stream(void *dst, void *src, size_t bytes) {
     copy(dst, src, bytes, SIM_STREAM);
 }
 

@@ -6,6 +6,8 @@
 #include "plan/plan.h"
 #include "comm/comm.h"
 #include "reduce/copy.h"
+#include "reduce/take.h"
+#include "sync/fence.h"
 
 /* Blocks of any length, by rank among those of all nodes. */
 struct kolo_blocks {
@@ -74,6 +76,20 @@ static inline size_t kolo_block_chunk(const struct kolo_message *message, const 
     const size_t chunk_count = kolo_chunk_of(message, count, chunk, first);
     *first += begin;
     return chunk_count;
+}
+
+/* Copies to `recv` from a slot that nobody else reads: past the caches if the plan says so. The caller then calls
+ * kolo_result_end when all is copied. */
+static inline void kolo_result_take(const struct kolo_message *message, uint8_t *to, uint8_t *from, size_t bytes) {
+    if (message->plan.stream)
+        kolo_copy_take_stream(to, from, bytes);
+    else
+        kolo_copy_take(to, from, bytes);
+}
+
+static inline void kolo_result_end(const struct kolo_message *message) {
+    if (message->plan.stream)
+        kolo_fence_stream();
 }
 
 /* When a rank is done with chunk c, it next shows chunk c + 3. */

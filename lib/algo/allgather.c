@@ -53,7 +53,11 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
         if (rc < 0)
             return rc;
         size_t first, count = kolo_block_chunk(message, &message->recv_blocks, peer, chunk, &first);
-        kolo_copy(message->recv + first * element_bytes, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        uint8_t *to = message->recv + first * element_bytes;
+        if (message->plan.stream)
+            kolo_copy_stream(to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes, NULL);
+        else
+            kolo_copy(to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
         comm->stats.received_bytes += count * element_bytes;
         KOLO_POINT("allgather.copied");
     }
@@ -75,6 +79,7 @@ int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
         kolo_slot_retire(comm, chunk, chunk + 3);
     }
     comm->stats.sent_bytes += bytes;
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }

@@ -85,12 +85,12 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         int rc = kolo_step_await(comm, peer, ticket + 1);
         if (rc < 0)
             return rc;
-        const uint8_t *region = kolo_region(comm, message, peer, ticket, &turn, block);
+        uint8_t *region = kolo_region(comm, message, peer, ticket, &turn, block);
         rc = kolo_region_check_count(comm, message, region, peer, whole);
         if (rc < 0)
             return rc;
-        kolo_copy(message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
-                  count * element_bytes);
+        kolo_result_take(message, message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
+                         count * element_bytes);
         KOLO_POINT("alltoall.copied");
         comm->stats.received_bytes += count * element_bytes;
     }
@@ -117,6 +117,7 @@ int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
             rc = take(comm, message, ticket);
         kolo_slot_retire(comm, ticket, ticket + 3);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }

@@ -53,7 +53,9 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
             comm->stats.sent_bytes += bytes;
         } else {
             rc = kolo_step_await(comm, root, 2 * chunk + 1);
-            if (rc == 0)
+            if (rc == 0 && comm->size == 2) /* nobody else reads it */
+                kolo_result_take(message, message->recv + first * element_bytes, slot, bytes);
+            else if (rc == 0)
                 kolo_copy(message->recv + first * element_bytes, slot, bytes);
             comm->stats.received_bytes += bytes;
         }
@@ -62,6 +64,7 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
             kolo_step_publish(comm, 2 * chunk + 2);
         kolo_slot_retire(comm, chunk, 2 * chunk + 2);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }

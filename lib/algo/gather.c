@@ -62,7 +62,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t chun
 static int take(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
-        const uint8_t *slot = kolo_slot(comm, peer, chunk);
+        uint8_t *slot = kolo_slot(comm, peer, chunk);
         size_t begin, first, whole = kolo_block(message, &message->recv_blocks, peer, &begin);
         const size_t count = kolo_chunk_of(message, whole, chunk, &first);
         int rc = kolo_step_await(comm, peer, 2 * chunk + 1);
@@ -70,8 +70,8 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t chun
             rc = kolo_region_check_count(comm, message, slot, peer, whole);
         if (rc < 0)
             return rc;
-        kolo_copy(message->recv + (begin + first) * element_bytes, slot + message->plan.head_bytes,
-                  count * element_bytes);
+        kolo_result_take(message, message->recv + (begin + first) * element_bytes, slot + message->plan.head_bytes,
+                         count * element_bytes);
         KOLO_POINT("gather.copied");
         comm->stats.received_bytes += count * element_bytes;
     }
@@ -93,6 +93,7 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
         rc = is_root ? take(comm, message, chunk) : show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }

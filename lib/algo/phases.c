@@ -15,6 +15,23 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
     kolo_step_publish(comm, step);
 }
 
+void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count) {
+    const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+    for (size_t done = 0; done < count; done += piece_count) {
+        const size_t left = count - done, part = left < piece_count ? left : piece_count;
+        const size_t bytes = part * kernel->element_bytes;
+        kernel->fold(result, comm->call.sources, comm->size, part, comm->size);
+        KOLO_POINT("phase.folded_piece");
+        for (uint32_t rank = 0; rank < comm->size; rank++) {
+            uint8_t *source = (uint8_t *)comm->call.sources[rank];
+            if (rank != comm->rank && source != result)
+                kolo_take(source, bytes);
+            comm->call.sources[rank] = source + bytes;
+        }
+        result += bytes;
+    }
+}
+
 /* Copies a piece's result, which lies in comm->call.targets[first], to all other targets but this rank's, and to
  * `recv`. */
 static void hand_out(kolo_comm *comm, uint32_t first, uint8_t *recv, size_t bytes, bool is_streamed, const void *next) {

@@ -40,6 +40,10 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     return 0;
 }
 
+/* Folds `count` elements of comm->call.sources into `result`, piece by piece, and takes over (reduce/copy.h) what it
+ * has read in the others' slots, which nobody else reads. comm->call.sources moves on. */
+void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count);
+
 /* Copies into this rank's slot, which must be free, and publishes `step`. */
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step);
 

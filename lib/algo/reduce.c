@@ -70,7 +70,7 @@ static int fold_all(kolo_comm *comm, const struct kolo_message *message, size_t 
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_slot(comm, rank, chunk);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
+    kolo_phase_fold(comm, message->kernel, message->recv + first * element_bytes, count);
     KOLO_POINT("reduce.folded");
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     kolo_step_publish(comm, 2 * chunk + 2);
@@ -122,8 +122,7 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     else
         comm->stats.sent_bytes += own_count * kernel->element_bytes;
     comm->call.sources[comm->rank] = message->send + (first + own) * kernel->element_bytes;
-    if (own_count)
-        kernel->fold(result, comm->call.sources, comm->size, own_count, comm->size);
+    kolo_phase_fold(comm, kernel, result, own_count);
     KOLO_POINT("reduce.mesh_folded");
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
     kolo_step_publish(comm, step_reduced(chunk));

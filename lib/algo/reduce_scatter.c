@@ -11,6 +11,7 @@
  * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct_buffers.h).
  *
  * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
+#include "algo/phases.h"
 #include "algo/regions.h"
 
 #include "algo/direct_buffers.h"
@@ -69,9 +70,8 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t tick
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_region(comm, message, rank, ticket, &turn, comm->rank);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    if (count)
-        message->kernel->fold(message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
-                              comm->call.sources, comm->size, count, comm->size);
+    kolo_phase_fold(comm, message->kernel, message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
+                    count);
     KOLO_POINT("reduce_scatter.folded");
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     return 0;

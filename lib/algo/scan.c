@@ -100,7 +100,10 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
         }
         comm->call.sources[comm->rank] = message->send + first * element_bytes + at;
         comm->call.targets[comm->rank] = message->recv + first * element_bytes + at;
-        fold_prefixes(comm, kernel, left < piece_count ? left : piece_count, exclusive);
+        const size_t part = left < piece_count ? left : piece_count;
+        fold_prefixes(comm, kernel, part, exclusive);
+        if (comm->rank > 0) /* rank 0's input is the only one that no result replaces */
+            kolo_take(comm->call.targets[0], part * element_bytes);
         KOLO_POINT("scan.folded");
     }
     comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);

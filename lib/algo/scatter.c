@@ -69,10 +69,11 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
     int rc = kolo_step_await(comm, message->root, 2 * ticket + 1);
     if (rc == 0 && turn.begin <= comm->rank && comm->rank < turn.end) {
         size_t first, count = kolo_chunk(message, turn.chunk, &first);
-        const uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
+        uint8_t *region = kolo_region(comm, message, message->root, ticket, &turn, comm->rank);
         rc = kolo_region_check_count(comm, message, region, message->root, message->count);
         if (rc == 0)
-            kolo_copy(message->recv + first * element_bytes, region + message->plan.head_bytes, count * element_bytes);
+            kolo_result_take(message, message->recv + first * element_bytes, region + message->plan.head_bytes,
+                             count * element_bytes);
         KOLO_POINT("scatter.copied");
         comm->stats.received_bytes += count * element_bytes;
     }
@@ -91,6 +92,7 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
         rc = is_root ? show(comm, message, ticket) : take(comm, message, ticket);
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     if (is_root && rc == 0) {
         size_t own, count = kolo_block(message, &message->send_blocks, comm->rank, &own);

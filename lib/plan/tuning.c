@@ -68,7 +68,7 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
 
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question) {
     const struct kolo_shared_table single = {
-        .stream_bytes_min = UINT64_MAX,
+        .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
         .bands = 1,
         .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, (uint32_t)question->slot_bytes}},
     };

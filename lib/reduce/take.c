@@ -1,0 +1,31 @@
+/* Taking over what was read: see take.h. */
+#include "reduce/take.h"
+
+#include "reduce/copy.h"
+
+enum {
+    LINE_BYTES = 64,
+    PIECE_BYTES = 16384 /* what is read before it is taken over: less than the first cache */
+};
+
+void kolo_take(void *memory, size_t bytes) {
+    volatile unsigned char *line = memory;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        line[at] = line[at];
+}
+
+void kolo_copy_take(void *dst, void *src, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        kolo_copy((unsigned char *)dst + at, (unsigned char *)src + at, part);
+        kolo_take((unsigned char *)src + at, part);
+    }
+}
+
+void kolo_copy_take_stream(void *dst, void *src, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        const size_t part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        kolo_copy_stream((unsigned char *)dst + at, (unsigned char *)src + at, part, NULL);
+        kolo_take((unsigned char *)src + at, part);
+    }
+}

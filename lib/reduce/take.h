@@ -1,0 +1,19 @@
+/* Reads memory that another core wrote, that nobody else reads, and that the other core writes next, and takes it over:
+ * this core stores to each line, what it holds, when it has read it. So the line moves back and forth as a modified
+ * one, and no copy of it is left that the writer has to have invalidated.
+ *
+ * Measured on two cores of an EPYC in a virtual machine: 64 KiB from one core to the other in 4.3 us, not 28, and 1 MiB
+ * in 64, not 340; with the two cores nearer, 256 KiB in 8.7, not 17. */
+#ifndef KOLO_REDUCE_TAKE_H
+#define KOLO_REDUCE_TAKE_H
+
+#include <stddef.h>
+
+/* After the memory was read. */
+void kolo_take(void *memory, size_t bytes);
+
+/* As kolo_copy and kolo_copy_stream (reduce/copy.h). */
+void kolo_copy_take(void *dst, void *src, size_t bytes);
+void kolo_copy_take_stream(void *dst, void *src, size_t bytes);
+
+#endif
