@@ -78,8 +78,16 @@ static inline size_t kolo_block_chunk(const struct kolo_message *message, const 
     return chunk_count;
 }
 
-/* Copies to `recv` from a slot that nobody else reads: past the caches if the plan says so. The caller then calls
- * kolo_result_end when all is copied. */
+/* Copies to `recv`: past the caches if the plan says so. The caller then calls kolo_result_end when all is copied. */
+static inline void kolo_result_store(const struct kolo_message *message, uint8_t *to, const uint8_t *from,
+                                     size_t bytes) {
+    if (message->plan.stream)
+        kolo_copy_stream(to, from, bytes, NULL);
+    else
+        kolo_copy(to, from, bytes);
+}
+
+/* The same from a slot that nobody else reads, which is taken over. */
 static inline void kolo_result_take(const struct kolo_message *message, uint8_t *to, uint8_t *from, size_t bytes) {
     if (message->plan.stream)
         kolo_copy_take_stream(to, from, bytes);

@@ -54,10 +54,7 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
             return rc;
         size_t first, count = kolo_block_chunk(message, &message->recv_blocks, peer, chunk, &first);
         uint8_t *to = message->recv + first * element_bytes;
-        if (message->plan.stream)
-            kolo_copy_stream(to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes, NULL);
-        else
-            kolo_copy(to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
+        kolo_result_store(message, to, kolo_phase_shown_at(comm, peer, chunk), count * element_bytes);
         comm->stats.received_bytes += count * element_bytes;
         KOLO_POINT("allgather.copied");
     }

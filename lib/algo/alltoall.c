@@ -54,7 +54,7 @@ int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t co
 static int show(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
     const size_t element_bytes = message->kernel->element_bytes;
     const struct kolo_turn turn = kolo_turn(comm, message, ticket);
-    const int rc = kolo_slot_claim(comm, ticket);
+    const int rc = kolo_slot_claim_all(comm, ticket);
     if (rc < 0)
         return rc;
     KOLO_POINT("alltoall.claimed");
@@ -63,7 +63,7 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
         if (peer == comm->rank)
             continue;
         size_t begin, first, count = kolo_block_chunk(message, &message->send_blocks, peer, turn.chunk, &first);
-        uint8_t *region = kolo_region(comm, message, comm->rank, ticket, &turn, block);
+        uint8_t *region = kolo_region_between(comm, message, comm->rank, peer, ticket, &turn, block, block);
         kolo_region_set_count(message, region, kolo_block(message, &message->send_blocks, peer, &begin));
         kolo_copy(region + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
         comm->stats.sent_bytes += count * element_bytes;
@@ -85,12 +85,12 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
         int rc = kolo_step_await(comm, peer, ticket + 1);
         if (rc < 0)
             return rc;
-        uint8_t *region = kolo_region(comm, message, peer, ticket, &turn, block);
+        const uint8_t *region = kolo_region_between(comm, message, peer, comm->rank, ticket, &turn, block, block);
         rc = kolo_region_check_count(comm, message, region, peer, whole);
         if (rc < 0)
             return rc;
-        kolo_result_take(message, message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
-                         count * element_bytes);
+        kolo_result_store(message, message->recv + (begin + first) * element_bytes, region + message->plan.head_bytes,
+                          count * element_bytes);
         KOLO_POINT("alltoall.copied");
         comm->stats.received_bytes += count * element_bytes;
     }

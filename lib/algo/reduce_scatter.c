@@ -4,14 +4,13 @@
  * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them. oneshot.c says
  * when a set of lines may be written again.
  *
- * Slots are for larger ones, with a region for each block (regions.h). Step t + 1 says that a rank has shown what
- * ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not wait for that fold.
- * When it publishes step t + 3 it has folded ticket t.
+ * Slots are for larger ones, with a region for each block (regions.h), which two ranks swap. Step t + 1 says that a
+ * rank has shown what ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not
+ * wait for that fold. When it publishes step t + 3 it has folded ticket t.
  *
  * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct_buffers.h).
  *
  * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
-#include "algo/phases.h"
 #include "algo/regions.h"
 
 #include "algo/direct_buffers.h"
@@ -43,7 +42,7 @@ int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, siz
 static int show(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
     const size_t element_bytes = message->kernel->element_bytes;
     const struct kolo_turn turn = kolo_turn(comm, message, ticket);
-    const int rc = kolo_slot_claim(comm, ticket);
+    const int rc = kolo_slot_claim_all(comm, ticket);
     if (rc < 0)
         return rc;
     KOLO_POINT("reduce_scatter.claimed");
@@ -51,8 +50,8 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
         size_t first, count = kolo_block_chunk(message, &message->send_blocks, owner, turn.chunk, &first);
         if (owner == comm->rank)
             continue;
-        kolo_copy(kolo_region(comm, message, comm->rank, ticket, &turn, owner), message->send + first * element_bytes,
-                  count * element_bytes);
+        kolo_copy(kolo_region_between(comm, message, comm->rank, owner, ticket, &turn, owner, comm->rank),
+                  message->send + first * element_bytes, count * element_bytes);
         comm->stats.sent_bytes += count * element_bytes;
     }
     KOLO_POINT("reduce_scatter.shown");
@@ -68,10 +67,12 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t tick
         return rc;
     size_t first, count = kolo_block_chunk(message, &message->send_blocks, comm->rank, turn.chunk, &first);
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->call.sources[rank] = kolo_region(comm, message, rank, ticket, &turn, comm->rank);
+        comm->call.sources[rank] =
+            kolo_region_between(comm, message, rank, comm->rank, ticket, &turn, comm->rank, rank);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    kolo_phase_fold(comm, message->kernel, message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
-                    count);
+    if (count)
+        message->kernel->fold(message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
+                              comm->call.sources, comm->size, count, comm->size);
     KOLO_POINT("reduce_scatter.folded");
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     return 0;

@@ -37,6 +37,17 @@ static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_mess
     return kolo_slot(comm, rank, ticket) + (block - turn->begin) * bytes;
 }
 
+/* Where `from` leaves what it has for `to` in block `block` of a turn; block `back` is the one in the other direction.
+ * Two ranks swap these two regions from one use to the next, so that the rank that has read a line is the next to write
+ * it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. If the turn does not
+ * have both blocks, the regions stay. */
+static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct kolo_message *message, uint32_t from,
+                                           uint32_t to, size_t ticket, const struct kolo_turn *turn, uint32_t block,
+                                           uint32_t back) {
+    const bool swaps = (comm->call.ticket + ticket) / KOLO_SLOTS & 1 && turn->begin <= back && back < turn->end;
+    return kolo_region(comm, message, swaps ? to : from, ticket, turn, swaps ? back : block);
+}
+
 /* Heads: the count of the whole block, where the plan has heads. */
 static inline void kolo_region_set_count(const struct kolo_message *message, uint8_t *region, uint64_t count) {
     if (message->plan.head_bytes)

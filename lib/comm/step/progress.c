@@ -75,6 +75,10 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
     return claim(comm, comm->call.slot_free[slot], comm->call.slot_readers[slot]);
 }
 
+int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket) {
+    return claim(comm, comm->call.slot_free[(comm->call.ticket + ticket) % KOLO_SLOTS], NULL);
+}
+
 int kolo_places_claim(kolo_comm *comm) {
     return claim(comm, comm->call.places_free, NULL);
 }

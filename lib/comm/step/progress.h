@@ -125,6 +125,10 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step);
 /* Waits until this rank's slot for the call's ticket `ticket`, from 0, may be written. */
 int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
 
+/* The same of a ticket for which ranks write into each other's slots, though they may not have touched them before: all
+ * ranks are waited for. */
+int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket);
+
 /* The same for this rank's places in buffers of kolo_alloc (algo/direct_buffers.h). */
 int kolo_places_claim(kolo_comm *comm);
 
