@@ -2,6 +2,7 @@
 #include "reduce/take.h"
 
 #include "reduce/copy.h"
+#include "sync/atomic.h"
 
 enum {
     LINE_BYTES = 64,
@@ -9,9 +10,9 @@ enum {
 };
 
 void kolo_take(void *memory, size_t bytes) {
-    volatile unsigned char *line = memory;
-    for (size_t at = 0; at < bytes; at += LINE_BYTES)
-        line[at] = line[at];
+    kolo_atomic_u64 *line = memory; /* atomic, for the compiler to leave it in */
+    for (size_t at = 0; at < bytes; at += LINE_BYTES, line += LINE_BYTES / sizeof *line)
+        kolo_store_relaxed(line, kolo_load_relaxed(line));
 }
 
 void kolo_copy_take(void *dst, void *src, size_t bytes) {

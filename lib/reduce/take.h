@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* After the memory was read. */
+/* After the memory was read. It begins on a line, and its last line is whole, here and below. */
 void kolo_take(void *memory, size_t bytes);
 
 /* As kolo_copy and kolo_copy_stream (reduce/copy.h). */
