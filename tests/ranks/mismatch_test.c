@@ -6,46 +6,63 @@
 
 #include "harness.h"
 
+/* Where blocks have counts of their own: which of them are one element longer than the call's count. */
+enum longer {
+    LONGER_NONE,
+    LONGER_FIRST,
+    LONGER_SENT,
+    LONGER_EXPECTED
+}; /* rank 0's; all that go to, or come from, others */
+
 struct call {
     kolo_collective collective;
     size_t count;
     kolo_dtype dtype;
     int op_or_root;
+    int root; /* of a reduce */
+    enum longer longer;
 };
+
+#define CALL(collective_, count_, dtype_, op_or_root_)                                                                 \
+    { .collective = (collective_), .count = (count_), .dtype = (dtype_), .op_or_root = (op_or_root_) }
 
 static const struct mismatch {
     const char *what;
     struct call common;
     struct call odd; /* of one rank */
 } mismatches[] = {
-    {"count", {KOLO_ALLREDUCE, 1000, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 1001, KOLO_F32, KOLO_SUM}},
-    {"count in one line", {KOLO_ALLREDUCE, 2, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}},
-    {"lines or slots", {KOLO_ALLREDUCE, 4, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM}},
-    {"slots or lines", {KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 4, KOLO_F32, KOLO_SUM}},
-    {"number of chunks", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM}},
-    {"nothing", {KOLO_ALLREDUCE, 0, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM}},
-    {"dtype", {KOLO_ALLREDUCE, 8000, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 8000, KOLO_I32, KOLO_SUM}},
-    {"dtype's size", {KOLO_ALLREDUCE, 8000, KOLO_F64, KOLO_SUM}, {KOLO_ALLREDUCE, 8000, KOLO_I8, KOLO_SUM}},
-    {"op", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_MAX}},
-    {"op of a few", {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_AVG}},
-    {"barrier", {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}, {KOLO_BARRIER, 0, KOLO_U8, 0}},
-    {"barrier in place of slots", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_BARRIER, 0, KOLO_U8, 0}},
-    {"broadcast", {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}, {KOLO_BROADCAST, 3, KOLO_F32, 0}},
-    {"broadcast in place of slots", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_BROADCAST, 9000, KOLO_F32, 1}},
-    {"broadcast or barrier", {KOLO_BARRIER, 0, KOLO_U8, 0}, {KOLO_BROADCAST, 3, KOLO_F32, 0}},
-    {"barrier in place of broadcast", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BARRIER, 0, KOLO_U8, 0}},
-    {"broadcast's count", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 31, KOLO_F32, 0}},
-    {"broadcast's chunks", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 50000, KOLO_F32, 0}},
-    {"broadcast's dtype", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 30, KOLO_U32, 0}},
-    {"broadcast's root", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 30, KOLO_F32, 1}},
-    {"large broadcast's root", {KOLO_BROADCAST, 50000, KOLO_F32, 1}, {KOLO_BROADCAST, 50000, KOLO_F32, 0}},
-    {"all-gather", {KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM}, {KOLO_ALLGATHER, 3, KOLO_F32, 0}},
-    {"all-gather in place of slots", {KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM}, {KOLO_ALLGATHER, 9000, KOLO_F32, 0}},
-    {"all-gather's count", {KOLO_ALLGATHER, 30, KOLO_F32, 0}, {KOLO_ALLGATHER, 31, KOLO_F32, 0}},
-    {"all-gather's chunks", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_ALLGATHER, 50, KOLO_F32, 0}},
-    {"all-gather's dtype", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_ALLGATHER, 9000, KOLO_U32, 0}},
-    {"broadcast in place of all-gather", {KOLO_ALLGATHER, 9000, KOLO_F32, 0}, {KOLO_BROADCAST, 9000, KOLO_F32, 0}},
-    {"broadcast's root and chunks", {KOLO_BROADCAST, 30, KOLO_F32, 0}, {KOLO_BROADCAST, 50000, KOLO_F32, 1}},
+    {"count", CALL(KOLO_ALLREDUCE, 1000, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 1001, KOLO_F32, KOLO_SUM)},
+    {"count in one line", CALL(KOLO_ALLREDUCE, 2, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM)},
+    {"lines or slots", CALL(KOLO_ALLREDUCE, 4, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM)},
+    {"slots or lines", CALL(KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 4, KOLO_F32, KOLO_SUM)},
+    {"number of chunks", CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM),
+     CALL(KOLO_ALLREDUCE, 50000, KOLO_F32, KOLO_SUM)},
+    {"nothing", CALL(KOLO_ALLREDUCE, 0, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM)},
+    {"dtype", CALL(KOLO_ALLREDUCE, 8000, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 8000, KOLO_I32, KOLO_SUM)},
+    {"dtype's size", CALL(KOLO_ALLREDUCE, 8000, KOLO_F64, KOLO_SUM), CALL(KOLO_ALLREDUCE, 8000, KOLO_I8, KOLO_SUM)},
+    {"op", CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_MAX)},
+    {"op of a few", CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_AVG)},
+    {"barrier", CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM), CALL(KOLO_BARRIER, 0, KOLO_U8, 0)},
+    {"barrier in place of slots", CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM), CALL(KOLO_BARRIER, 0, KOLO_U8, 0)},
+    {"broadcast", CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM), CALL(KOLO_BROADCAST, 3, KOLO_F32, 0)},
+    {"broadcast in place of slots", CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM),
+     CALL(KOLO_BROADCAST, 9000, KOLO_F32, 1)},
+    {"broadcast or barrier", CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALL(KOLO_BROADCAST, 3, KOLO_F32, 0)},
+    {"barrier in place of broadcast", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BARRIER, 0, KOLO_U8, 0)},
+    {"broadcast's count", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BROADCAST, 31, KOLO_F32, 0)},
+    {"broadcast's chunks", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BROADCAST, 50000, KOLO_F32, 0)},
+    {"broadcast's dtype", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BROADCAST, 30, KOLO_U32, 0)},
+    {"broadcast's root", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BROADCAST, 30, KOLO_F32, 1)},
+    {"large broadcast's root", CALL(KOLO_BROADCAST, 50000, KOLO_F32, 1), CALL(KOLO_BROADCAST, 50000, KOLO_F32, 0)},
+    {"all-gather", CALL(KOLO_ALLREDUCE, 3, KOLO_F32, KOLO_SUM), CALL(KOLO_ALLGATHER, 3, KOLO_F32, 0)},
+    {"all-gather in place of slots", CALL(KOLO_ALLREDUCE, 9000, KOLO_F32, KOLO_SUM),
+     CALL(KOLO_ALLGATHER, 9000, KOLO_F32, 0)},
+    {"all-gather's count", CALL(KOLO_ALLGATHER, 30, KOLO_F32, 0), CALL(KOLO_ALLGATHER, 31, KOLO_F32, 0)},
+    {"all-gather's chunks", CALL(KOLO_ALLGATHER, 9000, KOLO_F32, 0), CALL(KOLO_ALLGATHER, 50, KOLO_F32, 0)},
+    {"all-gather's dtype", CALL(KOLO_ALLGATHER, 9000, KOLO_F32, 0), CALL(KOLO_ALLGATHER, 9000, KOLO_U32, 0)},
+    {"broadcast in place of all-gather", CALL(KOLO_ALLGATHER, 9000, KOLO_F32, 0),
+     CALL(KOLO_BROADCAST, 9000, KOLO_F32, 0)},
+    {"broadcast's root and chunks", CALL(KOLO_BROADCAST, 30, KOLO_F32, 0), CALL(KOLO_BROADCAST, 50000, KOLO_F32, 1)},
 };
 
 enum {
@@ -53,7 +70,8 @@ enum {
     CALLS_BEFORE = 3,
     CALLS_AFTER = 6,
     COUNT_MAX = 50001,
-    GATHERED_MAX = 9000, /* doubles of one rank in an all-gather */
+    BLOCK_MAX = 9001, /* doubles of one block */
+    RANKS_MAX = 5,
     BROADCASTS_AHEAD = 4 /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
 };
 
@@ -62,32 +80,105 @@ struct setup {
     int odd_rank;
 };
 
-static int make_call(kolo_comm *comm, const struct call *call, void *data) {
-    static _Thread_local double gathered[4 * GATHERED_MAX];
+static int make_counted_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
+    const int self = kolo_comm_rank(comm), root = call->op_or_root;
+    const kolo_dtype dtype = call->dtype;
+    size_t sent[RANKS_MAX], expected[RANKS_MAX];
+    for (int rank = 0; rank < RANKS_MAX; rank++) {
+        const size_t count = call->count + (call->longer == LONGER_FIRST && rank == 0);
+        sent[rank] = count + (call->longer == LONGER_SENT && rank != self);
+        expected[rank] = count + (call->longer == LONGER_EXPECTED && rank != self);
+    }
+    switch (call->collective) {
+    case KOLO_ALLGATHERV:
+        return kolo_allgatherv(comm, data, blocks, expected, NULL, dtype);
+    case KOLO_REDUCE_SCATTERV:
+        return kolo_reduce_scatterv(comm, blocks, data, sent, dtype, (kolo_op)call->op_or_root);
+    case KOLO_GATHERV:
+        return kolo_gatherv(comm, data, sent[root], blocks, expected, NULL, dtype, root);
+    case KOLO_SCATTERV:
+        return kolo_scatterv(comm, blocks, sent, NULL, data, expected[root], dtype, root);
+    default:
+        return kolo_alltoallv(comm, blocks, sent, NULL, data, expected, NULL, dtype);
+    }
+}
+
+/* `data` and `blocks` have room for a block of each rank. */
+static int make_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
+    const size_t count = call->count;
+    const kolo_dtype dtype = call->dtype;
+    const kolo_op op = (kolo_op)call->op_or_root;
+    const int root = call->op_or_root;
     switch (call->collective) {
     case KOLO_ALLREDUCE:
-        return kolo_allreduce(comm, data, data, call->count, call->dtype, (kolo_op)call->op_or_root);
+        return kolo_allreduce(comm, data, data, count, dtype, op);
     case KOLO_BROADCAST:
-        return kolo_broadcast(comm, data, call->count, call->dtype, call->op_or_root);
+        return kolo_broadcast(comm, data, count, dtype, root);
     case KOLO_ALLGATHER:
-        return kolo_allgather(comm, data, gathered, call->count, call->dtype);
-    default:
+        return kolo_allgather(comm, data, blocks, count, dtype);
+    case KOLO_REDUCE:
+        return kolo_reduce(comm, data, data, count, dtype, op, call->root);
+    case KOLO_REDUCE_SCATTER:
+        return kolo_reduce_scatter(comm, blocks, data, count, dtype, op);
+    case KOLO_GATHER:
+        return kolo_gather(comm, data, blocks, count, dtype, root);
+    case KOLO_SCATTER:
+        return kolo_scatter(comm, blocks, data, count, dtype, root);
+    case KOLO_ALLTOALL:
+        return kolo_alltoall(comm, blocks, data, count, dtype);
+    case KOLO_SCAN:
+        return kolo_scan(comm, data, data, count, dtype, op);
+    case KOLO_EXSCAN:
+        return kolo_exscan(comm, data, data, count, dtype, op);
+    case KOLO_BARRIER:
         return kolo_barrier(comm);
+    default:
+        return make_counted_call(comm, call, data, blocks);
     }
+}
+
+/* Whether a rank knows the counts of those blocks alone that it sends and receives. */
+static bool is_unequal(kolo_collective collective) {
+    return collective == KOLO_GATHERV || collective == KOLO_SCATTERV || collective == KOLO_ALLTOALLV;
+}
+
+/* Whether the calls differ only in the count of a block that two ranks alone know. */
+static bool differ_in_counts(const struct call *common, const struct call *odd) {
+    return common->collective == odd->collective && is_unequal(odd->collective) && common->dtype == odd->dtype &&
+           common->op_or_root == odd->op_or_root;
+}
+
+/* Both calls, or both counts. */
+static void expect_words(struct rank *rank, const struct mismatch *mismatch) {
+    char sent[32], expected[48], sent_back[32], expected_back[48];
+    if (!differ_in_counts(&mismatch->common, &mismatch->odd)) {
+        expect_message(rank, mismatch->what, "disagree", "calls", NULL);
+        return;
+    }
+    const size_t common = mismatch->common.count, odd = mismatch->odd.count + (mismatch->odd.longer != LONGER_NONE);
+    snprintf(sent, sizeof sent, "sends %zu elements", common);
+    snprintf(expected, sizeof expected, "expects %zu (", odd);
+    snprintf(sent_back, sizeof sent_back, "sends %zu elements", odd);
+    snprintf(expected_back, sizeof expected_back, "expects %zu (", common);
+    const char *message = kolo_error_message();
+    expect(rank,
+           (strstr(message, sent) && strstr(message, expected)) ||
+               (strstr(message, sent_back) && strstr(message, expected_back)),
+           "%s: the message does not give the counts, %zu and %zu: %s", mismatch->what, common, odd, message);
 }
 
 static void run_mismatch(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const struct mismatch *mismatch = setup->mismatch;
     const bool odd = rank->rank == setup->odd_rank;
-    void *data = calloc(COUNT_MAX, sizeof(double));
+    void *data = calloc(COUNT_MAX, sizeof(double)), *blocks = calloc(RANKS_MAX * BLOCK_MAX, sizeof(double));
     int status = 0;
     /* A rank that is slow may hear of the mismatch while it is still in a call before that one. */
     for (int i = 0; status == 0 && i <= CALLS_BEFORE + CALLS_AFTER; i++)
-        status = make_call(rank->comm, odd && i == CALLS_BEFORE ? &mismatch->odd : &mismatch->common, data);
+        status = make_call(rank->comm, odd && i == CALLS_BEFORE ? &mismatch->odd : &mismatch->common, data, blocks);
     if (expect(rank, status == KOLO_ERR_MISMATCH, "%s, odd rank %d: status %d (%s)", mismatch->what, setup->odd_rank,
                status, status ? kolo_error_message() : "no error"))
-        expect_message(rank, mismatch->what, "disagree", "calls", NULL);
+        expect_words(rank, mismatch);
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     expect(rank,
@@ -98,6 +189,7 @@ static void run_mismatch(struct rank *rank) {
     expect(rank, failure.call == CALLS_BEFORE + 1 && !strstr(failure.message, "earlier"),
            "%s, odd rank %d: the failure does not name the call: %s", mismatch->what, setup->odd_rank, failure.message);
     free(data);
+    free(blocks);
 }
 
 static void run_algorithm(int ranks, kolo_algorithm algorithm) {
@@ -116,52 +208,175 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
         }
 }
 
-/* Ranks that differ in every call from some one on, and of which some or all wait for nobody: they broadcast. */
+/* A collective, in lines and in slots. */
+enum { SMALL = 3, LARGE = 3000 };
+
+static const kolo_collective family[] = {KOLO_ALLREDUCE, KOLO_BROADCAST,      KOLO_ALLGATHER,       KOLO_ALLGATHERV,
+                                         KOLO_REDUCE,    KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,
+                                         KOLO_GATHERV,   KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL,
+                                         KOLO_ALLTOALLV, KOLO_SCAN,           KOLO_EXSCAN};
+
+enum { FAMILY = sizeof family / sizeof *family };
+
+static void run_pair(int ranks, int odd_rank, const char *what, struct call common, struct call odd) {
+    char text[96];
+    snprintf(text, sizeof text, "%s of %zu, %s of %zu, other %s", kolo_collective_name(common.collective), common.count,
+             kolo_collective_name(odd.collective), odd.count, what);
+    const struct mismatch mismatch = {text, common, odd};
+    const struct setup setup = {&mismatch, odd_rank};
+    harness_run(&(struct team){.ranks = ranks, .slot_bytes = 8192, .run = run_mismatch, .argument = &setup});
+}
+
+/* Whether two ranks swap their slots in it, see run_algorithm. */
+static bool swaps(kolo_collective collective) {
+    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLGATHER || collective == KOLO_ALLGATHERV;
+}
+
+/* Each collective in place of each other one. */
+static void run_other_collectives(int ranks) {
+    for (uint32_t i = 0; i < FAMILY * FAMILY; i++) {
+        const kolo_collective common = family[i / FAMILY], odd = family[i % FAMILY];
+        const size_t count = ranks == 2 && swaps(common) != swaps(odd) ? SMALL : i % 2 ? SMALL : LARGE;
+        if (common != odd && !(arguments.quick && (i + (uint32_t)ranks) % 5))
+            run_pair(ranks, (int)(i / 2) % ranks, "collective", (struct call)CALL(common, count, KOLO_F32, 0),
+                     (struct call)CALL(odd, count, KOLO_F32, 0));
+    }
+}
+
+/* Each with another count, dtype, op or root. */
+static void run_other_arguments(int ranks, int odd_rank, kolo_collective collective, size_t count) {
+    const struct call common = CALL(collective, count, KOLO_F32, 0);
+    struct call odd = common;
+    odd.count = count + 1;
+    run_pair(ranks, odd_rank, "count", common, odd);
+    odd.count = count == SMALL ? LARGE : SMALL;
+    run_pair(ranks, odd_rank, "size", common, odd);
+    odd = common;
+    odd.dtype = KOLO_I32;
+    run_pair(ranks, odd_rank, "dtype", common, odd);
+    odd = common;
+    odd.op_or_root = 1;
+    if (kolo_collective_has_op(collective) || kolo_collective_has_root(collective))
+        run_pair(ranks, odd_rank, "op or root", common, odd);
+    odd = common;
+    odd.root = 1;
+    if (collective == KOLO_REDUCE)
+        run_pair(ranks, odd_rank, "root", common, odd);
+}
+
+/* Counts of some blocks alone. A rank's block for itself is not one of them, so a call in which a rank sends to others
+ * alone, or receives, may be right. */
+static void run_other_blocks(int ranks, int odd_rank, kolo_collective collective, size_t count) {
+    const struct call common = CALL(collective, count, KOLO_F32, 0);
+    struct call odd = common;
+    odd.longer = LONGER_FIRST;
+    if (collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTERV)
+        run_pair(ranks, odd_rank, "block", common, odd);
+    odd.longer = LONGER_SENT;
+    if (collective == KOLO_ALLTOALLV || (collective == KOLO_GATHERV && odd_rank != 0) ||
+        (collective == KOLO_SCATTERV && odd_rank == 0))
+        run_pair(ranks, odd_rank, "blocks sent", common, odd);
+    odd.longer = LONGER_EXPECTED;
+    if (collective == KOLO_ALLTOALLV || (collective == KOLO_GATHERV && odd_rank == 0) ||
+        (collective == KOLO_SCATTERV && odd_rank != 0))
+        run_pair(ranks, odd_rank, "blocks expected", common, odd);
+}
+
+static void run_family(int ranks) {
+    run_other_collectives(ranks);
+    for (int i = 0; i < FAMILY; i++)
+        for (int odd_rank = 0; odd_rank < ranks; odd_rank++) {
+            if (arguments.quick && (i + odd_rank + ranks) % 3)
+                continue;
+            run_other_arguments(ranks, odd_rank, family[i], SMALL);
+            run_other_arguments(ranks, odd_rank, family[i], LARGE);
+            run_other_blocks(ranks, odd_rank, family[i], SMALL);
+            run_other_blocks(ranks, odd_rank, family[i], LARGE);
+        }
+}
+
+/* Ranks that differ in every call from some one on, and of which some or all wait for nobody: they broadcast, scatter,
+ * or send to the next rank as the root. */
 static const struct own_roots {
     const char *what;
     size_t counts[2];  /* of ranks with even and odd numbers */
     bool even_follow;  /* those with even numbers name rank 0, all others themselves; else all name themselves */
     struct call first; /* made by all before that */
     int calls;         /* and so many of these, then a barrier */
+    kolo_collective collective;
+    int shift; /* the root is so many ranks after the one that is named above */
 } own_roots[] = {
-    {"own roots", {100, 100}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
-    {"own roots of nothing", {0, 0}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
-    {"own roots after broadcasts", {100, 100}, false, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 20},
-    {"own roots after slots", {100, 100}, false, {KOLO_ALLREDUCE, 50000, KOLO_I32, KOLO_SUM}, 20},
-    {"own roots, some large", {100, 50000}, false, {KOLO_BARRIER, 0, KOLO_U8, 0}, 20},
-    {"own roots, large", {50000, 50000}, false, {KOLO_BROADCAST, 50000, KOLO_I32, 1}, 20},
-    {"two and more roots", {100, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 1}, 20},
-    {"two and more roots, some large", {20000, 100}, true, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 20},
-    {"own roots, then a barrier", {100, 100}, false, {KOLO_BROADCAST, 100, KOLO_I32, 0}, 1},
+    {"own roots", {100, 100}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
+    {"own roots of nothing", {0, 0}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
+    {"own roots after broadcasts", {100, 100}, false, CALL(KOLO_BROADCAST, 100, KOLO_I32, 0), 20, KOLO_BROADCAST, 0},
+    {"own roots after slots",
+     {100, 100},
+     false,
+     CALL(KOLO_ALLREDUCE, 50000, KOLO_I32, KOLO_SUM),
+     20,
+     KOLO_BROADCAST,
+     0},
+    {"own roots, some large", {100, 50000}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
+    {"own roots, large", {50000, 50000}, false, CALL(KOLO_BROADCAST, 50000, KOLO_I32, 1), 20, KOLO_BROADCAST, 0},
+    {"two and more roots", {100, 100}, true, CALL(KOLO_BROADCAST, 100, KOLO_I32, 1), 20, KOLO_BROADCAST, 0},
+    {"two and more roots, some large",
+     {20000, 100},
+     true,
+     CALL(KOLO_BROADCAST, 100, KOLO_I32, 0),
+     20,
+     KOLO_BROADCAST,
+     0},
+    {"own roots, then a barrier", {100, 100}, false, CALL(KOLO_BROADCAST, 100, KOLO_I32, 0), 1, KOLO_BROADCAST, 0},
     {"own roots, then a barrier late",
      {100, 9000},
      false,
-     {KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM},
-     BROADCASTS_AHEAD},
+     CALL(KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM),
+     BROADCASTS_AHEAD,
+     KOLO_BROADCAST,
+     0},
+    {"own roots of scatters", {3000, 3000}, false, CALL(KOLO_SCATTER, 3000, KOLO_I32, 0), 20, KOLO_SCATTER, 0},
+    {"own roots of gathers", {3000, 3000}, false, CALL(KOLO_GATHER, 3000, KOLO_I32, 0), 20, KOLO_GATHER, 0},
+    {"next as root of gathers", {500, 500}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_GATHER, 1},
+    {"next as root of large gathers", {3000, 9000}, false, CALL(KOLO_GATHER, 500, KOLO_I32, 1), 20, KOLO_GATHER, 1},
+    {"next as root of reductions", {500, 500}, false, CALL(KOLO_ALLTOALL, 500, KOLO_I32, 0), 20, KOLO_REDUCE, 1},
+    {"next as root of gathers, then a barrier",
+     {500, 500},
+     false,
+     CALL(KOLO_GATHER, 500, KOLO_I32, 0),
+     1,
+     KOLO_GATHER,
+     1},
 };
 
 static void run_own_roots(struct rank *rank) {
     const struct own_roots *what = rank->team->argument;
     const bool follows = what->even_follow && rank->rank % 2 == 0;
-    const struct call own = {KOLO_BROADCAST, what->counts[rank->rank % 2], KOLO_I32, follows ? 0 : rank->rank};
-    void *data = calloc(COUNT_MAX, sizeof(double));
+    const int root = ((follows ? 0 : rank->rank) + what->shift) % rank->ranks;
+    const kolo_collective collective = what->collective;
+    const struct call own = {.collective = collective,
+                             .count = what->counts[rank->rank % 2],
+                             .dtype = KOLO_I32,
+                             .op_or_root = collective == KOLO_REDUCE ? KOLO_SUM : root,
+                             .root = root};
+    void *data = calloc(COUNT_MAX, sizeof(double)), *blocks = calloc(RANKS_MAX * BLOCK_MAX, sizeof(double));
     int status = 0, ended = 0;
     for (int i = 0; status == 0 && i < CALLS_BEFORE; i++)
-        status = make_call(rank->comm, &what->first, data);
+        status = make_call(rank->comm, &what->first, data, blocks);
     while (status == 0 && ended < what->calls) {
-        status = make_call(rank->comm, &own, data);
+        status = make_call(rank->comm, &own, data, blocks);
         ended += status == 0;
     }
     if (status == 0)
         status = kolo_barrier(rank->comm);
-    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= BROADCASTS_AHEAD, "%s: status %d after %d broadcasts (%s)",
+    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= BROADCASTS_AHEAD, "%s: status %d after %d calls (%s)",
                what->what, status, ended, status ? kolo_error_message() : "no error"))
-        expect_message(rank, what->what, "disagree", "calls broadcast of", ", root ", NULL);
+        expect_message(rank, what->what, "disagree", "calls", kolo_collective_name(collective), ", root ", NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     expect(rank, failure.call == CALLS_BEFORE + 1 && !strstr(failure.message, "earlier"),
            "%s: the failure does not name the first call that differs: %s", what->what, failure.message);
     free(data);
+    free(blocks);
 }
 
 static void run_all_own_roots(int ranks) {
@@ -176,7 +391,10 @@ int main(int argc, char **argv) {
         for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++)
             if (wants_ranks(ranks) && wants_algorithm(algorithm))
                 run_algorithm(ranks, algorithm);
-    for (int ranks = 2; ranks <= 5; ranks++)
+    for (int ranks = 2; ranks <= 4; ranks++)
+        if (wants_ranks(ranks))
+            run_family(ranks);
+    for (int ranks = 2; ranks <= RANKS_MAX; ranks++)
         if (wants_ranks(ranks))
             run_all_own_roots(ranks);
     return harness_end();
