@@ -7,6 +7,13 @@ enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = CASE_COUNT_MAX };
 #define CALLS(name_, ranks_, algorithm_, count_)                                                                       \
     { .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .algorithm = algorithm_, .count = count_ }
 
+/* Without a network, of a collective that nobody forces an algorithm on unless the case says so. */
+#define FAMILY(name_, collective_, ranks_, root_, algorithm_, count_)                                                  \
+    {                                                                                                                  \
+        .name = name_, .phase = PHASE_CALLS, .script = SCRIPT_FAMILY, .ranks = ranks_, .collective = collective_,      \
+        .root = root_, .algorithm = algorithm_, .count = count_                                                        \
+    }
+
 #define NODES(name_, nodes_, ranks_, engine_, exchange_, count_)                                                       \
     {                                                                                                                  \
         .name = name_, .phase = PHASE_CALLS, .ranks = ranks_, .nodes = nodes_, .engine = engine_,                      \
@@ -95,6 +102,49 @@ const struct fault_case fault_cases[] = {
     {.name = "allgather-3-lines", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = LINES},
     {.name = "allgather-2", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 2, .count = CHUNK},
     {.name = "allgather-3-many", .phase = PHASE_CALLS, .script = SCRIPT_ALLGATHER, .ranks = 3, .count = CHUNKS},
+    {.name = "broadcast-3-line", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 3, .count = LINE},
+    {.name = "broadcast-4-lines", .phase = PHASE_CALLS, .script = SCRIPT_BROADCAST, .ranks = 4, .count = LINES},
+    FAMILY("reduce-2-line", KOLO_REDUCE, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("reduce-3-lines", KOLO_REDUCE, 3, 2, KOLO_ALGORITHM_AUTO, LINES),
+    FAMILY("reduce-2", KOLO_REDUCE, 2, 1, KOLO_ALGORITHM_ONESHOT, CHUNK),
+    FAMILY("reduce-3-many", KOLO_REDUCE, 3, 0, KOLO_ALGORITHM_ONESHOT, CHUNKS),
+    FAMILY("reduce-mesh-2-many", KOLO_REDUCE, 2, 0, KOLO_ALGORITHM_MESH, CHUNKS),
+    FAMILY("reduce-mesh-3", KOLO_REDUCE, 3, 1, KOLO_ALGORITHM_MESH, CHUNK),
+    FAMILY("reduce-mesh-4-many", KOLO_REDUCE, 4, 3, KOLO_ALGORITHM_MESH, CHUNKS),
+    FAMILY("reduce_scatter-2-line", KOLO_REDUCE_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("reduce_scatter-4-lines", KOLO_REDUCE_SCATTER, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("reduce_scatter-2", KOLO_REDUCE_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("reduce_scatter-3-many", KOLO_REDUCE_SCATTER, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("gather-2-line", KOLO_GATHER, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("gather-4-lines", KOLO_GATHER, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
+    FAMILY("gather-2", KOLO_GATHER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("gather-3-many", KOLO_GATHER, 3, 2, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("scatter-2-line", KOLO_SCATTER, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("scatter-4-lines", KOLO_SCATTER, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("scatter-2", KOLO_SCATTER, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("scatter-3-many", KOLO_SCATTER, 3, 2, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("alltoall-2-line", KOLO_ALLTOALL, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("alltoall-4-lines", KOLO_ALLTOALL, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("alltoall-2", KOLO_ALLTOALL, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("alltoall-3-many", KOLO_ALLTOALL, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("scan-2-line", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("scan-4-lines", KOLO_SCAN, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
+    FAMILY("scan-2", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("scan-3-many", KOLO_SCAN, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("exscan-2-line", KOLO_EXSCAN, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("exscan-4-lines", KOLO_EXSCAN, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
+    FAMILY("exscan-2", KOLO_EXSCAN, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
+    FAMILY("exscan-3-many", KOLO_EXSCAN, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("allgatherv-2", KOLO_ALLGATHERV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("allgatherv-3-many", KOLO_ALLGATHERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("reduce_scatterv-2", KOLO_REDUCE_SCATTERV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("reduce_scatterv-3-many", KOLO_REDUCE_SCATTERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("gatherv-2", KOLO_GATHERV, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("gatherv-3-many", KOLO_GATHERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("scatterv-2", KOLO_SCATTERV, 2, 1, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("scatterv-3-many", KOLO_SCATTERV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    FAMILY("alltoallv-2", KOLO_ALLTOALLV, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
+    FAMILY("alltoallv-3-many", KOLO_ALLTOALLV, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
     {.name = "barrier-3", .phase = PHASE_CALLS, .script = SCRIPT_BARRIER, .ranks = 3},
     {.name = "yields-2",
      .phase = PHASE_CALLS,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fault_board.h"
+#include "fault_family.h"
 #include "fault_leftovers.h"
 #include "fault_team.h"
 #include "shm/layout.h"
@@ -26,6 +27,7 @@ enum call {
     CALL_ALLREDUCE,
     CALL_BROADCAST,
     CALL_ALLGATHER,
+    CALL_FAMILY,
     CALL_BARRIER,
     CALL_ALLOC,
     CALL_DIRECT,
@@ -53,6 +55,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return keep_script[step - 1];
     if (what->script == SCRIPT_ALLGATHER)
         return CALL_ALLGATHER;
+    if (what->script == SCRIPT_FAMILY)
+        return CALL_FAMILY;
     if (what->script == SCRIPT_SPLIT)
         return split_script[step - 1];
     if (what->script == SCRIPT_GROW)
@@ -71,7 +75,25 @@ bool case_waits(const struct fault_case *what, int step) {
 }
 
 bool case_joins(const struct fault_case *what, int step) {
-    return case_waits(what, step) && call_of(what, step) != CALL_BROADCAST;
+    return case_waits(what, step) && (step > case_calls(what) || !case_is_one_way(what));
+}
+
+/* A case of broadcasts as one of the family. */
+static struct fault_case as_family(const struct fault_case *what) {
+    struct fault_case family = *what;
+    if (what->script == SCRIPT_BROADCAST)
+        family.collective = KOLO_BROADCAST;
+    return family;
+}
+
+bool case_is_one_way(const struct fault_case *what) {
+    const struct fault_case family = as_family(what);
+    return (what->script == SCRIPT_FAMILY || what->script == SCRIPT_BROADCAST) && family_is_one_way(&family);
+}
+
+bool case_waits_for(const struct fault_case *what, int rank, int peer) {
+    const struct fault_case family = as_family(what);
+    return family_waits(&family, rank, peer);
 }
 
 int case_node(const struct fault_case *what, int rank) {
@@ -205,6 +227,8 @@ static int make_call(struct player *player, int step) {
         return broadcast(player, step, send);
     case CALL_ALLGATHER:
         return allgather(player, step, send);
+    case CALL_FAMILY:
+        return family_call(player->comm, player->mode->what, player->rank, step, &player->record->steps[step].is_wrong);
     case CALL_ALLOC:
         return kolo_alloc(player->comm, COUNT_MAX * sizeof **buffers, (void **)&buffers[next]);
     case CALL_DIRECT:

@@ -21,6 +21,7 @@ enum script {
     SCRIPT_ALLREDUCE, /* three all-reduces */
     SCRIPT_BROADCAST, /* three broadcasts from rank 0 */
     SCRIPT_ALLGATHER, /* three all-gathers */
+    SCRIPT_FAMILY,    /* three calls of the case's collective, see fault_family.h */
     SCRIPT_BARRIER,   /* three barriers */
     SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
     SCRIPT_SPLIT,     /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
@@ -71,15 +72,17 @@ struct fault_case {
     int ranks;
     int joiners; /* the last of them, of PHASE_GROW */
     kolo_algorithm algorithm;
-    size_t count;            /* of int32 */
-    const char *tree_levels; /* KOLO_TREE_LEVELS; NULL: unset */
-    int nodes;               /* among which the ranks are divided evenly, in order; 0: no network */
-    bool lopsided;           /* not evenly: each node but the first has one rank */
-    const char *engine;      /* KOLO_NET */
-    const char *exchange;    /* KOLO_NET_ALGO */
-    bool rank_order;         /* KOLO_NET_ORDER=rank, and all-reduces of floats */
-    int threads;             /* KOLO_NET_THREADS; 0: one */
-    size_t slot_bytes;       /* 0: the smallest, whose messages between nodes are small ones */
+    kolo_collective collective; /* of SCRIPT_FAMILY */
+    int root;                   /* of that */
+    size_t count;               /* of int32, of the message or of a block */
+    const char *tree_levels;    /* KOLO_TREE_LEVELS; NULL: unset */
+    int nodes;                  /* among which the ranks are divided evenly, in order; 0: no network */
+    bool lopsided;              /* not evenly: each node but the first has one rank */
+    const char *engine;         /* KOLO_NET */
+    const char *exchange;       /* KOLO_NET_ALGO */
+    bool rank_order;            /* KOLO_NET_ORDER=rank, and all-reduces of floats */
+    int threads;                /* KOLO_NET_THREADS; 0: one */
+    size_t slot_bytes;          /* 0: the smallest, whose messages between nodes are small ones */
     bool by_descriptor;
     bool hides;  /* ranks may not look into each other's processes */
     bool beats;  /* late ones are so late that their nodes send heartbeats meanwhile */
@@ -113,9 +116,14 @@ int case_actor(const struct fault_case *what, int victim);
 /* Calls of the script, which are steps 1 and on; barriers that the survivors make follow them. */
 int case_calls(const struct fault_case *what);
 
-/* Whether the call of that step cannot end before all ranks have begun it; and whether it may wait at all. */
+/* Whether the call of that step cannot end before all ranks have begun it, and done what others wait for; and whether
+ * it may wait at all. */
 bool case_joins(const struct fault_case *what, int step);
 bool case_waits(const struct fault_case *what, int step);
+
+/* Whether the script's calls do not join, and whether `rank` waits for `peer` in them. */
+bool case_is_one_way(const struct fault_case *what);
+bool case_waits_for(const struct fault_case *what, int rank, int peer);
 
 /* Runs as `rank` and writes down in the board what came of it. */
 void case_run(const struct run_mode *mode, int rank);

@@ -32,7 +32,7 @@ enum {
     REPORTS_MAX = 20,
     REPEATS_MAX = 3,
     HELD_NS = 50000000,
-    CASES_MAX = 128,
+    CASES_MAX = 192,
     PASSAGES = 3
 };
 

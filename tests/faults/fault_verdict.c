@@ -131,14 +131,13 @@ static void bound_step(const struct run *run, int rank, int *first, int *last) {
     *first = is_alone ? *last : waiting_before(what, died);
     if (what->ranks > 2)
         *last = next_waiting(what, died + 1);
-    if (case_joins(what, died))
+    if (!case_is_one_way(what))
         return;
-    if (what->script == SCRIPT_BROADCAST && run->victim != 0 && rank == 0) {
+    if (!is_alone)
+        *first = 1; /* who waits for nobody may have died far ahead of others */
+    if (died <= case_calls(what) && !case_waits_for(what, rank, run->victim)) {
         *first = is_alone ? died : 1;
         *last = case_calls(what) + 1;
-    } else if (what->script == SCRIPT_BROADCAST) {
-        *first = is_alone ? *last : 1;
-        *last = run->victim == 0 ? *last : case_calls(what) + 1;
     }
 }
 

@@ -1,0 +1,133 @@
+#include "fault_family.h"
+
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+/* What the buffers of a collective are: one block, or one for each rank, of `count` elements or of any length. */
+static const struct shape {
+    bool sends_blocks, takes_blocks;
+    bool counted;
+    bool sent_by_root, taken_by_root;
+} shapes[KOLO_COLLECTIVES] = {
+    [KOLO_BROADCAST] = {.sent_by_root = true},
+    [KOLO_ALLGATHER] = {.takes_blocks = true},
+    [KOLO_ALLGATHERV] = {.takes_blocks = true, .counted = true},
+    [KOLO_REDUCE] = {.taken_by_root = true},
+    [KOLO_REDUCE_SCATTER] = {.sends_blocks = true},
+    [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true, .counted = true},
+    [KOLO_GATHER] = {.takes_blocks = true, .taken_by_root = true},
+    [KOLO_GATHERV] = {.takes_blocks = true, .taken_by_root = true, .counted = true},
+    [KOLO_SCATTER] = {.sends_blocks = true, .sent_by_root = true},
+    [KOLO_SCATTERV] = {.sends_blocks = true, .sent_by_root = true, .counted = true},
+    [KOLO_ALLTOALL] = {.sends_blocks = true, .takes_blocks = true},
+    [KOLO_ALLTOALLV] = {.sends_blocks = true, .takes_blocks = true, .counted = true},
+};
+
+struct blocks {
+    size_t counts[FAMILY_RANKS_MAX], offsets[FAMILY_RANKS_MAX];
+};
+
+/* Elements that rank `from` has for rank `to`. */
+static size_t block_count(const struct fault_case *what, int from, int to) {
+    const struct shape *shape = &shapes[what->collective];
+    const int shorter = (shape->sends_blocks ? to : 0) + (shape->takes_blocks ? from : 0);
+    return what->count - (shape->counted ? (size_t)shorter : 0);
+}
+
+static struct blocks lay_out(const struct fault_case *what, int rank, bool sends) {
+    struct blocks blocks = {.counts = {0}};
+    size_t end = 0;
+    for (int peer = 0; peer < what->ranks; peer++) {
+        blocks.offsets[peer] = end;
+        blocks.counts[peer] = sends ? block_count(what, rank, peer) : block_count(what, peer, rank);
+        end += blocks.counts[peer];
+    }
+    return blocks;
+}
+
+/* Element `index` of what `rank` sends: to that rank, or to all as if to rank 0. */
+static int32_t value_of(int rank, int to, int step, size_t index) {
+    return (rank + 1) * (step + 10) + 1000 * to + (int32_t)(index % 97);
+}
+
+/* Element `index` of what `self` must receive from `from`, or as a sum. */
+static int32_t wanted(const struct fault_case *what, int self, int from, int step, size_t index) {
+    const int to = shapes[what->collective].sends_blocks ? self : 0;
+    const int end = what->collective == KOLO_SCAN ? self + 1 : what->collective == KOLO_EXSCAN ? self : what->ranks;
+    int32_t sum = 0;
+    if (!kolo_collective_has_op(what->collective))
+        return value_of(from, to, step, index);
+    for (int rank = 0; rank < end; rank++)
+        sum += value_of(rank, to, step, index);
+    return sum;
+}
+
+static bool is_right(const struct fault_case *what, int self, int step, const int32_t *recv) {
+    const struct shape *shape = &shapes[what->collective];
+    const struct blocks taken = lay_out(what, self, false);
+    if ((shape->taken_by_root && self != what->root) || (what->collective == KOLO_EXSCAN && self == 0))
+        return true; /* there is no result */
+    for (int block = 0; block < (shape->takes_blocks ? what->ranks : 1); block++) {
+        const int from = shape->takes_blocks ? block : what->root;
+        for (size_t i = 0; i < taken.counts[from]; i++)
+            if (recv[(shape->takes_blocks ? taken.offsets[block] : 0) + i] != wanted(what, self, from, step, i))
+                return false;
+    }
+    return true;
+}
+
+static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, const int32_t *send, int32_t *recv) {
+    const struct blocks sent = lay_out(what, rank, true), taken = lay_out(what, rank, false);
+    const size_t count = what->count;
+    const int root = what->root;
+    switch (what->collective) {
+    case KOLO_ALLGATHERV:
+        return kolo_allgatherv(comm, send, recv, taken.counts, NULL, KOLO_I32);
+    case KOLO_REDUCE:
+        return kolo_reduce(comm, send, recv, count, KOLO_I32, KOLO_SUM, root);
+    case KOLO_REDUCE_SCATTER:
+        return kolo_reduce_scatter(comm, send, recv, count, KOLO_I32, KOLO_SUM);
+    case KOLO_REDUCE_SCATTERV:
+        return kolo_reduce_scatterv(comm, send, recv, sent.counts, KOLO_I32, KOLO_SUM);
+    case KOLO_GATHER:
+        return kolo_gather(comm, send, recv, count, KOLO_I32, root);
+    case KOLO_GATHERV:
+        return kolo_gatherv(comm, send, sent.counts[root], recv, taken.counts, NULL, KOLO_I32, root);
+    case KOLO_SCATTER:
+        return kolo_scatter(comm, send, recv, count, KOLO_I32, root);
+    case KOLO_SCATTERV:
+        return kolo_scatterv(comm, send, sent.counts, NULL, recv, taken.counts[root], KOLO_I32, root);
+    case KOLO_ALLTOALL:
+        return kolo_alltoall(comm, send, recv, count, KOLO_I32);
+    case KOLO_ALLTOALLV:
+        return kolo_alltoallv(comm, send, sent.counts, NULL, recv, taken.counts, NULL, KOLO_I32);
+    case KOLO_SCAN:
+        return kolo_scan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
+    default:
+        return kolo_exscan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
+    }
+}
+
+int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int step, bool *is_wrong) {
+    static int32_t send[FAMILY_RANKS_MAX * CASE_COUNT_MAX], recv[FAMILY_RANKS_MAX * CASE_COUNT_MAX];
+    const bool sends_blocks = shapes[what->collective].sends_blocks;
+    const struct blocks sent = lay_out(what, rank, true);
+    for (int to = 0; to < (sends_blocks ? what->ranks : 1); to++)
+        for (size_t i = 0; i < sent.counts[to]; i++)
+            send[(sends_blocks ? sent.offsets[to] : 0) + i] = value_of(rank, to, step, i);
+    const int status = make_call(comm, what, rank, send, recv);
+    *is_wrong |= status == 0 && !is_right(what, rank, step, recv);
+    return status;
+}
+
+bool family_is_one_way(const struct fault_case *what) {
+    const struct shape *shape = &shapes[what->collective];
+    const size_t blocks = shape->sends_blocks ? (size_t)what->ranks : 1;
+    const bool fits_lines = !shape->counted && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
+    return (shape->sent_by_root || shape->taken_by_root) && (what->nodes || !fits_lines);
+}
+
+bool family_waits(const struct fault_case *what, int rank, int peer) {
+    return (shapes[what->collective].sent_by_root ? peer : rank) == what->root;
+}
