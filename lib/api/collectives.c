@@ -185,8 +185,8 @@ static int agree_on_longest(kolo_comm *comm, size_t *longest) {
     return rc;
 }
 
-static int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm, struct kolo_message *message,
-                       size_t longest) {
+static inline __attribute__((always_inline)) int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                             struct kolo_message *message, size_t longest) {
     const kolo_kernel *kernel = message->kernel;
     const struct kolo_question question = {.collective = descriptor->collective,
                                            .count = longest,
@@ -214,8 +214,9 @@ static int run_planned(const struct kolo_descriptor *descriptor, kolo_comm *comm
     return descriptor->algorithms[message->plan.algorithm](comm, message);
 }
 
-static int run_message(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call,
-                       const kolo_kernel *kernel) {
+static inline __attribute__((always_inline)) int run_message(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                             const struct kolo_arguments *call,
+                                                             const kolo_kernel *kernel) {
     struct kolo_message message = {.send = or_nothing(call->send),
                                    .recv = or_nothing(call->recv),
                                    .count = call->count,

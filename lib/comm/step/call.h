@@ -28,7 +28,6 @@ struct kolo_call {
 
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
-    size_t *offsets[2];   /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
     uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */
@@ -42,14 +41,17 @@ struct kolo_call {
     uint64_t *peer_steps;                     /* [ranks]: the last step of each that this rank has seen */
     uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
-    uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* the same, where it is one rank at most */
-    uint64_t places_free;                              /* the same of this rank's places, see algo/direct_buffers.h */
-    struct kolo_past_steps past[KOLO_STAMPS];          /* [c % KOLO_STAMPS]: call c, the last ones */
-    uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
+    uint64_t places_free;                     /* the same of this rank's places, see algo/direct_buffers.h */
+    struct kolo_past_steps past[KOLO_STAMPS]; /* [c % KOLO_STAMPS]: call c, the last ones */
 
     /* See comm/step/history.h. */
     uint64_t recorded;            /* the call whose record in the history is open */
     uint64_t recorded_longest_ns; /* its longest wait so far */
+
+    /* What few calls need. */
+    size_t *offsets[2]; /* [ranks of all nodes]: of blocks to send, and to receive, one behind the other */
+    uint64_t slot_reader[KOLO_SLOTS][KOLO_RANK_WORDS]; /* slot_readers, where it is one rank at most */
+    uint64_t tree_readers[KOLO_RANK_WORDS];            /* see algo/allreduce/tree.c */
 };
 
 /* Allocates the scratch memory, for ranks of this node and of all nodes. KOLO_ERR_SYSTEM: out of memory. kolo_call_free
