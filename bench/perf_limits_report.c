@@ -127,7 +127,7 @@ static void show_bounds(session *session) {
     fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s  %s\n", "bytes", "exchange", "handover", "transfer", "memory",
             "bound", "algbw", "bound by");
     fprintf(table, "#%11s %8s %8s %8s %8s %8s %7s\n", "", "us", "us", "us", "us", "us", "GB/s");
-    perf_sizes sizes = {0};
+    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(options->dtype)};
     while (perf_sizes_next(&sizes, options))
         show_bound(session, sizes.bytes);
 }

@@ -17,23 +17,13 @@
 
 /* The sampler of kolo-perf: kolo's collectives, and what kolo's counters say of them. */
 
-enum { EXIT_FAILED = 1, ROOT = 0, SAMPLES_MIN = 10 };
+enum { EXIT_FAILED = 1, EXIT_MISTAKE = 2, SAMPLES_MIN = 10 };
 #define ROW_US 3e5 /* about what the timed samples of a row take, where --iters does not say */
 
 static kolo_stats before; /* the timed samples */
 
-static int call(perf_sampler *sampler, size_t count) {
-    const perf_options *options = sampler->options;
-    kolo_comm *comm = sampler->comm;
-    void *send = sampler->send.data, *recv = perf_sampler_result(sampler)->data;
-    switch (options->collective) {
-    case PERF_ALLREDUCE:
-        return kolo_allreduce(comm, send, recv, count, options->dtype, options->op);
-    case PERF_BROADCAST:
-        return kolo_broadcast(comm, send, count, options->dtype, ROOT);
-    default:
-        return kolo_barrier(comm);
-    }
+static int call(const perf_sampler *sampler, const perf_call *call) {
+    return sampler->collective->call(call);
 }
 
 /* The algorithm that completed most calls between two looks at the counters. */
@@ -64,13 +54,22 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
 }
 
+/* Of the buffers of a machine's ranks together. */
+static double side_bytes(perf_side side, double message_bytes, int ranks) {
+    if (side.shape == PERF_NONE)
+        return 0;
+    return side.at_root || side.shape == PERF_BLOCK ? message_bytes : message_bytes * ranks;
+}
+
 /* Without this a job that is too large would get its memory, and be killed when it touches it. */
-static bool exceeds_memory(const perf_sampler *sampler, size_t bytes) {
+static bool exceeds_memory(const perf_sampler *sampler, size_t bytes, bool always_in_place) {
     kolo_machine machine = {.machine_bytes = sizeof(machine)};
     if (kolo_machine_query(&machine) != KOLO_OK || machine.memory_bytes == 0)
         return false;
-    int ranks = kolo_comm_local_size(sampler->comm);
-    double needed_bytes = (double)bytes * ranks * (sampler->in_place ? 1 : 2);
+    const int ranks = kolo_comm_local_size(sampler->comm);
+    const double send_bytes = side_bytes(sampler->collective->send, (double)bytes, ranks);
+    const double recv_bytes = side_bytes(sampler->collective->recv, (double)bytes, ranks);
+    const double needed_bytes = always_in_place ? fmax(send_bytes, recv_bytes) : send_bytes + recv_bytes;
     if (needed_bytes <= (double)machine.memory_bytes)
         return false;
     if (kolo_comm_local_rank(sampler->comm) == 0) /* the others find the same */
@@ -81,34 +80,43 @@ static bool exceeds_memory(const perf_sampler *sampler, size_t bytes) {
     return true;
 }
 
-/* Allocates what all rows need. Returns 0, or 1 after saying on stderr what this rank lacks; perf_sampler_free either
- * way. */
-static int perf_run_prepare(perf_sampler *sampler, const perf_options *options, kolo_comm *comm) {
-    size_t bytes = perf_sizes_max_bytes(options);
+static size_t unit_bytes(const perf_sampler *sampler) {
+    return perf_collective_unit_bytes(sampler->collective, kolo_comm_size(sampler->comm), sampler->options->dtype);
+}
+
+/* PERF_OUT, PERF_IN or both: of those that are asked for, what the collective has. */
+static unsigned places_of(const perf_options *options, const perf_collective *collective) {
+    const unsigned wanted = options->both_places ? PERF_OUT | PERF_IN : options->in_place ? PERF_IN : PERF_OUT;
+    return wanted & collective->places ? wanted & collective->places : collective->places;
+}
+
+/* Allocates what all rows of a table need. Returns 0, or 1 after saying on stderr what this rank lacks;
+ * perf_sampler_free either way. */
+static int prepare(perf_sampler *sampler, const perf_options *options, const perf_collective *collective,
+                   kolo_comm *comm) {
+    const bool always_in_place = places_of(options, collective) == PERF_IN;
     *sampler = (perf_sampler){.call = call,
                               .watch = watch,
                               .program = "kolo-perf",
-                              .collective = perf_collective_name(options->collective),
+                              .collective = collective,
                               .smaller = "--max",
                               .options = options,
                               .comm = comm,
-                              .in_place = options->in_place,
                               .budget_us = ROW_US,
                               .samples_min = SAMPLES_MIN,
                               .slow_call_us = HUGE_VAL};
-    return exceeds_memory(sampler, bytes) ? 1 : perf_sampler_prepare(sampler, bytes);
+    const size_t bytes = perf_sizes_max_bytes(options, unit_bytes(sampler));
+    return exceeds_memory(sampler, bytes, always_in_place) ? 1 : perf_sampler_prepare(sampler, bytes, always_in_place);
 }
 
 /* Measures messages of `bytes` bytes; collective over all ranks. Returns 0 with *row filled, the same on every rank, or
  * a negative KOLO_ERR_*. */
-static int perf_run_row(perf_sampler *sampler, size_t bytes, perf_row *row) {
-    const int ranks = kolo_comm_size(sampler->comm);
-    int status = perf_sampler_row(sampler, bytes, row);
+static int run_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row *row) {
+    int status = perf_sampler_row(sampler, bytes, in_place, row);
     if (status != KOLO_OK || row->time_us.median <= 0)
         return status;
-    double moved = sampler->options->collective == PERF_ALLREDUCE ? 2.0 * (ranks - 1) / ranks : 1;
     row->algbw_gbps = (double)bytes / row->time_us.median * 1e-3;
-    row->busbw_gbps = row->algbw_gbps * moved;
+    row->busbw_gbps = row->algbw_gbps * perf_collective_bus_factor(sampler->collective, kolo_comm_size(sampler->comm));
     row->link_gbps = row->link_bytes / row->time_us.median * 1e-3;
     return KOLO_OK;
 }
@@ -118,7 +126,8 @@ static void measure_limits(perf_limits *limits, const perf_options *options, int
     if (perf_limits_begin(limits, ranks, ranks > 1) != 0)
         return;
     perf_job job = perf_job_of(options, ranks);
-    perf_limits_request request = perf_bound_request(&job, limits->cpus, perf_sizes_max_bytes(options));
+    perf_limits_request request =
+        perf_bound_request(&job, limits->cpus, perf_sizes_max_bytes(options, kolo_dtype_bytes(options->dtype)));
     request.point_us = PERF_POINT_QUICK_US;
     perf_limits_measure(limits, &request);
 }
@@ -150,25 +159,27 @@ static int agree_on_end(perf_sampler *sampler, const perf_report *report, bool *
     return status;
 }
 
-/* All rows, each of one message size: one result, or those out of place and in place. Returns 0 or a KOLO_ERR_*, as
- * perf_run_row, and adds up the wrong elements. */
-static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong) {
-    const int places = sampler->options->both_places ? 2 : 1;
-    perf_sizes sizes = {0};
+/* All rows of a table, each of one message size: one result, or those out of place and in place. Returns 0 or a
+ * KOLO_ERR_*, as run_row, and adds up the wrong elements. */
+static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong, bool *ends) {
+    const unsigned places = places_of(sampler->options, sampler->collective);
+    perf_sizes sizes = {.unit_bytes = unit_bytes(sampler)};
     int status = KOLO_OK;
-    bool ends = false;
-    while (status == KOLO_OK && !ends && perf_sizes_next(&sizes, sampler->options)) {
+    while (status == KOLO_OK && !*ends && perf_sizes_next(&sizes, sampler->options)) {
         perf_row rows[2];
-        for (int i = 0; i < places && status == KOLO_OK; i++) {
-            sampler->in_place = places == 2 ? i == 1 : sampler->in_place;
-            status = perf_run_row(sampler, sizes.bytes, &rows[i]);
-            *wrong += status == KOLO_OK && rows[i].wrong > 0 ? rows[i].wrong : 0;
+        int count = 0;
+        for (unsigned place = PERF_OUT; place <= PERF_IN && status == KOLO_OK; place++) {
+            if (!(places & place))
+                continue;
+            status = run_row(sampler, sizes.bytes, place == PERF_IN, &rows[count]);
+            *wrong += status == KOLO_OK && rows[count].wrong > 0 ? rows[count].wrong : 0;
+            count++;
         }
         if (status != KOLO_OK)
             break;
         if (kolo_comm_rank(sampler->comm) == 0)
-            perf_report_rows(report, rows, places);
-        status = agree_on_end(sampler, report, &ends);
+            perf_report_rows(report, rows, count);
+        status = agree_on_end(sampler, report, ends);
     }
     return status;
 }
@@ -198,46 +209,65 @@ static void say_error(int rank) {
     fprintf(stderr, "kolo-perf: %s%s\n", names_itself ? "" : prefix, message);
 }
 
-static int begin_report(perf_report *report, const perf_options *options, kolo_comm *comm, const perf_limits *limits) {
-    if (perf_report_open(report, options, kolo_comm_size(comm), kolo_comm_nodes(comm),
-                         limits->reason[0] == '\0' ? limits : NULL) != 0)
-        return 1;
-    perf_report_head(report, options->both_places ? "--place both leaves it out"
-                             : options->limits    ? limits->reason
-                                                  : NULL);
-    return KOLO_OK;
+static void begin_table(perf_report *report, const perf_collective *collective, const perf_limits *limits) {
+    const perf_options *options = report->options;
+    const bool both = places_of(options, collective) == (PERF_OUT | PERF_IN);
+    const char *note = collective->kolo != KOLO_ALLREDUCE ? NULL
+                       : both                             ? "--place both leaves it out"
+                       : options->limits                  ? limits->reason
+                                                          : NULL;
+    perf_report_head(report, collective, both, note);
 }
 
-static void end_report(perf_report *report, int64_t wrong) {
-    if (report->limits != NULL && !report->reader_gone)
+static void end_table(perf_report *report, int64_t wrong) {
+    if (report->bounded && !report->reader_gone)
         say_if_machine_changed(report->limits, report->table);
     perf_report_end(report, wrong);
-    if (wrong > 0)
-        fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
-                (long long)wrong);
 }
 
-/* Everything that happens within a communicator. Returns the exit status. */
-static int run_collective(const perf_options *options, kolo_comm *comm, perf_limits *limits) {
-    int rank = kolo_comm_rank(comm);
+/* One collective. Returns 0, a KOLO_ERR_*, or 1 after a complaint of this rank's. */
+static int run_table(const perf_options *options, const perf_collective *collective, kolo_comm *comm,
+                     const perf_limits *limits, perf_report *report, int64_t *wrong, bool *ends) {
+    const bool speaks = kolo_comm_rank(comm) == 0;
     perf_sampler sampler = {0};
-    perf_report report = {0};
-    int64_t wrong = 0;
-    int status = options->limits ? confirm_limits(limits, comm) : KOLO_OK;
+    int64_t wrong_here = 0;
+    int status = prepare(&sampler, options, collective, comm);
+    if (status == KOLO_OK && speaks)
+        begin_table(report, collective, limits);
     if (status == KOLO_OK)
-        status = perf_run_prepare(&sampler, options, comm);
-    if (status == KOLO_OK && rank == 0)
-        status = begin_report(&report, options, comm, limits);
-    if (status == KOLO_OK)
-        status = run_rows(&sampler, &report, &wrong);
+        status = run_rows(&sampler, report, &wrong_here, ends);
     if (status < 0)
-        say_error(rank);
+        say_error(kolo_comm_rank(comm));
     if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
         kolo_comm_abort(comm, EXIT_FAILED);
     perf_sampler_free(&sampler);
-    if (status == KOLO_OK && rank == 0)
-        end_report(&report, wrong);
-    if (rank == 0 && report.options != NULL && perf_report_close(&report) != 0)
+    if (status == KOLO_OK && speaks)
+        end_table(report, wrong_here);
+    *wrong += wrong_here;
+    return status;
+}
+
+/* All collectives that are asked for, a table each. Returns the exit status. */
+static int run_tables(const perf_options *options, kolo_comm *comm, perf_limits *limits) {
+    const bool speaks = kolo_comm_rank(comm) == 0;
+    perf_report report = {0};
+    int64_t wrong = 0;
+    bool ends = false;
+    int status = options->limits ? confirm_limits(limits, comm) : KOLO_OK;
+    if (status < 0)
+        say_error(kolo_comm_rank(comm));
+    if (status == KOLO_OK && speaks &&
+        perf_report_open(&report, options, kolo_comm_size(comm), kolo_comm_nodes(comm),
+                         options->limits && limits->reason[0] == '\0' ? limits : NULL) != 0) {
+        kolo_comm_abort(comm, EXIT_FAILED);
+        status = EXIT_FAILED;
+    }
+    for (int i = 0; i < options->collectives_count && status == KOLO_OK && !ends; i++)
+        status = run_table(options, options->collectives[i], comm, limits, &report, &wrong, &ends);
+    if (wrong > 0 && speaks)
+        fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
+                (long long)wrong);
+    if (speaks && report.options != NULL && perf_report_close(&report) != 0)
         return EXIT_FAILED;
     return status == KOLO_OK && wrong == 0 ? EXIT_SUCCESS : EXIT_FAILED;
 }
@@ -246,7 +276,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
-    if (options->collective == PERF_LIMITS)
+    if (options->collectives_count == 0)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};
@@ -260,7 +290,10 @@ int main(int argc, char **argv) {
         say_error(place.rank);
         return EXIT_FAILED;
     }
-    int exit_status = run_collective(options, comm, &limits);
+    const bool no_root = options->root >= kolo_comm_size(comm);
+    if (no_root && place.rank == 0)
+        fprintf(stderr, "kolo-perf: --root %d: the job has ranks 0 to %d\n", options->root, kolo_comm_size(comm) - 1);
+    int exit_status = no_root ? EXIT_MISTAKE : run_tables(options, comm, &limits);
     kolo_comm_destroy(comm);
     return exit_status;
 }

@@ -1,4 +1,4 @@
-/* The command line: one table of options, each with the collectives that it makes sense for. */
+/* The command line: one table of options, each with what it is of use for. */
 #include "perf_options.h"
 
 #include <limits.h>
@@ -7,7 +7,8 @@
 #include "command_line.h"
 
 enum { COUNT_MAX = 1000000, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
-enum { A = 1 << PERF_ALLREDUCE, B = 1 << PERF_BROADCAST, R = 1 << PERF_BARRIER, L = 1 << PERF_LIMITS };
+/* What an option is of use for. */
+enum { TIMED = 1, DATA = 2, OP = 4, ROOT = 8, PLACES = 16, ALGORITHMS = 32, BOUND = 64, LIMITS = 128 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
 #define BYTES_MAX        (UINT64_C(1) << 40) /* the arithmetic on sizes has room */
@@ -16,14 +17,6 @@ static perf_options options = {
     .min_bytes = 8, .max_bytes = 64 << 20, .factor = 4, .dtype = KOLO_F32, .op = KOLO_SUM, .warmup = -1};
 static unsigned place;
 static bool no_limits;
-
-const char *perf_collective_name(perf_collective collective) {
-    static const char *const names[] = {[PERF_ALLREDUCE] = "allreduce",
-                                        [PERF_BROADCAST] = "broadcast",
-                                        [PERF_BARRIER] = "barrier",
-                                        [PERF_LIMITS] = "limits"};
-    return names[collective];
-}
 
 static const char *place_name(unsigned where) {
     static const char *const names[] = {[PLACE_OUT] = "out", [PLACE_IN] = "in", [PLACE_BOTH] = "both", NULL};
@@ -59,99 +52,138 @@ static const char *read_other_dtype(const char *typed) {
 static const command_option table[] = {
     {.help = "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)"},
     {"-b, --min SIZE", "first size (default 8); 0 is allowed", TO_BYTES(options.min_bytes, 0, BYTES_MAX),
-     USED_FOR(A | B | L)},
+     USED_FOR(DATA | LIMITS)},
     {"-e, --max SIZE", "last size, always measured (default 64M; limits: 256M)",
-     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(A | B | L)},
+     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS)},
     {"-f, --factor N", "from one size to the next, at least 2 (default 4)", TO_COUNT(options.factor, 2, 1 << 30),
-     USED_FOR(A | B | L)},
-    {.help = "What is called (sizes are rounded down to whole elements, at least one)"},
+     USED_FOR(DATA | LIMITS)},
+    {.help = "What is called"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
-     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(A | B)},
+     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA)},
     {"-o, --op NAME", "(default sum); band, bor and bxor are for integers", TO_CHOICE(options.op, kolo_op_name),
-     USED_FOR(A)},
+     USED_FOR(OP)},
+    {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
     {"--place WHERE",
      "out: send and recv are two buffers (default); in: they are one; both: one after the other, side by side "
      "in the table",
-     TO_CHOICE(place, place_name), USED_FOR(A)},
-    {"--in-place", "the same as --place in", TO_FUNCTION(read_in_place), USED_FOR(A | L)},
-    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, kolo_algorithm_name), USED_FOR(A)},
+     TO_CHOICE(place, place_name), USED_FOR(PLACES)},
+    {"--in-place", "the same as --place in", TO_FUNCTION(read_in_place), USED_FOR(PLACES | LIMITS)},
+    {"--algo NAME", "(default: KOLO_ALGO, else auto)", TO_CHOICE(options.algorithm, kolo_algorithm_name),
+     USED_FOR(ALGORITHMS)},
     {"--buffers STATE",
      "warm: the same buffers in every call (default)\n"
      "dirty: send is rewritten before every call\n"
      "cold: send and recv are flushed from all caches before every call",
-     TO_CHOICE(options.buffers, perf_buffers_name), USED_FOR(A | B | L)},
-    {"--alloc", "buffers of kolo_alloc, where an all-reduce copies nothing", TO_FLAG(options.alloc), USED_FOR(A | L)},
+     TO_CHOICE(options.buffers, perf_buffers_name), USED_FOR(DATA | LIMITS)},
+    {"--alloc", "buffers of kolo_alloc, where most collectives copy nothing", TO_FLAG(options.alloc),
+     USED_FOR(DATA | LIMITS)},
     {.help = "How it is measured"},
     {"-n, --iters N",
      "timed samples for each row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call; with "
      "warm buffers, up to 4K, it is the mean of 50 calls in a row",
-     TO_INTEGER(options.iters, 1, COUNT_MAX), USED_FOR(A | B | R)},
+     TO_INTEGER(options.iters, 1, COUNT_MAX), USED_FOR(TIMED)},
     {"-w, --warmup N", "untimed samples first, 0 to 1000000 (default: 2 to 10, by size)",
-     TO_INTEGER(options.warmup, 0, COUNT_MAX), USED_FOR(A | B | R)},
+     TO_INTEGER(options.warmup, 0, COUNT_MAX), USED_FOR(TIMED)},
     {"-c, --check",
      "verify every element on every rank, and the bytes around the buffers; exit 1 if any is wrong. nccl-tests' "
      "-c 1 and -c 0 are understood, too",
-     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(A | B)},
-    {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(A)},
+     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA)},
+    {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(BOUND)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
-     TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(L)},
+     TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
     {.help = "Output"},
     {"--json FILE", "also write a JSON object for each row to FILE", TO_TEXT(options.json_path),
-     USED_FOR(A | B | R | L)},
+     USED_FOR(TIMED | LIMITS)},
     {"--csv FILE",
      "also write the rows to FILE, with a line of column names\n"
      "FILE is replaced; with - the rows go to standard output, and the table to standard error",
-     TO_TEXT(options.csv_path), USED_FOR(A | B | R)},
+     TO_TEXT(options.csv_path), USED_FOR(TIMED)},
 };
 
 static command_line line = {
     .program = "kolo-perf",
-    .before = "Usage: kolo-perf COLLECTIVE [OPTION...]\n"
-              "\n"
-              "Measures one of kolo's collectives, or what the hardware allows. Start it with a launcher (kolorun, "
-              "mpirun, srun, torchrun) for several ranks; alone it is one rank. Rank 0 prints a row for each message "
-              "size.\n"
-              "\n"
-              "COLLECTIVE\n"
-              "  allreduce   every rank gets the reduction of all ranks' inputs\n"
-              "  broadcast   every rank gets rank 0's buffer\n"
-              "  barrier     no data\n"
-              "  limits      no communication: measures the caches and the memory, and prints the time below which no "
-              "all-reduce of each size can fall",
     .options = table,
     .options_count = sizeof(table) / sizeof(table[0]),
     .arguments_max = INT_MAX,
-    .after = "The short options mean what they mean in nccl-tests.\n"
+    .after = "The size of a message is what nccl-tests take it for: where ranks have blocks, of all blocks together. "
+             "It is rounded down to whole elements, in blocks of the same number each; at least one.\n"
+             "\n"
+             "The short options mean what they mean in nccl-tests.\n"
              "\n"
              "Exit status: 0 done; 1 a call failed or results were wrong; 2 bad command line.\n"
              "\n"
              "Examples\n"
              "  kolorun -n 2 kolo-perf allreduce -b 8 -e 256M -f 2 -c 1 --place both\n"
-             "  mpirun -n 4 kolo-perf allreduce --dtype bf16 --op avg --csv rows.csv\n"
+             "  mpirun -n 4 kolo-perf reduce --root 3 --dtype bf16 --op avg --csv rows.csv\n"
+             "  kolorun -n 4 kolo-perf all --max 1M --check --json rows.json\n"
              "  kolo-perf limits --ranks 8",
 };
 
-static perf_collective find_collective(char *const *words) {
-    static const char known[] = "give allreduce, broadcast, barrier or limits";
-    if (words[0] == NULL)
-        command_line_refuse(&line, "what to measure is missing; %s", known);
-    if (words[1] != NULL)
-        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1], words[0]);
-    for (perf_collective i = PERF_ALLREDUCE; i <= PERF_LIMITS; i++)
-        if (strcmp(words[0], perf_collective_name(i)) == 0)
-            return i;
-    command_line_refuse(&line, "'%s' cannot be measured; %s", words[0], known);
+static const char before[] =
+    "Usage: kolo-perf COLLECTIVE [OPTION...]\n"
+    "\n"
+    "Measures kolo's collectives, or what the hardware allows. Start it with a launcher (kolorun, mpirun, srun, "
+    "torchrun) for several ranks; alone it is one rank. Rank 0 prints a row for each message size.\n"
+    "\n"
+    "COLLECTIVE\n";
+
+enum { ALL = 0, ONLY_LIMITS, OTHERS }; /* words that stand for no collective, and how many */
+
+/* What may be measured: the collectives, and behind them those words. NULL past the last. */
+static const char *measured_name(unsigned index) {
+    static const char *const others[] = {[ALL] = "all", [ONLY_LIMITS] = "limits"};
+    const unsigned collectives = perf_collectives_count();
+    if (index < collectives)
+        return perf_collective_name(perf_collective_at(index));
+    return index < collectives + OTHERS ? others[index - collectives] : NULL;
+}
+
+/* --help begins with the collectives, as the table has them. */
+static void explain_collectives(void) {
+    static char text[4096];
+    size_t used = (size_t)snprintf(text, sizeof(text), "%s", before);
+    for (unsigned i = 0; i < perf_collectives_count(); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "  %-15s  %s\n",
+                                 perf_collective_name(perf_collective_at(i)), perf_collective_at(i)->meaning);
+    snprintf(text + used, sizeof(text) - used,
+             "  all              each of these in turn, a table each\n"
+             "  limits           no communication: measures the caches and the memory, and prints the time below which "
+             "no all-reduce of each size can fall");
+    line.before = text;
+}
+
+static unsigned uses_of(const perf_collective *collective) {
+    const bool bound = collective->kolo == KOLO_ALLREDUCE;
+    return TIMED | (perf_collective_has_data(collective) ? DATA : 0) |
+           (kolo_collective_has_op(collective->kolo) ? OP : 0) |
+           (kolo_collective_has_root(collective->kolo) ? ROOT : 0) |
+           (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) | (bound ? BOUND : 0) |
+           (perf_collective_has_algorithms(collective) ? ALGORITHMS : 0);
+}
+
+/* Returns what options are of use for. */
+static unsigned choose_collectives(const char *word) {
+    const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
+    unsigned uses = 0;
+    if (chosen == collectives + ONLY_LIMITS)
+        return LIMITS;
+    for (unsigned i = 0; i < collectives; i++) {
+        if (chosen != i && chosen != collectives + ALL)
+            continue;
+        options.collectives[options.collectives_count++] = perf_collective_at(i);
+        uses |= uses_of(perf_collective_at(i));
+    }
+    return uses;
 }
 
 /* Options that depend on one another. */
-static void settle(void) {
+static void settle(const char *word, unsigned uses) {
     const bool min_given = command_line_has(&line, "--min"), max_given = command_line_has(&line, "--max");
     for (int i = 0; i < line.options_count; i++)
-        if ((line.given >> i & 1) && !(table[i].use >> options.collective & 1))
-            command_line_refuse(&line, "option '%s' has no meaning for %s; leave it out", table[i].names,
-                                perf_collective_name(options.collective));
+        if ((line.given >> i & 1) && !(table[i].use & uses))
+            command_line_refuse(&line, "option '%s' has no meaning for %s; leave it out", table[i].names, word);
 
-    if (!max_given && options.collective == PERF_LIMITS)
+    if (!max_given && uses == LIMITS)
         options.max_bytes = MAX_BYTES_LIMITS;
     if (!max_given && options.min_bytes > options.max_bytes)
         options.max_bytes = options.min_bytes;
@@ -160,56 +192,61 @@ static void settle(void) {
     if (options.min_bytes > options.max_bytes)
         command_line_refuse(&line, "--min %zu is above --max %zu; the first size must not exceed the last",
                             options.min_bytes, options.max_bytes);
-    if (options.collective == PERF_ALLREDUCE && !kolo_op_supports(options.op, options.dtype))
+    if ((uses & OP) && !kolo_op_supports(options.op, options.dtype))
         command_line_refuse(&line, "--op %s is not defined for --dtype %s; use an integer dtype, or another --op",
                             kolo_op_name(options.op), kolo_dtype_name(options.dtype));
     if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, "-") == 0 &&
         strcmp(options.csv_path, "-") == 0)
         command_line_refuse(&line, "--json and --csv cannot both go to standard output; give one a file");
-    options.in_place = place == PLACE_IN || options.collective == PERF_BROADCAST; /* which has one buffer */
+    options.in_place = place == PLACE_IN;
     options.both_places = place == PLACE_BOTH;
-    options.limits = !no_limits && options.collective == PERF_ALLREDUCE && !options.both_places;
-    if (options.collective == PERF_BARRIER)
-        options.min_bytes = options.max_bytes = 0;
+    options.limits = !no_limits && (uses & BOUND) && !options.both_places;
 }
 
 const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     line.silent = !speaks;
-    options.collective = find_collective(command_line_read(&line, argc, argv));
-    settle();
+    explain_collectives();
+    char *const *words = command_line_read(&line, argc, argv);
+    if (words[0] == NULL)
+        command_line_refuse(&line, "what to measure is missing; give a collective, all or limits");
+    if (words[1] != NULL)
+        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1], words[0]);
+    settle(words[0], choose_collectives(words[0]));
     return &options;
 }
 
-static size_t whole_elements_bytes(size_t bytes, size_t element_bytes) {
-    if (bytes == 0)
+static size_t whole_units_bytes(size_t bytes, size_t unit_bytes) {
+    if (bytes == 0 || unit_bytes == 0)
         return 0;
-    return bytes < element_bytes ? element_bytes : bytes - bytes % element_bytes;
+    return bytes < unit_bytes ? unit_bytes : bytes - bytes % unit_bytes;
 }
 
 bool perf_sizes_next(perf_sizes *sizes, const perf_options *of) {
-    size_t element_bytes = kolo_dtype_bytes(of->dtype);
+    const size_t unit_bytes = sizes->unit_bytes;
     if (!sizes->begun) {
         sizes->begun = true;
         sizes->exact_bytes = of->min_bytes;
-        sizes->bytes = whole_elements_bytes(sizes->exact_bytes, element_bytes);
+        sizes->bytes = whole_units_bytes(sizes->exact_bytes, unit_bytes);
         return true;
     }
-    /* Sizes that round to the same number of elements are one size; the loop ends as exact_bytes grows. */
+    if (unit_bytes == 0)
+        return false;
+    /* Sizes that round to the same number of units are one size; the loop ends as exact_bytes grows. */
     size_t before = sizes->bytes;
     do {
         size_t exact = sizes->exact_bytes;
         if (exact >= of->max_bytes)
             return false;
         if (exact == 0)
-            exact = element_bytes;
+            exact = unit_bytes;
         else
             exact = exact > of->max_bytes / of->factor ? of->max_bytes : exact * of->factor;
         sizes->exact_bytes = exact < of->max_bytes ? exact : of->max_bytes;
-        sizes->bytes = whole_elements_bytes(sizes->exact_bytes, element_bytes);
+        sizes->bytes = whole_units_bytes(sizes->exact_bytes, unit_bytes);
     } while (sizes->bytes == before);
     return true;
 }
 
-size_t perf_sizes_max_bytes(const perf_options *of) {
-    return whole_elements_bytes(of->max_bytes, kolo_dtype_bytes(of->dtype));
+size_t perf_sizes_max_bytes(const perf_options *of, size_t unit_bytes) {
+    return whole_units_bytes(of->max_bytes, unit_bytes);
 }

@@ -7,8 +7,9 @@
 #include <stdio.h>
 
 #include "kolo.h"
+#include "perf_collectives.h"
 
-typedef enum perf_collective { PERF_ALLREDUCE, PERF_BROADCAST, PERF_BARRIER, PERF_LIMITS } perf_collective;
+enum { PERF_COLLECTIVES_MAX = KOLO_COLLECTIVES };
 
 /* What is in the caches when a call begins; README.md tells when each is the right question. */
 typedef enum perf_buffers { PERF_WARM, PERF_DIRTY, PERF_COLD } perf_buffers;
@@ -20,15 +21,17 @@ static inline const char *perf_buffers_name(unsigned buffers) {
 }
 
 typedef struct perf_options {
-    perf_collective collective;
-    size_t min_bytes; /* first message size */
-    size_t max_bytes; /* last message size */
-    size_t factor;    /* from one size to the next */
+    const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
+    int collectives_count;                                    /* 0: the limits alone */
+    size_t min_bytes;                                         /* first message size */
+    size_t max_bytes;                                         /* last message size */
+    size_t factor;                                            /* from one size to the next */
     kolo_dtype dtype;
     kolo_op op;
+    int root;
     int iters;        /* timed samples a row; 0: by the time that a call takes */
     int warmup;       /* untimed samples a row; -1: by size */
-    bool in_place;    /* send is recv */
+    bool in_place;    /* send is recv, where the collective has that */
     bool both_places; /* out of place and in place; in_place is false then */
     kolo_algorithm algorithm;
     int check; /* not 0: verify the results */
@@ -36,7 +39,7 @@ typedef struct perf_options {
     bool alloc;            /* buffers of kolo_alloc */
     const char *json_path; /* NULL: no JSON; "-": standard output */
     const char *csv_path;  /* likewise */
-    bool limits;           /* measure the hardware first, and show each row's share of its bound */
+    bool limits;           /* measure the hardware first, and show the share of its bound of each all-reduce */
     int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;
 
@@ -44,12 +47,11 @@ typedef struct perf_options {
  * prints, so that a job of many ranks gives its help or its complaint once. */
 const perf_options *perf_options_read(int argc, char **argv, bool speaks);
 
-const char *perf_collective_name(perf_collective collective);
-
-/* A walk over the message sizes of a run: min, min * factor, ... and then max itself, in whole elements and each once;
- * a size above 0 is at least one element, and 0 is followed by one element. Begins as {0}. */
+/* A walk over the message sizes of a run: min, min * factor, ... and then max itself, in whole units and each once; a
+ * size above 0 is at least one unit, and 0 is followed by one. Begins with unit_bytes alone. */
 typedef struct perf_sizes {
-    size_t bytes; /* the present size; valid after perf_sizes_next returned true */
+    size_t unit_bytes; /* 0: the only size is 0 */
+    size_t bytes;      /* the present size; valid after perf_sizes_next returned true */
     size_t exact_bytes;
     bool begun;
 } perf_sizes;
@@ -58,6 +60,6 @@ typedef struct perf_sizes {
 bool perf_sizes_next(perf_sizes *sizes, const perf_options *options);
 
 /* Bytes of the largest message of a run. */
-size_t perf_sizes_max_bytes(const perf_options *options);
+size_t perf_sizes_max_bytes(const perf_options *options, size_t unit_bytes);
 
 #endif

@@ -171,28 +171,27 @@ void perf_print_digits(FILE *to, double value, int width) {
     fprintf(to, " %*.*f", width, shown_decimals(value), value);
 }
 
-static bool has_op(const perf_options *options) {
-    return options->collective == PERF_ALLREDUCE;
-}
-
-static bool has_data(const perf_options *options) {
-    return options->collective != PERF_BARRIER;
-}
-
 static void print_call(const perf_report *report) {
     const perf_options *options = report->options;
-    const char *place = options->both_places ? "both places" : options->in_place ? "in place" : "out of place";
-    fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(options->collective));
-    if (has_data(options))
+    const perf_collective *collective = report->collective;
+    const bool in_place = collective->places == PERF_IN || (options->in_place && (collective->places & PERF_IN));
+    const char *place = report->both_places ? "both places" : in_place ? "in place" : "out of place";
+    fprintf(report->table, "# kolo-perf %s: %s, ", kolo_version(), perf_collective_name(collective));
+    if (perf_collective_has_data(collective))
         fprintf(report->table, "%s, ", kolo_dtype_name(options->dtype));
-    if (has_op(options))
+    if (kolo_collective_has_op(collective->kolo))
         fprintf(report->table, "%s, ", kolo_op_name(options->op));
+    if (kolo_collective_has_root(collective->kolo))
+        fprintf(report->table, "root %d, ", options->root);
     fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
     fprintf(report->table, report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
     perf_report_machine(report);
-    if (has_data(options))
+    if (perf_collective_has_data(collective))
         fprintf(report->table, "# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
                 perf_buffers_name(options->buffers), place, options->check ? "checked" : "not checked");
+    if (perf_collective_has_blocks(collective))
+        fprintf(report->table, "# bytes are those of %d block%s together%s\n", report->ranks,
+                report->ranks == 1 ? "" : "s", collective->unequal ? ", whose lengths differ by an element" : "");
 }
 
 static void print_units(const perf_report *report, const char *note) {
@@ -202,7 +201,7 @@ static void print_units(const perf_report *report, const char *note) {
         fprintf(table, "# up to %d bytes: samples are means of %d calls\n", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
     if (report->nodes > 1)
         fprintf(table, "# link: what the busiest node sent or received, headers included\n");
-    if (report->limits != NULL) {
+    if (report->bounded) {
         fprintf(table, "# %%bound: share of the hardware's bound (kolo-perf limits), on %d CPU%s", report->limits->cpus,
                 report->limits->cpus == 1 ? "" : "s");
         if (report->limits->exchange.ns > 0)
@@ -216,7 +215,7 @@ static void print_units(const perf_report *report, const char *note) {
 /* The tables are 80 columns wide at most. */
 static void print_columns(const perf_report *report) {
     FILE *table = report->table;
-    if (report->options->both_places) {
+    if (report->both_places) {
         fprintf(table, "#\n#%18s %29s %29s\n", "", "------- out of place --------", "---------- in place ---------");
         fprintf(table, "#%10s %7s", "bytes", "algo");
         for (int place = 0; place < 2; place++)
@@ -234,7 +233,13 @@ static void print_columns(const perf_report *report) {
             net ? "GB/s" : "");
 }
 
-void perf_report_head(perf_report *report, const char *note) {
+void perf_report_head(perf_report *report, const perf_collective *collective, bool both_places, const char *note) {
+    report->collective = collective;
+    report->both_places = both_places;
+    report->bounded = report->limits != NULL && collective->kolo == KOLO_ALLREDUCE;
+    report->above_bound = false;
+    report->busbw_sum_gbps = 0;
+    report->results = 0;
     print_call(report);
     print_units(report, note);
     print_columns(report);
@@ -261,13 +266,16 @@ void perf_report_record(perf_report *report, perf_field fields[PERF_FIELDS_MAX])
 static void record_row(perf_report *report, const perf_row *row) {
     const perf_options *options = report->options;
     const perf_statistics *us = &row->time_us;
-    const bool bound = row->bound_us > 0;
+    const perf_collective *collective = report->collective;
+    const bool bound = row->bound_us > 0, has_data = perf_collective_has_data(collective);
     perf_field fields[PERF_FIELDS_MAX] = {
-        {.name = "collective", .text = perf_collective_name(options->collective)},
+        {.name = "collective", .text = perf_collective_name(collective)},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
-        {.name = "dtype", .text = has_data(options) ? kolo_dtype_name(options->dtype) : "none"},
-        {.name = "op", .text = has_op(options) ? kolo_op_name(options->op) : "none"},
+        {"count", PERF_NUMBER, NULL, (double)row->count, 0},
+        {.name = "dtype", .text = has_data ? kolo_dtype_name(options->dtype) : "none"},
+        {.name = "op", .text = kolo_collective_has_op(collective->kolo) ? kolo_op_name(options->op) : "none"},
+        {"root", PERF_NUMBER, NULL, kolo_collective_has_root(collective->kolo) ? options->root : -1, 0},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
         {.name = "algo", .text = row->algorithm},
@@ -327,9 +335,9 @@ void perf_report_rows(perf_report *report, perf_row *rows, int count) {
     const perf_job job = perf_job_of(report->options, report->ranks);
     fprintf(report->table, " %10zu %7s", rows[0].bytes, rows[0].algorithm);
     for (int i = 0; i < count; i++) {
-        if (report->limits != NULL && rows[i].time_us.median > 0)
+        if (report->bounded && rows[i].time_us.median > 0)
             rows[i].bound_us = perf_bound_of(report->limits, &job, rows[i].bytes).bound_us;
-        if (report->options->both_places)
+        if (report->both_places)
             print_place(report->table, &rows[i]);
         else
             print_row(report, &rows[i]);
@@ -350,7 +358,7 @@ void perf_report_end(perf_report *report, int64_t wrong) {
         fprintf(table, "# FAILED: %lld wrong\n", (long long)wrong);
     else if (report->options->check)
         fprintf(table, "# all results right\n");
-    if (has_data(report->options) && report->results > 0)
+    if (perf_collective_has_data(report->collective) && report->results > 0)
         fprintf(table, "# average busbw: %.3f GB/s\n", report->busbw_sum_gbps / report->results);
     perf_report_flush(report);
 }

@@ -36,6 +36,10 @@ typedef struct perf_report {
     FILE *json;                /* NULL: none */
     FILE *csv;                 /* NULL: none */
     const perf_limits *limits; /* NULL: rows have no bound */
+    /* Of the table that is being printed. */
+    const perf_collective *collective;
+    bool both_places;
+    bool bounded;
     double busbw_sum_gbps;
     int results;       /* in that sum */
     bool above_bound;  /* a row was faster than its bound */
@@ -46,8 +50,8 @@ typedef struct perf_report {
 /* Opens the files that are asked for. Returns 0, or -1 after saying on stderr what cannot be written. */
 int perf_report_open(perf_report *report, const perf_options *options, int ranks, int nodes, const perf_limits *limits);
 
-/* The lines above the table. `note` is why there is no bound, or NULL. */
-void perf_report_head(perf_report *report, const char *note);
+/* Begins a table. With `both_places` rows show the two side by side. `note` is why there is no bound, or NULL. */
+void perf_report_head(perf_report *report, const perf_collective *collective, bool both_places, const char *note);
 
 /* The results of one message size: one, or those out of place and in place. */
 void perf_report_rows(perf_report *report, perf_row *rows, int count);

@@ -12,10 +12,9 @@
 #include <stdint.h>
 
 #include "kolo.h"
-#include "perf_buffers.h"
+#include "perf_message.h"
 #include "perf_options.h"
 #include "perf_statistics.h"
-#include "perf_values.h"
 
 /* Calls back to back that make one sample of a small message: one call can be shorter than reading the clock. */
 enum { PERF_BATCH_CALLS = 50, PERF_BATCH_BYTES_MAX = 4096 };
@@ -28,7 +27,7 @@ enum { PERF_SAMPLES_MAX = 1000 };
 
 typedef struct perf_row {
     size_t bytes;
-    size_t count;
+    size_t count; /* elements of the message, or of rank 0's block */
     bool in_place;
     int samples;
     int calls_per_sample;
@@ -44,52 +43,34 @@ typedef struct perf_row {
     double exchange_ns[2]; /* of a cache line between two ranks, before and after the samples; 0: not known */
 } perf_row;
 
-typedef struct perf_sampler perf_sampler;
-
-/* Values of one rank (perf_values.h). Verified calls and timed ones use different seeds, so that a result which a call
- * did not write is not taken for one that it did. */
-enum { PERF_SEED_VERIFIED, PERF_SEED_TIMED, PERF_SEEDS };
-
-typedef struct perf_tables {
-    char input[PERF_SEEDS][PERF_VALUES_BYTES_MAX];
-    char expected[PERF_SEEDS][PERF_VALUES_BYTES_MAX];
-    char neutral[PERF_VALUES_BYTES_MAX];
-} perf_tables;
-
 typedef struct perf_sampler {
     /* Set by the program. Both functions are collective, and return 0 or what perf_sampler_row shall return. */
-    int (*call)(struct perf_sampler *sampler, size_t count);
+    int (*call)(const struct perf_sampler *sampler, const perf_call *call);
     int (*watch)(struct perf_sampler *sampler, perf_row *row, bool ended); /* right before and after timed samples */
     const char *program;                                                   /* as its messages begin */
-    const char *collective;                                                /* likewise */
     const char *smaller;                                                   /* its option for smaller messages */
-    const perf_options *options; /* collective, dtype, op, iters, warmup, check, buffers, alloc */
-    kolo_comm *comm;             /* by which the ranks wait and agree */
-    bool in_place;               /* the calls are; may be set before each row where there is a recv */
-    double budget_us;            /* about what the timed samples of a row take, without options->iters */
-    int samples_min;             /* likewise */
-    double slow_call_us;         /* a call that takes longer is not warmed up for, and sampled once */
+    const perf_options *options; /* dtype, op, root, iters, warmup, check, buffers, alloc */
+    const perf_collective *collective;
+    kolo_comm *comm;     /* by which the ranks wait and agree */
+    double budget_us;    /* about what the timed samples of a row take, without options->iters */
+    int samples_min;     /* likewise */
+    double slow_call_us; /* a call that takes longer is not warmed up for, and sampled once */
     /* Its own. */
-    perf_buffer send;
-    perf_buffer recv; /* not allocated where all calls are in place */
-    perf_tables *tables;
+    perf_message message;
     double *samples_us;
 } perf_sampler;
 
-/* Allocates what rows of up to `bytes` bytes need. Returns 0, or 1 after saying on stderr what this rank lacks;
- * perf_sampler_free either way. */
-int perf_sampler_prepare(perf_sampler *sampler, size_t bytes);
+/* Allocates what rows of up to `bytes` bytes need, where all are in place no more. Returns 0, or 1 after saying on
+ * stderr what this rank lacks; perf_sampler_free either way. */
+int perf_sampler_prepare(perf_sampler *sampler, size_t bytes, bool always_in_place);
 
 /* Measures messages of `bytes` bytes; collective. Returns 0 with *row filled, the same on every rank, or a negative
  * KOLO_ERR_* of its communicator, or what one of the functions has returned. */
-int perf_sampler_row(perf_sampler *sampler, size_t bytes, perf_row *row);
+int perf_sampler_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row *row);
 
 void perf_sampler_free(perf_sampler *sampler);
 
 /* Each value becomes the ranks' KOLO_MAX or KOLO_SUM. Returns what kolo returns. */
 int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_op op);
-
-/* Where a call leaves its result. */
-const perf_buffer *perf_sampler_result(const perf_sampler *sampler);
 
 #endif

@@ -25,14 +25,6 @@ static const dtype_traits traits[KOLO_DTYPES] = {
     [KOLO_F32] = {32, true, true, 16777216.}, [KOLO_F64] = {64, true, true, 9007199254740992.},
 };
 
-/* What all elements of one table have in common. */
-typedef struct recipe {
-    kolo_dtype dtype;
-    kolo_op op;
-    int ranks;
-    uint64_t seed;
-} recipe;
-
 /* A well-mixed 64-bit number of its arguments (the finalizer of a splitmix generator). */
 static uint64_t mix(uint64_t seed, uint64_t position, uint64_t rank) {
     uint64_t x = seed * 0x9e3779b97f4a7c15u + position * 0xd1342543de82ef95u + rank * 0xaf251af3b0f025b5u + 1;
@@ -42,12 +34,12 @@ static uint64_t mix(uint64_t seed, uint64_t position, uint64_t rank) {
 }
 
 /* What all ranks draw alike at a position. */
-static uint64_t mix_shared(const recipe *of, uint64_t position) {
+static uint64_t mix_shared(const perf_recipe *of, uint64_t position) {
     return mix(of->seed, position, UINT64_MAX);
 }
 
 /* Whether `rank` is among the at most `ranks_max` ranks that stand out at `position`. */
-static bool stands_out(const recipe *of, uint64_t position, int rank, int64_t ranks_max) {
+static bool stands_out(const perf_recipe *of, uint64_t position, int rank, int64_t ranks_max) {
     uint64_t stride = ((uint64_t)of->ranks + (uint64_t)ranks_max - 1) / (uint64_t)ranks_max;
     return ((uint64_t)rank + mix_shared(of, position) % stride) % stride == 0;
 }
@@ -58,7 +50,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 /* Whole numbers from -bound/ranks to bound/ranks, so that no partial sum passes `bound`. Where there are more ranks
  * than that leaves values for, most ranks contribute 0 at a given position, and a few 1 or -1. */
-static int64_t summand(const recipe *of, uint64_t position, int rank, int64_t bound) {
+static int64_t summand(const perf_recipe *of, uint64_t position, int rank, int64_t bound) {
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
     int64_t sign = random >> 63 ? -1 : 1;
     if (bound >= of->ranks) {
@@ -70,7 +62,7 @@ static int64_t summand(const recipe *of, uint64_t position, int rank, int64_t bo
 
 /* A power of two or its negative, as its code. At any position at most 12 ranks contribute a half or a two, so that no
  * partial product leaves the range of normal numbers of the narrowest dtype. */
-static uint64_t factor(const recipe *of, uint64_t position, int rank) {
+static uint64_t factor(const perf_recipe *of, uint64_t position, int rank) {
     enum { SCALING_RANKS_MAX = 12 };
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
     uint64_t sign = random >> 63;
@@ -81,7 +73,7 @@ static uint64_t factor(const recipe *of, uint64_t position, int rank) {
 
 /* Numbers whose sum is `ranks` times a whole number: one that all ranks share, and differences that cancel between
  * neighbours. With more ranks than bf16 has exact numbers (253), the shared one is always 0. */
-static int64_t averaged(const recipe *of, uint64_t position, int rank) {
+static int64_t averaged(const perf_recipe *of, uint64_t position, int rank) {
     enum { DIFFERENCE_MAX = 3 };
     int64_t room = (int64_t)traits[of->dtype].exact_max - DIFFERENCE_MAX;
     int64_t common_max = smaller(room / of->ranks, 100);
@@ -92,28 +84,40 @@ static int64_t averaged(const recipe *of, uint64_t position, int rank) {
     return rank & 1 ? common - difference : common + difference;
 }
 
-static uint64_t input_real(const recipe *of, uint64_t position, int rank) {
+/* The same where the first k ranks are averaged for every k: each of these sums is k times a whole number. */
+static int64_t averaged_prefixes(const perf_recipe *of, uint64_t position, int rank) {
+    enum { AVERAGE_MAX = 15 };
+    int64_t sum[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const int64_t ranks = rank + i, room = ranks > 0 ? (int64_t)traits[of->dtype].exact_max / ranks : 0;
+        sum[i] =
+            ranks * (int64_t)(mix(of->seed, position, (uint64_t)ranks) % (uint64_t)(1 + smaller(room, AVERAGE_MAX)));
+    }
+    return sum[1] - sum[0];
+}
+
+static uint64_t input_real(const perf_recipe *of, uint64_t position, int rank) {
     switch (of->op) {
     case KOLO_SUM:
         return (uint64_t)summand(of, position, rank, (int64_t)traits[of->dtype].exact_max);
     case KOLO_PROD:
         return factor(of, position, rank);
     case KOLO_AVG:
-        return (uint64_t)averaged(of, position, rank);
+        return (uint64_t)(of->prefixes ? averaged_prefixes(of, position, rank) : averaged(of, position, rank));
     default: /* MIN, MAX: any numbers */
         return (uint64_t)((int64_t)(mix(of->seed, position, (uint64_t)rank) % 255) - 127);
     }
 }
 
 /* Few bits of few ranks: the disjunction of many random words would be all ones. */
-static uint64_t single_bit(const recipe *of, uint64_t position, int rank) {
+static uint64_t single_bit(const perf_recipe *of, uint64_t position, int rank) {
     enum { RANKS_WITH_BIT_MAX = 4 };
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
     bool has_bit = stands_out(of, position, rank, RANKS_WITH_BIT_MAX);
     return has_bit ? (uint64_t)1 << random % (uint64_t)traits[of->dtype].bits : 0;
 }
 
-static uint64_t input_integer(const recipe *of, uint64_t position, int rank) {
+static uint64_t input_integer(const perf_recipe *of, uint64_t position, int rank) {
     const dtype_traits *type = &traits[of->dtype];
     uint64_t random = mix(of->seed, position, (uint64_t)rank);
     if (of->op == KOLO_AVG) {
@@ -133,7 +137,7 @@ static uint64_t input_integer(const recipe *of, uint64_t position, int rank) {
     return random << unused >> unused;
 }
 
-static uint64_t input(const recipe *of, uint64_t position, int rank) {
+static uint64_t input(const perf_recipe *of, uint64_t position, int rank) {
     return traits[of->dtype].is_float ? input_real(of, position, rank) : input_integer(of, position, rank);
 }
 
@@ -157,15 +161,15 @@ static uint64_t combine(kolo_op op, bool is_signed, uint64_t a, uint64_t b) {
     }
 }
 
-static uint64_t expected(const recipe *of, uint64_t position) {
+static uint64_t reduced(const perf_recipe *of, uint64_t position, int inputs) {
     const dtype_traits *type = &traits[of->dtype];
     const kolo_op op = type->is_float && of->op == KOLO_PROD ? KOLO_SUM : of->op;
     uint64_t result = input(of, position, 0);
-    for (int rank = 1; rank < of->ranks; rank++)
+    for (int rank = 1; rank < inputs; rank++)
         result = combine(op, type->is_signed, result, input(of, position, rank));
     if (op != KOLO_AVG)
         return result;
-    return type->is_signed ? (uint64_t)((int64_t)result / of->ranks) : result / (uint64_t)of->ranks;
+    return type->is_signed ? (uint64_t)((int64_t)result / inputs) : result / (uint64_t)inputs;
 }
 
 /* What the code of a floating-point element stands for. */
@@ -201,10 +205,16 @@ static void store(void *table, size_t index, kolo_dtype dtype, kolo_op op, uint6
     memcpy((char *)table + index * element_bytes, &value, element_bytes); /* all supported machines are little-endian */
 }
 
-void perf_values_of(void *table, kolo_dtype dtype, kolo_op op, int ranks, int rank, uint64_t seed) {
-    recipe of = {dtype, op, ranks, seed};
+void perf_values_of(void *table, const perf_recipe *of, int rank, size_t first, size_t count) {
+    for (size_t i = first; i < first + count && i < first + PERF_TABLE_PERIOD; i++) {
+        const size_t position = i % PERF_TABLE_PERIOD;
+        store(table, position, of->dtype, of->op, input(of, position, rank));
+    }
+}
+
+void perf_values_reduced(void *table, const perf_recipe *of, int inputs) {
     for (size_t i = 0; i < PERF_TABLE_PERIOD; i++)
-        store(table, i, dtype, op, rank == PERF_ALL_RANKS ? expected(&of, i) : input(&of, i, rank));
+        store(table, i, of->dtype, of->op, reduced(of, i, inputs));
 }
 
 void perf_values_neutral(void *table, kolo_dtype dtype, kolo_op op) {
@@ -220,18 +230,20 @@ void perf_table_fill(void *buffer, size_t count, size_t element_bytes, const voi
         memcpy((char *)buffer + at, table, bytes - at < period_bytes ? bytes - at : period_bytes);
 }
 
-size_t perf_table_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t *first) {
-    size_t wrong = 0;
-    for (size_t at = 0; at < count; at += PERF_TABLE_PERIOD) {
+size_t perf_table_wrong(const void *buffer, size_t count, size_t element_bytes, const void *table, size_t first,
+                        size_t *found) {
+    size_t wrong = 0, block_count;
+    for (size_t at = 0; at < count; at += block_count) {
+        const size_t position = (first + at) % PERF_TABLE_PERIOD, left = count - at,
+                     fitting = PERF_TABLE_PERIOD - position;
         const char *block = (const char *)buffer + at * element_bytes;
-        size_t block_count = count - at < PERF_TABLE_PERIOD ? count - at : PERF_TABLE_PERIOD;
-        if (memcmp(block, table, block_count * element_bytes) == 0)
+        const char *wanted = (const char *)table + position * element_bytes;
+        block_count = left < fitting ? left : fitting;
+        if (memcmp(block, wanted, block_count * element_bytes) == 0)
             continue;
-        for (size_t i = 0; i < block_count; i++) {
-            const char *want = (const char *)table + i * element_bytes;
-            if (memcmp(block + i * element_bytes, want, element_bytes) != 0 && wrong++ == 0 && first != NULL)
-                *first = at + i;
-        }
+        for (size_t i = 0; i < block_count; i++)
+            if (memcmp(block + i * element_bytes, wanted + i * element_bytes, element_bytes) != 0 && wrong++ == 0)
+                *found = at + i;
     }
     return wrong;
 }

@@ -87,6 +87,10 @@ typedef struct kolo_profile_section {
     kolo_profile_band band[KOLO_PROFILE_BANDS];
 } kolo_profile_section;
 
+/* 1: a band of that collective may have that algorithm; 0. A collective that has only one algorithm has no bands. Never
+ * fails. */
+KOLO_API int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm);
+
 /* Fills in where kolo looks for a profile if KOLO_TUNE_FILE names none. KOLO_ERR_ARG also if there is no such place. */
 KOLO_API int kolo_profile_default_path(char path[KOLO_PROFILE_PATH_BYTES]);
 

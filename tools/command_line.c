@@ -145,24 +145,38 @@ static const command_option *find_name(const command_line *line, const char *typ
     return length > 2 ? found : NULL;
 }
 
-/* Names the one that differs least, in half of its letters at most. */
+/* The name that differs least from what is typed, in half of its letters at most. */
+typedef struct nearest_name {
+    const char *typed;
+    size_t typed_length;
+    const char *name; /* NULL: none so far */
+    size_t name_length;
+    size_t apart;
+} nearest_name;
+
+static void consider(nearest_name *nearest, const char *name, size_t length) {
+    const size_t longer = nearest->typed_length > length ? nearest->typed_length : length;
+    const size_t apart = kolo_name_distance(nearest->typed, nearest->typed_length, name, length);
+    if (2 * apart > longer || (nearest->name && apart >= nearest->apart))
+        return;
+    nearest->name = name;
+    nearest->name_length = length;
+    nearest->apart = apart;
+}
+
 static _Noreturn void refuse_unknown(const command_line *line, const char *typed, size_t typed_length) {
-    const size_t dashes = strspn(typed, "-"), length = typed_length - dashes;
-    const char *nearest = NULL;
-    size_t least = SIZE_MAX, nearest_length = 0, other;
+    const size_t dashes = strspn(typed, "-");
+    nearest_name nearest = {.typed = typed + dashes, .typed_length = typed_length - dashes};
     const command_option *option;
-    for (int i = 0; length > 1 && (option = option_at(line, i)); i++) {
-        const char *name = long_name(option, &other);
-        const size_t apart = name ? kolo_name_distance(typed + dashes, length, name + 2, other - 2) : SIZE_MAX;
-        if (apart < least && 2 * apart <= (length > other - 2 ? length : other - 2)) {
-            least = apart;
-            nearest = name;
-            nearest_length = other;
-        }
+    size_t length;
+    for (int i = 0; nearest.typed_length > 1 && (option = option_at(line, i)); i++) {
+        const char *name = long_name(option, &length);
+        if (name)
+            consider(&nearest, name + 2, length - 2);
     }
-    if (nearest)
-        command_line_refuse(line, "option '%.*s' is unknown (did you mean %.*s?)", (int)typed_length, typed,
-                            (int)nearest_length, nearest);
+    if (nearest.name)
+        command_line_refuse(line, "option '%.*s' is unknown (did you mean --%.*s?)", (int)typed_length, typed,
+                            (int)nearest.name_length, nearest.name);
     command_line_refuse(line, "option '%.*s' is unknown", (int)typed_length, typed);
 }
 
@@ -245,6 +259,21 @@ static void format_choices(char *text, size_t text_bytes, const char *(*name_of)
                                  : !name_of(i + 1) ? " or "
                                                    : ", ",
                                  name_of(i));
+}
+
+unsigned command_line_choose(const command_line *line, const char *typed, const char *(*name_of)(unsigned)) {
+    nearest_name nearest = {.typed = typed, .typed_length = strlen(typed)};
+    char names[HELP_BYTES] = "";
+    const char *name;
+    for (unsigned i = 0; (name = name_of(i)); i++) {
+        if (strcmp(typed, name) == 0)
+            return i;
+        consider(&nearest, name, strlen(name));
+    }
+    format_choices(names, sizeof names, name_of);
+    if (nearest.name)
+        command_line_refuse(line, "'%s' is unknown (did you mean %s?); give %s", typed, nearest.name, names);
+    command_line_refuse(line, "'%s' is unknown; give %s", typed, names);
 }
 
 /* Writes what the value has to be. */

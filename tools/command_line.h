@@ -69,6 +69,9 @@ char **command_line_read(command_line *line, int argc, char **argv);
 /* True if the option with that long name, as "--max", was there. */
 bool command_line_has(const command_line *line, const char *name);
 
+/* Which of the names, up to the first NULL, a word is. Refuses others, with the nearest name and all of them. */
+unsigned command_line_choose(const command_line *line, const char *typed, const char *(*name_of)(unsigned));
+
 /* Says what is wrong, and ends the program. */
 _Noreturn void command_line_refuse(const command_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -36,7 +36,7 @@ static struct {
     unsigned dtype;
     bool twice;
     double budget_ms; /* of the timed samples of a size */
-} given = {.measured = {.collective = PERF_ALLREDUCE, .op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
+} given = {.measured = {.op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
 
 static const driver_shim *library;
 static driver_exchange exchange;
@@ -93,8 +93,9 @@ static void bind_to_cpu(int rank) {
         fprintf(stderr, "driver: rank %d cannot be bound to CPU %d: %s\n", rank, cpu, strerror(errno));
 }
 
-static int call(perf_sampler *sampler, size_t count) {
-    return library->allreduce(sampler->send.data, perf_sampler_result(sampler)->data, count);
+static int call(const perf_sampler *sampler, const perf_call *call) {
+    (void)sampler;
+    return library->allreduce(call->send, call->recv, call->count);
 }
 
 static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
@@ -128,7 +129,7 @@ static int report(const perf_row *row) {
 
 static int measure_size(perf_sampler *sampler, size_t bytes, perf_row *row, double *size_us) {
     double begin_us = perf_now_us();
-    int status = perf_sampler_row(sampler, bytes, row);
+    int status = perf_sampler_row(sampler, bytes, given.measured.in_place, row);
     *size_us = perf_now_us() - begin_us;
     if (status == 0)
         status = perf_sampler_join(sampler, size_us, 1, KOLO_MAX);
@@ -183,10 +184,9 @@ static int measure(int rank, int ranks, const char *name) {
     perf_sampler sampler = {.call = call,
                             .watch = watch,
                             .program = "driver",
-                            .collective = "allreduce",
+                            .collective = perf_collective_find(KOLO_ALLREDUCE),
                             .smaller = "--sizes",
                             .options = &given.measured,
-                            .in_place = given.measured.in_place,
                             .budget_us = given.budget_ms * 1e3,
                             .samples_min = SAMPLES_MIN,
                             .slow_call_us = slow_call_us};
@@ -194,7 +194,7 @@ static int measure(int rank, int ranks, const char *name) {
     if (status == 0 && rank == 0)
         status = open_out(ranks, name);
     if (status == 0)
-        status = perf_sampler_prepare(&sampler, given.size_bytes_max);
+        status = perf_sampler_prepare(&sampler, given.size_bytes_max, given.measured.in_place);
     if (status == 0)
         status = measure_sizes(&sampler);
     if (status < 0)

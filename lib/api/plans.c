@@ -82,6 +82,11 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
 
 static const struct kolo_sized sized_section = KOLO_SIZED(kolo_profile_section, section_bytes, band);
 
+int kolo_profile_may_choose(kolo_collective collective, kolo_algorithm algorithm) {
+    return (unsigned)collective < KOLO_COLLECTIVES && (unsigned)algorithm < KOLO_ALGORITHMS &&
+           kolo_plan_may_choose(collective, algorithm);
+}
+
 int kolo_profile_section_get(const char *path, size_t index, kolo_profile_section *section) {
     struct kolo_profile profile;
     kolo_topology topology;

@@ -106,6 +106,10 @@ class NcclOptions(PerfTest):
         self.assert_refused(r"-b 'x': give a size from 0 to 1024G", "allreduce", "-b", "x")
         self.assert_refused(r"--place 'x': give out, in or both", "allreduce", "--place", "x")
         self.assert_refused(r"option '-o, --op NAME' has no meaning for barrier", "barrier", "-o", "sum")
+        self.assert_refused(r"option '-r, --root R' has no meaning for allgather", "allgather", "-r", "0")
+        self.assert_refused(r"option '--place WHERE' has no meaning for alltoallv", "alltoallv", "--place", "in")
+        self.assert_refused(r"option '--algo NAME' has no meaning for gather", "gather", "--algo", "mesh")
+        self.assert_refused(r"option '--ranks N' has no meaning for all", "all", "--ranks", "2")
 
 
 class Records(PerfTest):
@@ -217,11 +221,89 @@ class Tables(PerfTest):
         above = any(percent is not None and percent > 100 for percent in percents)
         self.assertEqual(above, any(line.startswith("# %bound above 100:") for line in others), others)
 
-    def test_other_collectives(self):
-        self.table("broadcast", "-e", "64K", *FAST[1:])
-        self.table("barrier", *FAST[1:])
+    def test_limits(self):
         lines = self.output("limits", "--ranks", "8", "--max", "1G").splitlines()
         self.assertLessEqual(max(map(len, lines)), COLUMNS_MAX, lines)
+
+
+class Collectives(PerfTest):
+    """Each of them: what a row says, and that --check knows right results from wrong ones."""
+
+    RANKS = 3
+    # What a message is divided by to give busbw; whether it has a block for each rank, an op, a root, and both places.
+    REDUCES, ROOTED = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv", "scan", "exscan"), (
+        "broadcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
+    BLOCKS = ("allgather", "reduce_scatter", "gather", "scatter", "alltoall")
+    FACTORS = {"allreduce": 4 / 3, "broadcast": 1, "reduce": 1, "scan": 1, "exscan": 1,
+               **{name + v: 2 / 3 for name in BLOCKS for v in ("", "v")}}
+
+    def job(self, *arguments):
+        """(JSON objects, what was printed) of a job."""
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            done = kolorun("-n", str(self.RANKS), KOLO_PERF, *arguments, *FAST[1:], "--json", file.name)
+            self.assertEqual((0, ""), (done.returncode, done.stderr), arguments)
+            self.assertLessEqual(max(map(len, done.stdout.splitlines())), COLUMNS_MAX)
+            return [json.loads(line) for line in file.read().splitlines()], done.stdout
+
+    def test_all(self):
+        for arguments in (("--root", "2"), ("--buffers", "cold"), ("--alloc", "--buffers", "dirty", "-o", "max")):
+            rows, text = self.job("all", "-b", "0", "-e", "100K", "-f", "30", "-c", "1", "--no-limits", "--place", "both",
+                                  "-d", "f16", *arguments)
+            names = list(dict.fromkeys(row["collective"] for row in rows))
+            self.assertEqual({*self.FACTORS, "barrier"}, set(names))
+            self.assertEqual(names, re.findall(r"(?m)^# kolo-perf \S+: (\w+), ", text))
+            self.assertEqual(len(names), text.count("# all results right"))
+            self.assertEqual({0}, {row["wrong"] for row in rows})
+            for name in names:
+                places = {row["in_place"] for row in rows if row["collective"] == name}
+                self.assertEqual({"broadcast": {True}, "alltoallv": {False}, "barrier": {False}}.get(name, {False, True}),
+                                 places, name)
+
+    def test_size_count_and_bandwidth(self):
+        for name, factor in self.FACTORS.items():
+            with self.subTest(name):
+                rows, _ = self.job(name, "-b", "8", "-e", "100K", "-f", "30", "-c", *FAST[:1] * (name == "allreduce"))
+                for row in rows:
+                    self.assertEqual((name, 0), (row["collective"], row["wrong"]))
+                    elements = row["bytes"] // 4
+                    if name in self.BLOCKS:
+                        self.assertEqual(elements, row["count"] * self.RANKS)
+                    elif name.endswith("v"):
+                        self.assertEqual(-(-elements // self.RANKS), row["count"])
+                    else:
+                        self.assertEqual(elements, row["count"])
+                    algbw = row["bytes"] / row["time_us"]["median"] / 1e3
+                    self.assertAlmostEqual(algbw, row["algbw_gbps"], delta=2e-5 + algbw * 1e-3)
+                    self.assertAlmostEqual(factor * algbw, row["busbw_gbps"], delta=3e-5 + algbw * 1e-3)
+                    self.assertEqual("sum" if name in self.REDUCES else "none", row["op"])
+                    self.assertEqual(0 if name in self.ROOTED else -1, row["root"])
+                    self.assertEqual("f32", row["dtype"])
+                small = 8 if name not in self.BLOCKS else 4 * self.RANKS
+                self.assertEqual(small, rows[0]["bytes"])
+
+    def test_root(self):
+        for name in self.ROOTED:
+            rows, text = self.job(name, "-e", "64K", "-f", "64", "-c", "--root", "1")
+            self.assertEqual([(0, 1)] * len(rows), [(row["wrong"], row["root"]) for row in rows], name)
+            self.assertIn("root 1, 3 ranks", text)
+        done = kolorun("-n", "2", KOLO_PERF, "reduce", "--root", "2")
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--root 2: the job has ranks 0 to 1", done.stderr)
+
+    def test_prefixes_of_every_op(self):
+        for dtype, op in (("f32", "sum"), ("bf16", "avg"), ("f16", "prod"), ("i8", "avg"), ("u16", "band"),
+                          ("i64", "bxor"), ("f64", "min")):
+            for name in ("scan", "exscan"):
+                rows, _ = self.job(name, "-b", "2K", "-e", "200K", "-f", "100", "-c", "-d", dtype, "-o", op, "--place",
+                                   "both")
+                self.assertEqual({0}, {row["wrong"] for row in rows}, (name, dtype, op))
+
+    def test_unknown(self):
+        self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, reduce, ", "alreduce")
+        self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all or limits", "xyzzy")
+        self.assert_refused("what to measure is missing")
+        self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
 
 
 class Reader(PerfTest):

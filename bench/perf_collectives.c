@@ -1,0 +1,157 @@
+#include "perf_collectives.h"
+
+#include "kolo_tools.h"
+
+static int barrier(const perf_call *of) {
+    return kolo_barrier(of->comm);
+}
+
+static int broadcast(const perf_call *of) {
+    return kolo_broadcast(of->comm, of->recv, of->count, of->dtype, of->root);
+}
+
+static int allreduce(const perf_call *of) {
+    return kolo_allreduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
+}
+
+static int reduce(const perf_call *of) {
+    return kolo_reduce(of->comm, of->send, of->recv, of->count, of->dtype, of->op, of->root);
+}
+
+static int reduce_scatter(const perf_call *of) {
+    return kolo_reduce_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
+}
+
+static int reduce_scatterv(const perf_call *of) {
+    return kolo_reduce_scatterv(of->comm, of->send, of->recv, of->counts, of->dtype, of->op);
+}
+
+static int allgather(const perf_call *of) {
+    return kolo_allgather(of->comm, of->send, of->recv, of->count, of->dtype);
+}
+
+static int allgatherv(const perf_call *of) {
+    return kolo_allgatherv(of->comm, of->send, of->recv, of->counts, NULL, of->dtype);
+}
+
+static int gather(const perf_call *of) {
+    return kolo_gather(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
+}
+
+static int gatherv(const perf_call *of) {
+    return kolo_gatherv(of->comm, of->send, of->count, of->recv, of->counts, NULL, of->dtype, of->root);
+}
+
+static int scatter(const perf_call *of) {
+    return kolo_scatter(of->comm, of->send, of->recv, of->count, of->dtype, of->root);
+}
+
+static int scatterv(const perf_call *of) {
+    return kolo_scatterv(of->comm, of->send, of->counts, NULL, of->recv, of->count, of->dtype, of->root);
+}
+
+static int alltoall(const perf_call *of) {
+    return kolo_alltoall(of->comm, of->send, of->recv, of->count, of->dtype);
+}
+
+static int alltoallv(const perf_call *of) {
+    return kolo_alltoallv(of->comm, of->send, of->counts, NULL, of->recv, of->counts, NULL, of->dtype);
+}
+
+static int scan(const perf_call *of) {
+    return kolo_scan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
+}
+
+static int exscan(const perf_call *of) {
+    return kolo_exscan(of->comm, of->send, of->recv, of->count, of->dtype, of->op);
+}
+
+#define WHOLE                                                                                                          \
+    { PERF_WHOLE, false }
+#define BLOCK                                                                                                          \
+    { PERF_BLOCK, false }
+#define BLOCKS                                                                                                         \
+    { PERF_BLOCKS, false }
+#define ROOT_WHOLE                                                                                                     \
+    { PERF_WHOLE, true }
+#define ROOT_BLOCKS                                                                                                    \
+    { PERF_BLOCKS, true }
+#define BOTH (PERF_OUT | PERF_IN)
+
+/* The factors are those of nccl-tests; it has no scans, in which everything but the first input passes each rank. */
+static const perf_collective collectives[] = {
+    {KOLO_ALLREDUCE, "every rank gets the reduction of all ranks' inputs", WHOLE, WHOLE, PERF_OF_ALL, false, BOTH, 2,
+     true, allreduce},
+    {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce},
+    {KOLO_REDUCE_SCATTER, "each rank gets its block of the reduction", BLOCKS, BLOCK, PERF_OF_ALL, false, BOTH, 1, true,
+     reduce_scatter},
+    {KOLO_REDUCE_SCATTERV, "the same with unequal blocks", BLOCKS, BLOCK, PERF_OF_ALL, true, BOTH, 1, true,
+     reduce_scatterv},
+    {KOLO_ALLGATHER, "every rank gets a block of each rank", BLOCK, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
+     allgather},
+    {KOLO_ALLGATHERV, "the same with unequal blocks", BLOCK, BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, allgatherv},
+    {KOLO_BROADCAST, "every rank gets the root's buffer", ROOT_WHOLE, WHOLE, PERF_OF_ROOT, false, PERF_IN, 1, false,
+     broadcast},
+    {KOLO_GATHER, "the root gets a block of each rank", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, false, BOTH, 1, true, gather},
+    {KOLO_GATHERV, "the same with unequal blocks", BLOCK, ROOT_BLOCKS, PERF_OF_EACH, true, BOTH, 1, true, gatherv},
+    {KOLO_SCATTER, "each rank gets a block of the root's", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, false, BOTH, 1, true,
+     scatter},
+    {KOLO_SCATTERV, "the same with unequal blocks", ROOT_BLOCKS, BLOCK, PERF_OF_ROOT, true, BOTH, 1, true, scatterv},
+    {KOLO_ALLTOALL, "each rank sends a block to each rank", BLOCKS, BLOCKS, PERF_OF_EACH, false, BOTH, 1, true,
+     alltoall},
+    {KOLO_ALLTOALLV, "the same with unequal blocks", BLOCKS, BLOCKS, PERF_OF_EACH, true, PERF_OUT, 1, true, alltoallv},
+    {KOLO_SCAN, "each rank gets the reduction of its own and all lower ranks' inputs", WHOLE, WHOLE, PERF_OF_PREFIX,
+     false, BOTH, 1, false, scan},
+    {KOLO_EXSCAN, "the same without its own", WHOLE, WHOLE, PERF_OF_EARLIER, false, BOTH, 1, false, exscan},
+    {.kolo = KOLO_BARRIER, .meaning = "no data", .places = PERF_OUT, .factor = 1, .call = barrier},
+};
+
+enum { COLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };
+
+const perf_collective *perf_collective_at(unsigned index) {
+    return index < COLLECTIVES ? &collectives[index] : NULL;
+}
+
+unsigned perf_collectives_count(void) {
+    return COLLECTIVES;
+}
+
+const char *perf_collective_name(const perf_collective *collective) {
+    return kolo_collective_name(collective->kolo);
+}
+
+const perf_collective *perf_collective_find(kolo_collective kolo) {
+    for (unsigned i = 0; i < COLLECTIVES; i++)
+        if (collectives[i].kolo == kolo)
+            return &collectives[i];
+    return NULL;
+}
+
+bool perf_collective_has_data(const perf_collective *collective) {
+    return collective->recv.shape != PERF_NONE;
+}
+
+bool perf_collective_has_blocks(const perf_collective *collective) {
+    return collective->send.shape == PERF_BLOCKS || collective->recv.shape == PERF_BLOCKS;
+}
+
+bool perf_collective_has_algorithms(const perf_collective *collective) {
+    for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++)
+        if (kolo_profile_may_choose(collective->kolo, i))
+            return true;
+    return false;
+}
+
+bool perf_collective_spends_input(const perf_collective *collective) {
+    return kolo_collective_has_op(collective->kolo) ||
+           (collective->send.shape == PERF_BLOCKS && collective->recv.shape == PERF_BLOCKS);
+}
+
+size_t perf_collective_unit_bytes(const perf_collective *collective, int ranks, kolo_dtype dtype) {
+    const bool equal_blocks = perf_collective_has_blocks(collective) && !collective->unequal;
+    return perf_collective_has_data(collective) ? kolo_dtype_bytes(dtype) * (size_t)(equal_blocks ? ranks : 1) : 0;
+}
+
+double perf_collective_bus_factor(const perf_collective *collective, int ranks) {
+    return collective->factor * (collective->keeps_own ? (double)(ranks - 1) / ranks : 1);
+}

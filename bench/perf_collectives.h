@@ -1,0 +1,76 @@
+/* The collectives that are measured: a row each, with what a rank sends and receives, how much of that has to cross
+ * between ranks, and how the call is made. */
+#ifndef PERF_COLLECTIVES_H
+#define PERF_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kolo.h"
+
+/* What a buffer holds. A message of blocks has one for each rank; its size is that of all of them together. */
+typedef enum perf_shape { PERF_NONE, PERF_WHOLE, PERF_BLOCKS, PERF_BLOCK /* this rank's, of a message */ } perf_shape;
+
+typedef struct perf_side {
+    perf_shape shape;
+    bool at_root; /* the root alone has this buffer */
+} perf_side;
+
+/* Which inputs a result is made of. */
+typedef enum perf_origin {
+    PERF_OF_ROOT,
+    PERF_OF_EACH, /* a block from each rank */
+    PERF_OF_ALL,  /* reduced, here and below */
+    PERF_OF_PREFIX,
+    PERF_OF_EARLIER /* those before this rank; the first has no result */
+} perf_origin;
+
+/* The arguments of one rank's call. */
+typedef struct perf_call {
+    kolo_comm *comm;
+    void *send;
+    void *recv;
+    size_t count;         /* of the message, or of this rank's block */
+    const size_t *counts; /* of each block */
+    kolo_dtype dtype;
+    kolo_op op;
+    int root;
+} perf_call;
+
+enum { PERF_OUT = 1, PERF_IN = 2 }; /* send and recv are two buffers, or one */
+
+typedef struct perf_collective {
+    kolo_collective kolo; /* which knows its name, and whether it has an op and a root */
+    const char *meaning;  /* in a line of --help */
+    perf_side send;
+    perf_side recv;
+    perf_origin origin;
+    bool unequal;    /* blocks may differ in length, so that a message may be any number of elements */
+    unsigned places; /* PERF_OUT, PERF_IN */
+    double factor;   /* busbw / algbw; where a rank's own block need not cross, times (n-1)/n for n ranks */
+    bool keeps_own;
+    int (*call)(const perf_call *call);
+} perf_collective;
+
+/* In the order in which `kolo-perf all` measures them. NULL past the last. */
+const perf_collective *perf_collective_at(unsigned index);
+unsigned perf_collectives_count(void);
+const char *perf_collective_name(const perf_collective *collective);
+
+/* NULL: no such collective is measured. */
+const perf_collective *perf_collective_find(kolo_collective kolo);
+
+bool perf_collective_has_data(const perf_collective *collective);
+bool perf_collective_has_blocks(const perf_collective *collective);
+bool perf_collective_has_algorithms(const perf_collective *collective); /* more than one */
+
+/* In place, its result takes the place of an input that it needs. */
+bool perf_collective_spends_input(const perf_collective *collective);
+
+/* A message is a whole multiple of so many bytes; 0: it has no data. */
+size_t perf_collective_unit_bytes(const perf_collective *collective, int ranks, kolo_dtype dtype);
+
+/* By what algbw is multiplied, so that busbw compares between numbers of ranks. */
+double perf_collective_bus_factor(const perf_collective *collective, int ranks);
+
+#endif
