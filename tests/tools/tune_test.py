@@ -63,14 +63,16 @@ class Measuring(Tune):
     def test_default_file_is_written_and_used(self):
         done = self.tune("--quick", "--max", "64K", "--ranks", "2,4", "--seconds", "3")
         self.assertEqual(0, done.returncode, done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^2 ranks, .*microseconds a call$")
+        for collective in ("allreduce", "reduce"):
+            self.assertRegex(done.stdout, rf"(?m)^{collective}, 2 ranks, .*microseconds a call$")
         self.assertRegex(done.stdout, r"(?m)^ +64 KiB +\d+\.\d+ ")
         self.assertRegex(done.stderr, r"4 ranks, \d+ bytes: \d+ %, about \d+ s left")
         path = self.home / ".config/kolo/tune"
-        self.assertIn(f"{path}: used here, for allreduce with 2, 4 ranks", done.stdout)
+        self.assertIn(f"{path}: used here, for allreduce with 2, 4 ranks, reduce with 2, 4 ranks\n", done.stdout)
         self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
         text = path.read_text()
-        self.assertRegex(text, r"(?m)^collective allreduce ranks 2\n(.+\n)*rest default$")
+        for collective in ("allreduce", "reduce"):
+            self.assertRegex(text, rf"(?m)^collective {collective} ranks 2\n(.+\n)*rest default$")
         self.assert_clean()
         self.assertEqual(0, self.tune("--check", path).returncode)
         # What it says is what is done.
@@ -80,9 +82,22 @@ class Measuring(Tune):
             if chosen:
                 self.assertEqual(chosen[0], row["algorithm"], row)
 
+    def test_a_collective_alone(self):
+        """Its section is written or replaced, and the others are kept."""
+        path = self.write(self.head() + SECTION + SECTION.replace("allreduce", "reduce"))
+        done = self.tune("--quick", "--max", "1K", "--collective", "reduce", "--ranks", "2", "--seconds", "0.1", "--output",
+                         path)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(["reduce"], re.findall(r"(?m)^(\w+), 2 ranks, .*microseconds a call$", done.stdout))
+        self.assertIn("used here, for reduce with 2 ranks, allreduce with 2 ranks\n", done.stdout)
+        text = path.read_text()
+        self.assertIn(SECTION, text)
+        self.assertEqual(1, text.count("collective reduce ranks 2\n"))
+        self.assertNotIn(SECTION.replace("allreduce", "reduce"), text)
+
     def test_sections_of_other_rank_counts_are_kept(self):
         path = self.write(self.head() + "# mine\n" + SECTION + "collective allreduce ranks 3\nrest mesh chunk 4096\n")
-        done = self.tune("--quick", "--max", "1K", "--ranks", "3", "--seconds", "0.1", "--output", path)
+        done = self.tune("--quick", "--max", "1K", "--collective", "allreduce", "--ranks", "3", "--seconds", "0.1", "--output", path)
         self.assertEqual(0, done.returncode, done.stderr)
         text = path.read_text()
         self.assertIn(SECTION, text)
@@ -236,7 +251,7 @@ class CommandLine(Tune):
         done = self.tune("--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertIn("example:", done.stdout)
-        for option in ("--ranks", "--output", "--max", "--seconds", "--quick", "--unbound", "--check"):
+        for option in ("--collective", "--ranks", "--output", "--max", "--seconds", "--quick", "--unbound", "--check"):
             self.assertIn(option, done.stdout)
         self.assertRegex(self.tune("--version").stdout, r"^kolo-tune \d+\.\d+\.\d+\n$")
 
@@ -247,6 +262,9 @@ class CommandLine(Tune):
             self.assert_usage("--max", "--max", size)
         for seconds in ("", "0", "-1", "1e9", "x"):
             self.assert_usage("--seconds", "--seconds", seconds)
+        for collective in ("", "barrier", "broadcast", "reduc", "allreduce,", "reduce,all"):
+            self.assert_usage(r"--collective.*give.* allreduce or reduce", "--collective", collective)
+        self.assert_usage("reduce is in the list twice", "--collective", "reduce,reduce")
         self.assert_usage("--nonsense", "--nonsense")
         self.assert_usage("spare", "spare")
         self.assert_usage("needs a value", "--output")
@@ -258,6 +276,11 @@ class CommandLine(Tune):
             done = self.tune("--output", output)
             self.assertEqual((1, ""), (done.returncode, done.stdout))
             self.assertIn(words, done.stderr)
+
+    def test_more_sections_than_a_profile_has(self):
+        done = self.tune("--ranks", ",".join(map(str, range(2, 19))), "--output", "profile")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("32 sections at most", done.stderr)
 
     def test_no_home(self):
         done = self.tune(HOME="")

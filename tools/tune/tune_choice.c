@@ -77,7 +77,7 @@ void tune_choose(const tune_space *space, const tune_times *times, tune_choice *
     const bool settled = space->size_bytes[last] >= SETTLED_BYTES_MIN;
     kolo_profile_section *section = &choice->section;
     *section = (kolo_profile_section){.section_bytes = sizeof *section,
-                                      .collective = KOLO_ALLREDUCE,
+                                      .collective = space->collective,
                                       .ranks = space->ranks,
                                       .has_stream = settled || tune_candidate_streams(chosen[last]),
                                       .stream_bytes_min = UINT64_MAX};

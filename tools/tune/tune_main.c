@@ -1,4 +1,4 @@
-/* kolo-tune: finds out by measuring which all-reduce algorithm and chunk is fastest on this machine. */
+/* kolo-tune: finds out by measuring which algorithm and chunk is fastest on this machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,11 +40,12 @@ static void print_disturbed(const tune_space *space, const tune_times *times) {
                disturbed, space->sizes);
 }
 
-/* Prints one rank count's table on standard output. Returns 0 or -1 after a complaint. */
+/* Prints the table of one collective and rank count on standard output. Returns 0 or -1 after a complaint. */
 static int tune_report(const tune_space *space, const tune_times *times, const tune_choice *choice, bool bound) {
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr); /* where progress was shown */
-    printf("\n%d ranks, %s: microseconds a call\n", space->ranks, bound ? "a core each" : "not bound");
+    printf("\n%s, %d ranks, %s: microseconds a call\n", kolo_collective_name(space->collective), space->ranks,
+           bound ? "a core each" : "not bound");
     printf("  %8s %11s  %-8s %11s  %-8s %8s  %-6s %5s\n", "message", "default", "", "tuned", "", "chunk", "", "ratio");
     for (int size = 0; size < space->sizes; size++)
         print_row(space, times, choice, size);
@@ -58,6 +59,8 @@ static int tune_report(const tune_space *space, const tune_times *times, const t
 enum { RANK_COUNTS_MAX = 24 };
 
 static struct {
+    unsigned collectives[KOLO_COLLECTIVES]; /* as tune_collective_at counts them */
+    int collectives_count;                  /* 0: all of those */
     int ranks[RANK_COUNTS_MAX];
     int rank_counts;    /* 0: by the CPUs */
     const char *output; /* NULL: where kolo looks for it */
@@ -68,11 +71,17 @@ static struct {
     bool unbound;
 } options = {.max_bytes = (size_t)64 << 20};
 
+static const char *name_collective(unsigned index) {
+    return kolo_collective_name(tune_collective_at(index)); /* NULL past the last */
+}
+
 static const command_option table[] = {
+    {"--collective LIST", "(default: all of them; others have one algorithm, and nothing to choose)",
+     TO_CHOICES(options.collectives, options.collectives_count, name_collective)},
     {"--ranks LIST",
      "rank counts to measure, as in 2,4,6 (default: the powers of two up to the number of CPUs, and twice that "
      "number). A profile is used for exactly the rank counts in it. If the file already is a profile of this machine, "
-     "its sections for other rank counts are kept",
+     "its other sections are kept",
      TO_INTEGERS(options.ranks, options.rank_counts, 2, KOLO_RANKS_MAX)},
     {"--output FILE", "where to write (default: where kolo looks, $XDG_CONFIG_HOME/kolo/tune or ~/.config/kolo/tune)",
      TO_TEXT(options.output)},
@@ -80,7 +89,8 @@ static const command_option table[] = {
      "largest message: bytes, or with K, M or G (default 64M). Larger ones are treated like it if it is 16M or "
      "more; else kolo's defaults stay in force for them",
      TO_BYTES(options.max_bytes, 1 << 10, UINT64_C(4) << 30)},
-    {"--seconds S", "about how long to measure each rank count (default 40)", TO_NUMBER(options.seconds, 0.001, 3600)},
+    {"--seconds S", "about how long to measure each collective with each rank count (default 40)",
+     TO_NUMBER(options.seconds, 0.001, 3600)},
     {"--quick", "fewer sizes, chunks and repetitions: a few seconds, and a coarser result", TO_FLAG(options.quick)},
     {"--unbound",
      "leave it to the kernel where ranks run. By default, as with kolorun, each is bound to a core of its own if there "
@@ -96,8 +106,9 @@ static command_line line = {
         "usage: kolo-tune [OPTION...]\n"
         "       kolo-tune --check FILE\n"
         "\n"
-        "Measures which all-reduce algorithm and chunk is fastest on this machine, for messages of each size, and "
-        "writes a profile that kolo follows from then on. Let nothing else run meanwhile.",
+        "Measures which algorithm and chunk is fastest on this machine, for messages of each size of each collective "
+        "that has more than one algorithm, and writes a profile that kolo follows from then on. Let nothing else run "
+        "meanwhile.",
     .options = table,
     .options_count = sizeof table / sizeof *table,
     .after =
@@ -113,7 +124,7 @@ static command_line line = {
         "Exit status: 0 done; 1 if measuring or writing failed or the profile is not used; 2 for a wrong option; a "
         "shell shows 128 + S where signal S ended it.\n"
         "\n"
-        "example: kolo-tune --ranks 2,4 && kolo-info --ranks 4",
+        "example: kolo-tune --collective reduce --ranks 2,4 && kolo-info --ranks 4",
 };
 
 static void read_options(int argc, char **argv) {
@@ -122,6 +133,11 @@ static void read_options(int argc, char **argv) {
         for (int j = 0; j < i; j++)
             if (options.ranks[i] == options.ranks[j])
                 command_line_refuse(&line, "--ranks: %d is in the list twice", options.ranks[i]);
+    for (int i = 0; i < options.collectives_count; i++)
+        for (int j = 0; j < i; j++)
+            if (options.collectives[i] == options.collectives[j])
+                command_line_refuse(&line, "--collective: %s is in the list twice",
+                                    name_collective(options.collectives[i]));
     if (options.seconds == 0)
         options.seconds = options.quick ? 4 : 40;
 }
@@ -129,8 +145,9 @@ static void read_options(int argc, char **argv) {
 typedef struct tuning {
     kolo_machine machine;
     char path[KOLO_PROFILE_PATH_BYTES];
-    tune_space spaces[RANK_COUNTS_MAX];
-    tune_choice choices[RANK_COUNTS_MAX];
+    tune_space spaces[KOLO_PROFILE_SECTIONS]; /* for each collective, those of its rank counts */
+    tune_choice choices[KOLO_PROFILE_SECTIONS];
+    int count;
     tune_times *times; /* shared with the ranks */
 } tuning;
 
@@ -159,16 +176,40 @@ static size_t fitting_bytes(const tuning *tuning, int ranks) {
     return bytes;
 }
 
+static void choose_collectives(void) {
+    if (options.collectives_count > 0)
+        return;
+    while (name_collective((unsigned)options.collectives_count)) {
+        options.collectives[options.collectives_count] = (unsigned)options.collectives_count;
+        options.collectives_count++;
+    }
+}
+
+static int make_spaces(tuning *tuning) {
+    if (options.collectives_count * options.rank_counts > KOLO_PROFILE_SECTIONS)
+        return message_print("a profile has %d sections at most, one for each collective and rank count: use "
+                             "fewer --ranks, or one --collective",
+                             KOLO_PROFILE_SECTIONS);
+    size_t bytes[RANK_COUNTS_MAX];
+    for (int i = 0; i < options.rank_counts; i++)
+        bytes[i] = fitting_bytes(tuning, options.ranks[i]);
+    for (int i = 0; i < options.collectives_count; i++)
+        for (int j = 0; j < options.rank_counts; j++)
+            if (tune_space_make(&tuning->spaces[tuning->count++], tune_collective_at(options.collectives[i]),
+                                options.ranks[j], bytes[j], options.quick) < 0)
+                return message_print("%s", kolo_error_message());
+    return 0;
+}
+
 static int prepare(tuning *tuning) {
     clear_variables();
     tuning->machine.machine_bytes = sizeof tuning->machine;
     if (kolo_machine_query(&tuning->machine) < 0)
         return message_print("%s", kolo_error_message());
     choose_rank_counts((int)tuning->machine.cpus_allowed);
-    for (int i = 0; i < options.rank_counts; i++)
-        if (tune_space_make(&tuning->spaces[i], options.ranks[i], fitting_bytes(tuning, options.ranks[i]),
-                            options.quick) < 0)
-            return message_print("%s", kolo_error_message());
+    choose_collectives();
+    if (make_spaces(tuning) < 0)
+        return -1;
     if (!options.output && kolo_profile_default_path(tuning->path) < 0)
         return message_print("%s, or use --output FILE", kolo_error_message());
     if (options.output)
@@ -179,7 +220,7 @@ static int prepare(tuning *tuning) {
     return tuning->times ? 0 : message_print("cannot map memory: %s", strerror(errno));
 }
 
-/* Measures one rank count, prints its table, and chooses. Returns 0 or -1 after a complaint. */
+/* Measures one collective with one rank count, prints its table, and chooses. Returns 0 or -1 after a complaint. */
 static int measure(tuning *tuning, int index, int steps_before, int steps_total, double begin_s) {
     const tune_space *space = &tuning->spaces[index];
     tune_job job = {.space = space,
@@ -204,9 +245,9 @@ static int measure(tuning *tuning, int index, int steps_before, int steps_total,
 static int measure_all(tuning *tuning) {
     const double begin_s = now_s();
     int steps_before = 0, steps_total = 0, result = 0;
-    for (int i = 0; i < options.rank_counts; i++)
+    for (int i = 0; i < tuning->count; i++)
         steps_total += tuning->spaces[i].sizes;
-    for (int i = 0; i < options.rank_counts && result == 0; steps_before += tuning->spaces[i++].sizes)
+    for (int i = 0; i < tuning->count && result == 0; steps_before += tuning->spaces[i++].sizes)
         result = measure(tuning, i, steps_before, steps_total, begin_s);
     return result;
 }
@@ -219,9 +260,9 @@ static int save(const tuning *tuning) {
         return message_print("cannot write the profile: %s", strerror(errno));
     fputs("# What kolo-tune measured to be fastest; kolo-tune --help says how kolo uses it.\n", file);
     bool good = tune_profile_write(file, NULL) == 0;
-    for (int i = 0; good && i < options.rank_counts; i++)
+    for (int i = 0; good && i < tuning->count; i++)
         good = tune_profile_write(file, &tuning->choices[i].section) == 0;
-    good = good && tune_profile_keep_sections(file, tuning->path, options.ranks, options.rank_counts) == 0;
+    good = good && tune_profile_keep_sections(file, tuning->path, tuning->spaces, tuning->count) == 0;
     int result = -1;
     if (fclose(file) != 0)
         message_print("cannot write the profile: %s", strerror(errno));

@@ -63,21 +63,19 @@ int tune_profile_write(FILE *file, const kolo_profile_section *section) {
     return fputs(text, file) < 0 ? -1 : 0;
 }
 
-static bool contains(const int *ranks, int count, int wanted) {
+static bool is_replaced(const kolo_profile_section *section, const tune_space *spaces, int count) {
     bool found = false;
     for (int i = 0; i < count; i++)
-        found |= ranks[i] == wanted;
+        found |= spaces[i].collective == section->collective && spaces[i].ranks == section->ranks;
     return found;
 }
 
-int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count) {
+int tune_profile_keep_sections(FILE *file, const char *path, const tune_space *spaces, int count) {
     kolo_profile_section section = {.section_bytes = sizeof section};
     int sections = count, result = 0;
-    for (size_t i = 0; result == 0 && kolo_profile_section_get(path, i, &section) == 0; i++) {
-        const bool is_new = section.collective == KOLO_ALLREDUCE && contains(ranks, count, section.ranks);
-        if (!is_new && sections++ < KOLO_PROFILE_SECTIONS)
+    for (size_t i = 0; result == 0 && kolo_profile_section_get(path, i, &section) == 0; i++)
+        if (!is_replaced(&section, spaces, count) && sections++ < KOLO_PROFILE_SECTIONS)
             result = tune_profile_write(file, &section);
-    }
     return result;
 }
 
@@ -128,7 +126,7 @@ int tune_profile_replace(const char *path, const char *text, size_t bytes) {
 static int write_trial(FILE *file, const tune_space *space, int candidate) {
     const tune_way *way = &space->way[tune_candidate_way(candidate)];
     const kolo_profile_section section = {.section_bytes = sizeof section,
-                                          .collective = KOLO_ALLREDUCE,
+                                          .collective = space->collective,
                                           .ranks = space->ranks,
                                           .has_stream = 1,
                                           .stream_bytes_min = tune_candidate_streams(candidate) ? 0 : UINT64_MAX,
@@ -140,7 +138,7 @@ static int write_trial(FILE *file, const tune_space *space, int candidate) {
 int tune_profile_try(const tune_space *space, int candidate) {
     static FILE *trial; /* has no name, and must stay open as long as it may be read */
     char path[64];
-    kolo_plan plan = {.plan_bytes = sizeof plan};
+    kolo_plan plan;
     if (trial)
         fclose(trial);
     trial = NULL;
@@ -156,8 +154,7 @@ int tune_profile_try(const tune_space *space, int candidate) {
     if (fflush(trial) != 0)
         return complain("cannot write", "a trial profile");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (setenv("KOLO_TUNE_FILE", path, 1) == 0 &&
-        kolo_plan_query(&plan, NULL, space->ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM) == 0 && plan.tuned)
+    if (setenv("KOLO_TUNE_FILE", path, 1) == 0 && tune_space_plan(space, sizeof(float), &plan) == 0 && plan.tuned)
         return 0;
     return message_print("a trial profile is not used: %s", plan.tuning);
 }

@@ -12,14 +12,14 @@
 int tune_profile_prepare(const char *path, bool make_directories);
 
 /* Writes a section, or for NULL what a profile of this machine begins with; copies the sections of `path`, if kolo uses
- * that profile, for rank counts other than these. Return 0, or -1 after a complaint. */
+ * that profile, but for those that these spaces replace. Return 0, or -1 after a complaint. */
 int tune_profile_write(FILE *file, const kolo_profile_section *section);
-int tune_profile_keep_sections(FILE *file, const char *path, const int *ranks, int count);
+int tune_profile_keep_sections(FILE *file, const char *path, const tune_space *spaces, int count);
 
 /* Puts `text` in place of the file `path`, whole or not at all. Returns 0 or -1 after a complaint. */
 int tune_profile_replace(const char *path, const char *text, size_t bytes);
 
-/* From now on communicators of `ranks` ranks that this process creates as rank 0 go by one candidate; TUNE_DEFAULT:
+/* From now on communicators that this process creates as rank 0 go by one candidate of the space; TUNE_DEFAULT:
  * by the defaults. Returns 0 or -1 after a complaint. */
 int tune_profile_try(const tune_space *space, int candidate);
 

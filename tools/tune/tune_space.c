@@ -23,18 +23,34 @@ static void list_sizes(tune_space *space, size_t max_bytes, bool quick) {
         add_size(space, bytes);
 }
 
-/* Algorithms that AUTO may use: ring has other bits, central is for comparison only, a tree needs ranks to group. Each
- * with chunks of a slot, half a slot, and so on. */
+static bool has_choice(kolo_collective collective) {
+    for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++)
+        if (kolo_profile_may_choose(collective, i))
+            return true;
+    return false;
+}
+
+kolo_collective tune_collective_at(unsigned index) {
+    kolo_collective collective = 0;
+    while (collective < KOLO_COLLECTIVES && (!has_choice(collective) || index-- > 0))
+        collective++;
+    return collective;
+}
+
+/* What a profile may choose; a tree needs ranks to group. Each with chunks of a slot, half a slot, and so on. */
 static void list_ways(tune_space *space, size_t slot_bytes, bool quick) {
-    static const kolo_algorithm algorithms[] = {KOLO_ALGORITHM_ONESHOT, KOLO_ALGORITHM_MESH, KOLO_ALGORITHM_TREE};
-    const int count = space->ranks >= TREE_RANKS_MIN ? 3 : 2, halvings = quick ? 2 : 1;
+    const int halvings = quick ? 2 : 1;
     int chunks = 1;
     while (chunks < TUNE_CHUNKS_MAX && slot_bytes >> halvings * chunks >= CHUNK_BYTES_MIN)
         chunks++;
-    for (int i = 0; i < count; i++)
+    for (kolo_algorithm i = 0; i < KOLO_ALGORITHMS; i++) {
+        if (!kolo_profile_may_choose(space->collective, i) ||
+            (i == KOLO_ALGORITHM_TREE && space->ranks < TREE_RANKS_MIN))
+            continue;
+        const int whole = space->ways + chunks - 1;
         for (int smaller = chunks - 1; smaller >= 0; smaller--)
-            space->way[space->ways++] =
-                (tune_way){algorithms[i], slot_bytes >> halvings * smaller & ~(size_t)127, (i + 1) * chunks - 1};
+            space->way[space->ways++] = (tune_way){i, slot_bytes >> halvings * smaller & ~(size_t)127, whole};
+    }
     space->candidates = 1 + 2 * space->ways;
 }
 
@@ -70,19 +86,21 @@ static int find_default(const tune_space *space, int size) {
     return TUNE_DEFAULT;
 }
 
-int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick) {
-    kolo_plan plan = {.plan_bytes = sizeof plan};
-    int status = kolo_plan_query(&plan, NULL, ranks, KOLO_ALLREDUCE, 1, KOLO_F32, KOLO_SUM);
+int tune_space_plan(const tune_space *space, size_t bytes, kolo_plan *plan) {
+    *plan = (kolo_plan){.plan_bytes = sizeof *plan};
+    return kolo_plan_query(plan, NULL, space->ranks, space->collective, bytes / sizeof(float), KOLO_F32, KOLO_SUM);
+}
+
+int tune_space_make(tune_space *space, kolo_collective collective, int ranks, size_t max_bytes, bool quick) {
+    kolo_plan plan;
+    *space = (tune_space){.collective = collective, .ranks = ranks};
+    int status = tune_space_plan(space, sizeof(float), &plan);
     if (status < 0)
         return status;
-    *space = (tune_space){.ranks = ranks};
     list_ways(space, plan.slot_bytes, quick);
     list_sizes(space, max_bytes, quick);
     for (int size = 0; size < space->sizes && status == 0; size++) {
-        plan = (kolo_plan){.plan_bytes = sizeof plan};
-        status = kolo_plan_query(&plan, NULL, ranks, KOLO_ALLREDUCE, space->size_bytes[size] / sizeof(float), KOLO_F32,
-                                 KOLO_SUM);
-        space->default_plan[size] = plan;
+        status = tune_space_plan(space, space->size_bytes[size], &space->default_plan[size]);
         space->default_candidate[size] = find_default(space, size);
     }
     return status;

@@ -9,7 +9,7 @@
 #include "kolo_tools.h"
 
 enum {
-    TUNE_ALGORITHMS_MAX = 3,
+    TUNE_ALGORITHMS_MAX = KOLO_ALGORITHMS,
     TUNE_CHUNKS_MAX = 6,
     TUNE_WAYS_MAX = TUNE_ALGORITHMS_MAX * TUNE_CHUNKS_MAX,
     TUNE_CANDIDATES_MAX = 1 + 2 * TUNE_WAYS_MAX,
@@ -24,6 +24,7 @@ typedef struct tune_way {
 } tune_way;
 
 typedef struct tune_space {
+    kolo_collective collective;
     int ranks;
     int ways;
     int candidates; /* TUNE_DEFAULT included */
@@ -40,9 +41,15 @@ typedef struct tune_times {
     double us[TUNE_SIZES_MAX][TUNE_CANDIDATES_MAX];
 } tune_times;
 
+/* The collectives that have algorithms to choose from, as the library says; KOLO_COLLECTIVES past the last. */
+kolo_collective tune_collective_at(unsigned index);
+
 /* Fills *space for messages of up to max_bytes; no profile must be in use. Returns 0, or a KOLO_ERR_* with
  * kolo_error_message. */
-int tune_space_make(tune_space *space, int ranks, size_t max_bytes, bool quick);
+int tune_space_make(tune_space *space, kolo_collective collective, int ranks, size_t max_bytes, bool quick);
+
+/* What kolo does for a message of the space's collective, by the profile in use. */
+int tune_space_plan(const tune_space *space, size_t bytes, kolo_plan *plan);
 
 /* Of candidates other than TUNE_DEFAULT. */
 int tune_candidate_way(int candidate);

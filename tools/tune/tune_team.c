@@ -62,13 +62,25 @@ static int agree(measurement *m, double *values, int count) {
     return status < 0 ? complain(m, status) : 0;
 }
 
+static int call(const measurement *m, kolo_comm *comm, float *send, size_t count) {
+    switch (m->job->space->collective) {
+    case KOLO_ALLREDUCE:
+        return kolo_allreduce(comm, send, m->recv, count, KOLO_F32, KOLO_SUM);
+    case KOLO_REDUCE:
+        return kolo_reduce(comm, send, m->recv, count, KOLO_F32, KOLO_SUM, 0);
+    default:
+        message_print("kolo-tune cannot call %s", kolo_collective_name(m->job->space->collective));
+        return KOLO_ERR_UNSUPPORTED;
+    }
+}
+
 /* `calls` calls out of place and as many in place. The inputs are zeros, and stay zeros when summed. */
 static int run_calls(measurement *m, kolo_comm *comm, size_t count, int calls) {
     int status = 0;
     for (int i = 0; i < calls && status == 0; i++)
-        status = kolo_allreduce(comm, m->send, m->recv, count, KOLO_F32, KOLO_SUM);
+        status = call(m, comm, m->send, count);
     for (int i = 0; i < calls && status == 0; i++)
-        status = kolo_allreduce(comm, m->recv, m->recv, count, KOLO_F32, KOLO_SUM);
+        status = call(m, comm, m->recv, count);
     return status;
 }
 
@@ -187,8 +199,9 @@ static void show_progress(const measurement *m, int size) {
     char left[48] = "";
     if (done > 0)
         snprintf(left, sizeof left, ", about %.0f s left", ceil(left_s));
-    fprintf(stderr, "kolo-tune: %d ranks, %zu bytes: %d %%%s%s", job->space->ranks, job->space->size_bytes[size],
-            100 * done / job->steps_total, left, isatty(STDERR_FILENO) ? "   \r" : "\n");
+    fprintf(stderr, "kolo-tune: %s, %d ranks, %zu bytes: %d %%%s%s", kolo_collective_name(job->space->collective),
+            job->space->ranks, job->space->size_bytes[size], 100 * done / job->steps_total, left,
+            isatty(STDERR_FILENO) ? "   \r" : "\n");
 }
 
 static int measure_size(measurement *m, int size) {

@@ -12,7 +12,7 @@ typedef struct tune_job {
     int shm_fd;        /* an empty file through which the ranks meet */
     double seconds;    /* to spend, about */
     bool quick;
-    int steps_before; /* sizes of rank counts that have been measured, for the progress shown */
+    int steps_before; /* sizes of spaces that have been measured, for the progress shown */
     int steps_total;
     double begin_s; /* when the first of them began */
 } tune_job;
