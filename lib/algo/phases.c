@@ -15,19 +15,24 @@ void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, siz
     kolo_step_publish(comm, step);
 }
 
-void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count) {
-    const size_t piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count, unsigned how) {
+    const size_t piece_count =
+        (how & KOLO_FOLD_STREAM ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES) / kernel->element_bytes;
     for (size_t done = 0; done < count; done += piece_count) {
         const size_t left = count - done, part = left < piece_count ? left : piece_count;
         const size_t bytes = part * kernel->element_bytes;
-        kernel->fold(result, comm->call.sources, comm->size, part, comm->size);
+        kernel->fold(how & KOLO_FOLD_STREAM ? comm->call.stage : result, comm->call.sources, comm->size, part,
+                     comm->size);
         KOLO_POINT("phase.folded_piece");
         for (uint32_t rank = 0; rank < comm->size; rank++) {
             uint8_t *source = (uint8_t *)comm->call.sources[rank];
-            if (rank != comm->rank && source != result)
+            if (how & KOLO_FOLD_TAKE && rank != comm->rank && source != result)
                 kolo_take(source, bytes);
             comm->call.sources[rank] = source + bytes;
         }
+        if (how & KOLO_FOLD_STREAM)
+            kolo_copy_stream(result, comm->call.stage, bytes,
+                             left - part >= part ? comm->call.sources[comm->rank] : NULL);
         result += bytes;
     }
 }

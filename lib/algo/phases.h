@@ -40,9 +40,15 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     return 0;
 }
 
-/* Folds `count` elements of comm->call.sources into `result`, piece by piece, and takes over (reduce/copy.h) what it
- * has read in the others' slots, which nobody else reads. comm->call.sources moves on. */
-void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count);
+/* How kolo_phase_fold goes about it, in bits. */
+enum {
+    KOLO_FOLD_TAKE =
+        1, /* it takes over (reduce/take.h) what it has read in the others' slots, as nobody else reads it */
+    KOLO_FOLD_STREAM = 2 /* the result goes past the caches */
+};
+
+/* Folds `count` elements of comm->call.sources into `result`, piece by piece. comm->call.sources moves on. */
+void kolo_phase_fold(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *result, size_t count, unsigned how);
 
 /* Copies into this rank's slot, which must be free, and publishes `step`. */
 void kolo_phase_scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step);

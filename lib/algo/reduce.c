@@ -70,7 +70,8 @@ static int fold_all(kolo_comm *comm, const struct kolo_message *message, size_t 
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_slot(comm, rank, chunk);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    kolo_phase_fold(comm, message->kernel, message->recv + first * element_bytes, count);
+    kolo_phase_fold(comm, message->kernel, message->recv + first * element_bytes, count,
+                    KOLO_FOLD_TAKE | (message->plan.stream ? KOLO_FOLD_STREAM : 0));
     KOLO_POINT("reduce.folded");
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     kolo_step_publish(comm, 2 * chunk + 2);
@@ -86,6 +87,7 @@ int kolo_reduce_run(kolo_comm *comm, const struct kolo_message *message) {
         rc = is_root ? fold_all(comm, message, chunk) : show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }
@@ -122,7 +124,8 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     else
         comm->stats.sent_bytes += own_count * kernel->element_bytes;
     comm->call.sources[comm->rank] = message->send + (first + own) * kernel->element_bytes;
-    kolo_phase_fold(comm, kernel, result, own_count);
+    kolo_phase_fold(comm, kernel, result, own_count,
+                    KOLO_FOLD_TAKE | (message->plan.stream && comm->rank == message->root ? KOLO_FOLD_STREAM : 0));
     KOLO_POINT("reduce.mesh_folded");
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
     kolo_step_publish(comm, step_reduced(chunk));
@@ -143,6 +146,7 @@ int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
         if (chunk > 0)
             kolo_slot_retire(comm, chunk - 1, step_scattered(chunk + 2));
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }

@@ -11,6 +11,7 @@
  * Where all inputs are in buffers of kolo_alloc, each rank folds its block from those (direct_buffers.h).
  *
  * In place (`recv` is this rank's block of `send`) works: nobody else is shown that block. */
+#include "algo/phases.h"
 #include "algo/regions.h"
 
 #include "algo/direct_buffers.h"
@@ -70,9 +71,8 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t tick
         comm->call.sources[rank] =
             kolo_region_between(comm, message, rank, comm->rank, ticket, &turn, comm->rank, rank);
     comm->call.sources[comm->rank] = message->send + first * element_bytes;
-    if (count)
-        message->kernel->fold(message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
-                              comm->call.sources, comm->size, count, comm->size);
+    kolo_phase_fold(comm, message->kernel, message->recv + turn.chunk * message->plan.chunk_count * element_bytes,
+                    count, message->plan.stream ? KOLO_FOLD_STREAM : 0);
     KOLO_POINT("reduce_scatter.folded");
     comm->stats.received_bytes += count * element_bytes * (comm->size - 1);
     return 0;
@@ -89,6 +89,7 @@ int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message)
             rc = fold(comm, message, ticket);
         kolo_slot_retire(comm, ticket, ticket + 3);
     }
+    kolo_result_end(message);
     kolo_schedule_end(comm);
     return rc;
 }
