@@ -1,8 +1,10 @@
 /* Taking over what was read: see take.h. */
 #include "reduce/take.h"
 
+#include <stdint.h>
+#include <string.h>
+
 #include "reduce/copy.h"
-#include "sync/atomic.h"
 
 enum {
     LINE_BYTES = 64,
@@ -10,9 +12,13 @@ enum {
 };
 
 void kolo_take(void *memory, size_t bytes) {
-    kolo_atomic_u64 *line = memory; /* atomic, for the compiler to leave it in */
-    for (size_t at = 0; at < bytes; at += LINE_BYTES, line += LINE_BYTES / sizeof *line)
-        kolo_store_relaxed(line, kolo_load_relaxed(line));
+    uint8_t *line = memory;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES, line += LINE_BYTES) {
+        uint64_t held;
+        memcpy(&held, line, sizeof held);
+        __asm__("" : "+r"(held)); /* or the compiler would see that the store changes nothing */
+        memcpy(line, &held, sizeof held);
+    }
 }
 
 void kolo_copy_take(void *dst, void *src, size_t bytes) {
