@@ -43,22 +43,6 @@ int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return 0;
 }
 
-static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const size_t element_bytes = message->kernel->element_bytes;
-    size_t first, count = kolo_chunk(message, chunk, &first);
-    const int rc = kolo_slot_claim(comm, chunk);
-    if (rc < 0)
-        return rc;
-    KOLO_POINT("gather.claimed");
-    uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
-    kolo_region_set_count(message, slot, message->count);
-    kolo_copy(slot + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
-    KOLO_POINT("gather.shown");
-    comm->stats.sent_bytes += count * element_bytes;
-    kolo_step_publish(comm, 2 * chunk + 1);
-    return 0;
-}
-
 static int take(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
@@ -90,7 +74,7 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
             kolo_copy(message->recv + own * element_bytes, message->send, count * element_bytes);
     }
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
-        rc = is_root ? take(comm, message, chunk) : show(comm, message, chunk);
+        rc = is_root ? take(comm, message, chunk) : kolo_region_show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
     }
     kolo_result_end(message);

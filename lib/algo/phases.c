@@ -123,3 +123,30 @@ int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_
     }
     return 0;
 }
+
+static int scatter_claimed(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const int rc = kolo_slot_claim(comm, chunk);
+    KOLO_POINT("phase.slot_claimed");
+    if (rc == 0)
+        kolo_phase_scatter(comm, message, chunk, kolo_step_scattered(chunk));
+    return rc;
+}
+
+int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather) {
+    const size_t chunks = message->plan.chunks;
+    kolo_schedule_begin(comm, kolo_step_reduced(chunks - 1), chunks);
+    int rc = scatter_claimed(comm, message, 0);
+    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
+        if (chunk + 1 < chunks)
+            rc = scatter_claimed(comm, message, chunk + 1);
+        if (rc == 0 && chunk < chunks)
+            rc = reduce(comm, message, chunk);
+        if (rc == 0 && chunk > 0)
+            rc = gather(comm, message, chunk - 1);
+        if (chunk > 0)
+            kolo_slot_retire(comm, chunk - 1, kolo_step_scattered(chunk + 2));
+    }
+    kolo_result_end(message);
+    kolo_schedule_end(comm);
+    return rc;
+}

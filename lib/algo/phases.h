@@ -60,4 +60,21 @@ int kolo_phase_reduce(kolo_comm *comm, const struct kolo_message *message, size_
 /* Waits for step `reduced` of each peer in turn. From then on nobody else touches this rank's slot of the chunk. */
 int kolo_phase_gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t reduced);
 
+/* Steps of a schedule that runs all three parts, as mesh.c has them. */
+static inline uint64_t kolo_step_scattered(size_t chunk) {
+    return chunk == 0 ? 1 : 2 * chunk;
+}
+
+static inline uint64_t kolo_step_reduced(size_t chunk) {
+    return 2 * chunk + 3;
+}
+
+typedef int kolo_phase_fn(kolo_comm *comm, const struct kolo_message *message, size_t chunk);
+
+/* Runs such a schedule, in the order of mesh.c, with a reduce and a gather of the caller's: `reduce` waits until all
+ * have scattered the chunk and publishes that it has reduced it. Not every rank waits for the others' reduce, and so
+ * each slot is claimed: it is free when scatter(c + 3) has been published, which all ranks do after their part of chunk
+ * c. */
+int kolo_phases_run(kolo_comm *comm, const struct kolo_message *message, kolo_phase_fn *reduce, kolo_phase_fn *gather);
+
 #endif

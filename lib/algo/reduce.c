@@ -11,14 +11,14 @@
  *
  * Mesh shares the folding: scatter and reduce of algo/phases.h, but that the owner of a slice leaves the result to the
  * root alone, where it has read the root's input, and that only the root gathers. Steps and order as in mesh.c. As a
- * rank that is not the root does not wait for the others' reduce(c), each slot is claimed: rank by rank it is free when
- * scatter(c + 3) has been published, which all do after their part of chunk c.
+ * rank that is not the root does not wait for the others' reduce(c), each slot is claimed (kolo_phases_run).
  *
  * Where all inputs and the root's `recv` are in buffers of kolo_alloc, the owner of a slice folds it from and to those
  * (direct_buffers.h).
  *
  * In place works: as in mesh.c. */
 #include "algo/phases.h"
+#include "algo/regions.h"
 
 #include "algo/direct_buffers.h"
 #include "algo/lines.h"
@@ -47,20 +47,6 @@ int kolo_reduce_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return 0;
 }
 
-static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const size_t element_bytes = message->kernel->element_bytes;
-    size_t first, count = kolo_chunk(message, chunk, &first);
-    const int rc = kolo_slot_claim(comm, chunk);
-    if (rc < 0)
-        return rc;
-    KOLO_POINT("reduce.claimed");
-    kolo_copy(kolo_slot(comm, comm->rank, chunk), message->send + first * element_bytes, count * element_bytes);
-    KOLO_POINT("reduce.shown");
-    comm->stats.sent_bytes += count * element_bytes;
-    kolo_step_publish(comm, 2 * chunk + 1);
-    return 0;
-}
-
 static int fold_all(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, count = kolo_chunk(message, chunk, &first);
@@ -84,27 +70,11 @@ int kolo_reduce_run(kolo_comm *comm, const struct kolo_message *message) {
     int rc = 0;
     kolo_schedule_begin(comm, 2 * chunks, chunks);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
-        rc = is_root ? fold_all(comm, message, chunk) : show(comm, message, chunk);
+        rc = is_root ? fold_all(comm, message, chunk) : kolo_region_show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
     }
     kolo_result_end(message);
     kolo_schedule_end(comm);
-    return rc;
-}
-
-static uint64_t step_scattered(size_t chunk) {
-    return chunk == 0 ? 1 : 2 * chunk;
-}
-
-static uint64_t step_reduced(size_t chunk) {
-    return 2 * chunk + 3;
-}
-
-static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const int rc = kolo_slot_claim(comm, chunk);
-    KOLO_POINT("reduce.mesh_claimed");
-    if (rc == 0)
-        kolo_phase_scatter(comm, message, chunk, step_scattered(chunk));
     return rc;
 }
 
@@ -113,7 +83,7 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     const kolo_kernel *kernel = message->kernel;
     size_t first, own, count = kolo_chunk(message, chunk, &first);
     const size_t own_count = kolo_plan_slice(count, kernel->element_bytes, comm->size, comm->rank, &own);
-    const int rc = kolo_step_await_all(comm, step_scattered(chunk));
+    const int rc = kolo_step_await_all(comm, kolo_step_scattered(chunk));
     if (rc < 0)
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
@@ -128,27 +98,16 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
                     KOLO_FOLD_TAKE | (message->plan.stream && comm->rank == message->root ? KOLO_FOLD_STREAM : 0));
     KOLO_POINT("reduce.mesh_folded");
     comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
-    kolo_step_publish(comm, step_reduced(chunk));
+    kolo_step_publish(comm, kolo_step_reduced(chunk));
     return 0;
 }
 
+static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return comm->rank == message->root ? kolo_phase_gather(comm, message, chunk, kolo_step_reduced(chunk)) : 0;
+}
+
 int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t chunks = message->plan.chunks;
-    kolo_schedule_begin(comm, step_reduced(chunks - 1), chunks);
-    int rc = scatter(comm, message, 0);
-    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
-        if (chunk + 1 < chunks)
-            rc = scatter(comm, message, chunk + 1);
-        if (rc == 0 && chunk < chunks)
-            rc = reduce(comm, message, chunk);
-        if (rc == 0 && chunk > 0 && comm->rank == message->root)
-            rc = kolo_phase_gather(comm, message, chunk - 1, step_reduced(chunk - 1));
-        if (chunk > 0)
-            kolo_slot_retire(comm, chunk - 1, step_scattered(chunk + 2));
-    }
-    kolo_result_end(message);
-    kolo_schedule_end(comm);
-    return rc;
+    return kolo_phases_run(comm, message, reduce, gather);
 }
 
 int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {

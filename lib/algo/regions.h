@@ -10,6 +10,7 @@
 #include "algo/algo.h"
 #include "comm/failure/failure.h"
 #include "comm/step/progress.h"
+#include "sync/point.h"
 
 /* What one ticket carries. */
 struct kolo_turn {
@@ -61,6 +62,23 @@ static inline int kolo_region_check_count(kolo_comm *comm, const struct kolo_mes
     if (message->plan.head_bytes)
         memcpy(&count, region, sizeof count);
     return count == expected ? 0 : kolo_failure_publish_counts(comm, peer, count, expected);
+}
+
+/* Claims this rank's slot, copies the chunk of its own block there, behind a head, and publishes step 2 * chunk + 1. */
+static inline int kolo_region_show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    const int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("region.claimed");
+    uint8_t *slot = kolo_slot(comm, comm->rank, chunk);
+    kolo_region_set_count(message, slot, message->count);
+    kolo_copy(slot + message->plan.head_bytes, message->send + first * element_bytes, count * element_bytes);
+    KOLO_POINT("region.shown");
+    comm->stats.sent_bytes += count * element_bytes;
+    kolo_step_publish(comm, 2 * chunk + 1);
+    return 0;
 }
 
 #endif

@@ -61,22 +61,6 @@ int kolo_exscan_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     return run_lines(comm, send, recv, count, kernel, comm->rank);
 }
 
-static uint64_t step_scattered(size_t chunk) {
-    return chunk == 0 ? 1 : 2 * chunk;
-}
-
-static uint64_t step_reduced(size_t chunk) {
-    return 2 * chunk + 3;
-}
-
-static int scatter(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
-    const int rc = kolo_slot_claim(comm, chunk);
-    KOLO_POINT("scan.claimed");
-    if (rc == 0)
-        kolo_phase_scatter(comm, message, chunk, step_scattered(chunk));
-    return rc;
-}
-
 /* Makes the results of `count` elements at comm->call.sources: of each rank in its target, from the last one on. */
 static void fold_prefixes(kolo_comm *comm, const kolo_kernel *kernel, size_t count, bool exclusive) {
     for (uint32_t rank = comm->size; rank-- > 0;)
@@ -89,7 +73,7 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     const size_t element_bytes = kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / element_bytes;
     size_t first, own, count = kolo_chunk(message, chunk, &first);
     const size_t own_count = kolo_plan_slice(count, (uint32_t)element_bytes, comm->size, comm->rank, &own);
-    const int rc = kolo_step_await_all(comm, step_scattered(chunk));
+    const int rc = kolo_step_await_all(comm, kolo_step_scattered(chunk));
     if (rc < 0)
         return rc;
     for (size_t done = 0; done < own_count; done += piece_count) {
@@ -108,36 +92,33 @@ static int reduce(kolo_comm *comm, const struct kolo_message *message, size_t ch
     }
     comm->stats.sent_bytes += own_count * element_bytes * (comm->size - 1);
     comm->stats.received_bytes += own_count * element_bytes * (comm->size - 1);
-    kolo_step_publish(comm, step_reduced(chunk));
+    kolo_step_publish(comm, kolo_step_reduced(chunk));
     return 0;
 }
 
-static int run(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
-    const size_t chunks = message->plan.chunks;
-    const bool has_result = !exclusive || comm->rank > 0;
-    kolo_schedule_begin(comm, step_reduced(chunks - 1), chunks);
-    int rc = scatter(comm, message, 0);
-    for (size_t chunk = 0; rc == 0 && chunk <= chunks; chunk++) {
-        if (chunk + 1 < chunks)
-            rc = scatter(comm, message, chunk + 1);
-        if (rc == 0 && chunk < chunks)
-            rc = reduce(comm, message, chunk, exclusive);
-        if (rc == 0 && chunk > 0)
-            rc = has_result ? kolo_phase_gather(comm, message, chunk - 1, step_reduced(chunk - 1))
-                            : kolo_step_await_all(comm, step_reduced(chunk - 1));
-        if (chunk > 0)
-            kolo_slot_retire(comm, chunk - 1, step_scattered(chunk + 2));
-    }
-    kolo_schedule_end(comm);
-    return rc;
+static int reduce_inclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return reduce(comm, message, chunk, false);
+}
+
+static int reduce_exclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return reduce(comm, message, chunk, true);
+}
+
+static int gather(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return kolo_phase_gather(comm, message, chunk, kolo_step_reduced(chunk));
+}
+
+/* An exclusive scan has nothing for rank 0. */
+static int gather_exclusive(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    return comm->rank > 0 ? gather(comm, message, chunk) : kolo_step_await_all(comm, kolo_step_reduced(chunk));
 }
 
 int kolo_scan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return run(comm, message, false);
+    return kolo_phases_run(comm, message, reduce_inclusive, gather);
 }
 
 int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
-    return run(comm, message, true);
+    return kolo_phases_run(comm, message, reduce_exclusive, gather_exclusive);
 }
 
 static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
