@@ -1,1 +1,1 @@
-"""The comparison of kolo with other libraries that all-reduce on one machine."""
+"""The comparison of kolo with other libraries on one machine."""

@@ -13,6 +13,12 @@ def chosen_peers(chosen):
     return known + chosen.peer_file
 
 
+def whole_sizes(case, sizes):
+    """In which all ranks have blocks of equal length; bytes of the blocks of all ranks together."""
+    unit = 4 * case.ranks if case.collective in options.OF_BLOCKS else 4
+    return sorted({max(size // unit, 1) * unit for size in sizes})
+
+
 def fitting_sizes(case, sizes):
     """Those whose buffers fit into the memory, with room for the libraries' own."""
     buffers = case.ranks * (1 if case.in_place else 2)
@@ -47,7 +53,8 @@ class Compare(Command):
             progress.end()
 
     def measure_case(self, results, chosen, built, case, progress):
-        sizes = fitting_sizes(case, chosen.sizes)
+        whole = whole_sizes(case, chosen.sizes)
+        sizes = fitting_sizes(case, whole)
         plan = rounds.Plan(sizes, chosen.rounds, chosen.budget_ms, chosen.timeout or 60 + 5 * len(sizes), self.cpus,
                            not chosen.unpinned, chosen.extra_rounds)
         if not sizes:
@@ -55,8 +62,7 @@ class Compare(Command):
             return
         all_series, bounds = balance.measure_case(plan, case, self.present, built.kolo_program("kolo-perf"), progress)
         made = {**case._asdict(), "sizes": sizes, "bounds": bounds,
-                "notes": [f"{summary.size_text(size)}: needs more memory than is free" for size in chosen.sizes
-                          if size not in sizes],
+                "notes": [f"{summary.size_text(size)}: needs more memory than is free" for size in whole if size not in sizes],
                 "series": [series.as_json() for series in all_series]}
         states.mark(made)
         results["cases"].append(made)

@@ -34,6 +34,7 @@ static struct {
     int cpu[CPUS_MAX]; /* rank r is bound to cpu[r % cpus] */
     int cpus;          /* 0: not bound */
     unsigned dtype;
+    unsigned collective; /* of those below */
     bool twice;
     double budget_ms; /* of the timed samples of a size */
 } given = {.measured = {.op = KOLO_SUM, .warmup = -1, .check = true}, .budget_ms = 100};
@@ -41,6 +42,15 @@ static struct {
 static const driver_shim *library;
 static driver_exchange exchange;
 static FILE *out; /* of rank 0 */
+
+/* Those that all of them have, with blocks of equal length. */
+static const kolo_collective collectives[] = {KOLO_ALLREDUCE, KOLO_REDUCE, KOLO_REDUCE_SCATTER, KOLO_ALLGATHER,
+                                              KOLO_BROADCAST, KOLO_GATHER, KOLO_SCATTER,        KOLO_ALLTOALL,
+                                              KOLO_SCAN,      KOLO_EXSCAN};
+
+static const char *collective_name(unsigned index) {
+    return index < sizeof(collectives) / sizeof(collectives[0]) ? kolo_collective_name(collectives[index]) : NULL;
+}
 
 static const char *dtype_name(unsigned dtype) {
     return dtype == 0 ? "f32" : dtype == 1 ? "bf16" : NULL;
@@ -53,10 +63,11 @@ static void parse(int argc, char **argv) {
          TO_TEXT(given.out_path)},
         {"--sizes LIST", "bytes of the messages, in this order; ends after one whose call takes above a second",
          TO_COUNTS(given.size_bytes, given.sizes, 4, PTRDIFF_MAX / 4)},
+        {"--collective NAME", "(default allreduce)", TO_CHOICE(given.collective, collective_name)},
         {"--dtype NAME", "f32 (default) or bf16", TO_CHOICE(given.dtype, dtype_name)},
         {"--buffers STATE", "warm (default), dirty or cold, as kolo-perf has them",
          TO_CHOICE(given.measured.buffers, perf_buffers_name)},
-        {"--in-place", "recv is send", TO_FLAG(given.measured.in_place)},
+        {"--in-place", "recv is send; of an all-reduce alone", TO_FLAG(given.measured.in_place)},
         {"--cpus LIST", "bind rank r to the CPU at r modulo the list's length",
          TO_INTEGERS(given.cpu, given.cpus, 0, CPU_SETSIZE - 1)},
         {"--budget-ms N", "about the time of a size's timed samples (default 100)",
@@ -66,8 +77,9 @@ static void parse(int argc, char **argv) {
     command_line line = {
         .program = "driver",
         .before = "usage: DRIVER --gate FILE --out FILE --sizes BYTES[,BYTES...] [option]...\n\n"
-                  "Times all-reduces (sum) of one library; started by bench/compare, as each rank of a job.",
-        .after = "Exit status: 0 done, 1 a call failed, 2 bad command line, 3 the library cannot sum this dtype.\n\n"
+                  "Times a collective (sums, root 0) of one library; started by bench/compare, as each rank of a job.",
+        .after = "Exit status: 0 done, 1 a call failed, 2 bad command line, 3 the library lacks the "
+                 "collective or the dtype.\n\n"
                  "example:\n"
                  "  : >gate; mpirun -n 2 ./driver-mpi --gate gate --out rows.json --sizes 8,65536",
         .options = options,
@@ -83,6 +95,9 @@ static void parse(int argc, char **argv) {
         given.size_bytes_max = given.size_bytes[i] > given.size_bytes_max ? given.size_bytes[i] : given.size_bytes_max;
     }
     given.measured.dtype = given.dtype == 0 ? KOLO_F32 : KOLO_BF16;
+    if (given.measured.in_place && collectives[given.collective] != KOLO_ALLREDUCE)
+        command_line_refuse(&line, "--in-place is for allreduce alone");
+    given.measured.in_place |= collectives[given.collective] == KOLO_BROADCAST; /* which has one buffer */
 }
 
 static void bind_to_cpu(int rank) {
@@ -95,7 +110,7 @@ static void bind_to_cpu(int rank) {
 
 static int call(const perf_sampler *sampler, const perf_call *call) {
     (void)sampler;
-    return library->allreduce(call->send, call->recv, call->count);
+    return library->call(call->send, call->recv, call->count);
 }
 
 static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
@@ -184,12 +199,19 @@ static int measure(int rank, int ranks, const char *name) {
     perf_sampler sampler = {.call = call,
                             .watch = watch,
                             .program = "driver",
-                            .collective = perf_collective_find(KOLO_ALLREDUCE),
+                            .collective = perf_collective_find(collectives[given.collective]),
                             .smaller = "--sizes",
                             .options = &given.measured,
                             .budget_us = given.budget_ms * 1e3,
                             .samples_min = SAMPLES_MIN,
                             .slow_call_us = slow_call_us};
+    const size_t unit_bytes = perf_collective_unit_bytes(sampler.collective, ranks, given.measured.dtype);
+    for (int i = 0; i < given.sizes; i++) {
+        if (given.size_bytes[i] % unit_bytes == 0)
+            continue;
+        fprintf(stderr, "driver: --sizes: %zu bytes are no equal blocks of %d ranks\n", given.size_bytes[i], ranks);
+        return DRIVER_FAILED;
+    }
     int status = open_control(rank, ranks, &sampler.comm);
     if (status == 0 && rank == 0)
         status = open_out(ranks, name);
@@ -215,7 +237,7 @@ int driver_run(int argc, char **argv, const driver_shim *shim) {
     const launched_rank guess = launched_rank_guess();
     if (guess.size > 1)
         bind_to_cpu(guess.rank);
-    int status = shim->begin(given.measured.dtype, &rank, &ranks, &name);
+    int status = shim->begin(collectives[given.collective], given.measured.dtype, &rank, &ranks, &name);
     if (status != 0)
         return status == DRIVER_UNSUPPORTED ? DRIVER_UNSUPPORTED : DRIVER_FAILED;
     if (ranks < 1 || ranks > KOLO_RANKS_MAX) {

@@ -42,6 +42,6 @@ class Drivers:
     def compile(self, key, shim, compiler, variables=None):
         """The driver of a library."""
         target, libraries = self.folder / f"driver-{key}", self.kolo_build / "lib"
-        run_step([compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", f"-I{SOURCE / 'include'}", HERE / shim, "-o",
-                  target, f"-L{libraries}", "-lkolo_driver", "-lkolo", f"-Wl,-rpath,{libraries}"], self.log, variables)
+        run_step([compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", f"-I{SOURCE / 'include'}", f"-I{HERE.parent}",
+                  HERE / shim, "-o", target, f"-L{libraries}", "-lkolo_driver", "-lkolo", f"-Wl,-rpath,{libraries}"], self.log, variables)
         return target

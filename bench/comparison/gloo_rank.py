@@ -10,7 +10,8 @@ import traceback
 import torch
 import torch.distributed as distributed
 
-FAILED = 1
+FAILED, UNSUPPORTED = 1, 3
+ALLREDUCE = 2  # by kolo.h's numbers
 DTYPES = {9: torch.bfloat16, 10: torch.float32}  # by kolo.h's numbers
 
 
@@ -22,7 +23,9 @@ class GlooShim:
         self.group = None
         self.tensors = {}
 
-    def begin(self, dtype, rank, ranks, library):
+    def begin(self, collective, dtype, rank, ranks, library):
+        if collective != ALLREDUCE:
+            return UNSUPPORTED
         torch.set_num_threads(1)
         self.dtype = DTYPES[dtype]
         rank[0], ranks[0] = int(os.environ["KOLO_RANK"]), int(os.environ["KOLO_SIZE"])
@@ -70,13 +73,13 @@ def guarded(function):
 
 def main():
     pointer = ctypes.POINTER
-    begin = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, pointer(ctypes.c_int), pointer(ctypes.c_int),
-                             pointer(ctypes.c_char_p))
+    begin = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, pointer(ctypes.c_int),
+                             pointer(ctypes.c_int), pointer(ctypes.c_char_p))
     allreduce = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     end = ctypes.CFUNCTYPE(ctypes.c_int)
 
     class Shim(ctypes.Structure):
-        _fields_ = [("begin", begin), ("allreduce", allreduce), ("end", end)]
+        _fields_ = [("begin", begin), ("call", allreduce), ("end", end)]
 
     gloo = GlooShim()
     shim = Shim(begin(guarded(gloo.begin)), allreduce(guarded(gloo.allreduce)), end(guarded(gloo.end)))

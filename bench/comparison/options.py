@@ -7,6 +7,8 @@ from comparison.rounds import Case
 DEFAULT_SIZES = [8, 64, 256, *(2**power for power in range(10, 29, 2))]  # 8 B ... 256 MiB
 QUICK_SIZES = [8, 512, 4096, 65536, 1 << 20, 1 << 24, 1 << 26]
 RANKS_MAX = 1024
+OF_BLOCKS = ("reduce_scatter", "allgather", "gather", "scatter", "alltoall")  # their sizes are those of all blocks
+COLLECTIVES = ("allreduce", "reduce", "broadcast", "scan", "exscan", *OF_BLOCKS)
 EXAMPLES = """\
 The default measures 2, 4 and 8 ranks, and more where there are CPUs: f32 in
 warm, dirty and cold buffers and in place for 2 ranks, bf16 for 2 ranks, warm
@@ -21,6 +23,7 @@ kolo's was wrong, or something could not be written; 2 bad command line;
 
 examples:
   bench/compare --install --quick
+  bench/compare --collective reduce,allgather --ranks 4 --quick
   bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --plots plots
   bench/compare --results bench/RESULTS.md --plots bench/plots
   bench/compare --replot build/compare/results.json --plots plots
@@ -30,13 +33,16 @@ examples:
 def parser(torch_default, peer_keys):
     made = bench_options.parser(
         "bench/compare", EXAMPLES,
-        "Measures the all-reduce of kolo and of the other libraries on this machine, in\n"
+        "Measures collectives of kolo and of the other libraries on this machine, in\n"
         "turn, and prints a table for each case: times, the ratio to the fastest other\n"
         "library, and the share of the hardware's bound.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--ranks", type=numbers(2, RANKS_MAX), metavar="LIST", help="numbers of processes, such as 2,4,8")
     what.add_argument("--sizes", type=sizes, metavar="SIZES", help="MIN:MAX:FACTOR or a list; K, M, G (default 8, 64, "
                       "256, 1K, then by 4 to 256M)")
+    what.add_argument("--collective", type=words(*COLLECTIVES), metavar="LIST", default=["allreduce"],
+                      help="of kolo and the MPIs, out of place, from or to rank 0: " + ", ".join(COLLECTIVES) +
+                      " (default allreduce)")
     what.add_argument("--dtype", type=words("f32", "bf16"), metavar="LIST", help="f32, bf16")
     what.add_argument("--buffers", type=words("warm", "dirty", "cold"), metavar="LIST", help="warm, dirty, cold")
     what.add_argument("--in-place", action="store_true", help="the result replaces the input")
@@ -70,6 +76,13 @@ def chosen_ranks(options, cpus):
 
 
 def cases(options, cpus):
+    """Only the all-reduce is measured in place, too: the MPIs have the others' results elsewhere than kolo."""
+    found = cases_of_one(options, cpus)
+    return [case._replace(collective=name) for name in options.collective for case in found
+            if name == "allreduce" or not case.in_place]
+
+
+def cases_of_one(options, cpus):
     ranks = chosen_ranks(options, cpus)
     if options.dtype or options.buffers or options.in_place or options.out_of_place:
         places = [place for place, named in ((False, options.out_of_place), (True, options.in_place)) if named]
@@ -92,6 +105,8 @@ def parse(arguments, torch_default, known):
     options.extra_rounds = options.rounds if options.extra_rounds is None else options.extra_rounds
     if options.peers and options.no_peers:
         made.error("--peers and --no-peers exclude one another")
+    if options.in_place and not options.out_of_place and options.collective != ["allreduce"]:
+        made.error("--in-place is for allreduce alone")
     keys = [peer.key for peer in options.peer_file]
     for key in keys:
         if keys.count(key) > 1 or key in ("kolo", *(peer.key for peer in known)):

@@ -4,7 +4,7 @@ libraries' time divided by kolo's."""
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from comparison import figures
-from comparison.summary import OURS, case_text, place_of, state_text, summarize
+from comparison.summary import OURS, case_text, is_allreduce, place_of, state_text, summarize
 
 
 def curves(case, state, results):
@@ -22,7 +22,8 @@ def curves(case, state, results):
 
 
 def begin(results, case, state, title):
-    figure, axes = figures.begin(results, title, f"all-reduce (sum), {case_text(case)}{state_text(state)}",
+    figure, axes = figures.begin(results, title, f"{'all-reduce (sum), ' if is_allreduce(case) else ''}{case_text(case)}"
+                                 f"{state_text(state)}",
                                  "each library in its best configuration at each size")
     figures.set_sizes(axes, case["sizes"])
     return figure, axes
@@ -62,7 +63,8 @@ def draw_ratios(results, case, state):
 def file_name(case, state, kind):
     place = "in-place" if case["in_place"] else "out-of-place"
     which = f"-{state['name']}" if len(case["states"]) > 1 else ""
-    return f"{kind}-{case['ranks']}-ranks-{case['dtype']}-{case['buffers']}-{place}{which}"
+    collective = "" if is_allreduce(case) else f"-{case['collective']}"
+    return f"{kind}{collective}-{case['ranks']}-ranks-{case['dtype']}-{case['buffers']}-{place}{which}"
 
 
 def draw_case(results, number, case, state, folder):

@@ -14,14 +14,14 @@ import time
 
 from comparison import states, summary
 
-UNSUPPORTED = 3  # the driver's exit status where the library cannot sum the dtype
+UNSUPPORTED = 3  # the driver's exit status where the library lacks the collective or the dtype
 FAILURES_MAX = 2  # of a configuration in a case, before it is not started again
 SCREENED_AFTER = 2  # rounds
 SCREENED_FACTOR = 1.5
 PROBE_BYTES, PROBE_BUDGET_MS = 8, 1  # of a start of kolo that only shows the exchange
 FOLDER_PREFIX = "kolo-compare-"
 
-Case = collections.namedtuple("Case", "ranks dtype buffers in_place")
+Case = collections.namedtuple("Case", "ranks dtype buffers in_place collective", defaults=("allreduce",))
 
 
 # How everything is measured; the same for all. extra_rounds: at most so many, for what a state of the machine lacks.
@@ -78,7 +78,7 @@ class Series:
     def record(self, case, rows, code, error):
         self.rounds.append(rows)
         if code == UNSUPPORTED:
-            self.stopped = f"cannot sum {case.dtype}"
+            self.stopped = f"has no {case.collective} of {case.dtype}"
         elif error:
             self.failures.append(error)
             if len(self.failures) >= FAILURES_MAX:
@@ -105,8 +105,8 @@ def name_libraries(results, names):
 
 
 def driver_options(plan, case, launch, sizes, budget_ms):
-    options = ["--sizes", ",".join(map(str, sizes)), "--dtype", case.dtype, "--buffers", case.buffers, "--budget-ms",
-               str(budget_ms)]
+    options = ["--sizes", ",".join(map(str, sizes)), "--collective", case.collective, "--dtype", case.dtype, "--buffers",
+               case.buffers, "--budget-ms", str(budget_ms)]
     if case.in_place:
         options.append("--in-place")
     if plan.pinned and launch.pinned:
@@ -161,7 +161,8 @@ def run_once(plan, case, series, sizes):
 
 def exchange_now(plan, case, launch):
     """What the driver's own rows would have as their exchange, or None: kolo's starts in no time."""
-    _, rows, _, _ = start(plan, launch, driver_options(plan, case, launch, [PROBE_BYTES], PROBE_BUDGET_MS))
+    probe = case._replace(collective="allreduce")
+    _, rows, _, _ = start(plan, launch, driver_options(plan, probe, launch, [PROBE_BYTES], PROBE_BUDGET_MS))
     values = [ns for row in rows for ns in states.exchanges(row)]
     return values[-1] if values else None
 

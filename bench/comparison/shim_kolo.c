@@ -2,8 +2,10 @@
 #include <stdio.h>
 
 #include "driver.h"
+#include "perf_collectives.h"
 
 static kolo_comm *comm;
+static const perf_collective *collective_in_use;
 static kolo_dtype dtype_in_use;
 
 static int check(int status) {
@@ -13,9 +15,10 @@ static int check(int status) {
     return DRIVER_FAILED;
 }
 
-static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) {
+static int begin(kolo_collective collective, kolo_dtype dtype, int *rank, int *ranks, const char **library) {
     static char name[64];
     dtype_in_use = dtype;
+    collective_in_use = perf_collective_find(collective);
     if (check(kolo_comm_create(&comm, NULL)) != 0)
         return DRIVER_FAILED;
     *rank = kolo_comm_rank(comm);
@@ -25,8 +28,9 @@ static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) 
     return 0;
 }
 
-static int allreduce(const void *send, void *recv, size_t count) {
-    return check(kolo_allreduce(comm, send, recv, count, dtype_in_use, KOLO_SUM));
+static int call(const void *send, void *recv, size_t count) {
+    return check(collective_in_use->call(&(perf_call){
+        .comm = comm, .send = (void *)send, .recv = recv, .count = count, .dtype = dtype_in_use, .op = KOLO_SUM}));
 }
 
 static int end(void) {
@@ -34,6 +38,6 @@ static int end(void) {
 }
 
 int main(int argc, char **argv) {
-    static const driver_shim shim = {begin, allreduce, end};
+    static const driver_shim shim = {begin, call, end};
     return driver_run(argc, argv, &shim);
 }

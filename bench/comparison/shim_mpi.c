@@ -5,6 +5,7 @@
 
 #include "driver.h"
 
+static kolo_collective collective_in_use;
 static MPI_Datatype datatype;
 
 /* 0 where the MPI has no such type: bfloat16 is no part of the standard that most implement. */
@@ -20,9 +21,10 @@ static int choose_datatype(kolo_dtype dtype) {
 #endif
 }
 
-static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) {
+static int begin(kolo_collective collective, kolo_dtype dtype, int *rank, int *ranks, const char **library) {
     static char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
+    collective_in_use = collective;
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS)
         return DRIVER_FAILED; /* MPI has said why, and as a rule has ended the process */
     MPI_Comm_rank(MPI_COMM_WORLD, rank);
@@ -35,13 +37,41 @@ static int begin(kolo_dtype dtype, int *rank, int *ranks, const char **library) 
     return status;
 }
 
-static int allreduce(const void *send, void *recv, size_t count) {
+/* Returns what MPI does. */
+static int make_call(const void *send, void *recv, int count) {
+    const MPI_Comm all = MPI_COMM_WORLD;
+    switch (collective_in_use) {
+    case KOLO_ALLREDUCE:
+        return MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, count, datatype, MPI_SUM, all);
+    case KOLO_REDUCE:
+        return MPI_Reduce(send, recv, count, datatype, MPI_SUM, 0, all);
+    case KOLO_REDUCE_SCATTER:
+        return MPI_Reduce_scatter_block(send, recv, count, datatype, MPI_SUM, all);
+    case KOLO_ALLGATHER:
+        return MPI_Allgather(send, count, datatype, recv, count, datatype, all);
+    case KOLO_BROADCAST:
+        return MPI_Bcast(recv, count, datatype, 0, all);
+    case KOLO_GATHER:
+        return MPI_Gather(send, count, datatype, recv, count, datatype, 0, all);
+    case KOLO_SCATTER:
+        return MPI_Scatter(send, count, datatype, recv, count, datatype, 0, all);
+    case KOLO_ALLTOALL:
+        return MPI_Alltoall(send, count, datatype, recv, count, datatype, all);
+    case KOLO_SCAN:
+        return MPI_Scan(send, recv, count, datatype, MPI_SUM, all);
+    case KOLO_EXSCAN:
+        return MPI_Exscan(send, recv, count, datatype, MPI_SUM, all);
+    default:
+        return MPI_ERR_OTHER;
+    }
+}
+
+static int call(const void *send, void *recv, size_t count) {
     if (count > INT_MAX) {
         fprintf(stderr, "driver: %zu elements are more than an MPI call takes\n", count);
         return DRIVER_FAILED;
     }
-    const void *from = send == recv ? MPI_IN_PLACE : send;
-    return MPI_Allreduce(from, recv, (int)count, datatype, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS ? 0 : DRIVER_FAILED;
+    return make_call(send, recv, (int)count) == MPI_SUCCESS ? 0 : DRIVER_FAILED;
 }
 
 static int end(void) {
@@ -49,6 +79,6 @@ static int end(void) {
 }
 
 int main(int argc, char **argv) {
-    static const driver_shim shim = {begin, allreduce, end};
+    static const driver_shim shim = {begin, call, end};
     return driver_run(argc, argv, &shim);
 }

@@ -144,9 +144,15 @@ def place_of(number, state):
     return f"{number} {state['name']}"
 
 
+def is_allreduce(case):
+    """Runs that know no other collective don't name it."""
+    return case.get("collective", "allreduce") == "allreduce"
+
+
 def case_text(case):
-    place = "in place" if case["in_place"] else "out of place"
-    return f"{case['ranks']} ranks, {case['dtype']}, {case['buffers']} buffers, {place}"
+    collective = "" if is_allreduce(case) else f"{case['collective']}, "
+    place = "one buffer" if collective == "broadcast, " else "in place" if case["in_place"] else "out of place"
+    return f"{collective}{case['ranks']} ranks, {case['dtype']}, {case['buffers']} buffers, {place}"
 
 
 def size_text(size):

@@ -6,8 +6,8 @@ import pathlib
 import textwrap
 
 from comparison import machine
-from comparison.summary import (OURS, ROWS_MIN, case_text, percent_text, place_of, ratio_text, size_text, state_text,
-                                summarize, troubles, us_text, wrong_results)
+from comparison.summary import (OURS, ROWS_MIN, case_text, is_allreduce, percent_text, place_of, ratio_text, size_text,
+                                state_text, summarize, troubles, us_text, wrong_results)
 
 CONFIGURATION_MARKS = "abcdefghijklmnopqrstuvwxyz"
 FEW_MARK = "?"  # beside a time of too few rows
@@ -165,7 +165,8 @@ def summary_table(results):
             of_sizes = f" ({sizes_text(summary)})" if sizes_text(summary) else ""
             lines.append([case_text(case) + state_text(state), ratio_text(summary["geomean"]) + of_sizes,
                           f"{summary['worst']:.2f} ({size_text(summary['worst_bytes'])})"])
-    table = markdown_table(["all-reduce (sum)", "geometric mean", "worst"], lines)
+    what = "all-reduce (sum)" if all(map(is_allreduce, results["cases"])) else "collective (sums)"
+    table = markdown_table([what, "geometric mean", "worst"], lines)
     table[1] = "| :--- | ---: | ---: |"
     return table
 
@@ -179,7 +180,7 @@ def how_measured(results):
             f"{plan['rounds']} rounds every configuration of every library is started once, in rotated order, and "
             f"measures all sizes, about {plan['budget_ms']:g} ms each, and then the shorter ones once more. A time is "
             "the median of these measurements' medians; a sample is the time of the slowest process; warm messages up "
-            "to 4 KiB are timed in batches. All results were compared with the exact sums. For each library the "
+            "to 4 KiB are timed in batches. All results were compared with the exact ones. For each library the "
             "fastest of its configurations counts at each size. `bench/comparison/README.md` has the details.", "",
             "*Exchange* is the time in which two cores exchange a cache line, taken before and after each measurement. "
             "Where it has two values, because the machine moves its virtual CPUs, there is a table for each, and times "

@@ -453,6 +453,36 @@ class Balance(unittest.TestCase):
             self.assertEqual("near", watch.first_of({"near"}, known))
 
 
+class Collectives(Folder):
+    """All but the all-reduce, of kolo and an MPI."""
+
+    NAMES = {"reduce": 1, "broadcast": 1, "scan": 1, "exscan": 1, "reduce_scatter": 3, "allgather": 3, "gather": 3,
+             "scatter": 3, "alltoall": 3}  # of how many blocks a message is, with three ranks
+
+    def test_each_is_measured_and_right(self):
+        mpi, report = any_mpi(), self.folder / "report.md"
+        peers = ["--peers", mpi] if mpi else ["--no-peers"]
+        done = self.measure("--collective", ",".join(self.NAMES), "--ranks", 3, "--sizes", "8,4K", "--rounds", 1,
+                            "--extra-rounds", 0, "--results", report, *peers)
+        self.assertEqual(0, done.returncode, done.stderr)
+        cases, text = self.results()["cases"], report.read_text(encoding="utf-8")
+        self.assertEqual(list(self.NAMES), [case["collective"] for case in cases])
+        for case in cases:
+            name = case["collective"]
+            with self.subTest(name):
+                blocks = self.NAMES[name]
+                self.assertEqual([8, 4096] if blocks == 1 else [12, 4092], case["sizes"])
+                self.assertEqual({"kolo", mpi} - {None}, {series["peer"] for series in case["series"]})
+                for series in case["series"]:
+                    self.assertEqual([], series["failures"])
+                    rows = [row for rows in series["rounds"] for row in rows]
+                    self.assertEqual(set(case["sizes"]), {row["bytes"] for row in rows})
+                    self.assertEqual({0}, {row["wrong"] for row in rows})
+                self.assertIn(f"{name}, 3 ranks, f32, warm buffers", done.stdout)
+                self.assertIn(f"{name}, 3 ranks, f32, warm buffers", text)
+                self.assertEqual([{}], [bound["us"] for bound in case["bounds"]])
+
+
 class Refused(Folder):
     def assert_refused(self, pattern, *arguments):
         done = compare("--cache", self.folder, *arguments)
@@ -465,7 +495,10 @@ class Refused(Folder):
                 ("'7' is not a size", "--sizes", "7"), ("first size is above", "--sizes", "64K:8:4"),
                 ("'1' is not a number from 2", "--sizes", "8:64:1"), ("'f64' is none of", "--dtype", "f64"),
                 ("'hot' is none of", "--buffers", "hot"), ("'lam' is none of", "--peers", "lam"),
-                ("exclude one another", "--peers", "impi", "--no-peers"), ("'0' is not a number", "--rounds", "0"),
+                ("exclude one another", "--peers", "impi", "--no-peers"),
+                ("'lam' is none of", "--collective", "lam"),
+                ("--in-place is for allreduce alone", "--in-place", "--collective", "reduce"),
+                ("'0' is not a number", "--rounds", "0"),
                 ("'-1' is not a number", "--extra-rounds", "-1"),
                 ("unrecognized arguments: --fast", "--fast"), ("cannot be written", "--json", "/nowhere/a.json")):
             with self.subTest(arguments):
