@@ -126,8 +126,8 @@ static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_
                      (const void *)recv->begin, fix);
 }
 
-int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                           struct kolo_arguments *call) {
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
+                           size_t *const *offsets) {
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
         return refuse_root(descriptor, comm, call->root);
     const bool is_root = comm->global_rank == (uint32_t)call->root;
@@ -139,9 +139,9 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
         call->count = call->recv_blocks.counts[comm->global_rank];
     if (descriptor->send == COUNTED && !descriptor->is_unequal && call->send_blocks.counts)
         call->count = call->send_blocks.counts[comm->global_rank];
-    int rc = resolve_buffer(descriptor, comm, call, &send, &call->send_blocks, comm->call.offsets[0]);
+    int rc = resolve_buffer(descriptor, comm, call, &send, &call->send_blocks, offsets[0]);
     if (rc == 0)
-        rc = resolve_buffer(descriptor, comm, call, &recv, &call->recv_blocks, comm->call.offsets[1]);
+        rc = resolve_buffer(descriptor, comm, call, &recv, &call->recv_blocks, offsets[1]);
     if (rc < 0)
         return rc;
     const uint32_t rank = comm->global_rank;

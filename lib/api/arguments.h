@@ -36,10 +36,10 @@ struct kolo_arguments {
     struct kolo_blocks send_blocks, recv_blocks;
 };
 
-/* For a collective with blocks, and legal dtype and op: checks the rest, and fills in where blocks begin. 0 or
- * KOLO_ERR_ARG. */
-int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                           struct kolo_arguments *call);
+/* For a collective with blocks, and legal dtype and op: checks the rest, and fills in where blocks begin: in offsets[0]
+ * those to send, in offsets[1] those to receive, which have room for a number a rank. 0 or KOLO_ERR_ARG. */
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
+                           size_t *const *offsets);
 
 /* Fails with what is wrong with a call whose dtype or op, or, if no buffer has blocks, anything else is not legal. */
 __attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,

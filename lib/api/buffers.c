@@ -1,7 +1,7 @@
 /* kolo_alloc and kolo_free. */
 #include <unistd.h>
 
-#include "api/checks.h"
+#include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/status.h"
 #include "comm/step/heap.h"
@@ -40,14 +40,15 @@ static int allocate(kolo_comm *comm, size_t bytes, void **buffer) {
 }
 
 int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
-    if (!kolo_usable(comm))
-        return kolo_unusable("kolo_alloc", comm);
+    int rc = kolo_get_ready("kolo_alloc", comm);
+    if (rc < 0)
+        return rc;
     if (!buffer || bytes == 0 || kolo_region_part_bytes(bytes, comm->size) == 0 || bytes > KOLO_CALL_COUNT)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_alloc: %s", comm->global_rank,
                          !buffer      ? "buffer is NULL"
                          : bytes == 0 ? "bytes is 0"
                                       : "more bytes than memory can hold");
-    int rc = kolo_enter("kolo_alloc", comm);
+    rc = kolo_enter("kolo_alloc", comm);
     if (rc < 0)
         return rc;
     kolo_shared_call_begin(comm, KOLO_ALLOC, bytes);
@@ -59,6 +60,7 @@ int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
 int kolo_free(kolo_comm *comm, void *buffer) {
     if (!comm || !comm->token->ours) /* a broken communicator's buffers can still be freed */
         return kolo_unusable("kolo_free", comm);
+    kolo_get_ready("kolo_free", comm); /* requests in flight may still use it */
     const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
     if (buffer && index < 0)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_free: %p is no buffer of kolo_alloc on this communicator",

@@ -1,12 +1,8 @@
-/* Whether a communicator can be used, which every call asks first. */
+/* Which thread is in a call, and why a communicator cannot be used. */
 #ifndef KOLO_API_CHECKS_H
 #define KOLO_API_CHECKS_H
 
 #include "comm/comm.h"
-
-static inline bool kolo_usable(const kolo_comm *comm) {
-    return __builtin_expect(comm && comm->token->usable, 1);
-}
 
 /* Taken at a call's begin and given up at its end where assertions are on: two threads in one communicator at once is
  * KOLO_ERR_STATE for the second. */

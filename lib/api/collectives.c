@@ -1,10 +1,12 @@
 /* The collectives. Each has one descriptor, and all take one path: check the arguments, stamp the call, run the
  * algorithm. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/arguments.h"
-#include "api/checks.h"
+#include "api/requests/queue.h"
 #include "api/sharing.h"
+#include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/step/history.h"
 #include "comm/step/progress.h"
@@ -289,134 +291,254 @@ static inline void copy_alone(const struct kolo_descriptor *descriptor, const st
         memcpy((uint8_t *)call->recv + to, (const uint8_t *)call->send + from, count * element_bytes);
 }
 
+/* Checks what a caller passes, and fills in the rest of it. *kernel becomes the one to use. */
+static inline __attribute__((always_inline)) int check(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                                       struct kolo_arguments *call, size_t *const *offsets,
+                                                       const kolo_kernel **kernel) {
+    *kernel = find_kernel(comm, call->dtype, call->op);
+    if (__builtin_expect(!*kernel, 0))
+        return kolo_arguments_explain(descriptor, comm, call);
+    if (has_blocks(descriptor))
+        return kolo_arguments_resolve(descriptor, comm, call, offsets);
+    if (__builtin_expect(!is_legal(descriptor, comm, call, (*kernel)->element_bytes), 0))
+        return kolo_arguments_explain(descriptor, comm, call);
+    return 0;
+}
+
+/* Makes a call whose arguments are legal. */
+static inline __attribute__((always_inline)) int make(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                      const struct kolo_arguments *call, const kolo_kernel *kernel) {
+    comm->stats.calls_by_collective[descriptor->collective]++;
+    comm->stats.payload_bytes += call->count * kernel->element_bytes;
+    if (comm->global_size > 1)
+        return run(descriptor, comm, call, kernel);
+    copy_alone(descriptor, call, kernel->element_bytes);
+    return 0;
+}
+
 /* The path that every collective takes. It is inlined with a constant descriptor, so that each collective gets a copy
  * with only the parts that it needs. */
 static inline __attribute__((always_inline)) int collective(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                             struct kolo_arguments call) {
-    if (!kolo_usable(comm))
-        return kolo_unusable(descriptor->function, comm);
-    int rc = kolo_enter(descriptor->function, comm);
+    int rc = kolo_get_ready(descriptor->function, comm);
     if (rc < 0)
         return rc;
-    const kolo_kernel *kernel = find_kernel(comm, call.dtype, call.op);
-    if (__builtin_expect(!kernel, 0))
-        rc = kolo_arguments_explain(descriptor, comm, &call);
-    else if (has_blocks(descriptor))
-        rc = kolo_arguments_resolve(descriptor, comm, &call);
-    else if (__builtin_expect(!is_legal(descriptor, comm, &call, kernel->element_bytes), 0))
-        rc = kolo_arguments_explain(descriptor, comm, &call);
-    if (rc == 0) {
-        comm->stats.calls_by_collective[descriptor->collective]++;
-        comm->stats.payload_bytes += call.count * kernel->element_bytes;
-        if (comm->global_size > 1)
-            rc = run(descriptor, comm, &call, kernel);
-        else
-            copy_alone(descriptor, &call, kernel->element_bytes);
-    }
+    rc = kolo_enter(descriptor->function, comm);
+    if (rc < 0)
+        return rc;
+    const kolo_kernel *kernel;
+    rc = check(descriptor, comm, &call, comm->call.offsets, &kernel);
+    if (rc == 0)
+        rc = make(descriptor, comm, &call, kernel);
     kolo_leave(comm);
     return rc;
 }
 
+/* A kolo_carry_out_fn. */
+static int carry_out(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
+    return make(descriptor, comm, call, find_kernel(comm, call->dtype, call->op));
+}
+
+/* The same path for a call in the background: checked now, made later. */
+static int background(const struct kolo_descriptor *descriptor, kolo_comm *comm, struct kolo_arguments call,
+                      kolo_request **request) {
+    char function[40];
+    struct kolo_descriptor named = *descriptor; /* for messages */
+    const kolo_kernel *kernel;
+    kolo_request *made;
+    snprintf(function, sizeof function, "kolo_i%s", descriptor->function + strlen("kolo_"));
+    named.function = function;
+    if (!request)
+        return kolo_fail(KOLO_ERR_ARG, "%s: request is NULL", function);
+    int rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    rc = kolo_request_create(&made, function, descriptor, comm, carry_out);
+    if (rc == 0) {
+        rc = check(&named, comm, &call, made->offsets, &kernel);
+        if (rc < 0)
+            kolo_request_free(made);
+        else
+            rc = kolo_request_issue(made, function, &call);
+    }
+    if (rc == 0)
+        *request = made;
+    kolo_leave(comm);
+    return rc;
+}
+
+/* What callers pass, put together. */
+
+static inline struct kolo_arguments whole(const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+                                          int root) {
+    return (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op, .root = root};
+}
+
+static inline struct kolo_arguments counted(struct kolo_arguments call, const size_t *send_counts,
+                                            const size_t *send_offsets, const size_t *recv_counts,
+                                            const size_t *recv_offsets) {
+    call.send_blocks = (struct kolo_blocks){send_counts, send_offsets};
+    call.recv_blocks = (struct kolo_blocks){recv_counts, recv_offsets};
+    return call;
+}
+
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+    return collective(&descriptors[KOLO_ALLREDUCE], comm, whole(send, recv, count, dtype, op, 0));
+}
+
+int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+                    kolo_request **request) {
+    return background(&descriptors[KOLO_ALLREDUCE], comm, whole(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    return collective(
-        &descriptors[KOLO_BROADCAST], comm,
-        (struct kolo_arguments){.send = buffer, .recv = buffer, .count = count, .dtype = dtype, .root = root});
+    return collective(&descriptors[KOLO_BROADCAST], comm, whole(buffer, buffer, count, dtype, KOLO_SUM, root));
+}
+
+int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root, kolo_request **request) {
+    return background(&descriptors[KOLO_BROADCAST], comm, whole(buffer, buffer, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, (struct kolo_arguments){.dtype = KOLO_U8});
+    return collective(&descriptors[KOLO_BARRIER], comm, whole(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0));
+}
+
+int kolo_ibarrier(kolo_comm *comm, kolo_request **request) {
+    return background(&descriptors[KOLO_BARRIER], comm, whole(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0), request);
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype});
+    return collective(&descriptors[KOLO_ALLGATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, 0));
+}
+
+int kolo_iallgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
+                    kolo_request **request) {
+    return background(&descriptors[KOLO_ALLGATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, 0), request);
 }
 
 int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                     kolo_dtype dtype) {
-    return collective(
-        &descriptors[KOLO_ALLGATHERV], comm,
-        (struct kolo_arguments){.send = send, .recv = recv, .dtype = dtype, .recv_blocks = {counts, offsets}});
+    return collective(&descriptors[KOLO_ALLGATHERV], comm,
+                      counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), NULL, NULL, counts, offsets));
+}
+
+int kolo_iallgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
+                     kolo_dtype dtype, kolo_request **request) {
+    return background(&descriptors[KOLO_ALLGATHERV], comm,
+                      counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), NULL, NULL, counts, offsets), request);
 }
 
 int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
-    return collective(
-        &descriptors[KOLO_REDUCE], comm,
-        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op, .root = root});
+    return collective(&descriptors[KOLO_REDUCE], comm, whole(send, recv, count, dtype, op, root));
+}
+
+int kolo_ireduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root,
+                 kolo_request **request) {
+    return background(&descriptors[KOLO_REDUCE], comm, whole(send, recv, count, dtype, op, root), request);
 }
 
 int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, whole(send, recv, count, dtype, op, 0));
+}
+
+int kolo_ireduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+                         kolo_request **request) {
+    return background(&descriptors[KOLO_REDUCE_SCATTER], comm, whole(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                          kolo_op op) {
-    return collective(
-        &descriptors[KOLO_REDUCE_SCATTERV], comm,
-        (struct kolo_arguments){.send = send, .recv = recv, .dtype = dtype, .op = op, .send_blocks = {counts, NULL}});
+    return collective(&descriptors[KOLO_REDUCE_SCATTERV], comm,
+                      counted(whole(send, recv, 0, dtype, op, 0), counts, NULL, NULL, NULL));
+}
+
+int kolo_ireduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
+                          kolo_op op, kolo_request **request) {
+    return background(&descriptors[KOLO_REDUCE_SCATTERV], comm,
+                      counted(whole(send, recv, 0, dtype, op, 0), counts, NULL, NULL, NULL), request);
 }
 
 int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(
-        &descriptors[KOLO_GATHER], comm,
-        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .root = root});
+    return collective(&descriptors[KOLO_GATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, root));
+}
+
+int kolo_igather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
+                 kolo_request **request) {
+    return background(&descriptors[KOLO_GATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                  const size_t *offsets, kolo_dtype dtype, int root) {
     return collective(&descriptors[KOLO_GATHERV], comm,
-                      (struct kolo_arguments){.send = send,
-                                              .recv = recv,
-                                              .count = count,
-                                              .dtype = dtype,
-                                              .root = root,
-                                              .recv_blocks = {counts, offsets}});
+                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), NULL, NULL, counts, offsets));
+}
+
+int kolo_igatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
+                  const size_t *offsets, kolo_dtype dtype, int root, kolo_request **request) {
+    return background(&descriptors[KOLO_GATHERV], comm,
+                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), NULL, NULL, counts, offsets), request);
 }
 
 int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(
-        &descriptors[KOLO_SCATTER], comm,
-        (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .root = root});
+    return collective(&descriptors[KOLO_SCATTER], comm, whole(send, recv, count, dtype, KOLO_SUM, root));
+}
+
+int kolo_iscatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
+                  kolo_request **request) {
+    return background(&descriptors[KOLO_SCATTER], comm, whole(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                   size_t count, kolo_dtype dtype, int root) {
     return collective(&descriptors[KOLO_SCATTERV], comm,
-                      (struct kolo_arguments){.send = send,
-                                              .recv = recv,
-                                              .count = count,
-                                              .dtype = dtype,
-                                              .root = root,
-                                              .send_blocks = {counts, offsets}});
+                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), counts, offsets, NULL, NULL));
+}
+
+int kolo_iscatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
+                   size_t count, kolo_dtype dtype, int root, kolo_request **request) {
+    return background(&descriptors[KOLO_SCATTERV], comm,
+                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), counts, offsets, NULL, NULL), request);
 }
 
 int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLTOALL], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype});
+    return collective(&descriptors[KOLO_ALLTOALL], comm, whole(send, recv, count, dtype, KOLO_SUM, 0));
+}
+
+int kolo_ialltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
+                   kolo_request **request) {
+    return background(&descriptors[KOLO_ALLTOALL], comm, whole(send, recv, count, dtype, KOLO_SUM, 0), request);
 }
 
 int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
                    const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLTOALLV], comm,
-                      (struct kolo_arguments){.send = send,
-                                              .recv = recv,
-                                              .dtype = dtype,
-                                              .send_blocks = {send_counts, send_offsets},
-                                              .recv_blocks = {recv_counts, recv_offsets}});
+    return collective(
+        &descriptors[KOLO_ALLTOALLV], comm,
+        counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), send_counts, send_offsets, recv_counts, recv_offsets));
+}
+
+int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets,
+                    void *recv, const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype,
+                    kolo_request **request) {
+    return background(
+        &descriptors[KOLO_ALLTOALLV], comm,
+        counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), send_counts, send_offsets, recv_counts, recv_offsets),
+        request);
 }
 
 int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_SCAN], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+    return collective(&descriptors[KOLO_SCAN], comm, whole(send, recv, count, dtype, op, 0));
+}
+
+int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+               kolo_request **request) {
+    return background(&descriptors[KOLO_SCAN], comm, whole(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_EXSCAN], comm,
-                      (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op});
+    return collective(&descriptors[KOLO_EXSCAN], comm, whole(send, recv, count, dtype, op, 0));
+}
+
+int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
+                 kolo_request **request) {
+    return background(&descriptors[KOLO_EXSCAN], comm, whole(send, recv, count, dtype, op, 0), request);
 }

@@ -1,10 +1,11 @@
 /* Creates, shrinks, aborts and destroys communicators, and answers the queries about them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kolo_tools.h"
 #include "plan/tuning.h"
-#include "api/checks.h"
 #include "api/groups/derive.h"
+#include "api/requests/queue.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -72,22 +73,19 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     return rc < 0 ? rc : kolo_comm_take_into_use(made, comm);
 }
 
-static bool is_broken(const kolo_comm *comm) {
-    kolo_failure failure;
-    kolo_failure_describe(comm, &failure);
-    return !comm->token->usable || failure.status != 0;
-}
-
 int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
     if (!comm || !shrunk)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_shrink: %s is NULL", comm ? "shrunk" : "comm");
     if (!comm->token->ours)
         return kolo_unusable("kolo_comm_shrink", comm);
-    if (comm->shrunk || !is_broken(comm))
+    kolo_failure failure;
+    kolo_failure_describe(comm, &failure);
+    if (comm->shrunk || (!failure.status && comm->token->usable))
         return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_shrink: the communicator %s", comm->global_rank,
                          comm->shrunk ? "has been shrunk already: use the communicator that came of it"
                                       : "is not broken: no rank has to be left out");
-    comm->token->usable = false;
+    kolo_queue_end(comm, failure.status, failure.message);
+    kolo_comm_break(comm);
     kolo_comm *made;
     const int rc = kolo_shrink_run(comm, &made);
     return rc < 0 ? rc : kolo_comm_take_into_use(made, shrunk);
@@ -97,12 +95,14 @@ int kolo_comm_destroy(kolo_comm *comm) {
     if (!comm)
         return 0;
     KOLO_POINT("destroy.beginning");
+    kolo_queue_end(comm, KOLO_ERR_STATE, "the communicator was destroyed before the request was carried out");
     if (comm->segment.header && comm->token->ours) {
         if (!comm->token->usable)
             kolo_shrink_mark_dead(comm);
         kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
     }
     KOLO_POINT("destroy.departed");
+    kolo_queue_free(comm);
     kolo_comm_free(comm);
     return 0;
 }
@@ -110,13 +110,16 @@ int kolo_comm_destroy(kolo_comm *comm) {
 int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
+    char message[96];
+    snprintf(message, sizeof message, "rank %u aborted the communicator with code %d", comm->global_rank, code);
+    kolo_queue_end(comm, KOLO_ERR_ABORTED, message); /* there are requests only where it is not broken yet */
     if (!comm->token->usable)
         return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_abort: the communicator is broken already",
                          comm->global_rank);
     KOLO_POINT("abort.beginning");
     if (comm->segment.header)
         kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
-    comm->token->usable = false;
+    kolo_comm_break(comm);
     return 0;
 }
 

@@ -34,6 +34,8 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                             "all-reduce algorithm: auto, oneshot, mesh, ring, central, tree, direct; rank 0 decides",
                             "auto"},
     [KOLO_VARIABLE_WAIT] = {"KOLO_WAIT", "how to wait: auto, spin, yield, sleep", "auto: by ranks, cores and quota"},
+    [KOLO_VARIABLE_PROGRESS] = {"KOLO_PROGRESS", "1: a thread of each communicator carries out calls in the background",
+                                "0"},
     [KOLO_VARIABLE_CPU] = {"KOLO_CPU",
                            "instruction sets to use: avx512bf16, avx512, avx2, neon, portable, comma-separated",
                            "all that the CPU has"},

@@ -18,6 +18,7 @@
 
 /* A page of its own that a forked child finds zeroed, so that one load tells whether a communicator was inherited. */
 struct kolo_token {
+    bool ready;  /* a call may begin at once: it is usable, and no request is in flight, see api/requests/queue.h */
     bool usable; /* false too once the communicator is broken */
     bool ours;   /* false in a forked child only */
 };
@@ -51,6 +52,7 @@ struct kolo_comm {
     struct kolo_internode *internode; /* the state of the layer that connects nodes */
     const struct kolo_layer_above *above;
     struct kolo_token *token;
+    struct kolo_queue *queue; /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank on one node */
     struct kolo_shared_signal *signal; /* this rank's, as is the next */
@@ -76,6 +78,13 @@ struct kolo_comm {
     uint64_t survivors[KOLO_RANK_WORDS]; /* a bit for each rank that was left then; before the first, all */
     bool shrunk;                         /* a communicator has come of it */
 };
+
+/* What every failure, and an abort, does to this rank's communicator. */
+static inline void kolo_comm_break(kolo_comm *comm) {
+    if (comm->token->ready) /* where another thread looks at this meanwhile, it is false already */
+        comm->token->ready = false;
+    comm->token->usable = false;
+}
 
 /* The rank among all nodes of local rank `rank` of this node. */
 static inline uint32_t kolo_rank_global(const kolo_comm *comm, uint32_t rank) {

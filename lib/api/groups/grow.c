@@ -38,9 +38,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/checks.h"
 #include "api/groups/derive.h"
 #include "api/groups/join_socket.h"
+#include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/clock.h"
 #include "base/sized.h"
@@ -59,9 +59,10 @@ enum {
 };
 
 /* Checks the arguments of both calls, and that all ranks are on one machine. */
-static int check(const kolo_comm *comm, const char *function, const void *result) {
-    if (!kolo_usable(comm))
-        return kolo_unusable(function, comm);
+static int check(kolo_comm *comm, const char *function, const void *result) {
+    const int rc = kolo_get_ready(function, comm);
+    if (rc < 0)
+        return rc;
     if (!result)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the result is NULL", comm->global_rank, function);
     if (comm->nodes)
@@ -229,7 +230,7 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
         kolo_comm_destroy(made);
         return rc;
     }
-    comm->token->usable = false;
+    kolo_comm_break(comm);
     KOLO_POINT("grow.moving");
     say_moved(made);
     *grown = made;

@@ -40,8 +40,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/checks.h"
 #include "api/groups/derive.h"
+#include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
@@ -243,12 +243,13 @@ static int run(kolo_comm *comm, const char *function, const int *color, int key,
 
 static int call(kolo_collective collective, kolo_comm *comm, const int *color, int key, kolo_comm **sub) {
     const char *const function = collective == KOLO_SPLIT ? "kolo_comm_split" : "kolo_comm_dup";
-    if (!kolo_usable(comm))
-        return kolo_unusable(function, comm);
+    int rc = kolo_get_ready(function, comm);
+    if (rc < 0)
+        return rc;
     if (!sub)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the pointer for the new communicator is NULL", comm->global_rank,
                          function);
-    int rc = kolo_enter(function, comm);
+    rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
     kolo_shared_call_begin(comm, collective, 0);

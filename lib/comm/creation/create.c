@@ -299,7 +299,7 @@ static int allocate_own(kolo_comm *comm) {
     }
     if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
         return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
-    *comm->token = (struct kolo_token){.usable = true, .ours = true};
+    *comm->token = (struct kolo_token){.ready = true, .usable = true, .ours = true};
     const int rc = kolo_call_allocate(&comm->call, comm->size, comm->global_size);
     return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size, comm->rank);
 }

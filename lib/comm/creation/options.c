@@ -236,6 +236,11 @@ static int resolve_own(struct kolo_settings *settings, const kolo_options *optio
     settings->create_timeout_ns = resolve_limit(&rc, "create_timeout_ms", options->create_timeout_ms,
                                                 KOLO_VARIABLE_CREATE_TIMEOUT_MS, CREATE_MS_DEFAULT);
     settings->stall_warn_ns = resolve_time(&rc, "", -1, KOLO_VARIABLE_STALL_WARN_MS, STALL_MS_DEFAULT);
+    if (options->progress < -1 || options->progress > 1)
+        return kolo_fail(KOLO_ERR_ARG, "options.progress %d: must be 1 (yes), -1 (no) or 0 (%s)", options->progress,
+                         kolo_environment_name(KOLO_VARIABLE_PROGRESS));
+    settings->progress =
+        options->progress ? options->progress > 0 : kolo_environment_integer(&rc, KOLO_VARIABLE_PROGRESS, 0, 1, 0) == 1;
     settings->wait = (kolo_wait_mode)kolo_environment_choice(&rc, KOLO_VARIABLE_WAIT, waits, KOLO_WAIT_AUTO);
     settings->log_level = (kolo_log_level)kolo_environment_choice(&rc, KOLO_VARIABLE_LOG, levels, KOLO_LOG_OFF);
     if (rc == 0)

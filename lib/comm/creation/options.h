@@ -53,6 +53,7 @@ struct kolo_settings {
     int64_t timeout_ns;                    /* KOLO_NEVER_NS: none */
     int64_t create_timeout_ns;
     int64_t stall_warn_ns; /* 0: never */
+    bool progress;         /* a thread carries out calls in the background */
     struct kolo_net_settings net;
 };
 

@@ -219,7 +219,7 @@ static int adopt(kolo_comm *comm) {
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
     KOLO_POINT("failure.adopting");
-    comm->token->usable = false;
+    kolo_comm_break(comm);
     kolo_log(comm->log_level, level_of(failure.status), (int)comm->global_rank, "%s", failure.message);
     return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
 }

@@ -1,0 +1,141 @@
+/* Asking about requests, and waiting for them. */
+#include <errno.h>
+#include <sys/eventfd.h>
+
+#include "api/requests/queue.h"
+#include "base/status.h"
+#include "sync/common_lock.h"
+
+/* The status of a complete request, with its message. */
+static int tell(const kolo_request *request) {
+    return request->status < 0
+               ? kolo_fail(request->status, "%s", request->message ? request->message : kolo_strerror(request->status))
+               : 0;
+}
+
+/* Under the common lock. A forked child's requests are complete with the first look at one. */
+static bool is_inherited(const kolo_request *request) {
+    if (request->comm->token->ours)
+        return false;
+    kolo_queue_disinherit(request->comm->queue);
+    return true;
+}
+
+static void finish(const kolo_request *request) {
+    kolo_common_lock();
+    if (!kolo_request_is_done(request) && !is_inherited(request))
+        kolo_queue_carry_out(request->comm->queue, request);
+    kolo_common_unlock();
+}
+
+int kolo_request_test(kolo_request *request, int *done) {
+    if (!done)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_request_test: done is NULL");
+    if (request && !kolo_request_is_done(request)) {
+        kolo_common_lock();
+        if (!kolo_request_is_done(request) && !is_inherited(request) && !request->comm->queue->has_thread &&
+            !request->comm->queue->running)
+            kolo_queue_carry_out_oldest(request->comm->queue);
+        kolo_common_unlock();
+    }
+    *done = !request || kolo_request_is_done(request);
+    return 0;
+}
+
+int kolo_request_wait(kolo_request *request) {
+    if (!request)
+        return 0;
+    if (!kolo_request_is_done(request))
+        finish(request);
+    const int status = tell(request);
+    kolo_request_free(request);
+    return status;
+}
+
+/* The request of those that was issued first, of those that are not complete and not of `except`. */
+static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except) {
+    kolo_request *first = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm != except &&
+            (!first || requests[i]->order < first->order))
+            first = requests[i];
+    return first;
+}
+
+/* The last request up to which one communicator's can be carried out before it is the turn of another one's. */
+static const kolo_request *next_turn(kolo_request *const *requests, size_t count) {
+    const kolo_request *last = first_issued(requests, count, NULL);
+    const kolo_request *other = last ? first_issued(requests, count, last->comm) : NULL;
+    for (size_t i = 0; last && i < count; i++)
+        if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm == last->comm &&
+            requests[i]->order > last->order && (!other || requests[i]->order < other->order))
+            last = requests[i];
+    return last;
+}
+
+int kolo_request_wait_all(kolo_request **requests, size_t count) {
+    int status = 0;
+    if (!requests && count)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_request_wait_all: requests is NULL with count %zu", count);
+    for (const kolo_request *last; (last = next_turn(requests, count));)
+        finish(last);
+    for (size_t i = count; i-- > 0; requests[i] = NULL) { /* the message that stays is the first one's */
+        const int rc = kolo_request_wait(requests[i]);
+        status = rc < 0 ? rc : status;
+    }
+    return status;
+}
+
+/* The index of one that is complete; -1: there is none. */
+static int find_done(kolo_request *const *requests, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (requests[i] && kolo_request_is_done(requests[i]))
+            return (int)i;
+    return -1;
+}
+
+int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
+    if (!index || (!requests && count) || count > INT32_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_request_wait_any: %s",
+                         !index      ? "index is NULL"
+                         : !requests ? "requests is NULL"
+                                     : "more requests than an index can tell");
+    const kolo_request *first;
+    int found;
+    kolo_common_lock();
+    while ((found = find_done(requests, count)) < 0 && (first = first_issued(requests, count, NULL))) {
+        struct kolo_queue *queue = first->comm->queue;
+        if (is_inherited(first))
+            continue;
+        if (queue->has_thread || queue->running)
+            kolo_queue_await_completion();
+        else
+            kolo_queue_carry_out_oldest(queue);
+    }
+    kolo_common_unlock();
+    *index = found;
+    if (found < 0)
+        return 0;
+    kolo_request *request = requests[found];
+    requests[found] = NULL;
+    return kolo_request_wait(request);
+}
+
+int kolo_comm_eventfd(kolo_comm *comm, int *fd) {
+    static const char *const function = "kolo_comm_eventfd";
+    if (comm && !fd)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: fd is NULL", comm->global_rank, function);
+    int rc = !comm || !comm->token->ours ? kolo_unusable(function, comm) : comm->queue ? 0 : kolo_queue_create(comm);
+    if (rc < 0)
+        return rc;
+    struct kolo_queue *queue = comm->queue;
+    kolo_common_lock();
+    if (queue->event_fd < 0)
+        queue->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int error = errno;
+    kolo_common_unlock();
+    if (queue->event_fd < 0)
+        return kolo_fail_system(error, "rank %u: %s: making an eventfd", comm->global_rank, function);
+    *fd = queue->event_fd;
+    return 0;
+}
