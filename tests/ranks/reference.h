@@ -1,0 +1,63 @@
+/* Calls of every collective, each with what every rank must find in its memory afterwards: a sequential reference,
+ * computed from kolo.h's words alone. */
+#ifndef KOLO_TESTS_REFERENCE_H
+#define KOLO_TESTS_REFERENCE_H
+
+#include "harness.h"
+
+/* What a call is made of. */
+struct kind {
+    const char *name;
+    kolo_collective collective;
+    bool reduces, has_root;
+    bool sends_blocks, takes_blocks; /* a block for, or from, each rank */
+    bool counted;                    /* of any length */
+    bool sent_by_root, taken_by_root;
+};
+
+enum { KINDS = 15, SHARED_BYTES = 1 << 20 };
+
+extern const struct kind kinds[KINDS];
+
+/* alltoallv is the one that does not work in place. */
+bool works_in_place(const struct kind *kind);
+
+struct call {
+    uint32_t index;
+    const struct kind *kind;
+    kolo_dtype dtype;
+    kolo_op op;
+    int root;
+    size_t count;
+    bool in_place;
+    unsigned char *const *shared; /* two buffers of kolo_alloc, for the call to use; or NULL */
+};
+
+/* Blocks as a rank lays them out. */
+struct layout {
+    size_t counts[HARNESS_RANKS_MAX], offsets[HARNESS_RANKS_MAX];
+    size_t count; /* elements up to the last block's end */
+};
+
+/* One rank's part of a call. */
+struct prepared {
+    struct call call;
+    struct layout sent, taken;
+    unsigned char *memory, *apart; /* in which the buffers lie */
+    void *send, *recv;             /* what the rank passes; NULL: nothing */
+    unsigned char *expected;       /* what `memory` must hold after the call */
+    size_t room;                   /* its bytes */
+    bool shared;                   /* the memory is the call's */
+};
+
+/* Fills the buffers with which this rank of `comm` makes the call. */
+void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm);
+
+/* Makes the call, or issues it in the background, and returns its status. */
+int call_make(const struct prepared *prepared, kolo_comm *comm);
+int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request);
+
+/* Expects that the call, which returned `status`, has changed what it should in the memory, and frees that. */
+bool call_check(const struct rank *rank, struct prepared *prepared, int status);
+
+#endif

@@ -1,0 +1,521 @@
+/* Collectives in the background: each against the sequential reference, alone and in random programs of blocking and
+ * background calls on several communicators, with and without a progress thread, completed in every way; and what
+ * becomes of requests when communicators are destroyed or aborted, ranks die, disagree or fork. */
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "oracle.h"
+#include "reference.h"
+
+enum { SLOT_BYTES = 4096, PENDING_MAX = 400, WAYS = 6 };
+
+/* How a team's communicator is made. */
+struct mode {
+    int progress;
+};
+
+static bool create(struct rank *rank, kolo_comm **comm) {
+    const struct mode *mode = rank->team->argument;
+    rank->options.progress = mode->progress;
+    return expect_status(rank, kolo_comm_create(comm, &rank->options), 0, "kolo_comm_create");
+}
+
+static bool has_progress(const struct rank *rank) {
+    return ((const struct mode *)rank->team->argument)->progress > 0;
+}
+
+/* Calls in flight, in the order of issue. */
+struct flight {
+    const struct rank *rank;
+    int count;
+    kolo_request *requests[PENDING_MAX];
+    struct prepared *calls[PENDING_MAX];
+    uint64_t random; /* of this rank alone */
+};
+
+static bool land(struct flight *flight, int index, int status) {
+    const bool right = call_check(flight->rank, flight->calls[index], status);
+    free(flight->calls[index]);
+    flight->count--;
+    memmove(&flight->requests[index], &flight->requests[index + 1],
+            (size_t)(flight->count - index) * sizeof *flight->requests);
+    memmove(&flight->calls[index], &flight->calls[index + 1], (size_t)(flight->count - index) * sizeof *flight->calls);
+    return right;
+}
+
+static bool issue(struct flight *flight, kolo_comm *comm, const struct call *call) {
+    struct prepared *prepared = malloc(sizeof *prepared);
+    call_prepare(prepared, call, comm);
+    const int status = call_issue(prepared, comm, &flight->requests[flight->count]);
+    if (!expect_status(flight->rank, status, 0, "issuing"))
+        return false;
+    memset(&prepared->sent, 0xff, sizeof prepared->sent); /* the counts have been copied */
+    memset(&prepared->taken, 0xff, sizeof prepared->taken);
+    flight->calls[flight->count++] = prepared;
+    return true;
+}
+
+static bool test_until_done(struct flight *flight, int index) {
+    int done = 0;
+    while (!done)
+        if (!expect_status(flight->rank, kolo_request_test(flight->requests[index], &done), 0, "kolo_request_test"))
+            return false;
+    return land(flight, index, kolo_request_wait(flight->requests[index]));
+}
+
+static bool wait_for_any(struct flight *flight) {
+    int index = -2;
+    const int status = kolo_request_wait_any(flight->requests, (size_t)flight->count, &index);
+    return expect(flight->rank, index >= 0 && index < flight->count && !flight->requests[index],
+                  "kolo_request_wait_any: index %d of %d", index, flight->count) &&
+           land(flight, index, status);
+}
+
+/* In any order. */
+static bool wait_for_all(struct flight *flight) {
+    for (int i = flight->count - 1; i > 0; i--) {
+        const int other = (int)random_below(&flight->random, (uint64_t)i + 1);
+        kolo_request *const request = flight->requests[i];
+        struct prepared *const call = flight->calls[i];
+        flight->requests[i] = flight->requests[other], flight->calls[i] = flight->calls[other];
+        flight->requests[other] = request, flight->calls[other] = call;
+    }
+    const int status = kolo_request_wait_all(flight->requests, (size_t)flight->count);
+    bool right = expect_status(flight->rank, status, 0, "kolo_request_wait_all");
+    while (flight->count) {
+        right = expect(flight->rank, !flight->requests[0], "kolo_request_wait_all has left a request") && right;
+        right = land(flight, 0, 0) && right;
+    }
+    return right;
+}
+
+/* Completes all; `way` is how. */
+static bool complete(struct flight *flight, unsigned way) {
+    while (flight->count) {
+        const int any = way == 1 ? flight->count - 1 : way == 2 ? (int)random_below(&flight->random, 1000) : 0;
+        const bool right =
+            way < 3    ? land(flight, any % flight->count, kolo_request_wait(flight->requests[any % flight->count]))
+            : way == 3 ? test_until_done(flight, flight->count - 1)
+            : way == 4 ? wait_for_any(flight)
+                       : wait_for_all(flight);
+        if (!right)
+            return false;
+    }
+    return true;
+}
+
+/* The `index`th call of a program on `comm`, the same on all its ranks. */
+static struct call draw_call(uint64_t *random, uint32_t index, const kolo_comm *comm) {
+    const uint64_t draw = random_next(random);
+    const struct kind *kind = &kinds[draw % KINDS];
+    return (struct call){index,
+                         kind,
+                         (kolo_dtype)((draw >> 8) % KOLO_DTYPES),
+                         (kolo_op)((draw >> 16) % KOLO_AVG),
+                         (int)((draw >> 24) % (uint64_t)kolo_comm_size(comm)),
+                         draw >> 40 & 7 ? (draw >> 44) % 120 : (draw >> 44) % 3000,
+                         (draw >> 43 & 1) && works_in_place(kind),
+                         NULL};
+}
+
+/* Each collective, many in flight, completed in every way. */
+static void run_each(struct rank *rank) {
+    static const size_t counts[] = {1, 0, 7, 49, 300, 1023, 4100};
+    kolo_comm *comm;
+    if (!create(rank, &comm))
+        return;
+    struct flight flight = {.rank = rank, .random = random_seed(1, (uint64_t)rank->rank)};
+    uint32_t index = 0;
+    bool right = true;
+    for (unsigned way = 0; right && way < WAYS; way++) {
+        for (size_t kind = 0; right && kind < KINDS; kind++)
+            for (int in_place = 0; right && in_place <= works_in_place(&kinds[kind]); in_place++) {
+                index++;
+                right = issue(&flight, comm,
+                              &(struct call){index, &kinds[kind], (kolo_dtype)(index % KOLO_DTYPES),
+                                             (kolo_op)(index % KOLO_AVG), (int)(index % (uint32_t)rank->ranks),
+                                             counts[index % 7], in_place, NULL});
+                if (right && index % 11 == 0) {
+                    kolo_request *barrier = NULL;
+                    right = expect_status(rank, kolo_ibarrier(comm, &barrier), 0, "kolo_ibarrier") &&
+                            (index % 2 || expect_status(rank, kolo_request_wait(barrier), 0, "a barrier's wait"));
+                    if (index % 2 && right) /* a call that is not in the background comes after all that are */
+                        right = expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier") &&
+                                expect_status(rank, kolo_request_wait(barrier), 0, "a barrier's wait");
+                }
+            }
+        right = right && complete(&flight, way);
+    }
+    kolo_comm_destroy(comm);
+}
+
+enum { COMMS = 3 };
+
+/* All ranks make the same calls on each communicator, but wait when it suits them. Without progress threads they keep
+ * to the order of issue. */
+static bool run_program(struct rank *rank, kolo_comm *const *comms) {
+    uint64_t random = random_seed(2, (uint64_t)rank->ranks);
+    struct flight flight = {.rank = rank, .random = random_seed(3, (uint64_t)rank->rank)};
+    const uint32_t calls = arguments.quick ? 150 : 1500;
+    bool right = true;
+    for (uint32_t index = 0; right && index < calls; index++) {
+        kolo_comm *comm = comms[random_below(&random, COMMS)];
+        const struct call call = draw_call(&random, index, comm);
+        if (random_below(&random, 4)) {
+            right = issue(&flight, comm, &call);
+        } else {
+            struct prepared prepared;
+            right = has_progress(rank) || complete(&flight, 5);
+            call_prepare(&prepared, &call, comm);
+            right = call_check(rank, &prepared, call_make(&prepared, comm)) && right;
+        }
+        const uint64_t what = random_below(&flight.random, 40);
+        if (right && what == 0)
+            right = complete(&flight, has_progress(rank) ? (unsigned)random_below(&flight.random, WAYS) : 5);
+        else if (right && what < 10 && flight.count)
+            right = wait_for_any(&flight);
+        else if (right && what == 10)
+            sleep_ms(1);
+        if (right && flight.count == PENDING_MAX)
+            right = complete(&flight, 4);
+    }
+    return right && complete(&flight, 4);
+}
+
+static void run_random(struct rank *rank) {
+    kolo_comm *comms[COMMS] = {NULL};
+    if (create(rank, &comms[0]) && expect_status(rank, kolo_comm_dup(comms[0], &comms[1]), 0, "kolo_comm_dup") &&
+        expect_status(rank, kolo_comm_split(comms[0], rank->rank % 2, -rank->rank, &comms[2]), 0, "kolo_comm_split"))
+        run_program(rank, comms);
+    for (int i = COMMS - 1; i >= 0; i--)
+        kolo_comm_destroy(comms[i]);
+}
+
+/* Thousands of requests, after which no more memory is in use than after the first hundreds. */
+static void run_many(struct rank *rank) {
+    enum { BATCH = 200, BATCHES = 50 };
+    kolo_comm *comm;
+    if (!create(rank, &comm))
+        return;
+    kolo_request *requests[BATCH];
+    int data[BATCH];
+    size_t in_use = 0;
+    bool right = true;
+    for (int batch = 0; right && batch < (arguments.quick ? BATCHES / 10 : BATCHES); batch++) {
+        for (int i = 0; right && i < BATCH; i++) {
+            data[i] = batch + i + rank->rank;
+            right = expect_status(rank, kolo_iallreduce(comm, &data[i], &data[i], 1, KOLO_I32, KOLO_SUM, &requests[i]),
+                                  0, "issuing");
+        }
+        right = right && expect_status(rank, kolo_request_wait_all(requests, BATCH), 0, "kolo_request_wait_all");
+        for (int i = 0; right && i < BATCH; i++)
+            right = expect(rank, data[i] == rank->ranks * (batch + i) + rank->ranks * (rank->ranks - 1) / 2,
+                           "sum %d of batch %d is wrong", i, batch);
+        const size_t now_in_use = mallinfo2().uordblks;
+        if (batch == 1)
+            in_use = now_in_use;
+        else if (batch > 1 && !arguments.threads)
+            right = right && expect(rank, now_in_use <= in_use, "%zu bytes in use, then %zu", in_use, now_in_use);
+    }
+    kolo_comm_destroy(comm);
+}
+
+/* Ends. */
+
+enum { IN_FLIGHT = 100 };
+
+/* Sums of many sizes in flight. */
+struct sums {
+    kolo_request *requests[IN_FLIGHT];
+    float data[IN_FLIGHT][2000];
+};
+
+static struct sums *issue_sums(const struct rank *rank, kolo_comm *comm) {
+    struct sums *sums = calloc(1, sizeof *sums);
+    for (size_t i = 0; i < IN_FLIGHT; i++)
+        expect_status(rank,
+                      kolo_iallreduce(comm, sums->data[i], sums->data[i], 1 + 499 * (i % 5), KOLO_F32, KOLO_SUM,
+                                      &sums->requests[i]),
+                      0, "issuing");
+    return sums;
+}
+
+/* Waits for all, and frees them. The first ones may have succeeded; those from the first failure on have failed with
+ * `wanted` and say `words`. Returns how many. */
+static int count_failed(const struct rank *rank, struct sums *sums, int wanted, const char *words) {
+    int failed = 0;
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        const int status = kolo_request_wait(sums->requests[i]);
+        failed += failed || status;
+        if (!failed)
+            continue;
+        expect(rank, status == wanted, "request %d: %d (%s), not %d", i, status, kolo_error_message(), wanted);
+        expect_message(rank, "a request", words, NULL);
+    }
+    free(sums);
+    return failed;
+}
+
+/* Rank 0 aborts; the others have issued one request more than it has. */
+static void run_abort(struct rank *rank) {
+    kolo_comm *comm, *other;
+    kolo_request *last = NULL, *after = NULL;
+    if (!create(rank, &comm))
+        return;
+    if (expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup")) {
+        struct sums *sums = issue_sums(rank, other);
+        if (rank->rank)
+            expect_status(rank, kolo_ibarrier(other, &last), 0, "kolo_ibarrier");
+        expect_status(rank, kolo_barrier(comm), 0, "another communicator's barrier");
+        if (rank->rank == 0) {
+            expect_status(rank, kolo_comm_abort(other, 7), 0, "kolo_comm_abort");
+            const int failed =
+                count_failed(rank, sums, KOLO_ERR_ABORTED, "rank 0 aborted the communicator with code 7");
+            expect(rank, failed == IN_FLIGHT || has_progress(rank), "only %d requests were aborted", failed);
+        } else {
+            count_failed(rank, sums, KOLO_ERR_ABORTED, "rank 0 aborted the communicator with code 7");
+            expect_status(rank, kolo_request_wait(last), KOLO_ERR_ABORTED, "a request that rank 0 does not make");
+        }
+        expect_status(rank, kolo_ibarrier(other, &after), KOLO_ERR_STATE, "a request after the abort");
+        expect_message(rank, "a request after the abort", "kolo_ibarrier", "aborted", NULL);
+        kolo_comm_destroy(other);
+    }
+    expect_status(rank, kolo_barrier(comm), 0, "another communicator's barrier");
+    kolo_comm_destroy(comm);
+}
+
+/* Rank 0 leaves with its requests in flight: the others, which have one more, hear of it in some of theirs. */
+static void run_destroy(struct rank *rank) {
+    kolo_comm *comm, *other;
+    if (!create(rank, &comm))
+        return;
+    if (expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup")) {
+        struct sums *sums = issue_sums(rank, other);
+        kolo_request *last = NULL;
+        if (rank->rank)
+            expect_status(rank, kolo_ibarrier(other, &last), 0, "kolo_ibarrier");
+        expect_status(rank, kolo_barrier(comm), 0, "another communicator's barrier");
+        if (rank->rank == 0) {
+            kolo_comm_destroy(other);
+            const int failed = count_failed(rank, sums, KOLO_ERR_STATE, "destroyed before");
+            expect(rank, failed == IN_FLIGHT || has_progress(rank), "only %d requests have failed", failed);
+        } else {
+            count_failed(rank, sums, KOLO_ERR_PEER_DEAD, "rank 0");
+            expect_status(rank, kolo_request_wait(last), KOLO_ERR_PEER_DEAD, "a request that rank 0 does not make");
+            expect_message(rank, "a request that rank 0 does not make", "rank 0", NULL);
+            kolo_comm_destroy(other);
+        }
+    }
+    expect_status(rank, kolo_barrier(comm), 0, "another communicator's barrier");
+    kolo_comm_destroy(comm);
+}
+
+/* The last rank dies: all that are in flight fail, and the others go on in a communicator without it. */
+static void run_death(struct rank *rank) {
+    kolo_comm *comm, *shrunk = NULL;
+    float one = 1;
+    if (!create(rank, &comm))
+        return;
+    expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
+    if (rank->rank == rank->ranks - 1) {
+        while (counter_add(0) < (uint64_t)rank->ranks - 1) /* until the others have issued theirs */
+            sleep_ms(1);
+        event_set();
+        kill(getpid(), SIGKILL);
+    }
+    char name[32];
+    snprintf(name, sizeof name, "rank %d (pid", rank->ranks - 1);
+    struct sums *sums = issue_sums(rank, comm);
+    counter_add(1);
+    const int failed = count_failed(rank, sums, KOLO_ERR_PEER_DEAD, name);
+    expect(rank, failed == IN_FLIGHT, "only %d requests have failed", failed);
+    expect_prompt(rank, now_ns() - event_ns(), 1000, "noticed the death");
+    expect_status(rank, kolo_barrier(comm), KOLO_ERR_STATE, "a barrier after the death");
+    if (expect_status(rank, kolo_comm_shrink(comm, &shrunk), 0, "kolo_comm_shrink")) {
+        kolo_request *request = NULL;
+        expect_status(rank, kolo_iallreduce(shrunk, &one, &one, 1, KOLO_F32, KOLO_SUM, &request), 0, "issuing");
+        expect_status(rank, kolo_request_wait(request), 0, "a sum of those that are left");
+        expect(rank, one == (float)(rank->ranks - 1), "the sum of those that are left is %g", (double)one);
+        kolo_comm_destroy(shrunk);
+    }
+    kolo_comm_destroy(comm);
+}
+
+/* Rank 0 issues two requests in another order than the rest. A progress thread may find that before the second one. */
+static void run_mismatch(struct rank *rank) {
+    kolo_comm *comm;
+    kolo_request *both[2] = {NULL}, *first = NULL;
+    int data[3] = {1, 2, 3};
+    if (!create(rank, &comm))
+        return;
+    expect_status(rank, kolo_iallreduce(comm, data, data, 1, KOLO_I32, KOLO_SUM, &first), 0, "issuing");
+    for (int i = 0; i < 2; i++) {
+        const int status = i == (rank->rank == 0)
+                               ? kolo_ibarrier(comm, &both[i])
+                               : kolo_iallreduce(comm, &data[1 + i], &data[1 + i], 1, KOLO_I32, KOLO_MAX, &both[i]);
+        if (i == 0 || !has_progress(rank) || status != KOLO_ERR_STATE)
+            expect_status(rank, status, 0, "issuing");
+    }
+    expect_status(rank, kolo_request_wait(first), 0, "the first request");
+    expect_status(rank, kolo_request_wait_all(both, 2), KOLO_ERR_MISMATCH, "the other two");
+    expect_message(rank, "the other two", "barrier", "allreduce", NULL);
+    expect_status(rank, kolo_barrier(comm), KOLO_ERR_STATE, "a barrier after the mismatch");
+    kolo_comm_destroy(comm);
+}
+
+/* Single calls. */
+
+static void expect_refused(const struct rank *rank, int status, const char *function, const char *words) {
+    if (expect_status(rank, status, KOLO_ERR_ARG, words))
+        expect_message(rank, words, function, words, NULL);
+}
+
+static void run_arguments(struct rank *rank) {
+    kolo_comm *comm;
+    if (!create(rank, &comm))
+        return;
+    kolo_request *const untouched = (kolo_request *)&comm, *request = untouched, *first = NULL;
+    int data[8] = {1}, index = 5, done = 5;
+    size_t huge[HARNESS_RANKS_MAX];
+    memset(huge, 0xff, sizeof huge);
+    expect_status(rank, kolo_iallreduce(comm, data, data + 4, 4, KOLO_I32, KOLO_SUM, &first), 0, "issuing");
+    expect_refused(rank, kolo_ibarrier(comm, NULL), "kolo_ibarrier", "request is NULL");
+    expect_refused(rank, kolo_ibarrier(NULL, &request), "kolo_ibarrier", "comm is NULL");
+    expect_refused(rank, kolo_iallreduce(comm, data, data, 1, (kolo_dtype)77, KOLO_SUM, &request), "kolo_iallreduce",
+                   "dtype 77");
+    expect_refused(rank, kolo_ireduce(comm, data, data, 1, KOLO_F32, KOLO_BXOR, 0, &request), "kolo_ireduce",
+                   "bxor is for integers");
+    expect_refused(rank, kolo_ibroadcast(comm, data, 1, KOLO_I32, rank->ranks, &request), "kolo_ibroadcast", "root");
+    expect_refused(rank, kolo_iscan(comm, NULL, data, 1, KOLO_I32, KOLO_SUM, &request), "kolo_iscan", "send is NULL");
+    expect_refused(rank, kolo_iallgatherv(comm, data, data, NULL, NULL, KOLO_I32, &request), "kolo_iallgatherv",
+                   "counts of recv is NULL");
+    expect_refused(rank, kolo_ialltoallv(comm, data, huge, NULL, data, huge, NULL, KOLO_I32, &request),
+                   "kolo_ialltoallv", "more than memory can hold");
+    expect(rank, request == untouched, "a call that was refused has set the request");
+    expect_refused(rank, kolo_request_test(first, NULL), "kolo_request_test", "done is NULL");
+    expect_refused(rank, kolo_request_wait_all(NULL, 1), "kolo_request_wait_all", "requests is NULL");
+    expect_refused(rank, kolo_request_wait_any(&first, 1, NULL), "kolo_request_wait_any", "index is NULL");
+    expect_refused(rank, kolo_request_wait_any(NULL, 1, &index), "kolo_request_wait_any", "requests is NULL");
+    expect_refused(rank, kolo_comm_eventfd(comm, NULL), "kolo_comm_eventfd", "fd is NULL");
+    expect_status(rank, kolo_request_wait_any(NULL, 0, &index), 0, "kolo_request_wait_any of none");
+    expect(rank, index == -1, "index %d of none", index);
+    expect_status(rank, kolo_request_wait(NULL), 0, "kolo_request_wait of NULL");
+    expect_status(rank, kolo_request_test(NULL, &done), 0, "kolo_request_test of NULL");
+    expect(rank, done == 1, "NULL is not complete");
+    expect_status(rank, kolo_request_wait(first), 0, "the one request that was right");
+    expect(rank, data[4] == rank->ranks, "its sum is %d", data[4]);
+    expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
+    kolo_comm_destroy(comm);
+}
+
+static uint64_t read_events(int fd) {
+    uint64_t events = 0;
+    return read(fd, &events, sizeof events) == sizeof events ? events : 0;
+}
+
+static void run_eventfd(struct rank *rank) {
+    enum { REQUESTS = 20 };
+    kolo_comm *comm;
+    kolo_request *requests[REQUESTS];
+    int fd = -1, again = -1;
+    if (!create(rank, &comm) || !expect_status(rank, kolo_comm_eventfd(comm, &fd), 0, "kolo_comm_eventfd"))
+        return;
+    expect_status(rank, kolo_comm_eventfd(comm, &again), 0, "kolo_comm_eventfd");
+    expect(rank, fd >= 0 && again == fd, "descriptors %d and %d", fd, again);
+    expect(rank, read_events(fd) == 0, "an event before the first request");
+    for (int i = 0; i < REQUESTS; i++)
+        expect_status(rank, kolo_ibarrier(comm, &requests[i]), 0, "kolo_ibarrier");
+    uint64_t events = 0;
+    if (has_progress(rank)) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        while (events < REQUESTS && expect(rank, poll(&polled, 1, 60000) == 1, "no event in a minute"))
+            events += read_events(fd);
+    } else {
+        expect_status(rank, kolo_barrier(comm), 0, "kolo_barrier");
+        events = read_events(fd);
+    }
+    expect(rank, events == REQUESTS, "%d events of %d requests", (int)events, REQUESTS);
+    for (int i = 0; i < REQUESTS; i++) {
+        int done = 0;
+        expect_status(rank, kolo_request_test(requests[i], &done), 0, "kolo_request_test");
+        expect(rank, done == 1, "request %d is not complete after its event", i);
+    }
+    expect_status(rank, kolo_request_wait_all(requests, REQUESTS), 0, "kolo_request_wait_all");
+    kolo_comm_destroy(comm);
+}
+
+/* What a child does with its parent's requests; its exit status. */
+static int use_inherited(kolo_comm *comm, struct sums *sums) {
+    int done = 0, fd;
+    kolo_request *another;
+    const bool refused =
+        kolo_ibarrier(comm, &another) == KOLO_ERR_STATE && kolo_comm_eventfd(comm, &fd) == KOLO_ERR_STATE;
+    const bool tested = kolo_request_test(sums->requests[0], &done) == 0 && done;
+    const bool failed = kolo_request_wait(sums->requests[IN_FLIGHT - 1]) == KOLO_ERR_STATE &&
+                        strstr(kolo_error_message(), "fork") != NULL;
+    kolo_comm_destroy(comm);
+    sums->requests[IN_FLIGHT - 1] = NULL;
+    const bool all = kolo_request_wait_all(sums->requests, IN_FLIGHT) <= 0;
+    free(sums);
+    return refused && tested && failed && all ? 0 : 1;
+}
+
+static void run_fork(struct rank *rank) {
+    kolo_comm *comm;
+    if (!create(rank, &comm))
+        return;
+    struct sums *sums = issue_sums(rank, comm);
+    kolo_request *late = NULL;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(use_inherited(comm, sums));
+    int status = -1;
+    expect(rank, child > 0 && waitpid(child, &status, 0) == child, "no child");
+    expect_status(rank, kolo_ibarrier(comm, &late), 0, "kolo_ibarrier");
+    expect_status(rank, kolo_request_wait_all(sums->requests, IN_FLIGHT), 0, "the parent's requests");
+    expect_status(rank, kolo_request_wait(late), 0, "the parent's barrier");
+    if (!has_progress(rank)) /* else some may have been complete */
+        expect(rank, status == 0, "the child ended with %d", status);
+    free(sums);
+    kolo_comm_destroy(comm);
+}
+
+int main(int argc, char **argv) {
+    static const int counts[] = {1, 2, 3, 4, 5};
+    static const struct mode modes[] = {{-1}, {1}};
+    static const struct {
+        void (*run)(struct rank *);
+        bool dies, forks;
+        int ranks_min;
+    } parts[] = {{run_each, .ranks_min = 1},
+                 {run_random, .ranks_min = 1},
+                 {run_many, .ranks_min = 1},
+                 {run_arguments, .ranks_min = 1},
+                 {run_eventfd, .ranks_min = 1},
+                 {run_abort, .ranks_min = 1},
+                 {run_destroy, .ranks_min = 1},
+                 {run_mismatch, .ranks_min = 2},
+                 {run_death, .dies = true, .ranks_min = 2},
+                 {run_fork, .forks = true, .ranks_min = 1}};
+    harness_begin(argc, argv, "Checks collectives in the background.");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (size_t mode = 0; mode < 2; mode++)
+            for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
+                const struct team team = {.ranks = counts[i],
+                                          .slot_bytes = SLOT_BYTES,
+                                          .creates_itself = true,
+                                          .victim = parts[part].dies ? counts[i] : 0,
+                                          .run = parts[part].run,
+                                          .argument = &modes[mode]};
+                if (wants_ranks(counts[i]) && counts[i] >= parts[part].ranks_min &&
+                    !(arguments.threads && (parts[part].dies || parts[part].forks)))
+                    harness_run(&team);
+            }
+    return harness_end();
+}
