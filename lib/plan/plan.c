@@ -3,8 +3,9 @@
 
 #define BIT(algorithm) (1u << KOLO_ALGORITHM_##algorithm)
 
-/* Ranks beyond which a rank that needs the data of one other does not read the lines of all. */
-#define ROOTED_LINES 8
+/* Ranks up to which collectives with a root go through lines. In lines all ranks wait for each other; with more ranks
+ * it is worth more that those which have nothing to wait for run ahead, above all where ranks share processors. */
+#define ROOTED_LINES 2
 
 /* What the plan knows of each collective. One without a row has one algorithm, in slots. DIRECT is in no row: it is for
  * buffers of kolo_alloc, and calls with other buffers go by band. */

@@ -69,9 +69,9 @@ static void test_single(void **state) {
     for (size_t count = 0; count < 10000; count += 999) {
         answer = plan(KOLO_BROADCAST, count, &by_band);
         assert_true(!answer.stream && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
-        assert_true(answer.lines == (count == 0));
-        assert_true(answer.lines || answer.chunk_count == SLOT_BYTES / 4);
-        assert_true(answer.lines || answer.chunks == (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES);
+        assert_true(!answer.lines); /* of four ranks */
+        assert_int_equal(answer.chunk_count, SLOT_BYTES / 4);
+        assert_int_equal(answer.chunks, count ? (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES : 1);
     }
 }
 
