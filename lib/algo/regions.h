@@ -41,11 +41,15 @@ static inline uint8_t *kolo_region(const kolo_comm *comm, const struct kolo_mess
 /* Where `from` leaves what it has for `to` in block `block` of a turn; block `back` is the one in the other direction.
  * Two ranks swap these two regions from one use to the next, so that the rank that has read a line is the next to write
  * it (allreduce/mesh.c says what that gains). The ticket must be claimed by kolo_slot_claim_all. If the turn does not
- * have both blocks, the regions stay. */
+ * have both blocks, the regions stay. So they do where others might read from the peer's slot and the two have not yet
+ * compared stamps in this call: if they make different calls, the peer shows something else there. Each rank shows
+ * ticket t + 1 before it takes ticket t, so this is over in ticket 2 and in the blocks' second chunk. */
 static inline uint8_t *kolo_region_between(const kolo_comm *comm, const struct kolo_message *message, uint32_t from,
                                            uint32_t to, size_t ticket, const struct kolo_turn *turn, uint32_t block,
                                            uint32_t back) {
-    const bool swaps = (comm->call.ticket + ticket) / KOLO_SLOTS & 1 && turn->begin <= back && back < turn->end;
+    const bool has_compared = comm->size == 2 || (ticket >= 2 && turn->chunk > 0);
+    const bool swaps =
+        has_compared && (comm->call.ticket + ticket) / KOLO_SLOTS & 1 && turn->begin <= back && back < turn->end;
     return kolo_region(comm, message, swaps ? to : from, ticket, turn, swaps ? back : block);
 }
 

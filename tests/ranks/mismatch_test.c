@@ -229,7 +229,8 @@ static void run_pair(int ranks, int odd_rank, const char *what, struct call comm
 
 /* Whether two ranks swap their slots in it, see run_algorithm. */
 static bool swaps(kolo_collective collective) {
-    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLGATHER || collective == KOLO_ALLGATHERV;
+    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLGATHER || collective == KOLO_ALLGATHERV ||
+           collective == KOLO_REDUCE_SCATTER || collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLTOALL;
 }
 
 /* Each collective in place of each other one. */

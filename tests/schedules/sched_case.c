@@ -60,8 +60,8 @@ static void compute_expected(void) {
     }
 }
 
-/* Two ranks may swap their slots (oneshot): where they disagree both may write into one of them. No more comes of it:
- * they compare stamps before they read from a slot, and nobody else does. */
+/* Two ranks may swap their slots (algo/phases.h, algo/regions.h): where they disagree both may write into one of them.
+ * No more comes of it: they compare stamps before they read from a slot, and nobody else does. */
 static bool is_given_up(const void *address) {
     return run.plan.fault == SCHED_MISMATCH && run.fault_ns >= 0 && run.plan.shape.team.ranks == 2 &&
            sched_team_word(address) == SCHED_WORD_SLOT;
