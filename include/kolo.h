@@ -147,6 +147,7 @@ KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh"
 KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
 KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
 KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
+KOLO_API int kolo_collective_has_counts(kolo_collective collective);   /* 1: one for each block; 0 */
 
 /* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
  * until the thread's next call that fails. */
@@ -413,7 +414,7 @@ KOLO_API int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, cons
 
 /* As kolo_allreduce, with the same bits, but only rank `root` gets the result; elsewhere recv is not used and may be
  * NULL. In place on the root: send == recv. A rank that is not the root returns when its part is done, which may be
- * before the root has the result. */
+ * before the root has the result: what kolo_broadcast says of its root. */
 KOLO_API int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                          int root);
 
@@ -429,8 +430,8 @@ KOLO_API int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv,
                                   kolo_op op);
 
 /* On rank `root`, recv[r * count + i] = send[i] of rank r; elsewhere recv is not used and may be NULL. In place on the
- * root: send is its block of recv. A rank that is not the root may return before the root has its data. Errors as
- * kolo_allreduce. */
+ * root: send is its block of recv. A rank that is not the root may return before the root has its data, as the
+ * root of kolo_broadcast may. Errors as kolo_allreduce. */
 KOLO_API int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root);
 
 /* The same with blocks of any length: each rank says how many elements it sends. On the root counts[r] must be the
@@ -441,7 +442,8 @@ KOLO_API int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void 
                           const size_t *offsets, kolo_dtype dtype, int root);
 
 /* recv[i] = send[rank * count + i] of rank `root`, whose send has a block of `count` elements for each rank; elsewhere
- * send is not used and may be NULL. In place on the root: recv is its block of send. Errors as kolo_allreduce. */
+ * send is not used and may be NULL. In place on the root: recv is its block of send. The root may return first, as that
+ * of kolo_broadcast. Errors as kolo_allreduce. */
 KOLO_API int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root);
 
 /* The same with blocks of any length: the root sends counts[r] elements from send + offsets[r] on to rank r, which must

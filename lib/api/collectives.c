@@ -129,6 +129,11 @@ int kolo_collective_has_root(kolo_collective collective) {
     return (unsigned)collective < KOLO_COLLECTIVES && descriptors[collective].has_root;
 }
 
+int kolo_collective_has_counts(kolo_collective collective) {
+    return (unsigned)collective < KOLO_COLLECTIVES &&
+           (descriptors[collective].send == COUNTED || descriptors[collective].recv == COUNTED);
+}
+
 /* The kernel, or NULL if there is no such dtype or op, or the dtype lacks the op. */
 static inline const kolo_kernel *find_kernel(const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
     if ((unsigned)dtype >= KOLO_DTYPES || (unsigned)op >= KOLO_OPS)

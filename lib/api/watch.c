@@ -256,7 +256,7 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
                                     .dtype = parts.dtype,
                                     .op = parts.op,
                                     .root = (int)parts.root,
-                                    .count = parts.count,
+                                    .count = kolo_collective_has_counts(parts.collective) ? 0 : parts.count,
                                     .began_ns = past.began_ns,
                                     .ended_ns = past.ended_ns,
                                     .waited_for = known_peer ? past.waited_for : -1,

@@ -15,6 +15,10 @@
 
 enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
+static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,  KOLO_REDUCE_SCATTER,
+                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER, KOLO_ALLTOALL,
+                                         KOLO_SCAN,      KOLO_EXSCAN};
+
 /* What all ranks call as their call `number`, from 1. */
 static kolo_watched_call call_of(int ranks, uint64_t number) {
     kolo_watched_call call = {.number = number, .collective = KOLO_ALLREDUCE, .dtype = KOLO_F32, .count = number};
@@ -30,16 +34,50 @@ static kolo_watched_call call_of(int ranks, uint64_t number) {
                                    .count = 2 * number};
     else
         call.op = (kolo_op)(number % 4);
+    if (number % 7 == 6 && number != LARGE_CALL) {
+        call.collective = family[number / 7 % (sizeof family / sizeof *family)];
+        call.op = kolo_collective_has_op(call.collective) ? call.op : KOLO_SUM;
+        call.root = kolo_collective_has_root(call.collective) ? (int)(number % (uint64_t)ranks) : 0;
+        call.count = kolo_collective_has_counts(call.collective) ? 0 : number;
+    }
     return call;
 }
 
 static int make_call(const struct rank *rank, uint64_t number, void *data) {
     const kolo_watched_call call = call_of(rank->ranks, number);
-    if (call.collective == KOLO_BARRIER)
-        return kolo_barrier(rank->comm);
-    if (call.collective == KOLO_BROADCAST)
-        return kolo_broadcast(rank->comm, data, call.count, call.dtype, call.root);
-    return kolo_allreduce(rank->comm, data, data, call.count, call.dtype, call.op);
+    kolo_comm *comm = rank->comm;
+    float *recv = (float *)data + LARGE_COUNT / 2;
+    size_t counts[HARNESS_RANKS_MAX];
+    for (int i = 0; i < rank->ranks; i++)
+        counts[i] = number + (uint64_t)i;
+    switch (call.collective) {
+    case KOLO_BARRIER:
+        return kolo_barrier(comm);
+    case KOLO_BROADCAST:
+        return kolo_broadcast(comm, data, call.count, call.dtype, call.root);
+    case KOLO_ALLGATHER:
+        return kolo_allgather(comm, data, recv, call.count, call.dtype);
+    case KOLO_ALLGATHERV:
+        return kolo_allgatherv(comm, data, recv, counts, NULL, call.dtype);
+    case KOLO_REDUCE:
+        return kolo_reduce(comm, data, recv, call.count, call.dtype, call.op, call.root);
+    case KOLO_REDUCE_SCATTER:
+        return kolo_reduce_scatter(comm, data, recv, call.count, call.dtype, call.op);
+    case KOLO_GATHER:
+        return kolo_gather(comm, data, recv, call.count, call.dtype, call.root);
+    case KOLO_GATHERV:
+        return kolo_gatherv(comm, data, counts[rank->rank], recv, counts, NULL, call.dtype, call.root);
+    case KOLO_SCATTER:
+        return kolo_scatter(comm, data, recv, call.count, call.dtype, call.root);
+    case KOLO_ALLTOALL:
+        return kolo_alltoall(comm, data, recv, call.count, call.dtype);
+    case KOLO_SCAN:
+        return kolo_scan(comm, data, recv, call.count, call.dtype, call.op);
+    case KOLO_EXSCAN:
+        return kolo_exscan(comm, data, recv, call.count, call.dtype, call.op);
+    default:
+        return kolo_allreduce(comm, data, data, call.count, call.dtype, call.op);
+    }
 }
 
 /* Opens a watch on this process and finds the team's communicator in it, the one of that many ranks. */

@@ -64,9 +64,11 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
     const bool has_op = kolo_collective_has_op(call->collective);
-    char root[16] = "";
+    char root[16] = "", count[32] = "";
     if (kolo_collective_has_root(call->collective))
         snprintf(root, sizeof root, " root %d", call->root);
+    if (!kolo_collective_has_counts(call->collective))
+        snprintf(count, sizeof count, " %s", count_text(call->count).text);
     if (rank->seen.calls == 0)
         return "none yet";
     if (!rank->has_call || !name)
@@ -74,7 +76,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     else if (call->collective == KOLO_BARRIER)
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
-        snprintf(text, text_bytes, "#%" PRIu64 " %s %s %s%s%s%s", call->number, name, count_text(call->count).text,
+        snprintf(text, text_bytes, "#%" PRIu64 " %s%s %s%s%s%s", call->number, name, count,
                  call->collective == KOLO_ALLOC ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
                  has_op ? kolo_op_name(call->op) : "", root);
     return text;
