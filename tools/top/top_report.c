@@ -64,7 +64,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     const kolo_watched_call *call = &rank->call;
     const char *name = kolo_collective_name(call->collective);
     const bool has_op = kolo_collective_has_op(call->collective);
-    char root[16] = "", count[32] = "";
+    char root[16] = "", count[40] = "";
     if (kolo_collective_has_root(call->collective))
         snprintf(root, sizeof root, " root %d", call->root);
     if (!kolo_collective_has_counts(call->collective))
