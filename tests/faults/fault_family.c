@@ -121,10 +121,12 @@ int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int st
     return status;
 }
 
+/* With a root, lines are for two ranks. */
 bool family_is_one_way(const struct fault_case *what) {
     const struct shape *shape = &shapes[what->collective];
     const size_t blocks = shape->sends_blocks ? (size_t)what->ranks : 1;
-    const bool fits_lines = !shape->counted && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
+    const bool fits_lines =
+        !shape->counted && what->ranks == 2 && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
     return (shape->sent_by_root || shape->taken_by_root) && (what->nodes || !fits_lines);
 }
 
