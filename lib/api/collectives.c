@@ -321,22 +321,32 @@ static inline __attribute__((always_inline)) int make(const struct kolo_descript
     return 0;
 }
 
+/* Checks a call and makes it, in a communicator that is ready. */
+static inline __attribute__((always_inline)) int perform(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                         struct kolo_arguments *call) {
+    const kolo_kernel *kernel;
+    int rc = kolo_enter(descriptor->function, comm);
+    if (rc < 0)
+        return rc;
+    rc = check(descriptor, comm, call, comm->call.offsets, &kernel);
+    if (rc == 0)
+        rc = make(descriptor, comm, call, kernel);
+    kolo_leave(comm);
+    return rc;
+}
+
+/* The same where requests may be in flight, or the communicator cannot be used. */
+static __attribute__((noinline)) int perform_later(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                   struct kolo_arguments call) {
+    const int rc = kolo_get_ready(descriptor->function, comm);
+    return rc < 0 ? rc : perform(descriptor, comm, &call);
+}
+
 /* The path that every collective takes. It is inlined with a constant descriptor, so that each collective gets a copy
  * with only the parts that it needs. */
 static inline __attribute__((always_inline)) int collective(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                             struct kolo_arguments call) {
-    int rc = kolo_get_ready(descriptor->function, comm);
-    if (rc < 0)
-        return rc;
-    rc = kolo_enter(descriptor->function, comm);
-    if (rc < 0)
-        return rc;
-    const kolo_kernel *kernel;
-    rc = check(descriptor, comm, &call, comm->call.offsets, &kernel);
-    if (rc == 0)
-        rc = make(descriptor, comm, &call, kernel);
-    kolo_leave(comm);
-    return rc;
+    return kolo_is_ready(comm) ? perform(descriptor, comm, &call) : perform_later(descriptor, comm, call);
 }
 
 /* A kolo_carry_out_fn. */
@@ -372,153 +382,154 @@ static int background(const struct kolo_descriptor *descriptor, kolo_comm *comm,
     return rc;
 }
 
-/* What callers pass, put together. */
-
-static inline struct kolo_arguments whole(const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
-                                          int root) {
-    return (struct kolo_arguments){.send = send, .recv = recv, .count = count, .dtype = dtype, .op = op, .root = root};
-}
-
-static inline struct kolo_arguments counted(struct kolo_arguments call, const size_t *send_counts,
-                                            const size_t *send_offsets, const size_t *recv_counts,
-                                            const size_t *recv_offsets) {
-    call.send_blocks = (struct kolo_blocks){send_counts, send_offsets};
-    call.recv_blocks = (struct kolo_blocks){recv_counts, recv_offsets};
-    return call;
-}
+/* What callers pass, as a literal: of a function's result the compiler would make copies. */
+#define WITH_COUNT(send_, recv_, count_, dtype_, op_, root_)                                                           \
+    ((struct kolo_arguments){                                                                                          \
+        .send = (send_), .recv = (recv_), .count = (count_), .dtype = (dtype_), .op = (op_), .root = (root_)})
+#define WITH_COUNTS(send_, recv_, count_, dtype_, op_, root_, send_counts_, send_offsets_, recv_counts_,               \
+                    recv_offsets_)                                                                                     \
+    ((struct kolo_arguments){.send = (send_),                                                                          \
+                             .recv = (recv_),                                                                          \
+                             .count = (count_),                                                                        \
+                             .dtype = (dtype_),                                                                        \
+                             .op = (op_),                                                                              \
+                             .root = (root_),                                                                          \
+                             .send_blocks = {(send_counts_), (send_offsets_)},                                         \
+                             .recv_blocks = {(recv_counts_), (recv_offsets_)}})
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm, whole(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_ALLREDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
 }
 
 int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                     kolo_request **request) {
-    return background(&descriptors[KOLO_ALLREDUCE], comm, whole(send, recv, count, dtype, op, 0), request);
+    return background(&descriptors[KOLO_ALLREDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_BROADCAST], comm, whole(buffer, buffer, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_BROADCAST], comm, WITH_COUNT(buffer, buffer, count, dtype, KOLO_SUM, root));
 }
 
 int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root, kolo_request **request) {
-    return background(&descriptors[KOLO_BROADCAST], comm, whole(buffer, buffer, count, dtype, KOLO_SUM, root), request);
+    return background(&descriptors[KOLO_BROADCAST], comm, WITH_COUNT(buffer, buffer, count, dtype, KOLO_SUM, root),
+                      request);
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, whole(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_BARRIER], comm, WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0));
 }
 
 int kolo_ibarrier(kolo_comm *comm, kolo_request **request) {
-    return background(&descriptors[KOLO_BARRIER], comm, whole(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0), request);
+    return background(&descriptors[KOLO_BARRIER], comm, WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0), request);
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_ALLGATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0));
 }
 
 int kolo_iallgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
                     kolo_request **request) {
-    return background(&descriptors[KOLO_ALLGATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, 0), request);
+    return background(&descriptors[KOLO_ALLGATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0), request);
 }
 
 int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                     kolo_dtype dtype) {
     return collective(&descriptors[KOLO_ALLGATHERV], comm,
-                      counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), NULL, NULL, counts, offsets));
+                      WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets));
 }
 
 int kolo_iallgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                      kolo_dtype dtype, kolo_request **request) {
     return background(&descriptors[KOLO_ALLGATHERV], comm,
-                      counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), NULL, NULL, counts, offsets), request);
+                      WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets), request);
 }
 
 int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
-    return collective(&descriptors[KOLO_REDUCE], comm, whole(send, recv, count, dtype, op, root));
+    return collective(&descriptors[KOLO_REDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, root));
 }
 
 int kolo_ireduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_REDUCE], comm, whole(send, recv, count, dtype, op, root), request);
+    return background(&descriptors[KOLO_REDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, root), request);
 }
 
 int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, whole(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
 }
 
 int kolo_ireduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                          kolo_request **request) {
-    return background(&descriptors[KOLO_REDUCE_SCATTER], comm, whole(send, recv, count, dtype, op, 0), request);
+    return background(&descriptors[KOLO_REDUCE_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                          kolo_op op) {
     return collective(&descriptors[KOLO_REDUCE_SCATTERV], comm,
-                      counted(whole(send, recv, 0, dtype, op, 0), counts, NULL, NULL, NULL));
+                      WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL));
 }
 
 int kolo_ireduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                           kolo_op op, kolo_request **request) {
     return background(&descriptors[KOLO_REDUCE_SCATTERV], comm,
-                      counted(whole(send, recv, 0, dtype, op, 0), counts, NULL, NULL, NULL), request);
+                      WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL), request);
 }
 
 int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_GATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_GATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root));
 }
 
 int kolo_igather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_GATHER], comm, whole(send, recv, count, dtype, KOLO_SUM, root), request);
+    return background(&descriptors[KOLO_GATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                  const size_t *offsets, kolo_dtype dtype, int root) {
     return collective(&descriptors[KOLO_GATHERV], comm,
-                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), NULL, NULL, counts, offsets));
+                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets));
 }
 
 int kolo_igatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                   const size_t *offsets, kolo_dtype dtype, int root, kolo_request **request) {
     return background(&descriptors[KOLO_GATHERV], comm,
-                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), NULL, NULL, counts, offsets), request);
+                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets), request);
 }
 
 int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_SCATTER], comm, whole(send, recv, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root));
 }
 
 int kolo_iscatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
                   kolo_request **request) {
-    return background(&descriptors[KOLO_SCATTER], comm, whole(send, recv, count, dtype, KOLO_SUM, root), request);
+    return background(&descriptors[KOLO_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root), request);
 }
 
 int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                   size_t count, kolo_dtype dtype, int root) {
     return collective(&descriptors[KOLO_SCATTERV], comm,
-                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), counts, offsets, NULL, NULL));
+                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL));
 }
 
 int kolo_iscatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                    size_t count, kolo_dtype dtype, int root, kolo_request **request) {
     return background(&descriptors[KOLO_SCATTERV], comm,
-                      counted(whole(send, recv, count, dtype, KOLO_SUM, root), counts, offsets, NULL, NULL), request);
+                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL), request);
 }
 
 int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLTOALL], comm, whole(send, recv, count, dtype, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_ALLTOALL], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0));
 }
 
 int kolo_ialltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
                    kolo_request **request) {
-    return background(&descriptors[KOLO_ALLTOALL], comm, whole(send, recv, count, dtype, KOLO_SUM, 0), request);
+    return background(&descriptors[KOLO_ALLTOALL], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0), request);
 }
 
 int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
                    const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype) {
     return collective(
         &descriptors[KOLO_ALLTOALLV], comm,
-        counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), send_counts, send_offsets, recv_counts, recv_offsets));
+        WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets));
 }
 
 int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets,
@@ -526,24 +537,23 @@ int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts
                     kolo_request **request) {
     return background(
         &descriptors[KOLO_ALLTOALLV], comm,
-        counted(whole(send, recv, 0, dtype, KOLO_SUM, 0), send_counts, send_offsets, recv_counts, recv_offsets),
-        request);
+        WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets), request);
 }
 
 int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_SCAN], comm, whole(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_SCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
 }
 
 int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                kolo_request **request) {
-    return background(&descriptors[KOLO_SCAN], comm, whole(send, recv, count, dtype, op, 0), request);
+    return background(&descriptors[KOLO_SCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0), request);
 }
 
 int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_EXSCAN], comm, whole(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_EXSCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
 }
 
 int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                  kolo_request **request) {
-    return background(&descriptors[KOLO_EXSCAN], comm, whole(send, recv, count, dtype, op, 0), request);
+    return background(&descriptors[KOLO_EXSCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0), request);
 }

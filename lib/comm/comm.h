@@ -52,7 +52,6 @@ struct kolo_comm {
     struct kolo_internode *internode; /* the state of the layer that connects nodes */
     const struct kolo_layer_above *above;
     struct kolo_token *token;
-    struct kolo_queue *queue; /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank on one node */
     struct kolo_shared_signal *signal; /* this rank's, as is the next */
@@ -61,7 +60,8 @@ struct kolo_comm {
     struct kolo_call call;
     kolo_waiter waiter;
     kolo_stats stats;
-    struct kolo_heap heap; /* buffers of kolo_alloc */
+    struct kolo_heap heap;    /* buffers of kolo_alloc */
+    struct kolo_queue *queue; /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */
     struct kolo_oversubscription oversubscription;

@@ -89,10 +89,14 @@ void kolo_queue_free(kolo_comm *comm);
 /* The part of kolo_get_ready where the communicator is not. */
 __attribute__((cold)) int kolo_get_ready_slowly(const char *function, kolo_comm *comm);
 
+static inline bool kolo_is_ready(const kolo_comm *comm) {
+    return __builtin_expect(comm && comm->token->ready, 1);
+}
+
 /* Every call that is not in the background begins with this: if requests are in flight they are carried out first.
  * Fails if the communicator cannot be used. */
 static inline int kolo_get_ready(const char *function, kolo_comm *comm) {
-    return __builtin_expect(comm && comm->token->ready, 1) ? 0 : kolo_get_ready_slowly(function, comm);
+    return kolo_is_ready(comm) ? 0 : kolo_get_ready_slowly(function, comm);
 }
 
 #endif
