@@ -389,6 +389,8 @@ KOLO_API int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats);
  *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank gives the
  *       bits of one machine, however the ranks are spread, for more bytes between the machines. KOLO_NET_WIRE=bf16
  *       rounds every f32 on its way to another machine.
+ *     KOLO_ALGORITHM_RING, KOLO_NET_ALGO and KOLO_NET_WIRE are for this collective alone: the others that reduce give
+ * its bits without them.
  *     KOLO_ERR_ARG: bad dtype or op, an op that the dtype lacks, NULL with count > 0, overlap, size overflow.
  * KOLO_ERR_TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, STATE, SYSTEM: see above. */
 KOLO_API int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op);

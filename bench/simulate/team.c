@@ -54,7 +54,7 @@ static int add_comm(uint32_t rank, const team_shape *shape) {
     static const struct kolo_layer_above above; /* nothing */
     const struct kolo_settings settings = {.place = {.rank = (int)rank, .size = (int)shape->ranks}};
     kolo_comm *comm;
-    if (kolo_comm_begin(&comm, &settings, &above) < 0)
+    if (kolo_comm_begin(&comm, &settings, &settings.place, &above) < 0)
         return -1;
     team.comms[rank] = comm;
     kolo_segment_view(&comm->segment, team.arena, shape->ranks, shape->slot_bytes, false);

@@ -20,7 +20,8 @@ struct kolo_blocks {
 struct kolo_message {
     const uint8_t *send; /* may equal recv, or be in place of a block of it, or the other way round */
     uint8_t *recv;
-    size_t count; /* elements of the message, or of each block; of blocks of any length, those of this rank's own */
+    size_t count;   /* elements of the message, or of each block; of blocks of any length, those of this rank's own */
+    size_t longest; /* elements of the longest block of all ranks */
     struct kolo_blocks send_blocks, recv_blocks;
     const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
     uint32_t root;             /* a rank among those of all nodes */

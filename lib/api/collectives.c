@@ -202,6 +202,7 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
                                            .acc_bytes = kernel->acc_bytes};
     const size_t bytes = message->count * kernel->element_bytes;
     if (comm->nodes) {
+        message->longest = longest;
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_MESH]++;
         return comm->above->internode->run(comm, descriptor->collective, message);

@@ -47,9 +47,17 @@ void kolo_nodes_free(struct kolo_nodes *nodes) {
 }
 
 uint32_t kolo_nodes_local_rank(const struct kolo_nodes *nodes, uint32_t rank) {
-    const uint32_t node = nodes->node_of[rank];
-    uint32_t local = 0;
-    while (kolo_nodes_rank(nodes, node, local) != rank)
-        local++;
-    return local;
+    return kolo_nodes_ranks_below(nodes, nodes->node_of[rank], rank);
+}
+
+uint32_t kolo_nodes_ranks_below(const struct kolo_nodes *nodes, uint32_t node, uint32_t rank) {
+    uint32_t low = 0, high = kolo_nodes_local_size(nodes, node);
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (kolo_nodes_rank(nodes, node, middle) < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }

@@ -3,6 +3,7 @@
 #ifndef KOLO_COMM_NODES_H
 #define KOLO_COMM_NODES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kolo_nodes {
@@ -28,5 +29,14 @@ static inline uint32_t kolo_nodes_rank(const struct kolo_nodes *nodes, uint32_t 
 
 /* The place of `rank` among those of its node. */
 uint32_t kolo_nodes_local_rank(const struct kolo_nodes *nodes, uint32_t rank);
+
+/* How many ranks of `node` are below `rank`. */
+uint32_t kolo_nodes_ranks_below(const struct kolo_nodes *nodes, uint32_t node, uint32_t rank);
+
+/* True if `rank` is the first one of its node behind `other`. */
+static inline bool kolo_nodes_is_next(const struct kolo_nodes *nodes, uint32_t rank, uint32_t other) {
+    const uint32_t place = kolo_nodes_local_rank(nodes, rank);
+    return place == 0 || kolo_nodes_rank(nodes, nodes->node_of[rank], place - 1) <= other;
+}
 
 #endif

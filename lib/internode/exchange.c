@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/status.h"
+#include "comm/step/call_word.h"
 #include "sync/point.h"
 
 /* Up to here every node sends to every other at once: one crossing, where the way to owners and back takes two. */
@@ -20,8 +21,11 @@ static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_s
                                                     const struct kolo_order *order) {
     const struct kolo_net_settings *net = &state->comm->origin.net;
     const kolo_exchange wanted = net->exchange;
-    if (order->collective == KOLO_BROADCAST)
-        return &kolo_exchange_broadcast;
+    if (order->collective != KOLO_ALLREDUCE)
+        return order->collective == KOLO_BROADCAST ? &kolo_exchange_broadcast
+               : order->collective == KOLO_REDUCE  ? &kolo_exchange_reduce
+               : order->collective == KOLO_SCAN    ? &kolo_exchange_scan
+                                                   : &kolo_exchange_move;
     if (net->half_on_wire && !order->subtrees && kolo_exchange_is_half(state->comm, order))
         return &kolo_exchange_half;
     const size_t bytes = order->count * order->kernel->acc_bytes * (order->subtrees ? order->subtrees->count_max : 1);
@@ -57,17 +61,27 @@ void kolo_exchange_note(struct kolo_exchange_state *state, struct kolo_exchange_
         state->trouble = trouble;
 }
 
-void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
-                        size_t bytes) {
+static void send_of_call(struct kolo_flight *flight, uint64_t call, uint32_t node, uint16_t kind, uint32_t part,
+                         const void *payload, size_t bytes) {
     const struct kolo_frame frame = {.kind = kind,
                                      .part = (uint16_t)part,
                                      .bytes = (uint32_t)bytes,
                                      .ticket = flight->order.ticket,
                                      .stamp = flight->order.stamp,
-                                     .call = flight->order.call};
+                                     .call = call};
     flight->sends++;
     if (kolo_engine_send(flight->state->engine, node, &frame, payload) < 0)
         kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
+}
+
+void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
+                        size_t bytes) {
+    send_of_call(flight, flight->order.call, node, kind, part, payload, bytes);
+}
+
+void kolo_exchange_send_counted(struct kolo_flight *flight, uint32_t node, uint32_t part, const void *payload,
+                                size_t bytes, uint64_t count) {
+    send_of_call(flight, flight->order.call | (count & KOLO_CALL_COUNT), node, KOLO_MESSAGE_UP, part, payload, bytes);
 }
 
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind) {
@@ -86,18 +100,27 @@ static void note_progress(struct kolo_exchange_state *state, struct kolo_flight 
         state->done += state->comm->internode->lanes;
 }
 
+static uint32_t parts_of(const struct kolo_exchange_state *state, const struct kolo_order *order) {
+    if (order->prefixes)
+        return state->ranks;
+    if (order->moves.end)
+        return kolo_nodes_local_size(&state->comm->internode->nodes, state->node) *
+               (order->moves.end - order->moves.begin);
+    return order->subtrees ? order->subtrees->count : state->nodes;
+}
+
 void kolo_exchange_begin(struct kolo_exchange_state *state, const struct kolo_order *order) {
     const struct kolo_net_settings *net = &state->comm->origin.net;
     struct kolo_flight *flight = flight_of(state, order->ticket);
     flight->order = *order;
     flight->partial = order->partial;
     flight->up_bytes = order->kernel ? order->kernel->acc_bytes : 0;
-    flight->down_bytes = order->collective == KOLO_BROADCAST ? 1 : order->kernel->element_bytes;
+    flight->down_bytes = order->kernel ? order->kernel->element_bytes : 1;
     flight->sends = flight->awaited = flight->step = 0;
     flight->over = false;
     memset(flight->from, 0, state->nodes * sizeof *flight->from);
-    memset(flight->arrived, 0, KOLO_EXCHANGE_MESSAGES * state->parts_max * sizeof *flight->arrived);
-    flight->parts = order->subtrees ? order->subtrees->count : state->nodes;
+    flight->parts = parts_of(state, order);
+    memset(flight->arrived, 0, (size_t)KOLO_EXCHANGE_MESSAGES * flight->parts * sizeof *flight->arrived);
     flight->owners =
         net->exchange == KOLO_EXCHANGE_CENTRAL && net->servers < state->nodes ? net->servers : state->nodes;
     flight->algorithm = choose(state, order);
@@ -110,13 +133,19 @@ void kolo_exchange_begin(struct kolo_exchange_state *state, const struct kolo_or
 }
 
 /* The bytes that have come of the message that a frame is of. */
-static uint64_t *arrived_of(const struct kolo_exchange_state *state, const struct kolo_flight *flight,
-                            const struct kolo_frame *frame) {
-    return &flight->arrived[(frame->kind - KOLO_MESSAGE_UP) * state->parts_max + frame->part];
+static uint64_t *arrived_of(const struct kolo_flight *flight, const struct kolo_frame *frame) {
+    return &flight->arrived[(frame->kind - KOLO_MESSAGE_UP) * flight->parts + frame->part];
 }
 
 static struct kolo_exchange_message message_of(uint32_t node, const struct kolo_frame *frame) {
-    return (struct kolo_exchange_message){.node = node, .kind = frame->kind, .part = frame->part};
+    return (struct kolo_exchange_message){.node = node, .kind = frame->kind, .part = frame->part, .call = frame->call};
+}
+
+/* What to make of a frame that nobody awaits. A block of another count than expected has more chunks: that comes out by
+ * its first one, which is on its way. */
+static int refuse(const struct kolo_exchange_state *state, const struct kolo_frame *frame) {
+    const bool is_counted = kolo_exchange_call_of(frame->call) != frame->call;
+    return is_counted || state->trouble.status ? KOLO_PLACE_LATER : KOLO_ERR_VERSION;
 }
 
 int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
@@ -130,10 +159,10 @@ int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const 
     struct kolo_flight *flight = flight_of(state, frame->ticket);
     if (frame->ticket < state->done || frame->ticket != flight->order.ticket ||
         frame->kind >= KOLO_MESSAGE_UP + KOLO_EXCHANGE_MESSAGES || frame->part >= flight->parts)
-        return KOLO_ERR_VERSION;
+        return refuse(state, frame);
     if (!flight->algorithm->locate(flight, message_of(node, frame), &base, &bytes) || frame->offset > bytes ||
-        frame->bytes > bytes - frame->offset || *arrived_of(state, flight, frame) + frame->bytes > bytes)
-        return KOLO_ERR_VERSION;
+        frame->bytes > bytes - frame->offset || *arrived_of(flight, frame) + frame->bytes > bytes)
+        return refuse(state, frame);
     *where = base + frame->offset;
     KOLO_POINT("exchange.placed");
     return 0;
@@ -142,7 +171,7 @@ int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const 
 void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     struct kolo_flight *flight = flight_of(state, frame->ticket);
     const struct kolo_exchange_message message = message_of(node, frame);
-    uint64_t *arrived = arrived_of(state, flight, frame);
+    uint64_t *arrived = arrived_of(flight, frame);
     uint8_t *base;
     size_t bytes = 0;
     flight->algorithm->locate(flight, message, &base, &bytes);
@@ -216,7 +245,10 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
     state->node = internode->node;
     state->nodes = internode->nodes.nodes;
     state->ranks = internode->nodes.size;
-    state->parts_max = internode->subtrees ? internode->subtrees->count : state->nodes; /* each node has one at least */
+    const uint32_t locals = kolo_nodes_local_size(&internode->nodes, state->node);
+    const uint32_t moves =
+        locals * KOLO_MOVES_BLOCKS_MAX < KOLO_MOVES_MAX ? locals * KOLO_MOVES_BLOCKS_MAX : KOLO_MOVES_MAX;
+    state->parts_max = moves > state->ranks ? moves : state->ranks; /* a subtree has one rank at least */
     state->sources = calloc(state->nodes, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
     state->heard = calloc(state->nodes, sizeof *state->heard);

@@ -1,8 +1,9 @@
-/* The part of an all-reduce or a broadcast that crosses machines: how nodes reduce their partial results. It runs in
- * the leader's proxy (internode/proxy.h).
+/* The part of a collective that crosses machines: how nodes reduce their partial results, and what they send each
+ * other. It runs in the leader's proxy (internode/proxy.h).
  *
  * One exchange handles one chunk. All nodes know its messages from the order alone: which nodes send which part in
- * which direction. KOLO_MESSAGE_UP carries partial results, of the accumulation type, KOLO_MESSAGE_DOWN results. A
+ * which direction; of blocks it tells the heads in the segment, too (internode/hierarchy/moves.h). KOLO_MESSAGE_UP
+ * carries what a node has of its own, partial results in the accumulation type or blocks, KOLO_MESSAGE_DOWN results. A
  * message may arrive as several frames, in any order; when all of its bytes are there, the algorithm goes on.
  * Algorithms fold node by node in the canonical order (reduce/reducer.h), so that for the same ranks on each node the
  * bits are the same; `ring` joins in ring order, so that float sums differ from the others' with three nodes or more.
@@ -10,7 +11,8 @@
  *
  * Memory. A node receives partial results in boxes, one for each node and ticket slot, each large enough for a chunk,
  * or for all of a node's partial results of it. Box t % KOLO_SLOTS is used again by ticket t + KOLO_SLOTS, which begins
- * when t is done. Frames of tickets that have not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node
+ * when t is done. Blocks and the terms of a scan arrive in the segment itself, in slots that are used again likewise.
+ * Frames of tickets that have not begun wait in their sockets (KOLO_PLACE_LATER). No deadlock: a node
  * that sends in ticket t + KOLO_SLOTS has finished t, and so has sent all that others need to finish t; on each stream
  * that comes first.
  *
@@ -21,6 +23,8 @@
 #ifndef KOLO_INTERNODE_EXCHANGE_H
 #define KOLO_INTERNODE_EXCHANGE_H
 
+#include "internode/hierarchy/moves.h"
+#include "internode/hierarchy/scan_layout.h"
 #include "internode/internode.h"
 #include "net/engine.h"
 #include "plan/plan.h"
@@ -29,23 +33,34 @@ enum { KOLO_MESSAGE_UP = KOLO_FRAME_DATA, KOLO_MESSAGE_DOWN, KOLO_EXCHANGE_MESSA
 
 /* What the leader orders: to exchange one chunk. */
 struct kolo_order {
-    uint64_t ticket;            /* over all calls */
-    uint64_t stamp;             /* as in comm/step/progress.h */
-    uint64_t call;              /* kolo_call_word */
-    uint64_t number;            /* of the call */
-    kolo_collective collective; /* of the nodes: ALLREDUCE of partial results, or BROADCAST of what one node has */
-    const kolo_kernel *kernel;  /* of an all-reduce */
-    size_t count;               /* elements; of a broadcast bytes */
+    uint64_t ticket; /* over all calls */
+    uint64_t stamp;  /* as in comm/step/progress.h */
+    uint64_t call;   /* kolo_call_word */
+    uint64_t number; /* of the call */
+    /* Of the nodes: ALLREDUCE or REDUCE of partial results, BROADCAST of what one node has, SCAN of terms, or GATHER,
+     * SCATTER or ALLTOALL of blocks. */
+    kolo_collective collective;
+    const kolo_kernel *kernel; /* where it reduces */
+    size_t count;              /* elements; of a broadcast bytes */
     /* NULL: a partial result of each node. Else one of each subtree, those of a node one behind another. */
     const struct kolo_subtrees *subtrees;
-    const uint8_t *partial; /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
-    uint8_t *result;        /* of the dtype; of a broadcast, the root's input */
-    uint32_t root;          /* node that broadcasts */
+    const uint8_t *partial;  /* what this node's ranks have summed, in the accumulation type; of a broadcast NULL */
+    uint8_t *result;         /* of the dtype; of a broadcast, the root's input */
+    uint32_t root;           /* node that broadcasts, or gets what is reduced */
+    struct kolo_moves moves; /* of blocks */
+    const struct kolo_prefixes *prefixes; /* of a scan, as is the next */
+    size_t stride;                        /* see internode/hierarchy/scan_layout.h */
 };
 
 /* Which call an exchange was of. */
 struct kolo_exchange_call {
     uint64_t stamp, call, number; /* as in its order; number 0: not known any more */
+};
+
+/* What two ranks say of a block that one sends to the other, where they disagree. */
+struct kolo_exchange_counts {
+    uint32_t sender, taker; /* ranks among those of all nodes */
+    uint64_t sent, expected;
 };
 
 /* Why exchanges cannot go on; the proxy tells the ranks and the other nodes. */
@@ -54,6 +69,7 @@ struct kolo_exchange_trouble {
     uint32_t node;   /* that the exchange is with */
     uint64_t theirs; /* MISMATCH: kolo_call_word of that node */
     struct kolo_exchange_call own;
+    struct kolo_exchange_counts counts; /* MISMATCH: of a block, where these differ */
 };
 
 struct kolo_exchange_state;
@@ -83,6 +99,7 @@ struct kolo_exchange_message {
     uint32_t node; /* the other side */
     uint16_t kind; /* KOLO_MESSAGE_* */
     uint16_t part;
+    uint64_t call; /* as its frames say */
 };
 
 struct kolo_exchange_algorithm {
@@ -159,7 +176,8 @@ uint32_t kolo_exchange_late(struct kolo_exchange_state *state);
 /* For the files exchange*.c. */
 
 extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange_mesh, kolo_exchange_ring,
-    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast;
+    kolo_exchange_tree, kolo_exchange_half, kolo_exchange_broadcast, kolo_exchange_reduce, kolo_exchange_move,
+    kolo_exchange_scan;
 
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
@@ -170,6 +188,13 @@ void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_ord
 /* For data from `node` of an exchange that has begun: if it is of another call here, returns true and notes a
  * mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+
+/* The call that such a frame is of, as its order says it. */
+uint64_t kolo_exchange_call_of(uint64_t call);
+
+/* If the count that a frame from `node` tells differs from what is expected, returns true and notes a mismatch. */
+bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
+                             struct kolo_exchange_counts counts);
 
 void kolo_exchange_note(struct kolo_exchange_state *state, struct kolo_exchange_trouble trouble);
 
@@ -187,6 +212,10 @@ bool kolo_exchange_has(const struct kolo_flight *flight, uint32_t part);
 
 void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind, uint32_t part, const void *payload,
                         size_t bytes);
+
+/* The same, up, of a block with a count of its own: the frames tell that. */
+void kolo_exchange_send_counted(struct kolo_flight *flight, uint32_t node, uint32_t part, const void *payload,
+                                size_t bytes, uint64_t count);
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind);
 
 /* Awaits the partial results of all other nodes, and counts them in flight->step. */

@@ -22,6 +22,7 @@
  * remembered: the node has got on in the exchange that it announced before. */
 #include "internode/exchange.h"
 
+#include "comm/step/call_word.h"
 #include "sync/point.h"
 
 enum { LOOKS_FOR_OTHERS = 10 }; /* for other nodes to tell of a mismatch, 20 ms each */
@@ -45,17 +46,40 @@ static void suspect(struct kolo_exchange_state *state, uint32_t node, const stru
 
 static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint64_t theirs,
                           struct kolo_exchange_call own) {
-    kolo_exchange_note(state, (struct kolo_exchange_trouble){KOLO_ERR_MISMATCH, node, theirs, own});
+    kolo_exchange_note(
+        state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH, .node = node, .theirs = theirs, .own = own});
+}
+
+uint64_t kolo_exchange_call_of(uint64_t call) {
+    const kolo_collective collective = kolo_call_parts(call).collective;
+    const bool is_counted = collective == KOLO_GATHERV || collective == KOLO_SCATTERV || collective == KOLO_ALLTOALLV;
+    return is_counted ? call & ~KOLO_CALL_COUNT : call;
+}
+
+bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
+                             struct kolo_exchange_counts counts) {
+    const struct kolo_order *order = &flight->order;
+    counts.sent = call & KOLO_CALL_COUNT;
+    counts.expected &= KOLO_CALL_COUNT;
+    if (counts.sent == counts.expected)
+        return false;
+    kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH,
+                                                                     .node = node,
+                                                                     .theirs = order->call,
+                                                                     .own = {order->stamp, order->call, order->number},
+                                                                     .counts = counts});
+    return true;
 }
 
 static bool compare(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame,
                     const struct kolo_exchange_call *own) {
+    const uint64_t call = kolo_exchange_call_of(frame->call);
     if (frame->stamp == own->stamp)
         return false;
-    if (frame->call == own->call)
+    if (call == own->call)
         suspect(state, node, frame);
     else
-        note_mismatch(state, node, frame->call, *own);
+        note_mismatch(state, node, call, *own);
     return true;
 }
 
@@ -97,7 +121,7 @@ void kolo_exchange_announce(struct kolo_exchange_state *state) {
     static const struct kolo_exchange_call unknown;
     if (state->suspect.kind && ++state->suspect_looks > LOOKS_FOR_OTHERS) {
         const struct kolo_exchange_call *own = find_kept(state, state->suspect.ticket);
-        note_mismatch(state, state->suspect_node, state->suspect.call, own ? *own : unknown);
+        note_mismatch(state, state->suspect_node, kolo_exchange_call_of(state->suspect.call), own ? *own : unknown);
     }
     const struct kolo_flight *flight = &state->flights[state->done % KOLO_SLOTS];
     const uint64_t waiting = state->done < state->begun ? state->done : UINT64_MAX;

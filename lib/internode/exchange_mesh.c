@@ -1,7 +1,9 @@
 /* Exchange by owners: each of the first `owners` nodes owns a slice of the chunk. All others send it their partial
  * results of that slice (up, exchange_partials.c), it joins them, and sends the result to all (down, part = sender).
  * With every node an owner, a link carries 2(M-1)/M times the chunk in each direction, and (s + 1)(M-1)/M times with s
- * partial results on a node; with one owner, the manner of a parameter server, its link carries M-1 times the chunk. */
+ * partial results on a node; with one owner, the manner of a parameter server, its link carries M-1 times the chunk.
+ *
+ * A reduce has one owner, the root's node, and nothing goes down. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"
@@ -48,3 +50,30 @@ static void complete(struct kolo_flight *flight, struct kolo_exchange_message me
 }
 
 const struct kolo_exchange_algorithm kolo_exchange_mesh = {kolo_exchange_send_to_owners, locate, complete, NULL};
+
+/* Reduce. */
+
+static struct kolo_slice whole(const struct kolo_flight *flight) {
+    return (struct kolo_slice){0, flight->order.count};
+}
+
+static void begin_reduce(struct kolo_flight *flight) {
+    if (flight->state->node == flight->order.root)
+        kolo_exchange_await_partials(flight);
+    else
+        kolo_exchange_send_partials(flight, flight->order.root, whole(flight));
+}
+
+static bool locate_reduce(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where,
+                          size_t *bytes) {
+    return flight->state->node == flight->order.root && message.kind == KOLO_MESSAGE_UP &&
+           kolo_exchange_locate_partial(flight, message, whole(flight), where, bytes);
+}
+
+static void complete_reduce(struct kolo_flight *flight, struct kolo_exchange_message message) {
+    (void)message;
+    if (--flight->step == 0)
+        kolo_exchange_join(flight, whole(flight));
+}
+
+const struct kolo_exchange_algorithm kolo_exchange_reduce = {begin_reduce, locate_reduce, complete_reduce, NULL};

@@ -5,6 +5,7 @@
 #define KOLO_INTERNODE_INTERNODE_H
 
 #include "comm/comm.h"
+#include "internode/assembly/prefixes.h"
 #include "internode/assembly/subtrees.h"
 #include "net/connect/listener.h"
 
@@ -15,6 +16,7 @@ struct kolo_internode {
     uint32_t node; /* this one */
     uint8_t session[KOLO_SESSION_BYTES];
     struct kolo_subtrees *subtrees;             /* NULL: each node's ranks are folded as one */
+    struct kolo_prefixes *prefixes;             /* for scans */
     uint32_t lanes;                             /* as rank 0 wants it */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };

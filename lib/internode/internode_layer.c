@@ -11,7 +11,7 @@
 #include "internode/assembly/assembly.h"
 #include "internode/assembly/group_rendezvous.h"
 #include "internode/assembly/shrink_nodes.h"
-#include "internode/hierarchy.h"
+#include "internode/hierarchy/hierarchy.h"
 #include "internode/proxy.h"
 #include "net/engine.h"
 #include "sync/point.h"
@@ -100,7 +100,9 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     comm->internode = internode;
     comm->nodes = &internode->nodes;
     comm->node = internode->node;
-    return comm->origin.net.rank_order ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : 0;
+    const bool by_rank = comm->origin.net.rank_order;
+    const int rc = kolo_prefixes_make(&internode->prefixes, &internode->nodes, internode->node, by_rank);
+    return rc == 0 && by_rank ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : rc;
 }
 
 /* Makes the connections to the other leaders, and the threads that use them. */
@@ -162,6 +164,7 @@ static void free_part(kolo_comm *comm, bool forked) {
         return;
     kolo_nodes_free(&internode->nodes);
     free(internode->subtrees);
+    free(internode->prefixes);
     free(internode);
 }
 

@@ -77,11 +77,14 @@ static void hear_failure(struct kolo_proxy *proxy, const uint8_t *payload) {
     KOLO_POINT("proxy.heard");
 }
 
-/* Publishes and tells a failure that this node finds in its dealings with `node`, and fills in who is who. */
+/* Publishes and tells a failure that this node finds in its dealings with `node`, and fills in who is who: leaders,
+ * unless the ranks are known. */
 static void find_failure(struct kolo_proxy *proxy, uint32_t node, struct kolo_failure_report report) {
     kolo_comm *comm = proxy->comm;
-    report.rank = kolo_nodes_rank(comm->nodes, node, 0);
-    report.reporter = comm->global_rank;
+    if (report.rank == report.reporter) {
+        report.rank = kolo_nodes_rank(comm->nodes, node, 0);
+        report.reporter = comm->global_rank;
+    }
     if (report.call == 0)
         report.call = kolo_load_relaxed(&comm->segment.signals[comm->rank].calls);
     kolo_failure_relay(comm, &report);
@@ -99,12 +102,16 @@ static void report_trouble(struct kolo_proxy *proxy) {
     if (trouble->status == 0 || proxy->broken)
         return;
     if (trouble->status == KOLO_ERR_MISMATCH)
-        find_failure(proxy, trouble->node,
-                     (struct kolo_failure_report){.status = KOLO_ERR_MISMATCH,
-                                                  .cause = KOLO_CAUSE_MISMATCH,
-                                                  .call = trouble->own.number,
-                                                  .rank_call = trouble->theirs,
-                                                  .reporter_call = trouble->own.call});
+        find_failure(
+            proxy, trouble->node,
+            (struct kolo_failure_report){.status = KOLO_ERR_MISMATCH,
+                                         .cause = KOLO_CAUSE_MISMATCH,
+                                         .rank = trouble->counts.sender,
+                                         .reporter = trouble->counts.taker,
+                                         .code = kolo_failure_counts(trouble->counts.sent, trouble->counts.expected),
+                                         .call = trouble->own.number,
+                                         .rank_call = trouble->theirs,
+                                         .reporter_call = trouble->own.call});
     else
         give_up(proxy, trouble->node, trouble->status, KOLO_CAUSE_FAILED);
 }

@@ -186,7 +186,7 @@ static void fill_input(const struct world *world, uint8_t *input) {
     }
 }
 
-/* What the ranks of each node have summed, as in internode/hierarchy.c, and what those of one machine would. */
+/* What the ranks of each node have summed, as in internode/hierarchy/, and what those of one machine would. */
 static void prepare_ranks(const struct world *world, uint32_t ticket) {
     static uint8_t inputs[RANKS][SLOT_BYTES];
     const struct kolo_nodes *places = &world->places;

@@ -51,6 +51,33 @@ static const struct difference {
     {"all-reduce's count",
      {{KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, LARGE, KOLO_F32, KOLO_SUM}},
      false},
+    {"gather's root", {{KOLO_GATHER, SMALL, KOLO_U8, OWN}, {KOLO_GATHER, SMALL, KOLO_U8, OWN}}, false},
+    {"gather's root, nobody has it", {{KOLO_GATHER, SMALL, KOLO_U8, NEXT}, {KOLO_GATHER, SMALL, KOLO_U8, NEXT}}, false},
+    {"gather's count", {{KOLO_GATHER, SMALL, KOLO_U8, 0}, {KOLO_GATHER, SMALL + 1, KOLO_U8, 0}}, false},
+    {"gather or scatter", {{KOLO_GATHER, SMALL, KOLO_U8, 0}, {KOLO_SCATTER, SMALL, KOLO_U8, 0}}, false},
+    {"gather or reduce", {{KOLO_GATHER, SMALL, KOLO_U8, 0}, {KOLO_REDUCE, SMALL, KOLO_U8, 0}}, false},
+    {"scatter's root", {{KOLO_SCATTER, SMALL, KOLO_U8, OWN}, {KOLO_SCATTER, SMALL, KOLO_U8, OWN}}, false},
+    {"all scatter", {{KOLO_SCATTER, SMALL, KOLO_U8, OWN}, {KOLO_SCATTER, SMALL, KOLO_U8, OWN}}, true},
+    {"all gather to others", {{KOLO_GATHER, SMALL, KOLO_U8, NEXT}, {KOLO_GATHER, SMALL, KOLO_U8, NEXT}}, true},
+    {"scatter or broadcast", {{KOLO_SCATTER, SMALL, KOLO_U8, 0}, {KOLO_BROADCAST, SMALL, KOLO_U8, 0}}, false},
+    {"all-to-all's count", {{KOLO_ALLTOALL, SMALL, KOLO_U8, 0}, {KOLO_ALLTOALL, SMALL + 1, KOLO_U8, 0}}, false},
+    {"all-to-all's dtype", {{KOLO_ALLTOALL, SMALL, KOLO_U8, 0}, {KOLO_ALLTOALL, SMALL, KOLO_I8, 0}}, false},
+    {"all-to-all or barrier", {{KOLO_ALLTOALL, SMALL, KOLO_U8, 0}, {KOLO_BARRIER, 0, KOLO_U8, 0}}, false},
+    {"reduce's root", {{KOLO_REDUCE, LARGE, KOLO_U8, OWN}, {KOLO_REDUCE, LARGE, KOLO_U8, OWN}}, false},
+    {"reduce to others", {{KOLO_REDUCE, SMALL, KOLO_U8, NEXT}, {KOLO_REDUCE, SMALL, KOLO_U8, NEXT}}, true},
+    {"reduce or all-reduce", {{KOLO_REDUCE, SMALL, KOLO_U8, 0}, {KOLO_ALLREDUCE, SMALL, KOLO_U8, KOLO_SUM}}, false},
+    {"reduce-scatter's op",
+     {{KOLO_REDUCE_SCATTER, SMALL, KOLO_U8, KOLO_SUM}, {KOLO_REDUCE_SCATTER, SMALL, KOLO_U8, KOLO_MAX}},
+     false},
+    {"scan's count", {{KOLO_SCAN, SMALL, KOLO_U8, KOLO_SUM}, {KOLO_SCAN, SMALL + 1, KOLO_U8, KOLO_SUM}}, false},
+    {"scan or exclusive scan", {{KOLO_SCAN, SMALL, KOLO_U8, KOLO_SUM}, {KOLO_EXSCAN, SMALL, KOLO_U8, KOLO_SUM}}, false},
+    {"large scan or reduce", {{KOLO_SCAN, LARGE, KOLO_U8, KOLO_SUM}, {KOLO_REDUCE, LARGE, KOLO_U8, 0}}, false},
+    {"all-to-all's blocks", {{KOLO_ALLTOALLV, SMALL, KOLO_U8, 1}, {KOLO_ALLTOALLV, SMALL, KOLO_U8, 1}}, false},
+    {"large blocks", {{KOLO_ALLTOALLV, LARGE, KOLO_U8, 60000}, {KOLO_ALLTOALLV, LARGE, KOLO_U8, 60000}}, false},
+    {"gather's blocks", {{KOLO_GATHERV, SMALL, KOLO_U8, SMALL}, {KOLO_GATHERV, SMALL, KOLO_U8, SMALL}}, false},
+    {"gather's large blocks", {{KOLO_GATHERV, LARGE, KOLO_U8, LARGE}, {KOLO_GATHERV, LARGE, KOLO_U8, LARGE}}, false},
+    {"scatter's blocks", {{KOLO_SCATTERV, LARGE, KOLO_U8, 60000}, {KOLO_SCATTERV, LARGE, KOLO_U8, 60000}}, false},
+    {"all-gather's blocks", {{KOLO_ALLGATHERV, SMALL, KOLO_U8, 1}, {KOLO_ALLGATHERV, SMALL, KOLO_U8, 1}}, false},
     {"all-reduce's op",
      {{KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_MAX}},
      false},
@@ -68,12 +95,63 @@ struct setup {
     const struct difference *difference;
 };
 
+/* Blocks of any length: the last rank says of its block for rank 0, or from it, that it has op_or_root elements fewer.
+ */
+static int make_counted_call(const struct rank *rank, const struct call *call) {
+    const size_t ranks = (size_t)rank->ranks, less = call->count - (size_t)call->op_or_root;
+    size_t sent[HARNESS_RANKS_MAX], taken[HARNESS_RANKS_MAX];
+    const bool is_last = rank->rank + 1 == rank->ranks;
+    unsigned char *send = calloc(ranks, call->count), *recv = calloc(ranks, call->count);
+    for (size_t peer = 0; peer < ranks; peer++)
+        sent[peer] = taken[peer] = call->count;
+    if (is_last)
+        sent[0] = less;
+    int status;
+    if (call->collective == KOLO_ALLTOALLV)
+        status = kolo_alltoallv(rank->comm, send, sent, NULL, recv, taken, NULL, call->dtype);
+    else if (call->collective == KOLO_GATHERV)
+        status = kolo_gatherv(rank->comm, send, sent[0], recv, taken, NULL, call->dtype, 0);
+    else if (call->collective == KOLO_SCATTERV)
+        status = kolo_scatterv(rank->comm, send, taken, NULL, recv, sent[0], call->dtype, 0);
+    else
+        status = kolo_allgatherv(rank->comm, send, recv, sent, NULL, call->dtype);
+    free(send);
+    free(recv);
+    return status;
+}
+
+/* Whether such calls are the same but for the blocks. */
+static bool is_counted(const struct call *call) {
+    return call->collective == KOLO_ALLTOALLV || call->collective == KOLO_GATHERV || call->collective == KOLO_SCATTERV;
+}
+
 static int make_call(const struct rank *rank, const struct call *call, void *data) {
     const int root = call->op_or_root == OWN    ? rank->rank
                      : call->op_or_root == NEXT ? (rank->rank + 1) % rank->ranks
                                                 : call->op_or_root;
     static _Thread_local unsigned char gathered[GATHERED_BYTES];
+    const size_t count = call->count;
+    const kolo_dtype dtype = call->dtype;
     switch (call->collective) {
+    case KOLO_ALLGATHERV:
+    case KOLO_ALLTOALLV:
+    case KOLO_GATHERV:
+    case KOLO_SCATTERV:
+        return make_counted_call(rank, call);
+    case KOLO_GATHER:
+        return kolo_gather(rank->comm, data, gathered, count, dtype, root);
+    case KOLO_SCATTER:
+        return kolo_scatter(rank->comm, gathered, data, count, dtype, root);
+    case KOLO_ALLTOALL:
+        return kolo_alltoall(rank->comm, gathered, gathered, count, dtype);
+    case KOLO_REDUCE:
+        return kolo_reduce(rank->comm, data, data, count, dtype, KOLO_SUM, root);
+    case KOLO_REDUCE_SCATTER:
+        return kolo_reduce_scatter(rank->comm, gathered, data, count, dtype, (kolo_op)call->op_or_root);
+    case KOLO_SCAN:
+        return kolo_scan(rank->comm, data, data, count, dtype, (kolo_op)call->op_or_root);
+    case KOLO_EXSCAN:
+        return kolo_exscan(rank->comm, data, data, count, dtype, (kolo_op)call->op_or_root);
     case KOLO_ALLGATHER:
         return kolo_allgather(rank->comm, data, gathered, call->count, call->dtype);
     case KOLO_ALLREDUCE:
@@ -105,7 +183,7 @@ static void differ(struct rank *rank) {
     const int64_t took_ns = now_ns() - begin_ns;
     if (expect(rank, status == KOLO_ERR_MISMATCH, "%s: status %d (%s)", difference->what, status,
                status ? kolo_error_message() : "no error"))
-        expect_message(rank, difference->what, "disagree", "calls", NULL);
+        expect_message(rank, difference->what, "disagree", is_counted(call) ? "expects" : "calls", NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm_failure(rank->comm, &failure);
     /* Whoever goes on may find a later one first. */

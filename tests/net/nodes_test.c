@@ -12,8 +12,17 @@
 #include "harness.h"
 #include "node_files.h"
 #include "oracle.h"
+#include "reference.h"
 
-enum { CALLS = 24, CALLS_QUICK = 8, COUNT_MAX = 90000, CODE = 7, CALLS_BEFORE = 3 };
+enum {
+    CALLS = 24,
+    CALLS_QUICK = 8,
+    FAMILY_CALLS = 90,
+    FAMILY_CALLS_QUICK = 20,
+    COUNT_MAX = 90000,
+    CODE = 7,
+    CALLS_BEFORE = 3
+};
 
 /* The ranks of each node; 0: no more nodes. */
 static const int layouts[][NODES_MAX] = {{1, 1}, {2, 2}, {3, 1}, {1, 2, 3}, {2, 1, 1, 2}};
@@ -60,7 +69,7 @@ static bool create(struct rank *rank) {
 }
 
 /* A call like the others, drawn from the seed. */
-struct call {
+struct basic_call {
     kolo_dtype dtype;
     kolo_op op;
     size_t count;
@@ -70,15 +79,15 @@ struct call {
     enum { CALL_ALLREDUCE, CALL_BROADCAST, CALL_ALLGATHER, CALL_BARRIER } kind;
 };
 
-static struct call draw(const struct rank *rank, uint32_t index) {
+static struct basic_call draw(const struct rank *rank, uint32_t index) {
     static const input_style styles[] = {INPUT_EXACT, INPUT_NEAR, INPUT_BITS};
     uint64_t state = random_seed(1000, index);
-    struct call call = {.dtype = (kolo_dtype)random_below(&state, KOLO_DTYPES),
-                        .op = (kolo_op)random_below(&state, KOLO_OPS),
-                        .root = (int)random_below(&state, (uint64_t)rank->ranks),
-                        .style = styles[random_below(&state, 3)],
-                        .in_place = random_below(&state, 2),
-                        .alloc = random_below(&state, 4) == 0};
+    struct basic_call call = {.dtype = (kolo_dtype)random_below(&state, KOLO_DTYPES),
+                              .op = (kolo_op)random_below(&state, KOLO_OPS),
+                              .root = (int)random_below(&state, (uint64_t)rank->ranks),
+                              .style = styles[random_below(&state, 3)],
+                              .in_place = random_below(&state, 2),
+                              .alloc = random_below(&state, 4) == 0};
     static const size_t ends[] = {4, 300, 9000, COUNT_MAX};
     call.count = (size_t)random_below(&state, ends[random_below(&state, 4)]);
     const uint64_t kind = random_below(&state, 10);
@@ -99,7 +108,7 @@ static uint64_t seed_of(int rank, uint32_t index) {
     return random_seed((uint64_t)rank, index);
 }
 
-static void check_sum(const struct rank *rank, const struct call *call, uint32_t index, const void *recv) {
+static void check_sum(const struct rank *rank, const struct basic_call *call, uint32_t index, const void *recv) {
     const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
     void *inputs[HARNESS_RANKS_MAX], *expected = malloc(bytes + 1);
     for (int peer = 0; peer < rank->ranks; peer++) {
@@ -115,7 +124,7 @@ static void check_sum(const struct rank *rank, const struct call *call, uint32_t
     free(expected);
 }
 
-static bool call_allreduce(struct rank *rank, const struct call *call, uint32_t index, void *send, void *recv) {
+static bool call_allreduce(struct rank *rank, const struct basic_call *call, uint32_t index, void *send, void *recv) {
     const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
     if (call->in_place)
         recv = send;
@@ -130,7 +139,7 @@ static bool call_allreduce(struct rank *rank, const struct call *call, uint32_t 
     return true;
 }
 
-static bool call_broadcast(struct rank *rank, const struct call *call, uint32_t index, void *buffer) {
+static bool call_broadcast(struct rank *rank, const struct basic_call *call, uint32_t index, void *buffer) {
     const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
     input_fill(INPUT_BITS, call->dtype, KOLO_SUM, buffer, call->count, seed_of(rank->rank, index));
     if (!expect_status(rank, kolo_broadcast(rank->comm, buffer, call->count, call->dtype, call->root), 0, "broadcast"))
@@ -142,7 +151,7 @@ static bool call_broadcast(struct rank *rank, const struct call *call, uint32_t 
     return true;
 }
 
-static bool call_allgather(struct rank *rank, const struct call *call, uint32_t index, void *send) {
+static bool call_allgather(struct rank *rank, const struct basic_call *call, uint32_t index, void *send) {
     const size_t bytes = call->count * kolo_dtype_bytes(call->dtype);
     unsigned char *recv = malloc(bytes * (size_t)rank->ranks + 1), *wanted = malloc(bytes + 1);
     if (call->in_place)
@@ -161,7 +170,7 @@ static bool call_allgather(struct rank *rank, const struct call *call, uint32_t 
 }
 
 static bool make_call(struct rank *rank, uint32_t index) {
-    const struct call call = draw(rank, index);
+    const struct basic_call call = draw(rank, index);
     const size_t bytes = call.count * kolo_dtype_bytes(call.dtype) + 1;
     void *send = NULL, *recv = malloc(bytes), *own = malloc(bytes);
     bool good = true;
@@ -188,6 +197,39 @@ static void end_well(struct rank *rank) {
         return;
     for (uint32_t index = 0; index < calls && make_call(rank, index); index++)
         ;
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+/* Every collective, one after another; those that reduce mostly with what shows the order. */
+static void end_well_with_family(struct rank *rank) {
+    static const size_t ends[] = {3, 100, 3000, 3000, 9000};
+    const struct setup *setup = rank->team->argument;
+    uint64_t random = random_seed(2000, (uint64_t)rank->ranks), delays = random_seed(3000, (uint64_t)rank->rank);
+    bool good = create(rank);
+    for (uint32_t index = 0; good && index < (arguments.quick ? FAMILY_CALLS_QUICK : FAMILY_CALLS); index++) {
+        const uint64_t draw = random_next(&random);
+        const struct kind *kind = &kinds[index % KINDS];
+        struct call call = {.index = (uint32_t)(draw % 1000),
+                            .kind = kind,
+                            .dtype = (kolo_dtype)((draw >> 10) % KOLO_DTYPES),
+                            .op = (kolo_op)((draw >> 16) % KOLO_OPS),
+                            .root = (int)((draw >> 24) % (uint64_t)rank->ranks),
+                            .count = (size_t)random_below(&random, ends[(draw >> 32) % 5]),
+                            .in_place = (draw >> 40) % 2 && works_in_place(kind)};
+        if (kind->reduces && (draw >> 44) % 2) {
+            call.dtype = (kolo_dtype)(KOLO_F32 + (draw >> 46) % 2);
+            call.op = (kolo_op[]){KOLO_SUM, KOLO_PROD, KOLO_AVG}[(draw >> 48) % 3];
+        }
+        if (!kolo_op_supports(call.op, call.dtype))
+            call.op = KOLO_SUM;
+        if (random_below(&delays, 50) == 0)
+            sleep_ms((int64_t)random_below(&delays, 4));
+        call.node_of = setup->rank_order ? NULL : setup->node_of;
+        struct prepared prepared;
+        call_prepare(&prepared, &call, rank->comm);
+        good = call_check(rank, &prepared, call_make(&prepared, rank->comm));
+    }
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
 }
@@ -252,7 +294,7 @@ static void run_team(int ranks, const struct setup *setup, void (*run)(struct ra
         return;
     nodes_meet_at("127.0.0.1");
     const struct team team = {.ranks = ranks,
-                              .slot_bytes = 16384,
+                              .slot_bytes = run == end_well_with_family ? 4096 : 16384,
                               .creates_itself = true,
                               .victim = setup->ending == END_DEATH ? 1 + setup->odd : 0,
                               .run = run,
@@ -304,6 +346,31 @@ static void run_orders(void) {
     unsetenv("KOLO_NET");
 }
 
+/* Few slots' worth of memory, so that most calls take several tickets. */
+static void run_family(void) {
+    static const int large[][NODES_MAX] = {{4, 3, 5}, {1, 1, 1, 1, 1}, {2, 1, 3, 1, 2}};
+    for (size_t layout = 0; layout < LAYOUTS + SPREADS + 3; layout++)
+        for (int way = 0; way < 2; way++) {
+            struct setup setup = {.ending = END_WELL, .rank_order = way};
+            int ranks = 0;
+            if (layout < LAYOUTS) {
+                ranks = nodes_lay_out(layouts[layout], setup.node_of);
+            } else if (layout < LAYOUTS + SPREADS) {
+                for (nodes_lay_out((const int[NODES_MAX]){0}, setup.node_of); spreads[layout - LAYOUTS][ranks] >= 0;
+                     ranks++)
+                    setup.node_of[ranks] = spreads[layout - LAYOUTS][ranks];
+            } else {
+                ranks = nodes_lay_out(large[layout - LAYOUTS - SPREADS], setup.node_of);
+            }
+            setenv("KOLO_NET_ORDER", way ? "rank" : "node", 1);
+            setenv("KOLO_NET", (layout + (size_t)way) % 2 ? "poll" : "auto", 1);
+            set_lanes(1 + layout % 3);
+            run_team(ranks, &setup, end_well_with_family);
+        }
+    unsetenv("KOLO_NET_ORDER");
+    unsetenv("KOLO_NET");
+}
+
 static void run_endings(void) {
     for (size_t layout = 1; layout < LAYOUTS; layout++)
         for (enum ending ending = END_MISMATCH; ending <= END_DEATH; ending++) {
@@ -326,6 +393,7 @@ int main(int argc, char **argv) {
     nodes_open();
     run_ways();
     run_orders();
+    run_family();
     run_endings();
     return harness_end();
 }

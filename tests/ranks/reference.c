@@ -51,14 +51,50 @@ static void lay_out(struct layout *layout, const struct call *call, int rank, in
     }
 }
 
+/* Accumulated in another type: the reference by nodes cannot tell how those round. */
+static bool is_half(kolo_dtype dtype) {
+    return dtype == KOLO_F16 || dtype == KOLO_BF16;
+}
+
 /* A fresh copy of what `rank` sends. */
 static unsigned char *input_of(const struct call *call, int rank, int ranks) {
     struct layout layout;
     lay_out(&layout, call, rank, ranks, true);
     unsigned char *input = malloc(layout.count * kolo_dtype_bytes(call->dtype) + 1);
-    const input_style style = call->kind->reduces ? INPUT_SPECIAL : INPUT_BITS;
+    const bool is_exact = call->node_of && is_half(call->dtype) && order_matters(call->dtype, call->op);
+    const input_style style = !call->kind->reduces ? INPUT_BITS : is_exact ? INPUT_EXACT : INPUT_SPECIAL;
     input_fill(style, call->dtype, call->op, input, layout.count, random_seed(call->index, (uint64_t)rank));
     return input;
+}
+
+/* The first `n` inputs, reduced node by node. Between the two steps nothing is rounded, so this is for dtypes that are
+ * their own type of accumulation. */
+static void reduce_by_node(const struct call *call, const void *const *inputs, int n, size_t count,
+                           unsigned char *expected) {
+    const kolo_op inner = call->op == KOLO_AVG ? KOLO_SUM : call->op;
+    const void *partials[HARNESS_RANKS_MAX];
+    int nodes = 0;
+    for (int first = 0; first < n; first++) { /* nodes are numbered by their first ranks */
+        const void *sources[HARNESS_RANKS_MAX];
+        int locals = 0;
+        bool is_new = true;
+        for (int rank = 0; rank < first; rank++)
+            is_new &= call->node_of[rank] != call->node_of[first];
+        for (int rank = first; rank < n; rank++)
+            if (call->node_of[rank] == call->node_of[first])
+                sources[locals++] = inputs[rank];
+        if (!is_new)
+            continue;
+        void *partial = malloc(count * kolo_dtype_bytes(call->dtype) + 1);
+        oracle_reduce(call->dtype, inner, sources, locals, count, partial);
+        partials[nodes++] = partial;
+    }
+    if (nodes == 1 && n > 1)
+        oracle_reduce(call->dtype, call->op, inputs, n, count, expected);
+    else
+        oracle_fold(call->dtype, call->op, partials, nodes, n, count, expected);
+    for (int node = 0; node < nodes; node++)
+        free((void *)partials[node]);
 }
 
 /* Writes what rank `self` must find in its receive buffer; what it must find untouched stays. */
@@ -73,7 +109,9 @@ static void expect_reduced(const struct call *call, int self, int ranks, unsigne
         sources[rank] = inputs[rank] + (call->kind->sends_blocks ? sent.offsets[self] * bytes : 0);
     }
     const int n = call->kind->collective == KOLO_SCAN ? self + 1 : call->kind->collective == KOLO_EXSCAN ? self : ranks;
-    if (n > 0)
+    if (n > 0 && call->node_of && order_matters(call->dtype, call->op) && !is_half(call->dtype))
+        reduce_by_node(call, sources, n, taken.count, expected);
+    else if (n > 0)
         oracle_reduce(call->dtype, call->op, sources, n, taken.count, expected);
 }
 

@@ -31,6 +31,7 @@ struct call {
     size_t count;
     bool in_place;
     unsigned char *const *shared; /* two buffers of kolo_alloc, for the call to use; or NULL */
+    const int *node_of;           /* the node of each rank, if they are reduced node by node; NULL: in their order */
 };
 
 /* Blocks as a rank lays them out. */

@@ -121,6 +121,7 @@ static struct call draw_call(uint64_t *random, uint32_t index, const kolo_comm *
                          (int)((draw >> 24) % (uint64_t)kolo_comm_size(comm)),
                          draw >> 40 & 7 ? (draw >> 44) % 120 : (draw >> 44) % 3000,
                          (draw >> 43 & 1) && works_in_place(kind),
+                         NULL,
                          NULL};
 }
 
@@ -140,7 +141,7 @@ static void run_each(struct rank *rank) {
                 right = issue(&flight, comm,
                               &(struct call){index, &kinds[kind], (kolo_dtype)(index % KOLO_DTYPES),
                                              (kolo_op)(index % KOLO_AVG), (int)(index % (uint32_t)rank->ranks),
-                                             counts[index % 7], in_place, NULL});
+                                             counts[index % 7], in_place, NULL, NULL});
                 if (right && index % 11 == 0) {
                     kolo_request *barrier = NULL;
                     right = expect_status(rank, kolo_ibarrier(comm, &barrier), 0, "kolo_ibarrier") &&

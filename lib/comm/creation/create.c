@@ -368,7 +368,8 @@ void kolo_comm_free(kolo_comm *comm) {
     free(comm);
 }
 
-int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above) {
+int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_place *place,
+                    const struct kolo_layer_above *above) {
     kolo_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
@@ -376,8 +377,8 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     comm->above = above;
     comm->rank = (uint32_t)settings->place.rank;
     comm->size = (uint32_t)settings->place.size;
-    comm->global_rank = comm->rank;
-    comm->global_size = comm->size;
+    comm->global_rank = (uint32_t)place->rank;
+    comm->global_size = (uint32_t)place->size;
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
     comm->waiter.timeout_ns = settings->timeout_ns;
@@ -417,12 +418,9 @@ static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settin
     if (meets)
         rc = kolo_job_open(job, &local); /* first: the others are told what fails from here on */
     if (rc == 0) {
-        rc = kolo_comm_begin(comm, &local, above);
-        if (rc == 0 && remote) {
-            (*comm)->global_rank = (uint32_t)settings->place.rank;
-            (*comm)->global_size = (uint32_t)settings->place.size;
+        rc = kolo_comm_begin(comm, &local, &settings->place, above);
+        if (rc == 0 && remote)
             rc = remote->calls->extend(remote, *comm);
-        }
         if (rc == 0 && meets)
             rc = join(*comm, job);
         if (rc < 0 && meets)

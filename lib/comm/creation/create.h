@@ -20,8 +20,10 @@ struct kolo_layer_above {
 int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above,
                    struct kolo_rejoin *rejoin);
 
-/* Allocates a communicator's own memory, the first part of making one. kolo_comm_free frees it. */
-int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_layer_above *above);
+/* Allocates a communicator's own memory, the first part of making one: settings of this node, place among the ranks of
+ * all. kolo_comm_free frees it. */
+int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_place *place,
+                    const struct kolo_layer_above *above);
 
 /* Fills in the settings for a communicator of all or some of `comm`'s ranks: those of `comm`, without a place to
  * meet. */

@@ -269,9 +269,12 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
         comm, (struct kolo_failure_report){.status = status, .rank = rank, .cause = cause, .call = call, .code = code});
 }
 
+int64_t kolo_failure_counts(uint64_t sent, uint64_t expected) {
+    return (int64_t)((sent < COUNT_MAX ? sent : COUNT_MAX) << 32 | (expected < COUNT_MAX ? expected : COUNT_MAX));
+}
+
 int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected) {
-    const uint64_t code = (sent < COUNT_MAX ? sent : COUNT_MAX) << 32 | (expected < COUNT_MAX ? expected : COUNT_MAX);
-    return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, rank, (int64_t)code);
+    return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, rank, kolo_failure_counts(sent, expected));
 }
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {

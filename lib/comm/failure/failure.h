@@ -24,6 +24,9 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
 /* MISMATCH: `rank` sends this one `sent` elements where it expects another number. */
 int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected);
 
+/* The same as the code of a report: of two counts, each as far as there is room; 0 for none. */
+int64_t kolo_failure_counts(uint64_t sent, uint64_t expected);
+
 /* The waiter's check; waiter->owner is the communicator. */
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
 

@@ -1,6 +1,6 @@
 /* The collectives of communicators of several nodes (comm->internode). */
-#ifndef KOLO_INTERNODE_HIERARCHY_H
-#define KOLO_INTERNODE_HIERARCHY_H
+#ifndef KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
+#define KOLO_INTERNODE_HIERARCHY_HIERARCHY_H
 
 #include "algo/algo.h"
 

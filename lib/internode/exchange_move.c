@@ -1,0 +1,94 @@
+/* Exchange of blocks between ranks: a message for each block that goes from a rank of one node to a rank of another,
+ * straight from the sender's region to the taker's (internode/hierarchy/moves.h). All go up. A message's part says who
+ * takes it and which block it is: the taker's place on its node times the blocks of the ticket, plus the block's.
+ *
+ * The receiver knows from the head that the taker has written how much comes, the sender from the other head. Frames
+ * carry the block's count in the call's word, which has no other one where blocks have counts of their own: so ranks
+ * that disagree find out. Of a block's first chunk there is always a message, be it empty. */
+#include "internode/exchange.h"
+
+#include "sync/point.h"
+
+struct incoming {
+    uint32_t from, local; /* the sender, and the taker's place on this node */
+    uint64_t whole;       /* elements of the block */
+    uint8_t *region;
+    size_t bytes; /* that come in this ticket */
+};
+
+static uint32_t blocks_of(const struct kolo_moves *moves) {
+    return moves->end - moves->begin;
+}
+
+/* True if there is a message for chunk `moves->chunk` of such a block. */
+static bool carries(const struct kolo_moves *moves, uint64_t whole, size_t *bytes) {
+    size_t first;
+    *bytes = kolo_moves_chunk(moves, whole, &first) * moves->element_bytes;
+    return *bytes > 0 || moves->chunk == 0;
+}
+
+/* What comes as that part; false: nothing does. */
+static bool find_incoming(const struct kolo_flight *flight, uint32_t part, struct incoming *incoming) {
+    const kolo_comm *comm = flight->state->comm;
+    const struct kolo_moves *moves = &flight->order.moves;
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    const uint32_t block = moves->begin + part % blocks_of(moves), own = flight->state->node;
+    incoming->local = part / blocks_of(moves);
+    incoming->from = kolo_moves_from(moves, nodes->size, kolo_nodes_rank(nodes, own, incoming->local), block);
+    if (incoming->from == KOLO_MOVES_NOBODY || nodes->node_of[incoming->from] == own)
+        return false;
+    incoming->region = kolo_moves_region(comm, moves, flight->order.ticket, incoming->local, block, KOLO_MOVES_IN);
+    incoming->whole = kolo_moves_head(incoming->region);
+    return carries(moves, incoming->whole, &incoming->bytes);
+}
+
+static void send_block(struct kolo_flight *flight, uint32_t local, uint32_t block) {
+    const kolo_comm *comm = flight->state->comm;
+    const struct kolo_moves *moves = &flight->order.moves;
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    const uint32_t own = flight->state->node;
+    const uint32_t to = kolo_moves_to(moves, nodes->size, kolo_nodes_rank(nodes, own, local), block);
+    if (to == KOLO_MOVES_NOBODY || nodes->node_of[to] == own)
+        return;
+    const uint8_t *region = kolo_moves_region(comm, moves, flight->order.ticket, local, block, KOLO_MOVES_OUT);
+    const uint64_t whole = kolo_moves_head(region);
+    const uint32_t part = kolo_nodes_local_rank(nodes, to) * blocks_of(moves) + block - moves->begin;
+    size_t bytes = 0;
+    if (carries(moves, whole, &bytes))
+        kolo_exchange_send_counted(flight, nodes->node_of[to], part, region + KOLO_REGION_HEAD_BYTES, bytes, whole);
+}
+
+static void begin(struct kolo_flight *flight) {
+    const struct kolo_moves *moves = &flight->order.moves;
+    struct incoming incoming;
+    for (uint32_t part = 0; part < flight->parts; part++)
+        if (find_incoming(flight, part, &incoming))
+            kolo_exchange_await(flight, flight->state->comm->internode->nodes.node_of[incoming.from], KOLO_MESSAGE_UP);
+    for (uint32_t local = 0; local < flight->parts / blocks_of(moves); local++)
+        for (uint32_t block = moves->begin; block < moves->end; block++)
+            send_block(flight, local, block);
+    KOLO_POINT("exchange.moves_begun");
+}
+
+static bool locate(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes) {
+    const struct kolo_nodes *nodes = &flight->state->comm->internode->nodes;
+    struct incoming incoming;
+    if (message.kind != KOLO_MESSAGE_UP || !find_incoming(flight, message.part, &incoming) ||
+        nodes->node_of[incoming.from] != message.node)
+        return false;
+    *where = incoming.region + KOLO_REGION_HEAD_BYTES;
+    *bytes = incoming.bytes;
+    const struct kolo_exchange_counts counts = {
+        .sender = incoming.from,
+        .taker = kolo_nodes_rank(nodes, flight->state->node, incoming.local),
+        .expected = incoming.whole,
+    };
+    return !kolo_exchange_miscounts(flight, message.node, message.call, counts);
+}
+
+static void complete(struct kolo_flight *flight, struct kolo_exchange_message message) {
+    (void)flight;
+    (void)message;
+}
+
+const struct kolo_exchange_algorithm kolo_exchange_move = {begin, locate, complete, NULL};

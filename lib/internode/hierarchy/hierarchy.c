@@ -1,0 +1,38 @@
+/* Collectives of several nodes: what the ranks of one node do. Each ticket is a piece of the call that the node's slots
+ * can hold, and takes these steps:
+ *
+ *   show:     each rank copies what others need of it into its slot;
+ *   fold:     where the call reduces, the ranks share the work of folding what the node has shown, without rounding;
+ *   order:    the leader, once all have done that, orders the exchange with the other nodes (internode/proxy.h);
+ *   take:     each rank waits until the exchange is over, and takes what has come for it.
+ *
+ * Tickets overlap, so that the exchange of some goes on while the node works on others: in tick w a rank shows ticket
+ * w, folds and orders ticket w - 1 (what is not folded it orders in tick w), and takes ticket w - LAG. Steps are
+ * numbered by ticks: 3w + 1, 3w + 2, 3w + 3. No deadlock: a rank waits only for smaller steps, or for the exchange of a
+ * ticket that every node's leader orders in an earlier tick, and in no exchange do nodes wait in a circle. A ticket's
+ * memory on the node, the slots of its ranks and the two of the node itself, is used again for t + KOLO_SLOTS when all
+ * have published the step with which they had taken t (kolo_slot_claim in show, before anything is written). Then the
+ * exchange is over, for who takes has seen that: nothing is sent from there, or received there, any more. */
+#include "internode/hierarchy/hierarchy.h"
+
+#include "internode/hierarchy/collectives.h"
+
+int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+    static kolo_nodes_run_fn *const collectives[KOLO_COLLECTIVES] = {[KOLO_ALLREDUCE] = kolo_nodes_reduce,
+                                                                     [KOLO_BARRIER] = kolo_nodes_reduce,
+                                                                     [KOLO_REDUCE] = kolo_nodes_reduce,
+                                                                     [KOLO_REDUCE_SCATTER] = kolo_nodes_reduce,
+                                                                     [KOLO_REDUCE_SCATTERV] = kolo_nodes_reduce,
+                                                                     [KOLO_BROADCAST] = kolo_nodes_spread,
+                                                                     [KOLO_ALLGATHER] = kolo_nodes_spread,
+                                                                     [KOLO_ALLGATHERV] = kolo_nodes_spread,
+                                                                     [KOLO_GATHER] = kolo_nodes_move,
+                                                                     [KOLO_GATHERV] = kolo_nodes_move,
+                                                                     [KOLO_SCATTER] = kolo_nodes_move,
+                                                                     [KOLO_SCATTERV] = kolo_nodes_move,
+                                                                     [KOLO_ALLTOALL] = kolo_nodes_move,
+                                                                     [KOLO_ALLTOALLV] = kolo_nodes_move,
+                                                                     [KOLO_SCAN] = kolo_nodes_scan,
+                                                                     [KOLO_EXSCAN] = kolo_nodes_scan};
+    return collectives[collective](comm, collective, message);
+}

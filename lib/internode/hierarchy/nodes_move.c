@@ -1,0 +1,174 @@
+/* Gather, scatter and all-to-all of several nodes: each block goes from the rank that has it to the one that takes it,
+ * and nowhere else. A ticket carries a chunk of some of the blocks (internode/hierarchy/moves.h): as many as there is
+ * room for, if they are small, else of one. In show a rank copies what it sends into its slot, for ranks of its own
+ * node too, and says how much it expects. The leaders then know from the slots how much goes from whom to whom. In take
+ * a rank copies what has come: from the sender's slot on this node, from its own if it is of another node.
+ *
+ * In place works: an all-to-all stores what comes where it had what went to the same rank, chunk by chunk, and that
+ * chunk has been shown in the same ticket. Of a gather and a scatter nobody else's data goes to the root's own block.
+ *
+ * Blocks may have counts that only two ranks know, no longer than all have agreed on. Whoever takes one that is of
+ * another count than it expects finds the mismatch; between nodes the exchange does (internode/exchange_move.c). */
+#include "internode/hierarchy/moves.h"
+
+#include "comm/failure/failure.h"
+#include "internode/hierarchy/collectives.h"
+#include "internode/hierarchy/ticks.h"
+#include "sync/point.h"
+
+struct move {
+    kolo_comm *comm;
+    const struct kolo_message *message;
+    struct kolo_moves moves; /* of the ticket at hand but for chunk, begin and end */
+    uint32_t blocks;         /* of a ticket */
+    uint32_t turns;
+    size_t tickets;
+};
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static struct kolo_moves moves_at(const struct move *m, size_t ticket) {
+    struct kolo_moves moves = m->moves;
+    moves.chunk = ticket / m->turns;
+    moves.begin = (uint32_t)(ticket % m->turns) * m->blocks;
+    moves.end = (uint32_t)smaller(moves.begin + m->blocks, m->comm->global_size);
+    return moves;
+}
+
+/* Elements of what this rank has for `peer`, and where it begins in `send`; and the same of what it takes. */
+static size_t sent_block(const struct move *m, uint32_t peer, size_t *first) {
+    *first = 0;
+    return m->moves.collective == KOLO_GATHER ? m->message->count
+                                              : kolo_block(m->message, &m->message->send_blocks, peer, first);
+}
+
+static size_t taken_block(const struct move *m, uint32_t peer, size_t *first) {
+    *first = 0;
+    return m->moves.collective == KOLO_SCATTER ? m->message->count
+                                               : kolo_block(m->message, &m->message->recv_blocks, peer, first);
+}
+
+static int show(const struct move *m, size_t ticket) {
+    kolo_comm *comm = m->comm;
+    const struct kolo_moves moves = moves_at(m, ticket);
+    const uint32_t ranks = comm->global_size, self = comm->global_rank;
+    const int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    for (uint32_t block = moves.begin; block < moves.end; block++) {
+        const uint32_t to = kolo_moves_to(&moves, ranks, self, block),
+                       from = kolo_moves_from(&moves, ranks, self, block);
+        uint8_t *out = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, comm->rank, block, KOLO_MOVES_OUT);
+        uint8_t *in = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, comm->rank, block, KOLO_MOVES_IN);
+        size_t begin, first;
+        if (from != KOLO_MOVES_NOBODY) {
+            const uint64_t whole = taken_block(m, from, &begin);
+            memcpy(in, &whole, sizeof whole);
+        }
+        if (to != KOLO_MOVES_NOBODY) {
+            const uint64_t whole = sent_block(m, to, &begin);
+            const size_t bytes = kolo_moves_chunk(&moves, whole, &first) * moves.element_bytes;
+            memcpy(out, &whole, sizeof whole);
+            kolo_copy(out + KOLO_REGION_HEAD_BYTES, m->message->send + (begin + first) * moves.element_bytes, bytes);
+            comm->stats.sent_bytes += bytes;
+        }
+    }
+    KOLO_POINT("hierarchy.moves_shown");
+    kolo_step_publish(comm, kolo_shown_at(ticket));
+    return 0;
+}
+
+/* All ranks of the node have claimed the ticket by then. */
+static int order(const struct move *m, size_t ticket) {
+    kolo_comm *comm = m->comm;
+    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
+    if (rc < 0)
+        return rc;
+    struct kolo_order order = {
+        .ticket = comm->call.ticket + ticket, .collective = m->moves.collective, .moves = moves_at(m, ticket)};
+    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, m->tickets, true));
+    return 0;
+}
+
+static int take(const struct move *m, size_t ticket) {
+    kolo_comm *comm = m->comm;
+    const struct kolo_moves moves = moves_at(m, ticket);
+    const struct kolo_nodes *nodes = &comm->internode->nodes;
+    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
+    for (uint32_t block = moves.begin; rc == 0 && block < moves.end; block++) {
+        const uint32_t from = kolo_moves_from(&moves, comm->global_size, comm->global_rank, block);
+        if (from == KOLO_MOVES_NOBODY)
+            continue;
+        const bool is_near = nodes->node_of[from] == comm->internode->node;
+        const uint32_t local = is_near ? kolo_nodes_local_rank(nodes, from) : comm->rank;
+        const uint8_t *region = kolo_moves_region(comm, &moves, comm->call.ticket + ticket, local, block,
+                                                  is_near ? KOLO_MOVES_OUT : KOLO_MOVES_IN);
+        size_t begin, first, whole = taken_block(m, from, &begin);
+        const size_t bytes = kolo_moves_chunk(&moves, whole, &first) * moves.element_bytes;
+        if (kolo_moves_head(region) != whole)
+            return kolo_failure_publish_counts(comm, local, kolo_moves_head(region), whole);
+        kolo_copy(m->message->recv + (begin + first) * moves.element_bytes, region + KOLO_REGION_HEAD_BYTES, bytes);
+        comm->stats.received_bytes += bytes;
+    }
+    KOLO_POINT("hierarchy.moves_taken");
+    if (rc == 0)
+        kolo_ticket_end(comm, ticket);
+    return rc;
+}
+
+/* What this rank has for itself. */
+static void copy_own(const struct move *m) {
+    const uint32_t self = m->comm->global_rank;
+    const size_t element_bytes = m->moves.element_bytes;
+    size_t from, to, count = sent_block(m, self, &from);
+    taken_block(m, self, &to);
+    if (m->moves.collective != KOLO_ALLTOALL && self != m->moves.root)
+        return;
+    if (m->message->send + from * element_bytes != m->message->recv + to * element_bytes)
+        kolo_copy(m->message->recv + to * element_bytes, m->message->send + from * element_bytes,
+                  count * element_bytes);
+}
+
+/* How much a ticket carries: whole blocks if they fit. */
+static void divide(struct move *m) {
+    const struct kolo_nodes *nodes = &m->comm->internode->nodes;
+    const size_t half_bytes = m->comm->segment.slot_bytes / 2, longest = m->message->longest ? m->message->longest : 1;
+    const size_t data_max = half_bytes - KOLO_REGION_HEAD_BYTES, element_bytes = m->moves.element_bytes;
+    uint32_t locals = 1;
+    for (uint32_t node = 0; node < nodes->nodes; node++)
+        locals = kolo_nodes_local_size(nodes, node) > locals ? kolo_nodes_local_size(nodes, node) : locals;
+    m->moves.chunk_count = smaller(longest, data_max / element_bytes);
+    m->moves.region_bytes =
+        (KOLO_REGION_HEAD_BYTES + m->moves.chunk_count * element_bytes + KOLO_REGION_HEAD_BYTES - 1) /
+        KOLO_REGION_HEAD_BYTES * KOLO_REGION_HEAD_BYTES;
+    m->blocks = (uint32_t)smaller(smaller(half_bytes / m->moves.region_bytes, KOLO_MOVES_BLOCKS_MAX),
+                                  smaller(KOLO_MOVES_MAX / locals, nodes->size));
+    m->turns = (nodes->size + m->blocks - 1) / m->blocks;
+    m->tickets = (longest + m->moves.chunk_count - 1) / m->moves.chunk_count * m->turns;
+}
+
+int kolo_nodes_move(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+    struct move m = {.comm = comm, .message = message};
+    m.moves.collective = collective == KOLO_GATHERV     ? KOLO_GATHER
+                         : collective == KOLO_SCATTERV  ? KOLO_SCATTER
+                         : collective == KOLO_ALLTOALLV ? KOLO_ALLTOALL
+                                                        : collective;
+    m.moves.root = message->root;
+    m.moves.element_bytes = message->kernel->element_bytes;
+    divide(&m);
+    copy_own(&m);
+    int rc = 0;
+    kolo_ticks_begin(comm, m.tickets);
+    for (size_t tick = 0; rc == 0 && tick < m.tickets + KOLO_TICKS_LAG; tick++) {
+        if (tick < m.tickets)
+            rc = show(&m, tick);
+        if (rc == 0 && tick < m.tickets && kolo_internode_leads(comm->internode))
+            rc = order(&m, tick);
+        if (rc == 0 && tick >= KOLO_TICKS_LAG)
+            rc = take(&m, tick - KOLO_TICKS_LAG);
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}

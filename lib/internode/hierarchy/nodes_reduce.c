@@ -1,0 +1,289 @@
+/* All-reduce, reduce and reduce-scatter of several nodes; a barrier is an all-reduce without elements. Each ticket is a
+ * chunk of the message. The owner of each slice of it, one for each rank of the node, folds that from all slots into
+ * the ticket's partial result, in the accumulation type. The nodes exchange these, and leave the result in the segment:
+ * of an all-reduce on all nodes, else on the node that has a rank which takes it. In an all-reduce and a reduce a rank
+ * folds its own slice straight from `send`, and shows all but that. There, a rank that is alone on its node shows
+ * nothing: if the accumulation type is the dtype, the exchange sends straight from `send`, and receives into `recv`.
+ *
+ * A reduce-scatter is made of the nodes' parts of the message: those blocks, one behind the other, that are for the
+ * ranks of the node. A ticket has a chunk of one such part, and the nodes take turns. Parts that are shorter than
+ * others have empty chunks at their ends.
+ *
+ * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
+ * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
+ * that, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
+ * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. */
+#include "internode/hierarchy/collectives.h"
+
+#include "internode/hierarchy/ticks.h"
+#include "sync/point.h"
+
+struct hierarchy {
+    kolo_comm *comm;
+    const struct kolo_message *message;
+    kolo_collective collective; /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
+    size_t chunk_count;         /* elements */
+    size_t tickets;
+    bool straight;                        /* see above */
+    const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
+};
+
+static_assert(KOLO_SUBTREES_OF_NODE_MAX * sizeof(uint64_t) <= KOLO_PAGE_BYTES, "a chunk has at least one element");
+
+/* What one ticket carries. */
+struct piece {
+    uint32_t node; /* for which it is, unless it is for all */
+    size_t first;  /* in the message, or in the node's part of it */
+    size_t count;
+};
+
+static bool is_scattered(const struct hierarchy *h) {
+    return h->collective == KOLO_REDUCE_SCATTER;
+}
+
+/* Elements for all ranks of `node`. */
+static size_t part_count(const struct hierarchy *h, uint32_t node) {
+    const struct kolo_nodes *nodes = &h->comm->internode->nodes;
+    size_t count = 0, first;
+    for (uint32_t local = 0; local < kolo_nodes_local_size(nodes, node); local++)
+        count += kolo_block(h->message, &h->message->send_blocks, kolo_nodes_rank(nodes, node, local), &first);
+    return count;
+}
+
+static struct piece piece_at(const struct hierarchy *h, size_t ticket) {
+    const struct kolo_nodes *nodes = &h->comm->internode->nodes;
+    struct piece piece = {.node = nodes->node_of[h->message->root], .first = ticket * h->chunk_count};
+    size_t whole = h->message->count;
+    if (is_scattered(h)) {
+        piece.node = (uint32_t)(ticket % nodes->nodes);
+        piece.first = ticket / nodes->nodes * h->chunk_count;
+        whole = part_count(h, piece.node);
+    }
+    const size_t left = whole > piece.first ? whole - piece.first : 0;
+    piece.count = left < h->chunk_count ? left : h->chunk_count;
+    return piece;
+}
+
+static bool is_for_this_node(const struct hierarchy *h, const struct piece *piece) {
+    return h->collective == KOLO_ALLREDUCE || piece->node == h->comm->internode->node;
+}
+
+static size_t slice_at(const struct hierarchy *h, size_t count, size_t *first) {
+    return kolo_plan_slice(count, h->message->kernel->element_bytes, h->comm->size, h->comm->rank, first);
+}
+
+/* What a piece of a node's part has of the block of one rank. */
+struct overlap {
+    size_t block; /* where the block begins in the message */
+    size_t first; /* in the block */
+    size_t place; /* in the piece */
+    size_t count;
+};
+
+/* Of local rank `local` of the piece's node, whose block begins at *at in the node's part; moves that on. */
+static struct overlap overlap_of(const struct hierarchy *h, const struct piece *piece, uint32_t local, size_t *at) {
+    const uint32_t rank = kolo_nodes_rank(&h->comm->internode->nodes, piece->node, local);
+    struct overlap overlap;
+    const size_t count = kolo_block(h->message, &h->message->send_blocks, rank, &overlap.block);
+    const size_t begin = *at, end = begin + count, piece_end = piece->first + piece->count;
+    const size_t from = begin > piece->first ? begin : piece->first, to = end < piece_end ? end : piece_end;
+    *at = end;
+    overlap.first = from - begin;
+    overlap.place = from - piece->first;
+    overlap.count = to > from ? to - from : 0;
+    return overlap;
+}
+
+/* Copies the piece of a node's part into the slot. */
+static void show_blocks(const struct hierarchy *h, const struct piece *piece, uint8_t *slot) {
+    const size_t element_bytes = h->message->kernel->element_bytes;
+    size_t at = 0;
+    for (uint32_t local = 0; local < kolo_nodes_local_size(&h->comm->internode->nodes, piece->node); local++) {
+        const struct overlap overlap = overlap_of(h, piece, local, &at);
+        if (overlap.count)
+            kolo_copy(slot + overlap.place * element_bytes,
+                      h->message->send + (overlap.block + overlap.first) * element_bytes,
+                      overlap.count * element_bytes);
+    }
+}
+
+static int show(const struct hierarchy *h, size_t ticket) {
+    kolo_comm *comm = h->comm;
+    const size_t element_bytes = h->message->kernel->element_bytes;
+    const struct piece piece = piece_at(h, ticket);
+    uint8_t *slot = kolo_slot(comm, comm->rank, ticket);
+    size_t own, own_count = slice_at(h, piece.count, &own);
+    const size_t behind = own + own_count;
+    int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    if (is_scattered(h)) {
+        show_blocks(h, &piece, slot);
+        comm->stats.sent_bytes += piece.count * element_bytes;
+    } else if (comm->size > 1) {
+        const uint8_t *send = h->message->send + piece.first * element_bytes;
+        kolo_copy(slot, send, own * element_bytes);
+        kolo_copy(slot + behind * element_bytes, send + behind * element_bytes, (piece.count - behind) * element_bytes);
+        comm->stats.sent_bytes += (piece.count - own_count) * element_bytes;
+    }
+    KOLO_POINT("hierarchy.shown");
+    kolo_step_publish(comm, kolo_shown_at(ticket));
+    return 0;
+}
+
+/* Folds comm->call.sources, `own_count` elements from `own` on of a chunk of `count`, into the ticket's partial result.
+ */
+static void fold_own(const struct hierarchy *h, size_t ticket, size_t count, size_t own, size_t own_count) {
+    kolo_comm *comm = h->comm;
+    const kolo_kernel *kernel = h->message->kernel;
+    uint8_t *partial = kolo_internode_partial(comm, comm->call.ticket + ticket) + own * kernel->acc_bytes;
+    if (!h->subtrees) {
+        kernel->fold_partial(partial, comm->call.sources, comm->size, own_count);
+        return;
+    }
+    for (uint32_t i = 0; i < h->subtrees->count; i++) {
+        const struct kolo_subtree *subtree = &h->subtrees->each[i];
+        if (subtree->node == comm->internode->node)
+            kernel->fold_partial(partial + subtree->place * count * kernel->acc_bytes,
+                                 comm->call.sources + subtree->local, subtree->ranks, own_count);
+    }
+}
+
+static int fold(const struct hierarchy *h, size_t ticket) {
+    kolo_comm *comm = h->comm;
+    const kolo_kernel *kernel = h->message->kernel;
+    const struct piece piece = piece_at(h, ticket);
+    size_t own, own_count = slice_at(h, piece.count, &own);
+    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = kolo_slot(comm, rank, ticket) + own * kernel->element_bytes;
+    if (!is_scattered(h))
+        comm->call.sources[comm->rank] = h->message->send + (piece.first + own) * kernel->element_bytes;
+    if (own_count && !h->straight)
+        fold_own(h, ticket, piece.count, own, own_count);
+    comm->stats.received_bytes += own_count * kernel->element_bytes * (comm->size - 1);
+    KOLO_POINT("hierarchy.folded");
+    kolo_step_publish(comm, kolo_folded_at(ticket));
+    return 0;
+}
+
+/* For the leader: orders the ticket's exchange. */
+static int order(const struct hierarchy *h, size_t ticket) {
+    kolo_comm *comm = h->comm;
+    const struct piece piece = piece_at(h, ticket);
+    int rc = kolo_step_await_all(comm, kolo_folded_at(ticket));
+    if (rc < 0)
+        return rc;
+    struct kolo_order order = {
+        .ticket = comm->call.ticket + ticket,
+        .collective = h->collective == KOLO_ALLREDUCE ? KOLO_ALLREDUCE : KOLO_REDUCE,
+        .kernel = h->message->kernel,
+        .count = piece.count,
+        .subtrees = h->subtrees,
+        .partial = kolo_internode_partial(comm, comm->call.ticket + ticket),
+        .result = kolo_internode_result(comm, comm->call.ticket + ticket),
+        .root = piece.node,
+    };
+    if (h->straight) {
+        const size_t at = piece.first * h->message->kernel->element_bytes;
+        order.partial = h->message->send + at;
+        order.result = h->message->recv + at;
+    }
+    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, h->tickets, comm->size > 1));
+    return 0;
+}
+
+/* Copies what the result of the piece has for this rank; returns how many elements. */
+static size_t take_result(const struct hierarchy *h, const struct piece *piece, const uint8_t *result) {
+    kolo_comm *comm = h->comm;
+    const size_t element_bytes = h->message->kernel->element_bytes;
+    struct overlap own = {.first = piece->first, .count = piece->count};
+    size_t at = 0;
+    if (h->collective == KOLO_REDUCE && comm->global_rank != h->message->root)
+        return 0;
+    for (uint32_t local = 0; is_scattered(h) && local <= comm->rank; local++)
+        own = overlap_of(h, piece, local, &at);
+    if (own.count && !h->straight)
+        kolo_copy(h->message->recv + own.first * element_bytes, result + own.place * element_bytes,
+                  own.count * element_bytes);
+    return own.count;
+}
+
+static int take(const struct hierarchy *h, size_t ticket) {
+    kolo_comm *comm = h->comm;
+    const struct piece piece = piece_at(h, ticket);
+    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
+    if (rc < 0)
+        return rc;
+    if (is_for_this_node(h, &piece)) {
+        const size_t count = take_result(h, &piece, kolo_internode_result(comm, comm->call.ticket + ticket));
+        comm->stats.received_bytes += count * h->message->kernel->element_bytes;
+    }
+    KOLO_POINT("hierarchy.taken");
+    kolo_ticket_end(comm, ticket);
+    return 0;
+}
+
+static int run_tick(const struct hierarchy *h, size_t tick) {
+    int rc = tick < h->tickets ? show(h, tick) : 0;
+    if (rc == 0 && tick >= 1 && tick - 1 < h->tickets)
+        rc = fold(h, tick - 1);
+    if (rc == 0 && tick >= 1 && tick - 1 < h->tickets && kolo_internode_leads(h->comm->internode))
+        rc = order(h, tick - 1);
+    if (rc == 0 && tick >= KOLO_TICKS_LAG)
+        rc = take(h, tick - KOLO_TICKS_LAG);
+    return rc;
+}
+
+/* Whether the order of the inputs can show in the result: in sums, products and averages of floats. */
+static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
+    static const kolo_dtype dtypes[] = {KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const kolo_kernel *kernels = reducer->kernels[dtypes[i]];
+        if (kernel == &kernels[KOLO_SUM] || kernel == &kernels[KOLO_PROD] || kernel == &kernels[KOLO_AVG])
+            return true;
+    }
+    return false;
+}
+
+/* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. */
+static size_t chunk_count_of(const struct hierarchy *h) {
+    const kolo_kernel *kernel = h->message->kernel;
+    const size_t line_count = KOLO_LINE_BYTES / kernel->element_bytes;
+    size_t count = h->comm->segment.slot_bytes / kernel->acc_bytes;
+    if (h->subtrees)
+        count /= h->subtrees->count_max;
+    return count > line_count ? count / line_count * line_count : count;
+}
+
+static size_t count_tickets(const struct hierarchy *h) {
+    const uint32_t nodes = is_scattered(h) ? h->comm->internode->nodes.nodes : 1;
+    size_t longest = is_scattered(h) ? 0 : h->message->count;
+    for (uint32_t node = 0; is_scattered(h) && node < nodes; node++) {
+        const size_t count = part_count(h, node);
+        longest = count > longest ? count : longest;
+    }
+    return (longest ? (longest + h->chunk_count - 1) / h->chunk_count : 1) * nodes;
+}
+
+int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+    const kolo_kernel *kernel = message->kernel;
+    struct hierarchy h = {.comm = comm, .message = message, .collective = collective};
+    if (collective == KOLO_BARRIER)
+        h.collective = KOLO_ALLREDUCE;
+    if (collective == KOLO_REDUCE_SCATTERV)
+        h.collective = KOLO_REDUCE_SCATTER;
+    if (comm->internode->subtrees && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
+        h.subtrees = comm->internode->subtrees;
+    h.chunk_count = chunk_count_of(&h);
+    h.tickets = count_tickets(&h);
+    h.straight = !is_scattered(&h) && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
+    int rc = 0;
+    kolo_ticks_begin(comm, h.tickets);
+    for (size_t tick = 0; rc == 0 && tick < h.tickets + KOLO_TICKS_LAG; tick++)
+        rc = run_tick(&h, tick);
+    kolo_schedule_end(comm);
+    return rc;
+}

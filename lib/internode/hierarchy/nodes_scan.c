@@ -1,0 +1,234 @@
+/* Scan of several nodes, inclusive and exclusive. Each ticket is a chunk of the message, which each rank shows whole.
+ * The ranks share the folding of the terms that others need, each its slice of all, the nodes exchange the terms, and
+ * each rank folds its result: of the terms of earlier ranks and, of those ranks whose term it does not take, itself
+ * included, of their inputs. So a node gets one partial result of each earlier node, and no more, where the ranks of a
+ * node follow each other.
+ *
+ * The order is that of an all-reduce of the ranks up to this one: node by node, or by ranks
+ * (internode/assembly/prefixes.h). In place works: a rank reads its input from its slot, like everybody's. */
+#include "internode/hierarchy/scan_layout.h"
+
+#include "internode/hierarchy/collectives.h"
+#include "internode/hierarchy/ticks.h"
+#include "sync/point.h"
+
+enum {
+    PIECE_BYTES = 2048, /* that are folded at a time; the pieces under way are in comm->call.stage */
+    STACK_MAX = 12      /* partial results that wait to be joined: one of each power of two, and what comes next */
+};
+
+static_assert(STACK_MAX * PIECE_BYTES <= KOLO_STREAMED_PIECE_BYTES && 1 << (STACK_MAX - 2) == KOLO_RANKS_MAX,
+              "the stack is high enough, and fits");
+
+struct scan {
+    kolo_comm *comm;
+    const struct kolo_message *message;
+    struct kolo_scan_layout layout;
+    size_t tickets;
+    uint32_t inputs; /* of this rank's result, which is of the first ranks */
+};
+
+/* What the result of some elements is made of so far. */
+struct stack {
+    const void *parts[STACK_MAX]; /* partial results */
+    uint32_t weights[STACK_MAX];
+    uint32_t height;
+};
+
+static size_t chunk_at(const struct scan *s, size_t ticket, size_t *first) {
+    *first = ticket * s->layout.stride;
+    const size_t left = s->message->count - *first;
+    return left < s->layout.stride ? left : s->layout.stride;
+}
+
+static int show(const struct scan *s, size_t ticket) {
+    kolo_comm *comm = s->comm;
+    const size_t element_bytes = s->layout.kernel->element_bytes;
+    size_t first, count = chunk_at(s, ticket, &first);
+    int rc = kolo_slot_claim(comm, ticket);
+    if (rc < 0)
+        return rc;
+    kolo_copy(kolo_slot(comm, comm->rank, ticket), s->message->send + first * element_bytes, count * element_bytes);
+    comm->stats.sent_bytes += count * element_bytes;
+    KOLO_POINT("hierarchy.scan_shown");
+    kolo_step_publish(comm, kolo_shown_at(ticket));
+    return 0;
+}
+
+/* Sets comm->call.sources to the inputs of local ranks from `first` on, from element `at` of the chunk on. */
+static void set_sources(const struct scan *s, size_t ticket, uint32_t first, uint32_t ranks, size_t at) {
+    kolo_comm *comm = s->comm;
+    for (uint32_t i = 0; i < ranks; i++)
+        comm->call.sources[i] = kolo_slot(comm, first + i, ticket) + at * s->layout.kernel->element_bytes;
+}
+
+/* Folds this rank's slice of each term that others need. */
+static int fold(const struct scan *s, size_t ticket) {
+    kolo_comm *comm = s->comm;
+    const kolo_kernel *kernel = s->layout.kernel;
+    const struct kolo_internode *internode = comm->internode;
+    size_t first, own, count = chunk_at(s, ticket, &first);
+    const size_t own_count = kolo_plan_slice(count, kernel->element_bytes, comm->size, comm->rank, &own);
+    int rc = kolo_step_await_all(comm, kolo_shown_at(ticket));
+    if (rc < 0)
+        return rc;
+    for (uint32_t local = 0; own_count && local < comm->size; local++) {
+        const uint32_t term = kolo_nodes_rank(&internode->nodes, internode->node, local);
+        const uint32_t begin = internode->prefixes->each[term].first;
+        if (!kolo_prefix_is_used(internode->prefixes, term) || kolo_scan_is_input(comm, term))
+            continue;
+        set_sources(s, ticket, begin, local - begin + 1, own);
+        kernel->fold_partial(kolo_scan_term(comm, &s->layout, comm->call.ticket + ticket, local) +
+                                 own * kernel->acc_bytes,
+                             comm->call.sources, local - begin + 1, own_count);
+        comm->stats.received_bytes += own_count * kernel->element_bytes * (local - begin + 1);
+    }
+    KOLO_POINT("hierarchy.scan_folded");
+    kolo_step_publish(comm, kolo_folded_at(ticket));
+    return 0;
+}
+
+/* For the leader. */
+static int order(const struct scan *s, size_t ticket) {
+    kolo_comm *comm = s->comm;
+    size_t first, count = chunk_at(s, ticket, &first);
+    int rc = kolo_step_await_all(comm, kolo_folded_at(ticket));
+    if (rc < 0)
+        return rc;
+    struct kolo_order order = {.ticket = comm->call.ticket + ticket,
+                               .collective = KOLO_SCAN,
+                               .kernel = s->layout.kernel,
+                               .count = count,
+                               .prefixes = comm->internode->prefixes,
+                               .stride = s->layout.stride};
+    kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, s->tickets, true));
+    return 0;
+}
+
+/* Where the next part may be put. */
+static uint8_t *room(const struct scan *s, const struct stack *stack) {
+    return s->comm->call.stage + stack->height * (size_t)PIECE_BYTES;
+}
+
+static void join(const struct scan *s, struct stack *stack, size_t count) {
+    stack->height--;
+    uint8_t *joined = s->comm->call.stage + (stack->height - 1) * (size_t)PIECE_BYTES;
+    s->layout.kernel->fold_partials(joined, &stack->parts[stack->height - 1], 2, count);
+    stack->parts[stack->height - 1] = joined;
+    stack->weights[stack->height - 1] += stack->weights[stack->height];
+}
+
+/* Adds a partial result. Two of the same weight are the halves of a subtree, and become one. */
+static void push(const struct scan *s, struct stack *stack, const void *part, uint32_t weight, size_t count) {
+    stack->parts[stack->height] = part;
+    stack->weights[stack->height++] = weight;
+    while (stack->height > 1 && stack->weights[stack->height - 2] == stack->weights[stack->height - 1])
+        join(s, stack, count);
+}
+
+/* Where this rank finds the term of `rank`. */
+static const uint8_t *find_term(const struct scan *s, size_t ticket, uint32_t rank) {
+    const kolo_comm *comm = s->comm;
+    const struct kolo_internode *internode = comm->internode;
+    const uint64_t over_all = comm->call.ticket + ticket;
+    return internode->nodes.node_of[rank] == internode->node
+               ? kolo_scan_term(comm, &s->layout, over_all, kolo_nodes_local_rank(&internode->nodes, rank))
+               : kolo_scan_place(comm, &s->layout, over_all, internode->prefixes->each[rank].place);
+}
+
+static void push_term(const struct scan *s, struct stack *stack, size_t ticket, uint32_t rank, size_t at,
+                      size_t count) {
+    const struct kolo_prefixes *prefixes = s->comm->internode->prefixes;
+    const uint32_t ranks = kolo_nodes_local_rank(&s->comm->internode->nodes, rank) - prefixes->each[rank].first + 1;
+    const void *part = find_term(s, ticket, rank) + at * kolo_scan_term_bytes(s->comm, &s->layout, rank);
+    if (ranks == 1) {
+        s->layout.kernel->fold_partial(room(s, stack), &part, 1, count);
+        part = room(s, stack);
+    }
+    push(s, stack, part, prefixes->by_rank ? ranks : 1, count);
+}
+
+/* The inputs of this node's ranks that no term has. */
+static void push_own(const struct scan *s, struct stack *stack, size_t ticket, size_t at, size_t count) {
+    const kolo_comm *comm = s->comm;
+    const uint32_t first = comm->internode->prefixes->each[comm->global_rank].first;
+    const uint32_t ranks = comm->rank - first + (s->inputs > comm->global_rank);
+    if (ranks == 0)
+        return;
+    set_sources(s, ticket, first, ranks, at);
+    s->layout.kernel->fold_partial(room(s, stack), comm->call.sources, ranks, count);
+    push(s, stack, room(s, stack), comm->internode->prefixes->by_rank ? ranks : 1, count);
+}
+
+/* Makes `count` elements of the result, from element `at` of the chunk on. */
+static void fold_result(const struct scan *s, size_t ticket, uint8_t *result, size_t at, size_t count) {
+    const kolo_comm *comm = s->comm;
+    const struct kolo_internode *internode = comm->internode;
+    const struct kolo_nodes *nodes = &internode->nodes;
+    struct stack stack = {.height = 0};
+    for (uint32_t rank = 0; internode->prefixes->by_rank && rank < comm->global_rank; rank++)
+        if (internode->prefixes->each[rank].until > comm->global_rank)
+            push_term(s, &stack, ticket, rank, at, count);
+    for (uint32_t node = 0; !internode->prefixes->by_rank && node < nodes->nodes; node++) {
+        const uint32_t below = kolo_nodes_ranks_below(nodes, node, comm->global_rank);
+        if (node == internode->node)
+            push_own(s, &stack, ticket, at, count);
+        else if (below)
+            push_term(s, &stack, ticket, kolo_nodes_rank(nodes, node, below - 1), at, count);
+    }
+    if (internode->prefixes->by_rank)
+        push_own(s, &stack, ticket, at, count);
+    while (stack.height > 1)
+        join(s, &stack, count);
+    s->layout.kernel->finish(result, stack.parts, 1, count, s->inputs);
+}
+
+static int take(const struct scan *s, size_t ticket) {
+    kolo_comm *comm = s->comm;
+    const size_t element_bytes = s->layout.kernel->element_bytes;
+    const size_t piece_count = PIECE_BYTES / s->layout.kernel->acc_bytes;
+    size_t first, count = chunk_at(s, ticket, &first);
+    uint8_t *recv = s->message->recv + first * element_bytes;
+    int rc = kolo_proxy_await(comm, comm->call.ticket + ticket);
+    if (rc < 0)
+        return rc;
+    if (s->inputs == 1) /* the result of one is its copy, as everywhere */
+        kolo_copy(recv, comm->global_rank == 0 ? kolo_slot(comm, 0, ticket) : find_term(s, ticket, 0),
+                  count * element_bytes);
+    for (size_t at = 0; s->inputs > 1 && at < count; at += piece_count)
+        fold_result(s, ticket, recv + at * element_bytes, at, count - at < piece_count ? count - at : piece_count);
+    if (s->inputs > 0)
+        comm->stats.received_bytes += count * element_bytes;
+    KOLO_POINT("hierarchy.scan_taken");
+    kolo_ticket_end(comm, ticket);
+    return 0;
+}
+
+static int run_tick(const struct scan *s, size_t tick) {
+    int rc = tick < s->tickets ? show(s, tick) : 0;
+    if (rc == 0 && tick >= 1 && tick - 1 < s->tickets)
+        rc = fold(s, tick - 1);
+    if (rc == 0 && tick >= 1 && tick - 1 < s->tickets && kolo_internode_leads(s->comm->internode))
+        rc = order(s, tick - 1);
+    if (rc == 0 && tick >= KOLO_TICKS_LAG)
+        rc = take(s, tick - KOLO_TICKS_LAG);
+    return rc;
+}
+
+int kolo_nodes_scan(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
+    const kolo_kernel *kernel = message->kernel;
+    const size_t slot_bytes = comm->segment.slot_bytes;
+    const size_t own_max = slot_bytes / (kernel->element_bytes + kernel->acc_bytes);
+    const size_t taken_max = 2 * slot_bytes / kernel->acc_bytes / comm->internode->prefixes->places_max;
+    struct scan s = {.comm = comm,
+                     .message = message,
+                     .layout = {kernel, own_max < taken_max ? own_max : taken_max},
+                     .inputs = comm->global_rank + (collective == KOLO_SCAN)};
+    s.tickets = message->count ? (message->count + s.layout.stride - 1) / s.layout.stride : 1;
+    int rc = 0;
+    kolo_ticks_begin(comm, s.tickets);
+    for (size_t tick = 0; rc == 0 && tick < s.tickets + KOLO_TICKS_LAG; tick++)
+        rc = run_tick(&s, tick);
+    kolo_schedule_end(comm);
+    return rc;
+}
