@@ -121,15 +121,23 @@ int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int st
     return status;
 }
 
-/* With a root, lines are for two ranks. */
+static bool is_scan(const struct fault_case *what) {
+    return what->collective == KOLO_SCAN || what->collective == KOLO_EXSCAN;
+}
+
+/* With a root, lines are for two ranks. Of several nodes one waits in a scan only for those before it. */
 bool family_is_one_way(const struct fault_case *what) {
     const struct shape *shape = &shapes[what->collective];
     const size_t blocks = shape->sends_blocks ? (size_t)what->ranks : 1;
     const bool fits_lines =
         !shape->counted && what->ranks == 2 && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
+    if (is_scan(what))
+        return what->nodes > 0;
     return (shape->sent_by_root || shape->taken_by_root) && (what->nodes || !fits_lines);
 }
 
 bool family_waits(const struct fault_case *what, int rank, int peer) {
+    if (is_scan(what))
+        return case_node(what, peer) <= case_node(what, rank);
     return (shapes[what->collective].sent_by_root ? peer : rank) == what->root;
 }
