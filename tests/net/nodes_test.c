@@ -17,8 +17,8 @@
 enum {
     CALLS = 24,
     CALLS_QUICK = 8,
-    FAMILY_CALLS = 90,
-    FAMILY_CALLS_QUICK = 20,
+    FAMILY_CALLS = 30,
+    FAMILY_CALLS_QUICK = 15,
     COUNT_MAX = 90000,
     CODE = 7,
     CALLS_BEFORE = 3
