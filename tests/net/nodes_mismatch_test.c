@@ -83,6 +83,12 @@ static const struct difference {
      false},
 };
 
+/* Roots of scatters wait for nobody: they may get further ahead of each other than a node knows its own calls
+ * (KOLO_EXCHANGES_KEPT). Then the message has only the other's. */
+static bool may_be_far(const struct difference *difference) {
+    return difference->lasting && difference->calls[0].collective == KOLO_SCATTER;
+}
+
 enum { DIFFERENCES = sizeof differences / sizeof *differences };
 
 /* The ranks of each node; 0: no more nodes. */
@@ -189,7 +195,7 @@ static void differ(struct rank *rank) {
     /* Whoever goes on may find a later one first. */
     expect(rank,
            (difference->lasting ? failure.call > CALLS_BEFORE : failure.call == CALLS_BEFORE + 1) &&
-               !strstr(failure.message, "earlier") && !strstr(failure.message, "unknown"),
+               !strstr(failure.message, "earlier") && (may_be_far(difference) || !strstr(failure.message, "unknown")),
            "%s: the failure does not name both calls: %s", difference->what, failure.message);
     expect_prompt(rank, took_ns, WITHIN_MS, difference->what);
     free(data);
