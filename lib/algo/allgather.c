@@ -26,9 +26,7 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
                          uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
-    kolo_lines_write(comm, 0, send, bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, bytes);
     copy_own((uint8_t *)recv + comm->rank * bytes, send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *block = NULL;
@@ -44,10 +42,14 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
     return 0;
 }
 
-/* Copies each peer's chunk as soon as it is there. Begins with the next rank, so that the ranks do not all read the
- * same slot at once. */
+/* Copies the own block, the first time, and each peer's chunk as soon as it is there. Begins with the next rank, so
+ * that the ranks do not all read the same slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
+    if (chunk == 0) {
+        size_t own, count = kolo_block(message, &message->recv_blocks, comm->rank, &own);
+        copy_own(message->recv + own * element_bytes, message->send, count * element_bytes);
+    }
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const int rc = kolo_step_await(comm, peer, chunk + 1);
         if (rc < 0)
@@ -62,22 +64,10 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
 }
 
 int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t chunks = message->plan.chunks, bytes = message->count * message->kernel->element_bytes;
-    size_t own;
-    kolo_block(message, &message->recv_blocks, comm->rank, &own);
-    kolo_schedule_begin(comm, chunks, chunks);
-    int rc = kolo_phase_show(comm, message, 0, 1);
-    copy_own(message->recv + own * message->kernel->element_bytes, message->send, bytes);
-    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
-        if (chunk + 1 < chunks)
-            rc = kolo_phase_show(comm, message, chunk + 1, chunk + 2);
-        if (rc == 0)
-            rc = copy_chunk(comm, message, chunk);
-        kolo_slot_retire(comm, chunk, chunk + 3);
-    }
-    comm->stats.sent_bytes += bytes;
+    const size_t element_bytes = message->kernel->element_bytes;
+    const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, copy_chunk);
+    comm->stats.sent_bytes += message->count * element_bytes;
     kolo_result_end(message);
-    kolo_schedule_end(comm);
     return rc;
 }
 

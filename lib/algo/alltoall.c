@@ -17,6 +17,7 @@
  *
  * Where blocks have counts of their own, a region's head has the block's count, and a receiver that expects another one
  * finds the mismatch. */
+#include "algo/phases.h"
 #include "algo/regions.h"
 
 #include "algo/direct_buffers.h"
@@ -32,9 +33,7 @@ int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t co
                         uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
-    kolo_lines_write(comm, 0, send, comm->size * bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, comm->size * bytes);
     if (send != recv && bytes > 0)
         memcpy((uint8_t *)recv + comm->rank * bytes, (const uint8_t *)send + comm->rank * bytes, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
@@ -73,9 +72,19 @@ static int show(kolo_comm *comm, const struct kolo_message *message, size_t tick
     return 0;
 }
 
+static void copy_own(const kolo_comm *comm, const struct kolo_message *message) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t to, from, count = kolo_block(message, &message->recv_blocks, comm->rank, &to);
+    kolo_block(message, &message->send_blocks, comm->rank, &from);
+    if (message->send != message->recv)
+        kolo_copy(message->recv + to * element_bytes, message->send + from * element_bytes, count * element_bytes);
+}
+
 static int take(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
     const size_t element_bytes = message->kernel->element_bytes;
     const struct kolo_turn turn = kolo_turn(comm, message, ticket);
+    if (ticket == 0)
+        copy_own(comm, message);
     for (uint32_t block = turn.begin; block < turn.end; block++) {
         const uint32_t peer = partner(comm, block);
         if (peer == comm->rank)
@@ -97,28 +106,10 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t tick
     return 0;
 }
 
-static void copy_own(const kolo_comm *comm, const struct kolo_message *message) {
-    const size_t element_bytes = message->kernel->element_bytes;
-    size_t to, from, count = kolo_block(message, &message->recv_blocks, comm->rank, &to);
-    kolo_block(message, &message->send_blocks, comm->rank, &from);
-    if (message->send != message->recv)
-        kolo_copy(message->recv + to * element_bytes, message->send + from * element_bytes, count * element_bytes);
-}
-
 int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
-    kolo_schedule_begin(comm, tickets, tickets);
-    int rc = show(comm, message, 0);
-    copy_own(comm, message);
-    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
-        if (ticket + 1 < tickets)
-            rc = show(comm, message, ticket + 1);
-        if (rc == 0)
-            rc = take(comm, message, ticket);
-        kolo_slot_retire(comm, ticket, ticket + 3);
-    }
+    const int rc = kolo_phases_show_ahead(comm, message, tickets, show, take);
     kolo_result_end(message);
-    kolo_schedule_end(comm);
     return rc;
 }
 

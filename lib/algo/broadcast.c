@@ -20,10 +20,8 @@
 int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                          uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
     const bool is_root = comm->rank == root;
-    kolo_lines_write(comm, 0, send, is_root ? bytes : 0, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, is_root ? bytes : 0);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *data = NULL;
         const int rc = kolo_lines_read(comm, peer, 0, peer == root ? bytes : 0, round, &data);

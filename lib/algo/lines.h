@@ -56,6 +56,14 @@ static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8
     }
 }
 
+/* Begins a round: this rank's lines have `bytes` of `payload`. Returns the round. */
+static inline uint64_t kolo_lines_show(kolo_comm *comm, const void *payload, size_t bytes) {
+    const uint64_t round = ++comm->call.line_rounds;
+    kolo_lines_write(comm, 0, payload, bytes, round);
+    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    return round;
+}
+
 /* Whether a peer has already begun the round after the present one. */
 static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
     const uint64_t next = comm->call.line_rounds + 1;

@@ -25,8 +25,8 @@ static inline uint8_t *kolo_phase_shown_at(const kolo_comm *comm, uint32_t rank,
     return kolo_slot(comm, comm->size == 2 ? rank ^ turn : rank, chunk);
 }
 
-/* Claims this rank's slot, copies the chunk from `send` to where it is shown, and publishes `step`. */
-static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *message, size_t chunk, uint64_t step) {
+/* Claims this rank's slot, copies the chunk from `send` to where it is shown, and publishes step chunk + 1. */
+static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
     size_t first, count = kolo_chunk(message, chunk, &first);
     int rc = kolo_slot_claim(comm, chunk);
@@ -36,8 +36,30 @@ static inline int kolo_phase_show(kolo_comm *comm, const struct kolo_message *me
     kolo_copy(kolo_phase_shown_at(comm, comm->rank, chunk), message->send + first * element_bytes,
               count * element_bytes);
     KOLO_POINT("phase.shown");
-    kolo_step_publish(comm, step);
+    kolo_step_publish(comm, chunk + 1);
     return 0;
+}
+
+typedef int kolo_phase_fn(kolo_comm *comm, const struct kolo_message *message, size_t chunk);
+
+/* Runs a schedule of `tickets` tickets in which each rank shows something and takes what the others show. `show`
+ * publishes step t + 1 of ticket t. A rank shows ticket t + 1 before it takes ticket t, so that its peers need not wait
+ * for that; when it publishes step t + 3 it has taken ticket t. */
+static inline __attribute__((always_inline)) int kolo_phases_show_ahead(kolo_comm *comm,
+                                                                        const struct kolo_message *message,
+                                                                        size_t tickets, kolo_phase_fn *show,
+                                                                        kolo_phase_fn *take) {
+    kolo_schedule_begin(comm, tickets, tickets);
+    int rc = show(comm, message, 0);
+    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
+        if (ticket + 1 < tickets)
+            rc = show(comm, message, ticket + 1);
+        if (rc == 0)
+            rc = take(comm, message, ticket);
+        kolo_slot_retire(comm, ticket, ticket + 3);
+    }
+    kolo_schedule_end(comm);
+    return rc;
 }
 
 /* How kolo_phase_fold goes about it, in bits. */
@@ -68,8 +90,6 @@ static inline uint64_t kolo_step_scattered(size_t chunk) {
 static inline uint64_t kolo_step_reduced(size_t chunk) {
     return 2 * chunk + 3;
 }
-
-typedef int kolo_phase_fn(kolo_comm *comm, const struct kolo_message *message, size_t chunk);
 
 /* Runs such a schedule, in the order of mesh.c, with a reduce and a gather of the caller's: `reduce` waits until all
  * have scattered the chunk and publishes that it has reduced it. Not every rank waits for the others' reduce, and so

@@ -28,10 +28,8 @@
 int kolo_reduce_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                       uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
     const bool is_root = comm->rank == root;
-    kolo_lines_write(comm, 0, send, is_root ? 0 : bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, is_root ? 0 : bytes);
     comm->call.sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         const int rc = peer == comm->rank

@@ -22,9 +22,7 @@ int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, siz
                               uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
-    kolo_lines_write(comm, 0, send, comm->size * bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, comm->size * bytes);
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         const void *blocks = send;
         const int rc = peer == comm->rank ? 0 : kolo_lines_read(comm, peer, 0, comm->size * bytes, round, &blocks);
@@ -80,17 +78,8 @@ static int fold(kolo_comm *comm, const struct kolo_message *message, size_t tick
 
 int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t tickets = message->plan.chunks * kolo_turns(comm, message);
-    kolo_schedule_begin(comm, tickets, tickets);
-    int rc = show(comm, message, 0);
-    for (size_t ticket = 0; rc == 0 && ticket < tickets; ticket++) {
-        if (ticket + 1 < tickets)
-            rc = show(comm, message, ticket + 1);
-        if (rc == 0)
-            rc = fold(comm, message, ticket);
-        kolo_slot_retire(comm, ticket, ticket + 3);
-    }
+    const int rc = kolo_phases_show_ahead(comm, message, tickets, show, fold);
     kolo_result_end(message);
-    kolo_schedule_end(comm);
     return rc;
 }
 

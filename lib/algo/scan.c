@@ -30,9 +30,7 @@ static void fold_prefix(const kolo_comm *comm, const kolo_kernel *kernel, void *
 static int run_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                      uint32_t inputs) {
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
-    kolo_lines_write(comm, 0, send, bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, bytes);
     comm->call.sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         const int rc = peer == comm->rank ? 0

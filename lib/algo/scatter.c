@@ -23,10 +23,8 @@
 int kolo_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                        uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
     const bool is_root = comm->rank == root;
-    kolo_lines_write(comm, 0, send, is_root ? comm->size * bytes : 0, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, is_root ? comm->size * bytes : 0);
     if (is_root && bytes > 0 && (const uint8_t *)send + comm->rank * bytes != recv)
         memcpy(recv, (const uint8_t *)send + comm->rank * bytes, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {

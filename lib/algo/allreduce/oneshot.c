@@ -19,9 +19,7 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
                        uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = ++comm->call.line_rounds;
-    kolo_lines_write(comm, 0, send, bytes, round);
-    kolo_bell_ring(&comm->waiter, &comm->signal->bell);
+    const uint64_t round = kolo_lines_show(comm, send, bytes);
     KOLO_POINT("oneshot.rung");
     comm->call.sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
@@ -40,27 +38,24 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
     return 0;
 }
 
+static int fold(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    const int rc = kolo_step_await_all(comm, chunk + 1);
+    if (rc < 0)
+        return rc;
+    size_t first, count = kolo_chunk(message, chunk, &first);
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
+    comm->call.sources[comm->rank] = message->send + first * element_bytes;
+    message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
+    KOLO_POINT("oneshot.folded");
+    return 0;
+}
+
 int kolo_oneshot_run(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t element_bytes = message->kernel->element_bytes, chunks = message->plan.chunks;
-    kolo_schedule_begin(comm, chunks, chunks);
-    int rc = kolo_phase_show(comm, message, 0, 1);
-    for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
-        if (chunk + 1 < chunks)
-            rc = kolo_phase_show(comm, message, chunk + 1, chunk + 2);
-        if (rc == 0)
-            rc = kolo_step_await_all(comm, chunk + 1);
-        if (rc < 0)
-            break;
-        size_t first, count = kolo_chunk(message, chunk, &first);
-        for (uint32_t rank = 0; rank < comm->size; rank++)
-            comm->call.sources[rank] = kolo_phase_shown_at(comm, rank, chunk);
-        comm->call.sources[comm->rank] = message->send + first * element_bytes;
-        message->kernel->fold(message->recv + first * element_bytes, comm->call.sources, comm->size, count, comm->size);
-        KOLO_POINT("oneshot.folded");
-        kolo_slot_retire(comm, chunk, chunk + 3);
-    }
-    comm->stats.sent_bytes += message->count * element_bytes;
-    comm->stats.received_bytes += message->count * element_bytes * (comm->size - 1);
-    kolo_schedule_end(comm);
+    const size_t bytes = message->count * message->kernel->element_bytes;
+    const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, fold);
+    comm->stats.sent_bytes += bytes;
+    comm->stats.received_bytes += bytes * (comm->size - 1);
     return rc;
 }
