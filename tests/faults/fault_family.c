@@ -2,27 +2,8 @@
 
 #include <stdint.h>
 
+#include "collective_shapes.h"
 #include "plan/plan.h"
-
-/* What the buffers of a collective are: one block, or one for each rank, of `count` elements or of any length. */
-static const struct shape {
-    bool sends_blocks, takes_blocks;
-    bool counted;
-    bool sent_by_root, taken_by_root;
-} shapes[KOLO_COLLECTIVES] = {
-    [KOLO_BROADCAST] = {.sent_by_root = true},
-    [KOLO_ALLGATHER] = {.takes_blocks = true},
-    [KOLO_ALLGATHERV] = {.takes_blocks = true, .counted = true},
-    [KOLO_REDUCE] = {.taken_by_root = true},
-    [KOLO_REDUCE_SCATTER] = {.sends_blocks = true},
-    [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true, .counted = true},
-    [KOLO_GATHER] = {.takes_blocks = true, .taken_by_root = true},
-    [KOLO_GATHERV] = {.takes_blocks = true, .taken_by_root = true, .counted = true},
-    [KOLO_SCATTER] = {.sends_blocks = true, .sent_by_root = true},
-    [KOLO_SCATTERV] = {.sends_blocks = true, .sent_by_root = true, .counted = true},
-    [KOLO_ALLTOALL] = {.sends_blocks = true, .takes_blocks = true},
-    [KOLO_ALLTOALLV] = {.sends_blocks = true, .takes_blocks = true, .counted = true},
-};
 
 struct blocks {
     size_t counts[FAMILY_RANKS_MAX], offsets[FAMILY_RANKS_MAX];
@@ -30,7 +11,7 @@ struct blocks {
 
 /* Elements that rank `from` has for rank `to`. */
 static size_t block_count(const struct fault_case *what, int from, int to) {
-    const struct shape *shape = &shapes[what->collective];
+    const collective_shape *shape = &collective_shapes[what->collective];
     const int shorter = (shape->sends_blocks ? to : 0) + (shape->takes_blocks ? from : 0);
     return what->count - (shape->counted ? (size_t)shorter : 0);
 }
@@ -53,7 +34,7 @@ static int32_t value_of(int rank, int to, int step, size_t index) {
 
 /* Element `index` of what `self` must receive from `from`, or as a sum. */
 static int32_t wanted(const struct fault_case *what, int self, int from, int step, size_t index) {
-    const int to = shapes[what->collective].sends_blocks ? self : 0;
+    const int to = collective_shapes[what->collective].sends_blocks ? self : 0;
     const int end = what->collective == KOLO_SCAN ? self + 1 : what->collective == KOLO_EXSCAN ? self : what->ranks;
     int32_t sum = 0;
     if (!kolo_collective_has_op(what->collective))
@@ -64,7 +45,7 @@ static int32_t wanted(const struct fault_case *what, int self, int from, int ste
 }
 
 static bool is_right(const struct fault_case *what, int self, int step, const int32_t *recv) {
-    const struct shape *shape = &shapes[what->collective];
+    const collective_shape *shape = &collective_shapes[what->collective];
     const struct blocks taken = lay_out(what, self, false);
     if ((shape->taken_by_root && self != what->root) || (what->collective == KOLO_EXSCAN && self == 0))
         return true; /* there is no result */
@@ -111,7 +92,7 @@ static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, c
 
 int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int step, bool *is_wrong) {
     static int32_t send[FAMILY_RANKS_MAX * CASE_COUNT_MAX], recv[FAMILY_RANKS_MAX * CASE_COUNT_MAX];
-    const bool sends_blocks = shapes[what->collective].sends_blocks;
+    const bool sends_blocks = collective_shapes[what->collective].sends_blocks;
     const struct blocks sent = lay_out(what, rank, true);
     for (int to = 0; to < (sends_blocks ? what->ranks : 1); to++)
         for (size_t i = 0; i < sent.counts[to]; i++)
@@ -127,7 +108,7 @@ static bool is_scan(const struct fault_case *what) {
 
 /* With a root, lines are for two ranks. Of several nodes one waits in a scan only for those before it. */
 bool family_is_one_way(const struct fault_case *what) {
-    const struct shape *shape = &shapes[what->collective];
+    const collective_shape *shape = &collective_shapes[what->collective];
     const size_t blocks = shape->sends_blocks ? (size_t)what->ranks : 1;
     const bool fits_lines =
         !shape->counted && what->ranks == 2 && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
@@ -139,5 +120,5 @@ bool family_is_one_way(const struct fault_case *what) {
 bool family_waits(const struct fault_case *what, int rank, int peer) {
     if (is_scan(what))
         return case_node(what, peer) <= case_node(what, rank);
-    return (shapes[what->collective].sent_by_root ? peer : rank) == what->root;
+    return (collective_shapes[what->collective].sent_by_root ? peer : rank) == what->root;
 }

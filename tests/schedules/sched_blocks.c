@@ -5,34 +5,16 @@
 #include "api/arguments.h"
 #include "comm/step/call_word.h"
 
-const sched_buffers *sched_buffers_of(kolo_collective collective) {
-    static const sched_buffers buffers[KOLO_COLLECTIVES] = {
-        [KOLO_BROADCAST] = {.sent_by_root = true},
-        [KOLO_ALLGATHER] = {.takes_blocks = true},
-        [KOLO_ALLGATHERV] = {.takes_blocks = true, .counted = true},
-        [KOLO_REDUCE] = {.taken_by_root = true},
-        [KOLO_REDUCE_SCATTER] = {.sends_blocks = true},
-        [KOLO_REDUCE_SCATTERV] = {.sends_blocks = true, .counted = true},
-        [KOLO_GATHER] = {.takes_blocks = true, .taken_by_root = true},
-        [KOLO_GATHERV] = {.takes_blocks = true, .taken_by_root = true, .counted = true},
-        [KOLO_SCATTER] = {.sends_blocks = true, .sent_by_root = true},
-        [KOLO_SCATTERV] = {.sends_blocks = true, .sent_by_root = true, .counted = true},
-        [KOLO_ALLTOALL] = {.sends_blocks = true, .takes_blocks = true},
-        [KOLO_ALLTOALLV] = {.sends_blocks = true, .takes_blocks = true, .counted = true},
-    };
-    return &buffers[collective];
-}
-
 /* Elements of the block that rank `from` has for rank `to`: where blocks may have any length, 0 to 3/2 of the call's
  * count. */
 static size_t block_count(const sched_call *call, uint32_t from, uint32_t to) {
-    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const collective_shape *buffers = &collective_shapes[call->collective];
     const uint32_t depends = (buffers->sends_blocks ? 5 * to : 0) + (buffers->takes_blocks ? 3 * from : 0);
     return buffers->counted ? (depends + call->skew) % 4 * call->count / 2 : call->count;
 }
 
 sched_layout sched_lay_out(const sched_call *call, uint32_t rank, uint32_t ranks, bool sends) {
-    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const collective_shape *buffers = &collective_shapes[call->collective];
     const bool has_blocks = sends ? buffers->sends_blocks : buffers->takes_blocks;
     sched_layout layout = {.count = 0};
     if ((sends ? buffers->sent_by_root : buffers->taken_by_root) && rank != call->root)
@@ -49,19 +31,19 @@ sched_layout sched_lay_out(const sched_call *call, uint32_t rank, uint32_t ranks
 }
 
 size_t sched_count_max(kolo_collective collective, kolo_dtype dtype, uint32_t ranks) {
-    const sched_buffers *buffers = sched_buffers_of(collective);
+    const collective_shape *buffers = &collective_shapes[collective];
     const size_t blocks = buffers->sends_blocks || buffers->takes_blocks ? ranks : 1;
     return SCHED_BUFFER_BYTES / kolo_dtype_bytes(dtype) / blocks * 2 / (buffers->counted ? 3 : 2);
 }
 
 /* Whether all ranks know all counts. */
-static bool knows_all(const sched_buffers *buffers) {
+static bool knows_all(const collective_shape *buffers) {
     return buffers->counted && !buffers->sent_by_root && !buffers->taken_by_root &&
            buffers->sends_blocks != buffers->takes_blocks;
 }
 
 uint64_t sched_call_word(const sched_call *call, uint32_t ranks) {
-    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const collective_shape *buffers = &collective_shapes[call->collective];
     size_t count = buffers->counted ? 0 : call->count;
     if (knows_all(buffers)) {
         const sched_layout blocks = sched_lay_out(call, 0, ranks, buffers->sends_blocks);
@@ -92,7 +74,7 @@ static void expect_reduced(const sched_call *call, uint32_t self, uint32_t ranks
 
 static void expect_moved(const sched_call *call, uint32_t self, uint32_t ranks, uint8_t inputs[][SCHED_BUFFER_BYTES],
                          uint8_t *result) {
-    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const collective_shape *buffers = &collective_shapes[call->collective];
     const size_t bytes = kolo_dtype_bytes(call->dtype);
     const sched_layout taken = sched_lay_out(call, self, ranks, false);
     for (uint32_t block = 0; block < (buffers->takes_blocks ? ranks : 1); block++) {

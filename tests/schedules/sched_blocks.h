@@ -2,17 +2,9 @@
 #ifndef SCHED_BLOCKS_H
 #define SCHED_BLOCKS_H
 
+#include "collective_shapes.h"
 #include "sched_engine.h"
 #include "sched_plan.h"
-
-/* What a collective's buffers are. */
-typedef struct sched_buffers {
-    bool sends_blocks, takes_blocks; /* one for each rank */
-    bool counted;                    /* of any length */
-    bool sent_by_root, taken_by_root;
-} sched_buffers;
-
-const sched_buffers *sched_buffers_of(kolo_collective collective);
 
 /* Blocks, one behind the other; of a buffer without blocks there is one. */
 typedef struct sched_layout {

@@ -72,7 +72,7 @@ static bool is_given_up(const void *address) {
 /* Where ranks disagree, few calls may succeed: on who sends to the root alone, and, of what the root sends, on the root
  * and on those that agree with it. With counts that only two ranks know, all meet first. */
 static void check_agreement(uint32_t rank, uint32_t index, const sched_call *call) {
-    const sched_buffers *buffers = sched_buffers_of(call->collective);
+    const collective_shape *buffers = &collective_shapes[call->collective];
     if (run.plan.fault != SCHED_MISMATCH || !sched_disagrees(&run.plan, index))
         return;
     if (!buffers->counted && buffers->taken_by_root && rank != call->root)
@@ -108,8 +108,8 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     if ((call->in_place && sent.count && taken.count) || sends_to_itself) {
         /* One may be this rank's block of the other. */
         uint8_t *both = call->in_place ? send : recv;
-        const bool gives_blocks = sched_buffers_of(call->collective)->sends_blocks;
-        const bool takes_blocks = sched_buffers_of(call->collective)->takes_blocks;
+        const bool gives_blocks = collective_shapes[call->collective].sends_blocks;
+        const bool takes_blocks = collective_shapes[call->collective].takes_blocks;
         send = both + (gives_blocks ? 0 : taken.own * element_bytes);
         recv = both + (takes_blocks ? 0 : sent.own * element_bytes);
     }
