@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kolo.h"
+#include "kolo_lanes.h"
 #include "kolo_tools.h"
 #include "launched_rank.h"
+#include "perf_background.h"
+#include "perf_lanes.h"
+#include "perf_messages.h"
 #include "perf_options.h"
 #include "perf_report.h"
 #include "perf_sampler.h"
@@ -50,7 +53,8 @@ static int watch(perf_sampler *sampler, perf_row *row, bool ended) {
     /* What this rank's node sent, or received if that is more. */
     const uint64_t sent = after.net_sent_bytes - before.net_sent_bytes;
     const uint64_t received = after.net_received_bytes - before.net_received_bytes;
-    row->link_bytes = (double)(sent > received ? sent : received) / (row->samples * row->calls_per_sample);
+    row->link_bytes =
+        (double)(sent > received ? sent : received) / (row->samples * row->calls_per_sample * sampler->at_once);
     return kolo_comm_nodes(sampler->comm) > 1 ? perf_sampler_join(sampler, &row->link_bytes, 1, KOLO_MAX) : KOLO_OK;
 }
 
@@ -69,7 +73,8 @@ static bool exceeds_memory(const perf_sampler *sampler, size_t bytes, bool alway
     const int ranks = kolo_comm_local_size(sampler->comm);
     const double send_bytes = side_bytes(sampler->collective->send, (double)bytes, ranks);
     const double recv_bytes = side_bytes(sampler->collective->recv, (double)bytes, ranks);
-    const double needed_bytes = always_in_place ? fmax(send_bytes, recv_bytes) : send_bytes + recv_bytes;
+    const double needed_bytes =
+        sampler->at_once * (always_in_place ? fmax(send_bytes, recv_bytes) : send_bytes + recv_bytes);
     if (needed_bytes <= (double)machine.memory_bytes)
         return false;
     if (kolo_comm_local_rank(sampler->comm) == 0) /* the others find the same */
@@ -87,15 +92,18 @@ static size_t unit_bytes(const perf_sampler *sampler) {
 /* PERF_OUT, PERF_IN or both: of those that are asked for, what the collective has. */
 static unsigned places_of(const perf_options *options, const perf_collective *collective) {
     const unsigned wanted = options->both_places ? PERF_OUT | PERF_IN : options->in_place ? PERF_IN : PERF_OUT;
-    return wanted & collective->places ? wanted & collective->places : collective->places;
+    return collective->places == (PERF_OUT | PERF_IN) ? wanted : collective->places;
 }
 
-/* Allocates what all rows of a table need. Returns 0, or 1 after saying on stderr what this rank lacks;
- * perf_sampler_free either way. */
+/* Sees to what all rows of a table need. Returns 0, or 1 after saying on stderr what this rank lacks. */
 static int prepare(perf_sampler *sampler, const perf_options *options, const perf_collective *collective,
                    kolo_comm *comm) {
     const bool always_in_place = places_of(options, collective) == PERF_IN;
-    *sampler = (perf_sampler){.call = call,
+    const int in_flight = options->in_flight;
+    *sampler = (perf_sampler){.call = options->lanes  ? perf_lanes_call
+                                      : in_flight > 0 ? perf_background_call
+                                                      : call,
+                              .at_once = in_flight > 0 ? in_flight : 1,
                               .watch = watch,
                               .program = "kolo-perf",
                               .collective = collective,
@@ -106,7 +114,24 @@ static int prepare(perf_sampler *sampler, const perf_options *options, const per
                               .samples_min = SAMPLES_MIN,
                               .slow_call_us = HUGE_VAL};
     const size_t bytes = perf_sizes_max_bytes(options, unit_bytes(sampler));
-    return exceeds_memory(sampler, bytes, always_in_place) ? 1 : perf_sampler_prepare(sampler, bytes, always_in_place);
+    if (exceeds_memory(sampler, bytes, always_in_place) || perf_sampler_prepare(sampler, bytes, always_in_place) != 0)
+        return 1;
+    return options->lanes ? perf_lanes_begin(kolo_comm_lanes(comm)) : 0;
+}
+
+/* Either way. */
+static void finish(perf_sampler *sampler) {
+    perf_lanes_end();
+    perf_sampler_free(sampler);
+}
+
+/* What was taken for a call were `calls` of them. */
+static void spread(perf_row *row, int calls) {
+    double *const times_us[] = {&row->time_us.min, &row->time_us.avg, &row->time_us.median, &row->time_us.p99,
+                                &row->time_us.max};
+    for (size_t i = 0; i < sizeof(times_us) / sizeof(times_us[0]); i++)
+        *times_us[i] /= calls;
+    row->calls_per_sample *= calls;
 }
 
 /* Measures messages of `bytes` bytes; collective over all ranks. Returns 0 with *row filled, the same on every rank, or
@@ -115,6 +140,7 @@ static int run_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row 
     int status = perf_sampler_row(sampler, bytes, in_place, row);
     if (status != KOLO_OK || row->time_us.median <= 0)
         return status;
+    spread(row, sampler->at_once);
     row->algbw_gbps = (double)bytes / row->time_us.median * 1e-3;
     row->busbw_gbps = row->algbw_gbps * perf_collective_bus_factor(sampler->collective, kolo_comm_size(sampler->comm));
     row->link_gbps = row->link_bytes / row->time_us.median * 1e-3;
@@ -159,27 +185,45 @@ static int agree_on_end(perf_sampler *sampler, const perf_report *report, bool *
     return status;
 }
 
-/* All rows of a table, each of one message size: one result, or those out of place and in place. Returns 0 or a
- * KOLO_ERR_*, as run_row, and adds up the wrong elements. */
-static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong, bool *ends) {
+/* The row of one message size; collective. Returns 0 or a KOLO_ERR_*, as run_row, and adds up the wrong elements. */
+static int run_overlap(perf_sampler *sampler, perf_report *report, size_t bytes, int64_t *wrong) {
+    perf_overlap taken;
+    const int status =
+        perf_overlap_take(sampler, bytes, places_of(sampler->options, sampler->collective) == PERF_IN, &taken);
+    if (status != KOLO_OK)
+        return status;
+    *wrong += taken.row.wrong > 0 ? taken.row.wrong : 0;
+    if (kolo_comm_rank(sampler->comm) == 0)
+        perf_overlap_row(report, &taken);
+    return KOLO_OK;
+}
+
+/* The same: one result, or those out of place and in place. */
+static int run_places(perf_sampler *sampler, perf_report *report, size_t bytes, int64_t *wrong) {
     const unsigned places = places_of(sampler->options, sampler->collective);
+    perf_row rows[2];
+    int count = 0, status = KOLO_OK;
+    for (unsigned place = PERF_OUT; place <= PERF_IN && status == KOLO_OK; place++) {
+        if (!(places & place))
+            continue;
+        status = run_row(sampler, bytes, place == PERF_IN, &rows[count]);
+        *wrong += status == KOLO_OK && rows[count].wrong > 0 ? rows[count].wrong : 0;
+        count++;
+    }
+    if (status == KOLO_OK && kolo_comm_rank(sampler->comm) == 0)
+        perf_report_rows(report, rows, count);
+    return status;
+}
+
+/* All rows of a table. */
+static int run_rows(perf_sampler *sampler, perf_report *report, int64_t *wrong, bool *ends) {
     perf_sizes sizes = {.unit_bytes = unit_bytes(sampler)};
     int status = KOLO_OK;
     while (status == KOLO_OK && !*ends && perf_sizes_next(&sizes, sampler->options)) {
-        perf_row rows[2];
-        int count = 0;
-        for (unsigned place = PERF_OUT; place <= PERF_IN && status == KOLO_OK; place++) {
-            if (!(places & place))
-                continue;
-            status = run_row(sampler, sizes.bytes, place == PERF_IN, &rows[count]);
-            *wrong += status == KOLO_OK && rows[count].wrong > 0 ? rows[count].wrong : 0;
-            count++;
-        }
-        if (status != KOLO_OK)
-            break;
-        if (kolo_comm_rank(sampler->comm) == 0)
-            perf_report_rows(report, rows, count);
-        status = agree_on_end(sampler, report, ends);
+        status = sampler->options->overlap ? run_overlap(sampler, report, sizes.bytes, wrong)
+                                           : run_places(sampler, report, sizes.bytes, wrong);
+        if (status == KOLO_OK)
+            status = agree_on_end(sampler, report, ends);
     }
     return status;
 }
@@ -214,9 +258,12 @@ static void begin_table(perf_report *report, const perf_collective *collective, 
     const bool both = places_of(options, collective) == (PERF_OUT | PERF_IN);
     const char *note = collective->kolo != KOLO_ALLREDUCE ? NULL
                        : both                             ? "--place both leaves it out"
+                       : options->in_flight > 0           ? "it is for one blocking call"
                        : options->limits                  ? limits->reason
                                                           : NULL;
     perf_report_head(report, collective, both, note);
+    if (options->overlap)
+        perf_overlap_head(report);
 }
 
 static void end_table(perf_report *report, int64_t wrong) {
@@ -240,15 +287,41 @@ static int run_table(const perf_options *options, const perf_collective *collect
         say_error(kolo_comm_rank(comm));
     if (status > 0) /* this rank's own trouble, already told: the others shall not wait for it */
         kolo_comm_abort(comm, EXIT_FAILED);
-    perf_sampler_free(&sampler);
+    finish(&sampler);
     if (status == KOLO_OK && speaks)
         end_table(report, wrong_here);
     *wrong += wrong_here;
     return status;
 }
 
-/* All collectives that are asked for, a table each. Returns the exit status. */
-static int run_tables(const perf_options *options, kolo_comm *comm, perf_limits *limits) {
+/* Communicators of all ranks: one without a progress thread, one with it, or what is asked for. */
+typedef struct perf_comms {
+    kolo_comm *comm[2];
+    bool progress[2];
+    int count;
+} perf_comms;
+
+static int create_comms(const perf_options *options, perf_comms *comms) {
+    const char *variable = getenv("KOLO_PROGRESS");
+    kolo_options creation = KOLO_OPTIONS_INIT;
+    int status = KOLO_OK;
+    creation.algorithm = options->algorithm;
+    creation.threads = options->threads;
+    *comms = (perf_comms){.count = options->progress == PERF_PROGRESS_BOTH ? 2 : 1};
+    for (int i = 0; i < comms->count && status == KOLO_OK; i++) {
+        comms->progress[i] = options->progress == PERF_PROGRESS_ENVIRONMENT
+                                 ? variable != NULL && strcmp(variable, "1") == 0
+                                 : options->progress == PERF_PROGRESS_YES || i == 1;
+        creation.progress = comms->progress[i] ? 1 : -1;
+        status = kolo_comm_create(&comms->comm[i], &creation);
+    }
+    return status;
+}
+
+/* All collectives that are asked for, a table each, by each of the communicators, or messages. Returns the exit status.
+ */
+static int run_tables(const perf_options *options, const perf_comms *comms, perf_limits *limits) {
+    kolo_comm *comm = comms->comm[0];
     const bool speaks = kolo_comm_rank(comm) == 0;
     perf_report report = {0};
     int64_t wrong = 0;
@@ -262,8 +335,18 @@ static int run_tables(const perf_options *options, kolo_comm *comm, perf_limits 
         kolo_comm_abort(comm, EXIT_FAILED);
         status = EXIT_FAILED;
     }
-    for (int i = 0; i < options->collectives_count && status == KOLO_OK && !ends; i++)
-        status = run_table(options, options->collectives[i], comm, limits, &report, &wrong, &ends);
+    if (status == KOLO_OK && options->messages) {
+        status = perf_messages_run(options, comm, &report, &wrong);
+        if (status < 0)
+            say_error(kolo_comm_rank(comm));
+    }
+    for (int i = 0; i < options->collectives_count * comms->count && status == KOLO_OK && !ends; i++) {
+        const int which = i % comms->count;
+        report.progress = comms->progress[which];
+        report.threads = kolo_comm_lanes(comms->comm[which]);
+        status = run_table(options, options->collectives[i / comms->count], comms->comm[which], limits, &report, &wrong,
+                           &ends);
+    }
     if (wrong > 0 && speaks)
         fprintf(stderr, "kolo-perf: %lld elements were wrong; the first of each rank and row are named above\n",
                 (long long)wrong);
@@ -276,24 +359,24 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
-    if (options->collectives_count == 0)
+    if (options->collectives_count == 0 && !options->messages)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};
     if (options->limits && place.rank == 0)
         measure_limits(&limits, options, place.size);
 
-    kolo_options creation = KOLO_OPTIONS_INIT;
-    creation.algorithm = options->algorithm;
-    kolo_comm *comm = NULL;
-    if (kolo_comm_create(&comm, &creation) != KOLO_OK) {
+    perf_comms comms;
+    if (create_comms(options, &comms) != KOLO_OK) {
         say_error(place.rank);
         return EXIT_FAILED;
     }
-    const bool no_root = options->root >= kolo_comm_size(comm);
+    const int ranks = kolo_comm_size(comms.comm[0]);
+    const bool no_root = options->root >= ranks;
     if (no_root && place.rank == 0)
-        fprintf(stderr, "kolo-perf: --root %d: the job has ranks 0 to %d\n", options->root, kolo_comm_size(comm) - 1);
-    int exit_status = no_root ? EXIT_MISTAKE : run_tables(options, comm, &limits);
-    kolo_comm_destroy(comm);
+        fprintf(stderr, "kolo-perf: --root %d: the job has ranks 0 to %d\n", options->root, ranks - 1);
+    int exit_status = no_root ? EXIT_MISTAKE : run_tables(options, &comms, &limits);
+    for (int i = 0; i < comms.count; i++)
+        kolo_comm_destroy(comms.comm[i]);
     return exit_status;
 }

@@ -8,7 +8,19 @@
 
 enum { COUNT_MAX = 1000000, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
 /* What an option is of use for. */
-enum { TIMED = 1, DATA = 2, OP = 4, ROOT = 8, PLACES = 16, ALGORITHMS = 32, BOUND = 64, LIMITS = 128 };
+enum {
+    TIMED = 1,
+    DATA = 2,
+    OP = 4,
+    ROOT = 8,
+    PLACES = 16,
+    ALGORITHMS = 32,
+    BOUND = 64,
+    LIMITS = 128,
+    BLOCKING = 256,
+    OVERLAP = 512,
+    MESSAGES = 1024
+};
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
 #define BYTES_MAX        (UINT64_C(1) << 40) /* the arithmetic on sizes has room */
@@ -21,6 +33,15 @@ static bool no_limits;
 static const char *place_name(unsigned where) {
     static const char *const names[] = {[PLACE_OUT] = "out", [PLACE_IN] = "in", [PLACE_BOTH] = "both", NULL};
     return names[where];
+}
+
+static const char *progress_name(unsigned which) {
+    static const char *const names[] = {[PERF_PROGRESS_ENVIRONMENT] = "environment",
+                                        [PERF_PROGRESS_NO] = "no",
+                                        [PERF_PROGRESS_YES] = "yes",
+                                        [PERF_PROGRESS_BOTH] = "both",
+                                        NULL};
+    return names[which];
 }
 
 static const char *read_in_place(const char *none) {
@@ -52,14 +73,14 @@ static const char *read_other_dtype(const char *typed) {
 static const command_option table[] = {
     {.help = "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)"},
     {"-b, --min SIZE", "first size (default 8); 0 is allowed", TO_BYTES(options.min_bytes, 0, BYTES_MAX),
-     USED_FOR(DATA | LIMITS)},
+     USED_FOR(DATA | LIMITS | MESSAGES)},
     {"-e, --max SIZE", "last size, always measured (default 64M; limits: 256M)",
-     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS)},
+     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS | MESSAGES)},
     {"-f, --factor N", "from one size to the next, at least 2 (default 4)", TO_COUNT(options.factor, 2, 1 << 30),
-     USED_FOR(DATA | LIMITS)},
+     USED_FOR(DATA | LIMITS | MESSAGES)},
     {.help = "What is called"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
-     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA)},
+     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES)},
     {"-o, --op NAME", "(default sum); band, bor and bxor are for integers", TO_CHOICE(options.op, kolo_op_name),
      USED_FOR(OP)},
     {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
@@ -77,6 +98,23 @@ static const command_option table[] = {
      TO_CHOICE(options.buffers, perf_buffers_name), USED_FOR(DATA | LIMITS)},
     {"--alloc", "buffers of kolo_alloc, where most collectives copy nothing", TO_FLAG(options.alloc),
      USED_FOR(DATA | LIMITS)},
+    {"--threads N",
+     "threads with which each rank moves its data, 1 to 64 (default: KOLO_THREADS, else 1); bind ranks to as many CPUs",
+     TO_INTEGER(options.threads, 1, KOLO_THREADS_MAX), USED_FOR(DATA | BLOCKING)},
+    {"--lanes",
+     "these threads are kolo-perf's own: each calls the kolo_*_lane function, as a program's threads do, and kolo "
+     "starts "
+     "none",
+     TO_FLAG(options.lanes), USED_FOR(BLOCKING)},
+    {.help = "In the background"},
+    {"--async N",
+     "call the kolo_i functions, N times before the first kolo_request_wait, 1 to 64, each with buffers of its own. "
+     "Times are still those of one call",
+     TO_INTEGER(options.in_flight, 1, PERF_IN_FLIGHT_MAX), USED_FOR(BLOCKING)},
+    {"--progress WHICH",
+     "whether a progress thread carries them out: environment (KOLO_PROGRESS; default of --async), no, yes, or both, a "
+     "table each (default of overlap)",
+     TO_CHOICE(options.progress, progress_name), USED_FOR(BLOCKING | OVERLAP)},
     {.help = "How it is measured"},
     {"-n, --iters N",
      "timed samples for each row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call; with "
@@ -87,7 +125,7 @@ static const command_option table[] = {
     {"-c, --check",
      "verify every element on every rank, and the bytes around the buffers; exit 1 if any is wrong. nccl-tests' "
      "-c 1 and -c 0 are understood, too",
-     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA)},
+     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA | MESSAGES)},
     {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(BOUND)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
@@ -116,29 +154,35 @@ static command_line line = {
              "  kolorun -n 2 kolo-perf allreduce -b 8 -e 256M -f 2 -c 1 --place both\n"
              "  mpirun -n 4 kolo-perf reduce --root 3 --dtype bf16 --op avg --csv rows.csv\n"
              "  kolorun -n 4 kolo-perf all --max 1M --check --json rows.json\n"
+             "  kolorun -n 2 kolo-perf sendrecv --max 4M\n"
+             "  kolorun -n 2 kolo-perf allreduce --threads 4 --lanes -b 64K\n"
+             "  kolorun -n 2 kolo-perf allreduce --async 8 --progress both\n"
+             "  kolorun -n 2 kolo-perf overlap reduce_scatter -b 64K\n"
              "  kolo-perf limits --ranks 8",
 };
 
 static const char before[] =
     "Usage: kolo-perf COLLECTIVE [OPTION...]\n"
+    "       kolo-perf overlap [COLLECTIVE] [OPTION...]\n"
     "\n"
     "Measures kolo's collectives, or what the hardware allows. Start it with a launcher (kolorun, mpirun, srun, "
     "torchrun) for several ranks; alone it is one rank. Rank 0 prints a row for each message size.\n"
     "\n"
     "COLLECTIVE\n";
 
-enum { ALL = 0, ONLY_LIMITS, OTHERS }; /* words that stand for no collective, and how many */
+enum { ALL = 0, SENDRECV, ONLY_LIMITS, WITH_COMPUTING, OTHERS }; /* words that stand for no collective, and how many */
 
 /* What may be measured: the collectives, and behind them those words. NULL past the last. */
 static const char *measured_name(unsigned index) {
-    static const char *const others[] = {[ALL] = "all", [ONLY_LIMITS] = "limits"};
+    static const char *const others[] = {
+        [ALL] = "all", [SENDRECV] = "sendrecv", [ONLY_LIMITS] = "limits", [WITH_COMPUTING] = "overlap"};
     const unsigned collectives = perf_collectives_count();
     if (index < collectives)
         return perf_collective_name(perf_collective_at(index));
     return index < collectives + OTHERS ? others[index - collectives] : NULL;
 }
 
-/* --help begins with the collectives, as the table has them. */
+/* --help begins with the collectives, as the table has them, and completion knows them. */
 static void explain_collectives(void) {
     static char text[4096];
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", before);
@@ -147,26 +191,32 @@ static void explain_collectives(void) {
                                  perf_collective_name(perf_collective_at(i)), perf_collective_at(i)->meaning);
     snprintf(text + used, sizeof(text) - used,
              "  all              each of these in turn, a table each\n"
+             "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
+             "  overlap          how much of a call in the background hides behind computing of the same length, and "
+             "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
              "  limits           no communication: measures the caches and the memory, and prints the time below which "
              "no all-reduce of each size can fall");
     line.before = text;
+    line.words_of = measured_name;
 }
 
 static unsigned uses_of(const perf_collective *collective) {
     const bool bound = collective->kolo == KOLO_ALLREDUCE;
-    return TIMED | (perf_collective_has_data(collective) ? DATA : 0) |
+    return TIMED | BLOCKING | (perf_collective_has_data(collective) ? DATA : 0) |
            (kolo_collective_has_op(collective->kolo) ? OP : 0) |
            (kolo_collective_has_root(collective->kolo) ? ROOT : 0) |
            (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) | (bound ? BOUND : 0) |
            (perf_collective_has_algorithms(collective) ? ALGORITHMS : 0);
 }
 
-/* Returns what options are of use for. */
-static unsigned choose_collectives(const char *word) {
-    const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
+static const char *collective_name(unsigned index) {
+    return index <= perf_collectives_count() ? measured_name(index) : NULL; /* or all */
+}
+
+/* The collectives that a word chooses are to be measured. Returns what options are of use for. */
+static unsigned choose_these(unsigned chosen) {
+    const unsigned collectives = perf_collectives_count();
     unsigned uses = 0;
-    if (chosen == collectives + ONLY_LIMITS)
-        return LIMITS;
     for (unsigned i = 0; i < collectives; i++) {
         if (chosen != i && chosen != collectives + ALL)
             continue;
@@ -174,6 +224,26 @@ static unsigned choose_collectives(const char *word) {
         uses |= uses_of(perf_collective_at(i));
     }
     return uses;
+}
+
+/* word: NULL: there is none. */
+static unsigned choose_overlapped(const char *word) {
+    options.overlap = true;
+    const unsigned chosen = command_line_choose(&line, word != NULL ? word : "allreduce", collective_name);
+    return (choose_these(chosen) & ~(unsigned)(BOUND | BLOCKING)) | OVERLAP;
+}
+
+/* behind: the word behind that; NULL: there is none. */
+static unsigned choose_collectives(const char *word, const char *behind) {
+    const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
+    if (chosen == collectives + ONLY_LIMITS)
+        return LIMITS;
+    if (chosen == collectives + WITH_COMPUTING)
+        return choose_overlapped(behind);
+    options.messages = chosen == collectives + SENDRECV;
+    if (options.messages)
+        return TIMED | MESSAGES;
+    return choose_these(chosen);
 }
 
 /* Options that depend on one another. */
@@ -200,7 +270,15 @@ static void settle(const char *word, unsigned uses) {
         command_line_refuse(&line, "--json and --csv cannot both go to standard output; give one a file");
     options.in_place = place == PLACE_IN;
     options.both_places = place == PLACE_BOTH;
-    options.limits = !no_limits && (uses & BOUND) && !options.both_places;
+    options.limits = !no_limits && (uses & BOUND) && !options.both_places && options.in_flight == 0;
+    if (options.overlap && options.both_places)
+        command_line_refuse(&line, "--place both has no meaning for overlap; give out or in");
+    if (options.lanes && options.in_flight > 0)
+        command_line_refuse(&line, "--lanes and --async: calls in the background are made by one thread; give one");
+    if (options.progress != PERF_PROGRESS_ENVIRONMENT && options.in_flight == 0 && !options.overlap)
+        command_line_refuse(&line, "--progress goes with --async or overlap");
+    if (options.overlap && !command_line_has(&line, "--progress"))
+        options.progress = PERF_PROGRESS_BOTH;
 }
 
 const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
@@ -208,10 +286,12 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     explain_collectives();
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
-        command_line_refuse(&line, "what to measure is missing; give a collective, all or limits");
-    if (words[1] != NULL)
-        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1], words[0]);
-    settle(words[0], choose_collectives(words[0]));
+        command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, limits or overlap");
+    const unsigned uses = choose_collectives(words[0], words[1]);
+    if (words[1] != NULL && (!options.overlap || words[2] != NULL))
+        command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],
+                            words[options.overlap]);
+    settle(words[0], uses);
     return &options;
 }
 

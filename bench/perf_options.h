@@ -20,9 +20,20 @@ static inline const char *perf_buffers_name(unsigned buffers) {
     return names[buffers];
 }
 
+/* Whether a progress thread carries out calls in the background. */
+typedef enum perf_progress {
+    PERF_PROGRESS_ENVIRONMENT,
+    PERF_PROGRESS_NO,
+    PERF_PROGRESS_YES,
+    PERF_PROGRESS_BOTH
+} perf_progress;
+
+enum { PERF_IN_FLIGHT_MAX = 64 };
+
 typedef struct perf_options {
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
-    int collectives_count;                                    /* 0: the limits alone */
+    int collectives_count;                                    /* 0: messages, or the limits alone */
+    bool messages;                                            /* between two ranks */
     size_t min_bytes;                                         /* first message size */
     size_t max_bytes;                                         /* last message size */
     size_t factor;                                            /* from one size to the next */
@@ -36,11 +47,16 @@ typedef struct perf_options {
     kolo_algorithm algorithm;
     int check; /* not 0: verify the results */
     perf_buffers buffers;
-    bool alloc;            /* buffers of kolo_alloc */
-    const char *json_path; /* NULL: no JSON; "-": standard output */
-    const char *csv_path;  /* likewise */
-    bool limits;           /* measure the hardware first, and show the share of its bound of each all-reduce */
-    int ranks;             /* for limits; 0: as many as CPUs or as the launcher says */
+    bool alloc;             /* buffers of kolo_alloc */
+    const char *json_path;  /* NULL: no JSON; "-": standard output */
+    const char *csv_path;   /* likewise */
+    bool overlap;           /* measure how much of the calls hides behind computing */
+    int in_flight;          /* calls in the background at a time; 0: calls are blocking */
+    perf_progress progress; /* of calls in the background */
+    int threads;            /* with which each rank moves its data; 0: by KOLO_THREADS */
+    bool lanes;             /* these are the program's, and call kolo_*_lane */
+    bool limits;            /* measure the hardware first, and show the share of its bound of each all-reduce */
+    int ranks;              /* for limits; 0: as many as CPUs or as the launcher says */
 } perf_options;
 
 /* Reads the command line. Ends the program at --help, at --version and at a mistake. Only the rank that `speaks`

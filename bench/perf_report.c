@@ -184,6 +184,8 @@ static void print_call(const perf_report *report) {
     if (kolo_collective_has_root(collective->kolo))
         fprintf(report->table, "root %d, ", options->root);
     fprintf(report->table, "%d rank%s", report->ranks, report->ranks == 1 ? "" : "s");
+    if (report->threads > 1)
+        fprintf(report->table, " of %d threads%s", report->threads, options->lanes ? " in lanes" : "");
     fprintf(report->table, report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
     perf_report_machine(report);
     if (perf_collective_has_data(collective))
@@ -194,10 +196,17 @@ static void print_call(const perf_report *report) {
                 report->ranks == 1 ? "" : "s", collective->unequal ? ", whose lengths differ by an element" : "");
 }
 
+static void print_background(const perf_report *report) {
+    const int in_flight = report->options->overlap ? 1 : report->options->in_flight;
+    if (in_flight > 0)
+        fprintf(report->table, "# in the background, %d in flight; %s progress thread\n", in_flight,
+                report->progress ? "with a" : "no");
+}
+
 static void print_units(const perf_report *report, const char *note) {
     FILE *table = report->table;
     fprintf(table, "# times are of one call, the slowest rank's; GB = 10^9 bytes\n");
-    if (report->options->buffers == PERF_WARM)
+    if (report->options->buffers == PERF_WARM && !report->options->overlap)
         fprintf(table, "# up to %d bytes: samples are means of %d calls\n", PERF_BATCH_BYTES_MAX, PERF_BATCH_CALLS);
     if (report->nodes > 1)
         fprintf(table, "# link: what the busiest node sent or received, headers included\n");
@@ -241,8 +250,10 @@ void perf_report_head(perf_report *report, const perf_collective *collective, bo
     report->busbw_sum_gbps = 0;
     report->results = 0;
     print_call(report);
+    print_background(report);
     print_units(report, note);
-    print_columns(report);
+    if (!report->options->overlap)
+        print_columns(report);
     perf_report_flush(report);
 }
 
@@ -263,14 +274,17 @@ void perf_report_record(perf_report *report, perf_field fields[PERF_FIELDS_MAX])
         write_csv(report->csv, fields, count);
 }
 
-static void record_row(perf_report *report, const perf_row *row) {
+void perf_report_record_call(perf_report *report, const perf_row *row, const perf_field *measured) {
     const perf_options *options = report->options;
-    const perf_statistics *us = &row->time_us;
     const perf_collective *collective = report->collective;
-    const bool bound = row->bound_us > 0, has_data = perf_collective_has_data(collective);
+    const bool has_data = perf_collective_has_data(collective);
     perf_field fields[PERF_FIELDS_MAX] = {
         {.name = "collective", .text = perf_collective_name(collective)},
         {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
+        {"nodes", PERF_NUMBER, NULL, report->nodes, 0},
+        {"threads", PERF_NUMBER, NULL, report->threads, 0},
+        {"lanes", PERF_TRUTH, NULL, options->lanes, 0},
+        {"progress", PERF_TRUTH, NULL, report->progress, 0},
         {"bytes", PERF_NUMBER, NULL, (double)row->bytes, 0},
         {"count", PERF_NUMBER, NULL, (double)row->count, 0},
         {.name = "dtype", .text = has_data ? kolo_dtype_name(options->dtype) : "none"},
@@ -278,8 +292,25 @@ static void record_row(perf_report *report, const perf_row *row) {
         {"root", PERF_NUMBER, NULL, kolo_collective_has_root(collective->kolo) ? options->root : -1, 0},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
-        {.name = "algo", .text = row->algorithm},
         {.name = "buffers", .text = perf_buffers_name(options->buffers)},
+        {.name = "algo", .text = row->algorithm},
+        {"iters", PERF_NUMBER, NULL, row->samples, 0},
+        {"calls_per_iter", PERF_NUMBER, NULL, row->calls_per_sample, 0},
+        {"wrong", PERF_NUMBER, NULL, (double)row->wrong, 0},
+    };
+    size_t count = 0;
+    while (fields[count].name != NULL)
+        count++;
+    while (measured->name != NULL)
+        fields[count++] = *measured++;
+    perf_report_record(report, fields);
+}
+
+static void record_row(perf_report *report, const perf_row *row) {
+    const perf_statistics *us = &row->time_us;
+    const bool bound = row->bound_us > 0;
+    const perf_field measured[] = {
+        {"in_flight", PERF_NUMBER, NULL, report->options->in_flight, 0},
         {"time_us.min", PERF_NUMBER, NULL, us->min, 4},
         {"time_us.avg", PERF_NUMBER, NULL, us->avg, 4},
         {"time_us.median", PERF_NUMBER, NULL, us->median, 4},
@@ -287,19 +318,16 @@ static void record_row(perf_report *report, const perf_row *row) {
         {"time_us.max", PERF_NUMBER, NULL, us->max, 4},
         {"algbw_gbps", PERF_NUMBER, NULL, row->algbw_gbps, 5},
         {"busbw_gbps", PERF_NUMBER, NULL, row->busbw_gbps, 5},
-        {"wrong", PERF_NUMBER, NULL, (double)row->wrong, 0},
-        {"iters", PERF_NUMBER, NULL, row->samples, 0},
-        {"calls_per_iter", PERF_NUMBER, NULL, row->calls_per_sample, 0},
-        {"nodes", PERF_NUMBER, NULL, report->nodes, 0},
         {"link_bytes", PERF_NUMBER, NULL, row->link_bytes, 1},
         {"link_gbps", PERF_NUMBER, NULL, row->link_gbps, 6},
         {"bound_us", PERF_NUMBER, NULL, bound ? row->bound_us : NAN, 4},
         {"bound_percent", PERF_NUMBER, NULL, bound ? 100 * row->bound_us / us->median : NAN, 2},
+        {.name = NULL},
     };
-    perf_report_record(report, fields);
+    perf_report_record_call(report, row, measured);
 }
 
-static void print_wrong(FILE *table, int64_t wrong) {
+void perf_print_wrong(FILE *table, int64_t wrong) {
     if (wrong >= 0)
         fprintf(table, " %6lld", (long long)wrong);
     else
@@ -310,7 +338,7 @@ static void print_place(FILE *table, const perf_row *row) {
     perf_print_digits(table, row->time_us.median, 8);
     perf_print_digits(table, row->algbw_gbps, 6);
     perf_print_digits(table, row->busbw_gbps, 6);
-    print_wrong(table, row->wrong);
+    perf_print_wrong(table, row->wrong);
 }
 
 static void print_row(perf_report *report, const perf_row *row) {
@@ -328,7 +356,7 @@ static void print_row(perf_report *report, const perf_row *row) {
     else
         fprintf(table, " %6s", "-");
     report->above_bound |= row->bound_us > us->median;
-    print_wrong(table, row->wrong);
+    perf_print_wrong(table, row->wrong);
 }
 
 void perf_report_rows(perf_report *report, perf_row *rows, int count) {

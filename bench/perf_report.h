@@ -37,6 +37,8 @@ typedef struct perf_report {
     FILE *csv;                 /* NULL: none */
     const perf_limits *limits; /* NULL: rows have no bound */
     /* Of the table that is being printed. */
+    int threads;   /* with which each rank moves its data */
+    bool progress; /* its calls in the background are carried out by a progress thread */
     const perf_collective *collective;
     bool both_places;
     bool bounded;
@@ -60,6 +62,9 @@ void perf_report_rows(perf_report *report, perf_row *rows, int count);
  * adds where and when they were measured. */
 void perf_report_record(perf_report *report, perf_field fields[PERF_FIELDS_MAX]);
 
+/* The same of a collective's row: what was called, and then the fields that it is given. */
+void perf_report_record_call(perf_report *report, const perf_row *row, const perf_field *measured);
+
 /* What follows the last row; the average bus bandwidth is the last line. */
 void perf_report_end(perf_report *report, int64_t wrong);
 
@@ -82,5 +87,8 @@ int perf_limits_report(const perf_options *options, int ranks);
 /* A space, then "12.34" in `width` characters: microseconds or GB/s with four digits, or all digits before the point.
  */
 void perf_print_digits(FILE *to, double value, int width);
+
+/* A space, then how many elements are wrong in six characters; -1: "-". */
+void perf_print_wrong(FILE *to, int64_t wrong);
 
 #endif

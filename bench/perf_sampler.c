@@ -9,27 +9,40 @@ int perf_sampler_join(perf_sampler *sampler, double *values, size_t count, kolo_
     return kolo_allreduce(sampler->comm, values, values, count, KOLO_F64, op);
 }
 
+static int make_call(perf_sampler *sampler) {
+    return sampler->call(sampler, &sampler->messages[0].call);
+}
+
 /* The time of one call, from `calls` of them. */
 static int take_sample(perf_sampler *sampler, int calls, double *sample_us) {
-    perf_message_prepare_sample(&sampler->message);
+    for (int i = 0; i < sampler->at_once; i++)
+        perf_message_prepare_sample(&sampler->messages[i]);
     int status = kolo_barrier(sampler->comm);
     double begin_us = perf_now_us();
     for (int i = 0; i < calls && status == 0; i++)
-        status = sampler->call(sampler, &sampler->message.call);
+        status = make_call(sampler);
     *sample_us = (perf_now_us() - begin_us) / calls;
     return status;
 }
 
+static uint64_t check(const perf_sampler *sampler, int seed) {
+    uint64_t wrong = 0;
+    for (int i = 0; i < sampler->at_once; i++)
+        wrong += perf_message_check(&sampler->messages[i], seed);
+    return wrong;
+}
+
 /* One verified call. */
 static int verify_call(perf_sampler *sampler, double *call_us, uint64_t *wrong) {
-    perf_message_begin_check(&sampler->message);
+    for (int i = 0; i < sampler->at_once; i++)
+        perf_message_begin_check(&sampler->messages[i]);
     int status = kolo_barrier(sampler->comm);
     double begin_us = perf_now_us();
     if (status == 0)
-        status = sampler->call(sampler, &sampler->message.call);
+        status = make_call(sampler);
     *call_us = perf_now_us() - begin_us;
     if (status == 0)
-        *wrong += perf_message_check(&sampler->message, PERF_SEED_VERIFIED);
+        *wrong += check(sampler, PERF_SEED_VERIFIED);
     return status;
 }
 
@@ -88,16 +101,25 @@ static int summarize(perf_sampler *sampler, perf_row *row, uint64_t wrong) {
     return status;
 }
 
+void perf_sampler_begin(perf_sampler *sampler, size_t bytes, bool in_place) {
+    for (int i = 0; i < sampler->at_once; i++)
+        perf_message_begin(&sampler->messages[i], bytes, in_place);
+}
+
+void perf_sampler_fill(const perf_sampler *sampler) {
+    for (int i = 0; i < sampler->at_once; i++)
+        perf_message_fill(&sampler->messages[i]);
+}
+
 int perf_sampler_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_row *row) {
     const perf_options *options = sampler->options;
-    perf_message *message = &sampler->message;
     uint64_t wrong = 0;
     double call_us = 0;
-    perf_message_begin(message, bytes, in_place);
-    *row = (perf_row){.bytes = bytes, .count = message->call.count, .in_place = in_place, .wrong = -1};
+    perf_sampler_begin(sampler, bytes, in_place);
+    *row = (perf_row){.bytes = bytes, .count = sampler->messages[0].call.count, .in_place = in_place, .wrong = -1};
 
     int status = options->check ? verify_call(sampler, &call_us, &wrong) : 0;
-    perf_message_fill(message);
+    perf_sampler_fill(sampler);
     if (status == 0)
         status = warm_up(sampler, row, &call_us);
     row->calls_per_sample = calls_of_sample(sampler, bytes, call_us);
@@ -108,8 +130,8 @@ int perf_sampler_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_ro
     if (status == 0)
         status = sampler->watch(sampler, row, true);
     if (options->check && status == 0) {
-        if (!perf_message_feeds_on_results(message))
-            wrong += perf_message_check(message, PERF_SEED_TIMED);
+        if (!perf_message_feeds_on_results(&sampler->messages[0]))
+            wrong += check(sampler, PERF_SEED_TIMED);
         status = verify_call(sampler, &call_us, &wrong);
     }
     return status == 0 ? summarize(sampler, row, wrong) : status;
@@ -117,20 +139,28 @@ int perf_sampler_row(perf_sampler *sampler, size_t bytes, bool in_place, perf_ro
 
 int perf_sampler_prepare(perf_sampler *sampler, size_t bytes, bool always_in_place) {
     const int samples = sampler->options->iters > 0 ? sampler->options->iters : PERF_SAMPLES_MAX;
-    sampler->message =
-        (perf_message){.collective = sampler->collective, .options = sampler->options, .program = sampler->program};
+    if (sampler->at_once == 0)
+        sampler->at_once = 1;
+    sampler->messages = calloc((size_t)sampler->at_once, sizeof(perf_message));
     sampler->samples_us = malloc((size_t)samples * sizeof(double));
-    if (sampler->samples_us == NULL ||
-        perf_message_prepare(&sampler->message, sampler->comm, bytes, always_in_place) != 0) {
-        fprintf(stderr, "%s: rank %d: no memory for buffers of %zu bytes and %d samples; use a smaller %s\n",
-                sampler->program, kolo_comm_rank(sampler->comm), bytes, samples, sampler->smaller);
-        return 1;
+    int status = sampler->messages == NULL || sampler->samples_us == NULL;
+    for (int i = 0; i < sampler->at_once && status == 0; i++) {
+        sampler->messages[i] =
+            (perf_message){.collective = sampler->collective, .options = sampler->options, .program = sampler->program};
+        status = perf_message_prepare(&sampler->messages[i], sampler->comm, bytes, always_in_place);
     }
-    return 0;
+    if (status == 0)
+        return 0;
+    fprintf(stderr, "%s: rank %d: no memory for buffers of %zu bytes and %d samples; use a smaller %s\n",
+            sampler->program, kolo_comm_rank(sampler->comm), bytes, samples, sampler->smaller);
+    return 1;
 }
 
 void perf_sampler_free(perf_sampler *sampler) {
-    perf_message_free(&sampler->message);
+    for (int i = 0; i < sampler->at_once && sampler->messages != NULL; i++)
+        perf_message_free(&sampler->messages[i]);
+    free(sampler->messages);
     free(sampler->samples_us);
+    sampler->messages = NULL;
     sampler->samples_us = NULL;
 }

@@ -54,11 +54,16 @@ typedef struct perf_sampler {
     kolo_comm *comm;     /* by which the ranks wait and agree */
     double budget_us;    /* about what the timed samples of a row take, without options->iters */
     int samples_min;     /* likewise */
+    int at_once;         /* messages that `call` works on, each with buffers of its own; 0: one */
     double slow_call_us; /* a call that takes longer is not warmed up for, and sampled once */
     /* Its own. */
-    perf_message message;
+    perf_message *messages; /* at_once of them; `call` is given the first one's */
     double *samples_us;
 } perf_sampler;
+
+/* The steps of a row, for who takes samples by themselves: begins the messages; fills in their inputs. */
+void perf_sampler_begin(perf_sampler *sampler, size_t bytes, bool in_place);
+void perf_sampler_fill(const perf_sampler *sampler);
 
 /* Allocates what rows of up to `bytes` bytes need, where all are in place no more. Returns 0, or 1 after saying on
  * stderr what this rank lacks; perf_sampler_free either way. */

@@ -54,6 +54,8 @@ typedef struct kolo_plan {
     int stream;               /* 1: results are stored past the caches */
     int tuned;                /* 1: by a profile that kolo-tune measured; 0: by the defaults */
     char tuning[512];         /* which profile, or why none, in words */
+    size_t rank_bytes;        /* of each rank's own memory for the communicator, apart from the segment */
+    int descriptors;          /* of each rank, at most, however many communicators of the same processes there are */
 } kolo_plan;
 
 /* Fills *plan for a collective with a message of `count` elements between `ranks` ranks of this machine, under

@@ -67,7 +67,7 @@ typedef struct kolo_watched_call {
     uint64_t number;            /* among the rank's calls on this communicator, from 1 */
     kolo_collective collective; /* KOLO_COLLECTIVES: unknown; then the next four mean nothing */
     kolo_dtype dtype;
-    kolo_op op;
+    kolo_op op; /* KOLO_OPS_OWN: one of kolo_op_create */
     int root;
     uint64_t count; /* of elements; of bytes for KOLO_ALLOC; 0 if kolo_collective_has_counts */
     /* Times are kept for messages of 256 KiB or more, and for calls with a wait beyond spinning: for those from the

@@ -7,16 +7,22 @@
 #include <string.h>
 
 #include "base/name_distance.h"
+#include "command_completion.h"
 #include "kolo.h"
 #include "messages.h"
 #include "printed_text.h"
 
 enum { COLUMN_MAX = 24, HELP_BYTES = 2048 };
 
+static unsigned completion_shell;
+
 /* Those that all programs have. */
-static const command_option command_options_common[2] = {
-    {.names = "-h, --help", .help = "print this"},
-    {.names = "--version", .help = "print the version"},
+enum { HELP, VERSION, COMPLETION, COMMON_OPTIONS };
+static const command_option command_options_common[COMMON_OPTIONS] = {
+    [HELP] = {.names = "-h, --help", .help = "print this"},
+    [VERSION] = {.names = "--version", .help = "print the version"},
+    [COMPLETION] = {"--completion SHELL", "print what completes this command line in bash or zsh",
+                    TO_CHOICE(completion_shell, completion_shell_name)},
 };
 
 static bool has_letter(const command_option *option) {
@@ -36,9 +42,10 @@ static void print_option(const command_option *option, bool has_letters, int col
         return;
     }
     const int length = format_names(text, option, has_letters);
-    printf("%-*s", column, text);
     if (length + 2 > column)
-        printf("\n%*s", column, "");
+        printf("%s\n%*s", text, column, "");
+    else
+        printf("%-*s", column, text);
     int used = 0;
     for (unsigned i = 0; *option->help == '(' && option->name_of && option->name_of(i) && used < HELP_BYTES; i++)
         used += snprintf(text + used, (size_t)(HELP_BYTES - used), "%s ", option->name_of(i));
@@ -63,7 +70,7 @@ static void command_help_print(const command_line *line) {
         putchar('\n');
     for (int i = 0; i < line->options_count; i++)
         print_option(&line->options[i], has_letters, column);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < COMMON_OPTIONS; i++)
         print_option(&command_options_common[i], has_letters, column);
     putchar('\n');
     wrapped_text_print(line->after, 0, 0);
@@ -90,11 +97,13 @@ void command_line_refuse(const command_line *line, const char *format, ...) {
     exit(line->mistake_status ? line->mistake_status : COMMAND_LINE_MISTAKE);
 }
 
-static _Noreturn void print_and_exit(const command_line *line, bool help) {
+static _Noreturn void print_and_exit(const command_line *line, int common) {
     if (line->silent)
         exit(EXIT_SUCCESS);
-    if (help)
+    if (common == HELP)
         command_help_print(line);
+    else if (common == COMPLETION)
+        command_completion_print(line, command_options_common, COMMON_OPTIONS, completion_shell);
     else
         printf("%s %s\n", line->program, kolo_version());
     exit(message_unless_written() == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
@@ -103,7 +112,7 @@ static _Noreturn void print_and_exit(const command_line *line, bool help) {
 /* NULL past the last. */
 static const command_option *option_at(const command_line *line, int index) {
     const int common = index - line->options_count;
-    return common < 0 ? &line->options[index] : common < 2 ? &command_options_common[common] : NULL;
+    return common < 0 ? &line->options[index] : common < COMMON_OPTIONS ? &command_options_common[common] : NULL;
 }
 
 /* What --help calls its value; NULL: it shows none. */
@@ -300,8 +309,8 @@ static void take(const command_line *line, const typed_option *typed) {
     const command_option *option = typed->option;
     const char *wanted = NULL;
     char values[MESSAGE_BYTES / 2];
-    if (option == &command_options_common[0] || option == &command_options_common[1])
-        print_and_exit(line, option == &command_options_common[0]);
+    if (option == &command_options_common[HELP] || option == &command_options_common[VERSION])
+        print_and_exit(line, (int)(option - command_options_common));
     if (option->flag) {
         *option->flag = true;
     } else if (option->text) {
@@ -315,6 +324,8 @@ static void take(const command_line *line, const typed_option *typed) {
     }
     if (wanted)
         command_line_refuse(line, "%.*s '%s': give %s", typed->length, typed->word, typed->value, wanted);
+    if (option == &command_options_common[COMPLETION])
+        print_and_exit(line, COMPLETION);
 }
 
 /* Reads the option at the beginning of `words`. Returns how many words it has. */

@@ -1,5 +1,5 @@
 /* The command line of a program: one table of its options, by which they are read, checked, refused and explained by
- * --help. --help and --version are there by themselves. */
+ * --help. --help, --version and --completion are there by themselves. */
 #ifndef KOLO_COMMAND_LINE_H
 #define KOLO_COMMAND_LINE_H
 
@@ -28,7 +28,7 @@ typedef struct command_option {
 
     uint64_t low, high;
     double least, most;
-    const char *(*name_of)(unsigned); /* of each choice; NULL past the last */
+    const char *(*name_of)(unsigned); /* of each choice, or what completion offers for `read`; NULL past the last */
     int *list_count; /* not NULL: up to list_max integers, counts or choices with commas between, and here how many
                         there are */
     int list_max;
@@ -54,8 +54,9 @@ typedef struct command_line {
     const char *before; /* what --help says before the options and behind them, as in printed_text.h */
     const char *after;
     const command_option *options;
-    int options_count;  /* 64 at most */
-    int arguments_max;  /* how many words that are no options there may be */
+    int options_count;                 /* 64 at most */
+    int arguments_max;                 /* how many words that are no options there may be */
+    const char *(*words_of)(unsigned); /* what may be the first of them, for completion; NULL past the last */
     bool runs_program;  /* the first of them ends the options: it is a program, and the rest is its own */
     bool silent;        /* another process of the same job says what there is to say */
     int mistake_status; /* the exit status after a mistake; 0: COMMAND_LINE_MISTAKE */
@@ -63,7 +64,7 @@ typedef struct command_line {
 } command_line;
 
 /* Reads all options. Returns the words that are none, with a NULL behind the last; they are part of argv. Ends the
- * program at --help, at --version and at a mistake. */
+ * program at --help, --version and --completion, and at a mistake. */
 char **command_line_read(command_line *line, int argc, char **argv);
 
 /* True if the option with that long name, as "--max", was there. */

@@ -257,6 +257,10 @@ static void print_plans(const report *seen) {
     printf("\nplan for an all-reduce (f32, sum) between %d rank%s\n", seen->ranks, seen->ranks == 1 ? "" : "s");
     fputs("  by: ", stdout);
     wrapped_text_print(seen->plans[0].tuning, 6, 6);
+    printf("  a communicator: %s in the segment, and %s of each rank's own memory\n"
+           "  descriptors of a rank, for all communicators of these ranks: at most %d\n",
+           bytes_text(seen->plans[0].segment_bytes).text, bytes_text(seen->plans[0].rank_bytes).text,
+           seen->plans[0].descriptors);
     printf("  %10s  %-9s  %10s  %8s  %10s  %10s\n", "message", "algorithm", "chunk", "chunks", "slot", "segment");
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
@@ -271,7 +275,8 @@ static void print_plans_json(const report *seen) {
            "    \"tuning\": ",
            seen->ranks, seen->plans[0].tuned ? "true" : "false");
     json_text_print(stdout, seen->plans[0].tuning);
-    puts(",\n    \"rows\": [");
+    printf(",\n    \"rank_bytes\": %zu,\n    \"descriptors\": %d,\n    \"rows\": [\n", seen->plans[0].rank_bytes,
+           seen->plans[0].descriptors);
     for (int i = 0; i < PLANS; i++) {
         const kolo_plan *plan = &seen->plans[i];
         printf("      {\"bytes\": %zu, \"algorithm\": \"%s\", \"chunk_bytes\": %zu, \"chunks\": %zu, "

@@ -6,6 +6,8 @@
 
 #define MANY UINT32_MAX
 
+enum { NAME_BYTES = 40 };
+
 /* What has been released with a word. */
 typedef struct release {
     uint32_t run;  /* in which */
@@ -215,19 +217,27 @@ static access begin_access(uint32_t rank, const void *address, size_t bytes) {
     return (access){.now = {.end = begin, .rank = rank, .epoch = clock_of(rank)[rank]}, .end = begin + bytes};
 }
 
+static void name(uint32_t rank, char *text, size_t text_bytes) {
+    if (races.of.name)
+        races.of.name(rank, text, text_bytes);
+    else
+        snprintf(text, text_bytes, "rank %u", rank);
+}
+
 /* Looks for races with what is in `list`. */
 static void compare(const access *access, const char *what, const char *before, const extents *list) {
     const extent *now = &access->now;
     const uint32_t *clock = clock_of(now->rank);
-    char here[96], there[96], text[320];
+    char here[96], there[96], self[NAME_BYTES], who[NAME_BYTES], text[320];
     for (uint32_t i = 0; i < list->count; i++) {
         const extent *other = &list->items[i];
         if (other->rank == now->rank || !overlaps(now, other) || clock[other->rank] >= other->epoch)
             continue;
         races.of.describe(races.of.memory + now->begin, now->end - now->begin, here, sizeof here);
         races.of.describe(races.of.memory + other->begin, other->end - other->begin, there, sizeof there);
-        snprintf(text, sizeof text, "rank %u %s %s and cannot know that rank %u has %s %s", now->rank, what, here,
-                 other->rank, before, there);
+        name(now->rank, self, sizeof self);
+        name(other->rank, who, sizeof who);
+        snprintf(text, sizeof text, "%s %s %s and cannot know that %s has %s %s", self, what, here, who, before, there);
         races.of.complain(text);
     }
 }

@@ -21,6 +21,8 @@ typedef struct races_setting {
     size_t zone_bytes; /* small zones find sooner what an access overlaps with */
     /* What lies there, in words. */
     void (*describe)(const void *address, size_t bytes, char *text, size_t text_bytes);
+    /* Who a rank is, in words; NULL: "rank 3". */
+    void (*name)(uint32_t rank, char *text, size_t text_bytes);
     /* A race in words, or that there is no memory to find more. May leave for good. */
     void (*complain)(const char *text);
     /* What may be overwritten by any rank, whoever wrote it before; NULL: nothing. */

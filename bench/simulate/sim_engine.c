@@ -5,26 +5,26 @@
 
 #include "fibers.h"
 
-typedef struct rank_run {
+typedef struct thread_run {
     double now_ns;
     sim_state state;
-} rank_run;
+} thread_run;
 
-/* A rank takes 1 to SLOWEST times as long as the fastest; each access is up to SHORT_NS late, and one of RARE by up to
- * LONG_NS: longer than a whole call of a small message. */
+/* A thread takes 1 to SLOWEST times as long as the fastest; each access is up to SHORT_NS late, and one of RARE by up
+ * to LONG_NS: longer than a whole call of a small message. */
 enum { SLOWEST = 4, SHORT_NS = 40, LONG_NS = 20000, RARE = 256 };
 
 static struct {
-    uint32_t ranks;
+    uint32_t threads;
     uint64_t noise_seed, noise_drawn;
-    rank_run run[SIM_RANKS_MAX];
-    uint32_t heap[SIM_RANKS_MAX]; /* ranks that can run but do not, the earliest first */
+    thread_run run[SIM_THREADS_MAX];
+    uint32_t heap[SIM_THREADS_MAX]; /* threads that can run but do not, the earliest first */
     uint32_t heap_length;
     uint32_t meeting;
     uint32_t done;
     uint64_t events;
     uint64_t events_max;
-    void (*body)(uint32_t rank);
+    void (*body)(uint32_t thread);
 } engine;
 
 static bool earlier(uint32_t a, uint32_t b) {
@@ -32,13 +32,13 @@ static bool earlier(uint32_t a, uint32_t b) {
     return a_ns < b_ns || (a_ns == b_ns && a < b);
 }
 
-static void push(uint32_t rank) {
+static void push(uint32_t thread) {
     uint32_t at = engine.heap_length++;
-    for (uint32_t parent = (at - 1) / 2; at > 0 && earlier(rank, engine.heap[parent]); parent = (at - 1) / 2) {
+    for (uint32_t parent = (at - 1) / 2; at > 0 && earlier(thread, engine.heap[parent]); parent = (at - 1) / 2) {
         engine.heap[at] = engine.heap[parent];
         at = parent;
     }
-    engine.heap[at] = rank;
+    engine.heap[at] = thread;
 }
 
 static uint32_t pop(void) {
@@ -56,7 +56,7 @@ static uint32_t pop(void) {
     return first;
 }
 
-/* Leaves the running rank for the earliest one, or for sim_engine_run if there is none. */
+/* Leaves the running thread for the earliest one, or for sim_engine_run if there is none. */
 static void run_next(void) {
     const bool stops = engine.heap_length == 0 || engine.events >= engine.events_max;
     engine.events += !stops;
@@ -64,40 +64,40 @@ static void run_next(void) {
 }
 
 static void end_meeting(void) {
-    if (engine.meeting == 0 || engine.meeting + engine.done < engine.ranks)
+    if (engine.meeting == 0 || engine.meeting + engine.done < engine.threads)
         return;
     double latest_ns = 0;
-    for (uint32_t rank = 0; rank < engine.ranks; rank++) {
-        const rank_run *other = &engine.run[rank];
+    for (uint32_t thread = 0; thread < engine.threads; thread++) {
+        const thread_run *other = &engine.run[thread];
         if (other->state == SIM_MEETING && other->now_ns > latest_ns)
             latest_ns = other->now_ns;
     }
     engine.meeting = 0;
-    for (uint32_t rank = 0; rank < engine.ranks; rank++)
-        if (engine.run[rank].state == SIM_MEETING)
-            sim_wake(rank, latest_ns);
+    for (uint32_t thread = 0; thread < engine.threads; thread++)
+        if (engine.run[thread].state == SIM_MEETING)
+            sim_wake(thread, latest_ns);
 }
 
-static void run_body(uint32_t rank) {
-    engine.body(rank);
-    engine.run[rank].state = SIM_DONE;
+static void run_body(uint32_t thread) {
+    engine.body(thread);
+    engine.run[thread].state = SIM_DONE;
     engine.done++;
     end_meeting();
     run_next(); /* never comes back */
 }
 
-sim_end sim_engine_run(uint32_t ranks, void (*body)(uint32_t rank), uint64_t events_max, uint64_t noise_seed) {
-    if (fibers_create(ranks, run_body) != 0)
+sim_end sim_engine_run(uint32_t threads, void (*body)(uint32_t thread), uint64_t events_max, uint64_t noise_seed) {
+    if (fibers_create(threads, run_body) != 0)
         return SIM_END_NO_MEMORY;
     memset(&engine, 0, sizeof engine);
-    engine.ranks = ranks;
+    engine.threads = threads;
     engine.body = body;
     engine.events_max = events_max;
     engine.noise_seed = noise_seed;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        push(rank);
+    for (uint32_t thread = 0; thread < threads; thread++)
+        push(thread);
     fiber_switch(pop());
-    if (engine.done == ranks)
+    if (engine.done == threads)
         return SIM_END_ALL;
     return engine.events >= events_max ? SIM_END_ENDLESS : SIM_END_DEADLOCK;
 }
@@ -106,8 +106,8 @@ uint64_t sim_engine_events(void) {
     return engine.events;
 }
 
-sim_state sim_engine_state(uint32_t rank) {
-    return engine.run[rank].state;
+sim_state sim_engine_state(uint32_t thread) {
+    return engine.run[thread].state;
 }
 
 uint32_t sim_self(void) {
@@ -123,7 +123,7 @@ void sim_spend(double ns) {
 }
 
 void sim_spend_until(double at_ns) {
-    rank_run *self = &engine.run[sim_self()];
+    thread_run *self = &engine.run[sim_self()];
     if (at_ns > self->now_ns)
         self->now_ns = at_ns;
 }
@@ -163,12 +163,12 @@ void sim_block(void) {
     run_next();
 }
 
-void sim_wake(uint32_t rank, double at_ns) {
-    rank_run *woken = &engine.run[rank];
+void sim_wake(uint32_t thread, double at_ns) {
+    thread_run *woken = &engine.run[thread];
     if (at_ns > woken->now_ns)
         woken->now_ns = at_ns;
     woken->state = SIM_READY;
-    push(rank);
+    push(thread);
 }
 
 void sim_meet(void) {

@@ -21,7 +21,13 @@ static const command_option table[] = {
      TO_TEXT(options.machine_name)},
     {"--ranks N[,N...]", "numbers of ranks, 2 to the machine's cores, one rank a core (default: all cores)",
      TO_INTEGERS(options.ranks, options.ranks_count, 2, KOLO_RANKS_MAX)},
-    {"--algorithm A[,A...]", "auto (what the plan chooses), or algorithms by name (default: auto and each of them)",
+    {"--lanes N[,N...]",
+     "ranks of N threads, 1 to 64, which make each call together, each thread in a lane (kolo_lanes.h) and on a core: "
+     "the ranks have equal parts of the machine's cores; a table by lanes (default: one thread a rank)",
+     TO_INTEGERS(options.lanes, options.lanes_count, 1, KOLO_THREADS_MAX)},
+    {"--algorithm A[,A...]",
+     "auto (what the plan chooses), or algorithms by name (default: auto and each of them; "
+     "with --lanes auto)",
      TO_CHOICES(options.algorithms, options.algorithms_count, kolo_algorithm_name)},
     {"--min BYTES", "smallest message (default: 8); K, M, G are powers of 1024, as in 64K",
      TO_BYTES(options.min_bytes, 1, MESSAGE_BYTES_MAX)},
@@ -62,7 +68,9 @@ static command_line line = {
         "Exit status: 0; 1 if a prediction failed or the protocol was broken; 2 for a wrong command line or file.\n"
         "\n"
         "Example: an all-reduce among 64 and 128 ranks of a two-socket EPYC, as the plan would do it\n"
-        "  kolo-simulate --machine epyc-milan-2x64 --ranks 64,128 --algorithm auto",
+        "  kolo-simulate --machine epyc-milan-2x64 --ranks 64,128 --algorithm auto\n"
+        "Example: among 2 ranks of 64 threads, a socket each, and 4 of 32\n"
+        "  kolo-simulate --machine epyc-milan-2x64 --ranks 2,4 --lanes 1,4,16,32",
 };
 
 void sim_refuse(const char *format, ...) {
@@ -85,6 +93,8 @@ static const sim_options *sim_options_read(int argc, char **argv) {
     }
     if (options.calibrate_path && options.validate_path)
         command_line_refuse(&line, "--calibrate and --validate: give one of them");
+    if (options.validate_path && options.lanes_count > 0)
+        command_line_refuse(&line, "--validate and --lanes: the measured rows say how many lanes there were");
     if (options.slot_bytes % 4096 != 0)
         command_line_refuse(&line, "--slot-bytes %zu: give whole pages of 4096 bytes", options.slot_bytes);
     if (options.min_bytes > options.max_bytes)

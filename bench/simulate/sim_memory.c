@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim_engine.h"
+#include "sim_places.h"
 #include "team.h"
 
 typedef struct granule {
@@ -25,6 +26,7 @@ typedef enum level { LEVEL_L2, LEVEL_L3, LEVEL_OTHER, LEVEL_MEMORY } level;
 
 static struct {
     const sim_machine *machine;
+    uint32_t ranks;
     size_t granule_bytes;
     granule *granules[TEAM_PARTS];    /* of slots, send and recv */
     double core_bytes[SIM_CORES_MAX]; /* passed through each core's L2, and each domain's L3 */
@@ -37,6 +39,7 @@ static struct {
 int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t granule_bytes) {
     memset(&memory, 0, sizeof memory);
     memory.machine = machine;
+    memory.ranks = ranks;
     memory.granule_bytes = granule_bytes;
     for (int i = 0; i < SIM_DOMAINS_MAX; i++) {
         memory.domain_out[i].gbps = memory.domain_in[i].gbps = machine->domain_gbps;
@@ -44,7 +47,7 @@ int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t granule
         memory.node[i].gbps = machine->node_gbps;
     }
     for (int part = TEAM_SLOTS; part <= TEAM_RECV; part++) {
-        const size_t bytes = ranks * team_piece_bytes((team_part)part);
+        const size_t bytes = ranks * (part == TEAM_SLOTS ? sim_lanes() : 1) * team_piece_bytes((team_part)part);
         memory.granules[part] = calloc(bytes / granule_bytes, sizeof **memory.granules);
         if (memory.granules[part] == NULL)
             return -1;
@@ -70,8 +73,15 @@ bool sim_memory_fits(const void *address, size_t bytes) {
 }
 
 static granule *granule_at(const team_place *place, size_t offset) {
-    offset += place->rank * team_piece_bytes(place->part);
+    offset += ((size_t)place->lane * memory.ranks + place->rank) * team_piece_bytes(place->part);
     return &memory.granules[place->part][offset / memory.granule_bytes];
+}
+
+/* The core that touched a place first. The thread that makes a communicator touches its rank's slots in all lanes; of a
+ * buffer each lane has touched its slice. */
+static uint32_t home_of(const team_place *place, size_t offset) {
+    const size_t lane = place->part == TEAM_SLOTS ? 0 : offset * sim_lanes() / team_piece_bytes(place->part);
+    return sim_lane_core(place->rank, (uint32_t)lane);
 }
 
 static uint32_t toucher_of(const granule *block) {
@@ -173,7 +183,7 @@ static void touch(granule *block, uint32_t core, double bytes) {
 }
 
 static double access_block(granule *block, sim_access access, uint32_t home, double bytes, double *shared_end_ns) {
-    const uint32_t core = sim_self();
+    const uint32_t core = sim_core();
     if (access == SIM_STREAM) {
         cross_memory(home, core, false, bytes, shared_end_ns);
         *block = (granule){0};
@@ -197,7 +207,7 @@ double sim_memory_access(sim_access access, const void *address, size_t bytes, d
     for (size_t offset = place.offset; offset < end;) {
         const size_t block_end = (offset / memory.granule_bytes + 1) * memory.granule_bytes;
         const size_t part = (block_end < end ? block_end : end) - offset;
-        ns += access_block(granule_at(&place, offset), access, place.rank, (double)part, shared_end_ns);
+        ns += access_block(granule_at(&place, offset), access, home_of(&place, offset), (double)part, shared_end_ns);
         offset += part;
     }
     return ns;
@@ -205,7 +215,7 @@ double sim_memory_access(sim_access access, const void *address, size_t bytes, d
 
 double sim_memory_latency_ns(const void *address) {
     const sim_machine *machine = memory.machine;
-    const uint32_t core = sim_self();
+    const uint32_t core = sim_core();
     team_place place;
     if (!find_place(address, &place))
         return 0;
@@ -213,7 +223,8 @@ double sim_memory_latency_ns(const void *address) {
     const level found = find(block, core);
     if (found == LEVEL_OTHER)
         return machine->hop_ns[sim_machine_distance(machine, toucher_of(block), core)];
-    return found == LEVEL_MEMORY ? machine->hop_ns[sim_machine_distance(machine, place.rank, core)] : 0;
+    return found == LEVEL_MEMORY ? machine->hop_ns[sim_machine_distance(machine, home_of(&place, place.offset), core)]
+                                 : 0;
 }
 
 void sim_memory_age(double times) {

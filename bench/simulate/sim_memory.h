@@ -14,7 +14,8 @@
 
 #include "sim_machine.h"
 
-/* Of the team's slots and buffers. Blocks are granule_bytes, a power of two. 0, or -1 if there is no memory. */
+/* Of the team's slots, in all lanes, and buffers. Blocks are granule_bytes, a power of two. 0, or -1 if there is no
+ * memory. */
 int sim_memory_create(const sim_machine *machine, uint32_t ranks, size_t granule_bytes);
 void sim_memory_destroy(void);
 
@@ -23,7 +24,7 @@ bool sim_memory_fits(const void *address, size_t bytes);
 
 typedef enum sim_access { SIM_READ, SIM_WRITE, SIM_STREAM } sim_access;
 
-/* The running rank's core reads or writes `bytes` from `address` on, or stores them past the caches: the ns that it
+/* The running thread's core reads or writes `bytes` from `address` on, or stores them past the caches: the ns that it
  * takes the core itself. What is shared with others moves *shared_end_ns. Other addresses are taken to be in its L2. */
 double sim_memory_access(sim_access access, const void *address, size_t bytes, double *shared_end_ns);
 

@@ -18,8 +18,10 @@ typedef struct sim_options {
     const char *calibrate_path; /* NULL: no machine file is made */
     int ranks[SIM_LIST_MAX];
     int ranks_count; /* 0: all cores of the machine */
+    int lanes[SIM_LIST_MAX];
+    int lanes_count; /* 0: ranks have one thread, and rank r runs on core r */
     kolo_algorithm algorithms[SIM_LIST_MAX];
-    int algorithms_count; /* 0: AUTO and every one */
+    int algorithms_count; /* 0: AUTO and every one; with lanes AUTO alone */
     size_t min_bytes, max_bytes, factor;
     size_t slot_bytes; /* 0: default */
     kolo_dtype dtype;

@@ -111,7 +111,7 @@ static void check_inputs(const void *const *sources, uint32_t n, size_t bytes) {
 
 /* n inputs of `bytes` each become `dst_bytes`, in `second`, too, unless that is NULL. */
 static void fold_to(void *dst, void *second, const void *const *sources, uint32_t n, size_t bytes, size_t dst_bytes) {
-    block blocks[SIM_RANKS_MAX + 2];
+    block blocks[KOLO_RANKS_MAX + 2];
     for (uint32_t i = 0; i < n; i++)
         blocks[i] = (block){sources[i], bytes, SIM_READ};
     blocks[n] = (block){dst, dst_bytes, SIM_WRITE};

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kolo_lanes.h"
 #include "algo/algo.h"
+#include "api/lanes/slices.h"
 #include "comm/creation/options.h"
 #include "plan/plan.h"
 #include "plan/tuning.h"
@@ -13,6 +15,7 @@
 #include "sim_engine.h"
 #include "sim_lines.h"
 #include "sim_memory.h"
+#include "sim_places.h"
 
 /* Of each buffer; whole pages, whatever a page's size is. */
 enum { UNIT = TEAM_BUFFERS_ALIGNMENT, REAL_BYTES = (KOLO_LINES_BYTES_MAX + UNIT - 1) / UNIT * UNIT };
@@ -22,18 +25,18 @@ static struct {
     size_t bytes;
 } team;
 
-/* What the library would read of the machine, with rank r on core r. */
-static void fill_topology(kolo_topology *topology, const sim_machine *machine, uint32_t ranks) {
+/* What the library would read of the machine: its first cores, on which the ranks are. */
+static void fill_topology(kolo_topology *topology, const sim_machine *machine, uint32_t cores) {
     *topology = (kolo_topology){.cpus_online = sim_machine_cores(machine),
                                 .numa_nodes = sim_machine_node(machine, sim_machine_cores(machine) - 1) + 1,
-                                .l3_domains = sim_machine_domain(machine, ranks - 1) + 1,
-                                .nodes = sim_machine_node(machine, ranks - 1) + 1,
-                                .packages = sim_machine_socket(machine, ranks - 1) + 1,
-                                .cores = ranks,
+                                .l3_domains = sim_machine_domain(machine, cores - 1) + 1,
+                                .nodes = sim_machine_node(machine, cores - 1) + 1,
+                                .packages = sim_machine_socket(machine, cores - 1) + 1,
+                                .cores = cores,
                                 .l2_bytes = (uint64_t)machine->l2_bytes,
                                 .l3_bytes = (uint64_t)machine->l3_bytes};
     for (uint32_t core = 0; core < KOLO_CPUS_MAX; core++) {
-        const bool used = core < ranks;
+        const bool used = core < cores;
         if (used)
             kolo_cpu_set_add(&topology->allowed, core);
         topology->l3_of[core] = used ? (uint16_t)sim_machine_domain(machine, core) : KOLO_CPU_NOWHERE;
@@ -47,10 +50,11 @@ static void sim_team_settings(struct kolo_shared_settings *settings, const sim_c
     static kolo_cpu_set sets[KOLO_CPUS_MAX];
     static const kolo_cpu_set *rank_cpus[KOLO_CPUS_MAX];
     kolo_topology topology;
-    fill_topology(&topology, asked->machine, asked->ranks);
+    fill_topology(&topology, asked->machine, sim_rank_core(asked->ranks));
     for (uint32_t rank = 0; rank < asked->ranks; rank++) {
         sets[rank] = (kolo_cpu_set){{0}};
-        kolo_cpu_set_add(&sets[rank], rank);
+        for (uint32_t core = sim_rank_core(rank); core < sim_rank_core(rank + 1); core++)
+            kolo_cpu_set_add(&sets[rank], core);
         rank_cpus[rank] = &sets[rank];
     }
     const struct kolo_tuning_question question = {.algorithm = asked->algorithm,
@@ -70,6 +74,7 @@ static int sim_team_create(const sim_case *asked, const struct kolo_shared_setti
                            size_t bytes) {
     const size_t more = bytes > REAL_BYTES ? bytes : REAL_BYTES;
     const team_shape shape = {.ranks = asked->ranks,
+                              .lanes = sim_lanes(),
                               .slot_bytes = slot_bytes,
                               .buffer_bytes = (more + UNIT - 1) / UNIT * UNIT,
                               .settings = *settings,
@@ -81,8 +86,9 @@ static int sim_team_create(const sim_case *asked, const struct kolo_shared_setti
         return -1;
     team.arena = arena;
     team.bytes = layout.begin[TEAM_PARTS];
-    if (!open_up(arena, layout.begin[TEAM_SLOTS]))
-        return -1;
+    for (uint32_t lane = 0; lane < sim_lanes(); lane++)
+        if (!open_up(arena + lane * layout.segment_bytes, layout.begin[TEAM_SLOTS]))
+            return -1;
     for (size_t begin = layout.begin[TEAM_SEND]; begin < layout.begin[TEAM_PARTS]; begin += shape.buffer_bytes)
         if (!open_up(arena + begin, REAL_BYTES))
             return -1;
@@ -105,7 +111,7 @@ bool sim_team_is_real(const void *address, size_t bytes) {
 
 /* Calls of up to BATCH_BYTES_MAX are made back to back, as kolo-perf makes them; others after a meeting of all ranks.
  */
-enum { BATCH_BYTES_MAX = 4096, BATCH_CALLS = 8, CALLS_MANY = 2, MANY_RANKS = 256, CHECK_CALLS = 6 };
+enum { BATCH_BYTES_MAX = 4096, BATCH_CALLS = 8, CALLS_MANY = 2, MANY_THREADS = 256, CHECK_CALLS = 6 };
 enum { GRANULE_BYTES_MIN = 128, GRANULE_BYTES_MAX = 4096, GRANULES_MAX = 4 << 20 };
 
 /* Long messages are cut to as many chunks as keep a run within this many accesses to flags and blocks. */
@@ -118,7 +124,8 @@ static struct {
     sim_outcome *outcome;
     struct kolo_shared_settings settings;
     size_t slot_bytes;
-    size_t chunk_bytes; /* of the message */
+    uint32_t slices;    /* lanes that do a part of each call */
+    size_t chunk_bytes; /* of the message, or of a slice */
     size_t count;       /* of the calls that are made: less than asked where the message was cut */
     double age;         /* how much longer the message asked for is than what is done of it */
     uint64_t warm_ups;
@@ -126,7 +133,7 @@ static struct {
     double start_ns;
     double end_ns; /* latest */
     uint64_t waits;
-    uint64_t call[SIM_RANKS_MAX];
+    uint64_t call[SIM_THREADS_MAX];
 } run;
 
 const sim_case *sim_run_asked(void) {
@@ -150,39 +157,55 @@ bool sim_run_skips_wait(void) {
 }
 
 void sim_run_fail(const char *function, const char *what) {
+    char self[SIM_NAME_BYTES];
+    sim_thread_name(sim_self(), self, sizeof self);
     if (run.outcome->problem[0] == '\0')
-        snprintf(run.outcome->problem, sizeof run.outcome->problem, "rank %u in call %" PRIu64 ": %s: %s", sim_self(),
+        snprintf(run.outcome->problem, sizeof run.outcome->problem, "%s in call %" PRIu64 ": %s: %s", self,
                  sim_run_call(), function, what);
 }
 
-/* One call of a rank; false if it failed. */
-static bool call_once(uint32_t rank) {
+/* The part of the message that a lane does: *first and the number returned. */
+static size_t part_of(uint32_t lane, size_t *first) {
+    *first = 0;
+    return lane < run.slices
+               ? kolo_plan_slice(run.count, (uint32_t)kolo_dtype_bytes(run.asked->dtype), run.slices, lane, first)
+               : 0;
+}
+
+/* One call of a thread; false if it failed. */
+static bool call_once(uint32_t thread) {
     const sim_case *asked = run.asked;
+    const uint32_t rank = sim_rank_of(thread), lane = sim_lane_of(thread);
+    const size_t element_bytes = kolo_dtype_bytes(asked->dtype);
     uint8_t *send = team_piece(TEAM_SEND, rank);
     uint8_t *recv = asked->in_place ? send : team_piece(TEAM_RECV, rank);
-    sim_check_call(send, recv, sim_run_bytes(), ++run.call[rank]);
+    size_t first;
+    const size_t part_bytes = part_of(lane, &first) * element_bytes, from = first * element_bytes;
+    sim_check_call(send + from, recv + from, part_bytes, ++run.call[thread]);
     sim_pause();
     sim_spend(asked->machine->call_ns);
-    const int rc = kolo_allreduce(team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
+    const int rc = sim_lanes() > 1
+                       ? kolo_allreduce_lane(team_comm(rank), (int)lane, send, recv, run.count, asked->dtype, KOLO_SUM)
+                       : kolo_allreduce(team_comm(rank), send, recv, run.count, asked->dtype, KOLO_SUM);
     sim_line_settle();
     if (rc == 0)
-        sim_check_read(recv, sim_run_bytes());
+        sim_check_read(recv + from, part_bytes);
     else
         sim_run_fail(kolo_strerror(rc), kolo_error_message());
     return rc == 0;
 }
 
-static void body(uint32_t rank) {
+static void body(uint32_t thread) {
     for (uint64_t i = 0; i < run.warm_ups; i++)
-        if (!call_once(rank))
+        if (!call_once(thread))
             return;
     sim_meet();
-    if (rank == 0) { /* the first to go on */
+    if (thread == 0) { /* the first to go on */
         sim_memory_age(run.age);
         run.start_ns = run.end_ns = sim_now_ns();
     }
     for (uint32_t i = 0; i < run.calls; i++)
-        if (!call_once(rank))
+        if (!call_once(thread))
             return;
     if (sim_now_ns() > run.end_ns)
         run.end_ns = sim_now_ns();
@@ -191,18 +214,18 @@ static void body(uint32_t rank) {
 /* Who waits for what, of the first ranks that do. */
 static void describe_deadlock(char *text, size_t text_bytes) {
     enum { SHOWN_MAX = 4 };
-    char word[96];
+    char who[SIM_NAME_BYTES], word[96];
     int shown = 0;
     size_t length = (size_t)snprintf(text, text_bytes, "deadlock:");
-    for (uint32_t rank = 0; rank < run.asked->ranks && shown < SHOWN_MAX && length < text_bytes; rank++) {
-        if (sim_engine_state(rank) != SIM_BLOCKED)
+    for (uint32_t thread = 0; thread < sim_threads() && shown < SHOWN_MAX && length < text_bytes; thread++) {
+        if (sim_engine_state(thread) != SIM_BLOCKED)
             continue;
-        const sim_poll poll = sim_line_polled(rank);
+        const sim_poll poll = sim_line_polled(thread);
+        sim_thread_name(thread, who, sizeof who);
         team_describe(poll.word, sizeof *poll.word, word, sizeof word);
-        length +=
-            (size_t)snprintf(text + length, text_bytes - length,
-                             "%s rank %u in call %" PRIu64 " waits for %s to reach %" PRIu64 ", and it is %" PRIu64,
-                             shown++ > 0 ? ";" : "", rank, run.call[rank], word, poll.target, *poll.word);
+        length += (size_t)snprintf(text + length, text_bytes - length,
+                                   "%s %s in call %" PRIu64 " waits for %s to reach %" PRIu64 ", and it is %" PRIu64,
+                                   shown++ > 0 ? ";" : "", who, run.call[thread], word, poll.target, *poll.word);
     }
 }
 
@@ -224,8 +247,9 @@ static void judge(sim_end end) {
 /* Blocks no larger than a rank's slice, which is touched at once, and not more of them than there is memory for. */
 static size_t granule_bytes(size_t message_bytes) {
     const uint32_t ranks = run.asked->ranks;
-    const size_t slots_bytes = KOLO_SLOTS * run.slot_bytes;
-    const size_t shared_bytes = message_bytes < run.chunk_bytes ? message_bytes : run.chunk_bytes;
+    const size_t slots_bytes = KOLO_SLOTS * run.slot_bytes * sim_lanes();
+    const size_t slice_bytes = message_bytes / run.slices;
+    const size_t shared_bytes = slice_bytes < run.chunk_bytes ? slice_bytes : run.chunk_bytes;
     const size_t most_bytes = message_bytes > slots_bytes ? message_bytes : slots_bytes;
     size_t bytes = GRANULE_BYTES_MIN;
     while (bytes < GRANULE_BYTES_MAX && 2 * bytes * ranks <= shared_bytes)
@@ -241,13 +265,13 @@ static sim_end build_and_run(void) {
         sim_memory_create(asked->machine, asked->ranks, granule_bytes(sim_run_bytes())) != 0 ||
         sim_lines_create(asked->machine) != 0 || sim_check_begin(asked->check, asked->ranks, run.slot_bytes) != 0)
         return SIM_END_NO_MEMORY;
-    const sim_end end = sim_engine_run(asked->ranks, body, EVENTS_MAX, asked->noise_seed);
+    const sim_end end = sim_engine_run(sim_threads(), body, EVENTS_MAX, asked->noise_seed);
     run.outcome->events += sim_engine_events();
     return end;
 }
 
 static uint32_t timed_calls(void) {
-    if (run.asked->ranks >= MANY_RANKS)
+    if (sim_threads() >= MANY_THREADS)
         return CALLS_MANY;
     if (run.asked->check)
         return CHECK_CALLS;
@@ -277,7 +301,7 @@ static size_t chunks_max(const struct kolo_answer *plan) {
     uint64_t accesses = 3 * pairs;
     if (plan->algorithm == KOLO_ALGORITHM_ONESHOT)
         accesses += pairs * (run.chunk_bytes / granule_bytes(run.chunk_bytes));
-    const uint64_t chunks = ACCESSES_MAX / accesses;
+    const uint64_t chunks = ACCESSES_MAX / accesses / run.slices;
     return chunks < CHUNKS_MIN ? CHUNKS_MIN : chunks > CHUNKS_MAX ? CHUNKS_MAX : (size_t)chunks;
 }
 
@@ -292,7 +316,7 @@ static void pin(struct kolo_shared_settings *settings, const struct kolo_answer 
 }
 
 static double simulate_part(const struct kolo_answer *plan, size_t chunks) {
-    return simulate(chunks * plan->chunk_count, chunks, (double)plan->chunks / (double)chunks - 1);
+    return simulate(chunks * plan->chunk_count * run.slices, chunks, (double)plan->chunks / (double)chunks - 1);
 }
 
 /* A long message goes through the same pipeline chunk after chunk: time is linear in chunks once it is filled. */
@@ -308,20 +332,32 @@ static double extrapolate(const struct kolo_answer *plan, size_t chunks) {
     return many_ns + chunk_ns * (double)(plan->chunks - chunks);
 }
 
+/* How many lanes the library divides a message among. */
+static uint32_t slices_of(const sim_case *asked) {
+    static const struct kolo_descriptor descriptor = {.collective = KOLO_ALLREDUCE};
+    struct kolo_lanes lanes = {.count = sim_lanes()};
+    const kolo_comm comm = {.lanes = &lanes, .global_size = asked->ranks, .settings = run.settings};
+    return kolo_slices_count(&descriptor, &comm, asked->count, kolo_dtype_bytes(asked->dtype), 0);
+}
+
 static double run_asked(const sim_case *asked) {
     const uint32_t element_bytes = (uint32_t)kolo_dtype_bytes(asked->dtype);
-    run.slot_bytes = asked->slot_bytes ? asked->slot_bytes : kolo_settings_slot_bytes(asked->ranks);
+    sim_places_set(asked->machine, asked->ranks, asked->lanes);
+    run.slot_bytes = asked->slot_bytes ? asked->slot_bytes : kolo_settings_slot_bytes(asked->ranks, sim_lanes());
     sim_team_settings(&run.settings, asked, run.slot_bytes);
+    run.slices = slices_of(asked);
     if (asked->algorithm == KOLO_ALGORITHM_DIRECT) { /* no slots, and the plan does not know of it */
         run.chunk_bytes = SIZE_MAX;
         run.slot_bytes = KOLO_PAGE_BYTES;
         return simulate(asked->count, 1, 0);
     }
     const struct kolo_question question = {.collective = KOLO_ALLREDUCE,
-                                           .count = asked->count,
+                                           .count = kolo_slice_longest(asked->count, element_bytes, run.slices),
                                            .element_bytes = element_bytes,
-                                           .acc_bytes = (uint32_t)sim_acc_bytes(asked->dtype)};
-    const struct kolo_answer plan = kolo_plan_make(&question, &run.settings, run.slot_bytes);
+                                           .acc_bytes = (uint32_t)sim_acc_bytes(asked->dtype),
+                                           .lanes = run.slices > 1 ? run.slices : 0};
+    struct kolo_answer plan;
+    kolo_plan_make(&question, &run.settings, run.slot_bytes, &plan);
     run.chunk_bytes = plan.chunk_count * element_bytes;
     run.outcome->algorithm = plan.algorithm;
     run.outcome->chunks = plan.lines ? 0 : plan.chunks;

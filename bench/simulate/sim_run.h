@@ -14,10 +14,11 @@
  * that fault when used, but for the first bytes of each buffer, which small messages need. */
 bool sim_team_is_real(const void *address, size_t bytes);
 
-/* What is asked. Rank r runs on core r. */
+/* What is asked. */
 typedef struct sim_case {
     const sim_machine *machine;
     uint32_t ranks; /* 2 to the machine's cores */
+    uint32_t lanes; /* of each rank, a thread in each: no more than its part of the cores; 0: as sim_places_set says */
     kolo_algorithm algorithm;
     kolo_dtype dtype;
     size_t count;
@@ -41,7 +42,7 @@ typedef struct sim_outcome {
 int sim_run(const sim_case *asked, sim_outcome *outcome);
 
 /* For what stands in for the library's lower layers: what is asked, the bytes of each call's message, and the running
- * rank's call, from 1. */
+ * thread's call, from 1. */
 const sim_case *sim_run_asked(void);
 size_t sim_run_bytes(void);
 uint64_t sim_run_call(void);
@@ -49,10 +50,11 @@ uint64_t sim_run_call(void);
 /* Of an element of the accumulation type. */
 size_t sim_acc_bytes(kolo_dtype dtype);
 
-/* True if the running rank's wait, which would have to wait, is the one to be skipped. */
+/* True if the running thread's wait, which would have to wait, is the one to be skipped. */
 bool sim_run_skips_wait(void);
 
-/* The running rank's call has failed, or asked for what cannot be done: the prediction fails, with the first of these.
+/* The running thread's call has failed, or asked for what cannot be done: the prediction fails, with the first of
+ * these.
  */
 void sim_run_fail(const char *function, const char *what);
 

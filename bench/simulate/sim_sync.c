@@ -28,8 +28,10 @@ uint64_t sim_load_acquire(const kolo_atomic_u64 *word) {
 }
 
 void sim_store_relaxed(kolo_atomic_u64 *word, uint64_t value) {
-    sim_line_settle();
-    sim_spend(sim_run_asked()->machine->store_ns);
+    if (sim_lines_holds(word)) { /* else it is this rank's own, or there are no ranks yet */
+        sim_line_settle();
+        sim_spend(sim_run_asked()->machine->store_ns);
+    }
     atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
@@ -68,6 +70,10 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     (void)bell;
     (void)peer;
     return sim_wait_at_least(flag, target);
+}
+
+void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell) {
+    kolo_wait_slowly(waiter, flag, target, bell, 0);
 }
 
 void kolo_bell_ring_slowly(kolo_bell *bell) {

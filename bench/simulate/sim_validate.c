@@ -21,16 +21,22 @@ static struct {
 /* Fills *asked from a row of kolo-perf; false if the row is no all-reduce with warm buffers that can be modelled. */
 static bool read_case(const char *row, sim_case *asked, double *measured_us) {
     char collective[32], algorithm[32], dtype[16], buffers[16];
-    double ranks, bytes;
+    double ranks, threads = 1, bytes;
     if (!sim_row_text(row, "collective", collective, sizeof collective) || strcmp(collective, "allreduce") != 0 ||
         !sim_row_text(row, "algo", algorithm, sizeof algorithm) || !sim_row_text(row, "dtype", dtype, sizeof dtype) ||
         !sim_row_text(row, "buffers", buffers, sizeof buffers) || strcmp(buffers, "warm") != 0 ||
         !sim_row_number(row, "ranks", &ranks) || !sim_row_number(row, "bytes", &bytes) ||
         !sim_row_number(row, "median", measured_us))
         return false;
-    if (ranks < 2 || ranks > sim_machine_cores(tally.machine) || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0)
+    const bool has_lanes = sim_row_true(row, "lanes");
+    sim_row_number(row, "threads", &threads);
+    if (ranks < 2 || threads < 1 || threads > KOLO_THREADS_MAX || ranks * threads > sim_machine_cores(tally.machine) ||
+        (threads > 1 && !has_lanes) || bytes < 1 || bytes > 0x1p32 || *measured_us <= 0)
         return false;
-    *asked = (sim_case){.machine = tally.machine, .ranks = (uint32_t)ranks, .in_place = sim_row_true(row, "in_place")};
+    *asked = (sim_case){.machine = tally.machine,
+                        .ranks = (uint32_t)ranks,
+                        .lanes = threads > 1 ? (uint32_t)threads : 0,
+                        .in_place = sim_row_true(row, "in_place")};
     int found = 0;
     for (int i = 1; i < KOLO_ALGORITHMS && !found; i++) {
         asked->algorithm = (kolo_algorithm)i;
@@ -50,6 +56,7 @@ static void show_row(const char *row) {
     sim_case asked;
     sim_outcome outcome;
     double measured_us;
+    char ranks[24];
     if (!read_case(row, &asked, &measured_us)) {
         tally.skipped++;
         return;
@@ -61,9 +68,10 @@ static void show_row(const char *row) {
         return;
     }
     const double ratio = outcome.time_us / measured_us, factor = ratio < 1 ? 1 / ratio : ratio;
-    printf(" %12zu %6" PRIu32 " %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, asked.ranks,
-           kolo_dtype_name(asked.dtype), asked.in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm),
-           outcome.time_us, measured_us, (ratio - 1) * 100);
+    snprintf(ranks, sizeof ranks, asked.lanes ? "%" PRIu32 "x%" PRIu32 : "%" PRIu32, asked.ranks, asked.lanes);
+    printf(" %12zu %6s %6s %-6s %-8s %12.3f %12.3f %+8.0f%%\n", bytes, ranks, kolo_dtype_name(asked.dtype),
+           asked.in_place ? "in" : "out of", kolo_algorithm_name(outcome.algorithm), outcome.time_us, measured_us,
+           (ratio - 1) * 100);
     tally.rows++;
     tally.log_sum += log(factor);
     tally.worst = factor > tally.worst ? factor : tally.worst;
@@ -83,8 +91,8 @@ int sim_validate(const sim_options *options, const sim_machine *machine) {
         printf("# %d rows: off by a factor of %.2f in the geometric mean, %.2f at worst\n", tally.rows,
                exp(tally.log_sum / tally.rows), tally.worst);
     if (tally.skipped > 0)
-        printf("# %d rows left out: no all-reduce, buffers not warm, one rank, or more ranks\n"
-               "#   than cores\n",
+        printf("# %d rows left out: no all-reduce, buffers not warm, one rank, threads of kolo's\n"
+               "#   own, or more threads than cores\n",
                tally.skipped);
     return tally.failed > 0;
 }

@@ -15,12 +15,13 @@ struct kolo_blocks {
     const size_t *offsets; /* where they begin, in elements */
 };
 
-/* The data of a call. Where a buffer has a block for each rank, blocks.counts is NULL if all are of `count` elements,
- * one behind the other; else both of its tables are there. */
+/* The data of a call, or of one lane's slice of it. Where a buffer has a block for each rank, blocks.counts is NULL if
+ * all are of `count` elements, `gap` elements apart; else both of its tables are there. */
 struct kolo_message {
     const uint8_t *send; /* may equal recv, or be in place of a block of it, or the other way round */
     uint8_t *recv;
     size_t count;   /* elements of the message, or of each block; of blocks of any length, those of this rank's own */
+    size_t gap;     /* 0, but in a slice */
     size_t longest; /* elements of the longest block of all ranks */
     struct kolo_blocks send_blocks, recv_blocks;
     const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
@@ -65,8 +66,18 @@ static inline size_t kolo_chunk(const struct kolo_message *message, size_t chunk
 /* Elements of the block of `rank`, and where it begins in its buffer. */
 static inline size_t kolo_block(const struct kolo_message *message, const struct kolo_blocks *blocks, uint32_t rank,
                                 size_t *first) {
-    *first = blocks->counts ? blocks->offsets[rank] : rank * message->count;
+    *first = blocks->counts ? blocks->offsets[rank] : rank * (message->count + message->gap);
     return blocks->counts ? blocks->counts[rank] : message->count;
+}
+
+/* Bytes from the beginning of one block of `count` elements to the next one's, and of all blocks with what is between
+ * them. */
+static inline size_t kolo_block_stride(const struct kolo_message *message) {
+    return (message->count + message->gap) * message->kernel->element_bytes;
+}
+
+static inline size_t kolo_blocks_bytes(const kolo_comm *comm, const struct kolo_message *message) {
+    return comm->size * kolo_block_stride(message) - message->gap * message->kernel->element_bytes;
 }
 
 /* The same of chunk `chunk` of that block. */

@@ -1,7 +1,7 @@
 /* All-gather: every rank shows its block to all others, and copies all blocks to their places. Small blocks go through
  * lines, larger ones through slots (phases.h).
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. oneshot.c says when a set of lines may be written again.
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX.
  *
  * Slots are for larger blocks, chunk by chunk. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before
  * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
@@ -26,11 +26,12 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
                          uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = kolo_lines_show(comm, send, bytes);
+    const struct kolo_round round = kolo_lines_round(comm);
+    kolo_lines_show(comm, &round, send, bytes);
     copy_own((uint8_t *)recv + comm->rank * bytes, send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *block = NULL;
-        const int rc = kolo_lines_read(comm, peer, 0, bytes, round, &block);
+        const int rc = kolo_lines_read(comm, peer, 0, bytes, &round, &block);
         if (rc < 0)
             return rc;
         if (bytes > 0) /* else recv may be NULL */
@@ -42,14 +43,38 @@ int kolo_allgather_lines(kolo_comm *comm, const void *send, void *recv, size_t c
     return 0;
 }
 
-/* Copies the own block, the first time, and each peer's chunk as soon as it is there. Begins with the next rank, so
- * that the ranks do not all read the same slot at once. */
+/* Copies the own chunk to where all can read it, and to its place. One of several pieces is copied to both piece by
+ * piece, and so read once; with a single piece the peers would wait for the second copy. */
+static int show(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t begin, first;
+    const size_t bytes = kolo_chunk(message, chunk, &first) * element_bytes;
+    kolo_block(message, &message->recv_blocks, comm->rank, &begin);
+    const uint8_t *from = message->send + first * element_bytes;
+    uint8_t *own = message->recv + (begin + first) * element_bytes;
+    const bool is_long = bytes > KOLO_PIECE_BYTES, in_place = own == from;
+    const int rc = kolo_slot_claim(comm, chunk);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("allgather.claimed");
+    uint8_t *shown = kolo_phase_shown_at(comm, comm->rank, chunk);
+    for (size_t at = 0; at < bytes; at += KOLO_PIECE_BYTES) {
+        const size_t part = bytes - at < KOLO_PIECE_BYTES ? bytes - at : KOLO_PIECE_BYTES;
+        kolo_copy(shown + at, from + at, part);
+        if (is_long && !in_place)
+            kolo_result_store(message, own + at, from + at, part);
+    }
+    KOLO_POINT("allgather.shown");
+    kolo_step_publish(comm, chunk + 1);
+    if (!is_long && !in_place)
+        kolo_result_store(message, own, from, bytes);
+    return 0;
+}
+
+/* Copies each peer's chunk as soon as it is there. Begins with the next rank, so that the ranks do not all read the
+ * same slot at once. */
 static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
     const size_t element_bytes = message->kernel->element_bytes;
-    if (chunk == 0) {
-        size_t own, count = kolo_block(message, &message->recv_blocks, comm->rank, &own);
-        copy_own(message->recv + own * element_bytes, message->send, count * element_bytes);
-    }
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const int rc = kolo_step_await(comm, peer, chunk + 1);
         if (rc < 0)
@@ -65,7 +90,7 @@ static int copy_chunk(kolo_comm *comm, const struct kolo_message *message, size_
 
 int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t element_bytes = message->kernel->element_bytes;
-    const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, kolo_phase_show, copy_chunk);
+    const int rc = kolo_phases_show_ahead(comm, message, message->plan.chunks, show, copy_chunk);
     comm->stats.sent_bytes += message->count * element_bytes;
     kolo_result_end(message);
     return rc;
@@ -77,9 +102,10 @@ int kolo_allgather_direct(kolo_comm *comm, const struct kolo_message *message) {
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    copy_own(message->recv + comm->rank * bytes, message->send, bytes);
+    const size_t stride = kolo_block_stride(message);
+    copy_own(message->recv + comm->rank * stride, message->send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer))
-        kolo_copy(message->recv + peer * bytes, comm->call.sources[peer], bytes);
+        kolo_copy(message->recv + peer * stride, comm->call.sources[peer], bytes);
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);
     return kolo_direct_end(comm);

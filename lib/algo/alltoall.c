@@ -1,7 +1,6 @@
 /* All-to-all: every rank shows each other rank the block that is for it, and copies what the others show it.
  *
- * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them. oneshot.c
- * says when a set of lines may be written again.
+ * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks of a rank together; every rank reads all of them.
  *
  * Slots are for more, with a region for each block (regions.h). Pairs. Block s of rank r is that for rank (s - r)
  * modulo the number of ranks, which is also whose block s is for r. So in each of its steps a rank reads from another
@@ -33,12 +32,13 @@ int kolo_alltoall_lines(kolo_comm *comm, const void *send, void *recv, size_t co
                         uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = kolo_lines_show(comm, send, comm->size * bytes);
+    const struct kolo_round round = kolo_lines_round(comm);
+    kolo_lines_show(comm, &round, send, comm->size * bytes);
     if (send != recv && bytes > 0)
         memcpy((uint8_t *)recv + comm->rank * bytes, (const uint8_t *)send + comm->rank * bytes, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *blocks = NULL;
-        const int rc = kolo_lines_read(comm, peer, 0, comm->size * bytes, round, &blocks);
+        const int rc = kolo_lines_read(comm, peer, 0, comm->size * bytes, &round, &blocks);
         if (rc < 0)
             return rc;
         if (bytes > 0) /* else recv may be NULL */
@@ -77,7 +77,8 @@ static void copy_own(const kolo_comm *comm, const struct kolo_message *message) 
     size_t to, from, count = kolo_block(message, &message->recv_blocks, comm->rank, &to);
     kolo_block(message, &message->send_blocks, comm->rank, &from);
     if (message->send != message->recv)
-        kolo_copy(message->recv + to * element_bytes, message->send + from * element_bytes, count * element_bytes);
+        kolo_result_store(message, message->recv + to * element_bytes, message->send + from * element_bytes,
+                          count * element_bytes);
 }
 
 static int take(kolo_comm *comm, const struct kolo_message *message, size_t ticket) {
@@ -114,7 +115,8 @@ int kolo_alltoall_run(kolo_comm *comm, const struct kolo_message *message) {
 }
 
 int kolo_alltoall_direct(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t bytes = message->count * message->kernel->element_bytes, all_bytes = comm->size * bytes;
+    const size_t bytes = message->count * message->kernel->element_bytes, stride = kolo_block_stride(message),
+                 all_bytes = kolo_blocks_bytes(comm, message);
     const struct kolo_direct use = {
         .send = KOLO_OF_ALL, .send_bytes = all_bytes, .recv_bytes = all_bytes, .apart = true};
     const int rc = kolo_direct_begin(comm, message, &use);
@@ -122,7 +124,8 @@ int kolo_alltoall_direct(kolo_comm *comm, const struct kolo_message *message) {
         return rc;
     for (uint32_t block = 0; block < comm->size; block++) {
         const uint32_t peer = partner(comm, block);
-        kolo_copy(message->recv + peer * bytes, (const uint8_t *)comm->call.sources[peer] + comm->rank * bytes, bytes);
+        kolo_copy(message->recv + peer * stride, (const uint8_t *)comm->call.sources[peer] + comm->rank * stride,
+                  bytes);
     }
     comm->stats.sent_bytes += bytes * (comm->size - 1);
     comm->stats.received_bytes += bytes * (comm->size - 1);

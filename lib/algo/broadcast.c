@@ -1,7 +1,7 @@
 /* Broadcast.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root's have data; all ranks wait for a line of each, as a set of
- * lines may be written again only when all have read it (oneshot.c).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. The root waits for nobody, the others for the root's, but in rounds
+ * (lines.h).
  *
  * More goes through the root's slots, chunk by chunk. Steps:
  *   - 2c + 1: chunk c is in the root's slot.
@@ -21,10 +21,13 @@ int kolo_broadcast_lines(kolo_comm *comm, const void *send, void *recv, size_t c
                          uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
     const bool is_root = comm->rank == root;
-    const uint64_t round = kolo_lines_show(comm, send, is_root ? bytes : 0);
+    const struct kolo_round round = kolo_lines_pass(comm, bytes);
+    kolo_lines_show_if(comm, &round, is_root, send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *data = NULL;
-        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? bytes : 0, round, &data);
+        if (peer != root && round.is_pass)
+            continue;
+        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? bytes : 0, &round, &data);
         if (rc < 0)
             return rc;
         if (peer == root && bytes > 0) /* else recv may be NULL */

@@ -11,8 +11,10 @@ static bool has(enum kolo_owners owners, uint32_t rank, uint32_t root) {
 static void show_places(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use) {
     struct kolo_shared_signal *signal = comm->signal;
     /* The others read them after the acquire of step 1. */
-    kolo_store_relaxed(&signal->places[0], kolo_heap_place(&comm->heap, message->send, use->send_bytes, comm->rank));
-    kolo_store_relaxed(&signal->places[1], kolo_heap_place(&comm->heap, message->recv, use->recv_bytes, comm->rank));
+    kolo_store_relaxed(&signal->places[0],
+                       kolo_heap_place(&comm->first->heap, message->send, use->send_bytes, comm->rank));
+    kolo_store_relaxed(&signal->places[1],
+                       kolo_heap_place(&comm->first->heap, message->recv, use->recv_bytes, comm->rank));
     KOLO_POINT("direct.placed");
     kolo_step_publish(comm, 1);
 }
@@ -22,8 +24,8 @@ static bool find_buffers(kolo_comm *comm, uint32_t root, const struct kolo_direc
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         struct kolo_shared_signal *signal = &comm->segment.signals[rank];
         const uint64_t send = kolo_load_relaxed(&signal->places[0]), recv = kolo_load_relaxed(&signal->places[1]);
-        uint8_t *source = kolo_heap_address(&comm->heap, send, use->send_bytes, rank);
-        uint8_t *target = kolo_heap_address(&comm->heap, recv, use->recv_bytes, rank);
+        uint8_t *source = kolo_heap_address(&comm->first->heap, send, use->send_bytes, rank);
+        uint8_t *target = kolo_heap_address(&comm->first->heap, recv, use->recv_bytes, rank);
         if ((has(use->send, rank, root) && !source) || (has(use->recv, rank, root) && !target) ||
             (use->apart && source && source == target))
             return false;

@@ -1,7 +1,7 @@
 /* Gather: every rank but the root shows its block, and the root copies all blocks to their places.
  *
- * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root copies; the others, too, wait for a line of each,
- * as a set of lines may be written again only when all have read it (oneshot.c).
+ * Lines are for blocks of up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' and copies them, but in
+ * rounds (lines.h).
  *
  * Slots are for larger blocks, chunk by chunk. Steps:
  *   - 2c + 1: the rank has shown chunk c.
@@ -25,12 +25,14 @@ int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
                       uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
     const bool is_root = comm->rank == root;
-    const uint64_t round = kolo_lines_show(comm, send, is_root ? 0 : bytes);
+    const struct kolo_round round = kolo_lines_pass(comm, bytes);
+    kolo_lines_show_if(comm, &round, !is_root, send, bytes);
     if (is_root && bytes > 0 && (uint8_t *)recv + comm->rank * bytes != send)
         memcpy((uint8_t *)recv + comm->rank * bytes, send, bytes);
-    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank && (is_root || !round.is_pass);
+         peer = kolo_rank_after(comm, peer)) {
         const void *block = NULL;
-        const int rc = kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, round, &block);
+        const int rc = kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, &round, &block);
         if (rc < 0)
             return rc;
         if (is_root && bytes > 0) /* else recv may be NULL */
@@ -39,6 +41,14 @@ int kolo_gather_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
     }
     *(is_root ? &comm->stats.received_bytes : &comm->stats.sent_bytes) += is_root ? bytes * (comm->size - 1) : bytes;
     return 0;
+}
+
+static void copy_own(const kolo_comm *comm, const struct kolo_message *message) {
+    const size_t element_bytes = message->kernel->element_bytes;
+    size_t begin, count = kolo_block(message, &message->recv_blocks, comm->rank, &begin);
+    uint8_t *to = message->recv + begin * element_bytes;
+    if (count > 0 && to != message->send)
+        kolo_result_store(message, to, message->send, count * element_bytes);
 }
 
 static int take(kolo_comm *comm, const struct kolo_message *message, size_t chunk) {
@@ -62,15 +72,12 @@ static int take(kolo_comm *comm, const struct kolo_message *message, size_t chun
 }
 
 int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
-    const size_t chunks = message->plan.chunks, element_bytes = message->kernel->element_bytes;
+    const size_t chunks = message->plan.chunks;
     const bool is_root = comm->rank == message->root;
     int rc = 0;
     kolo_schedule_begin(comm, 2 * chunks, chunks);
-    if (is_root) {
-        size_t own, count = kolo_block(message, &message->recv_blocks, comm->rank, &own);
-        if (count > 0 && message->recv + own * element_bytes != message->send)
-            kolo_copy(message->recv + own * element_bytes, message->send, count * element_bytes);
-    }
+    if (is_root)
+        copy_own(comm, message);
     for (size_t chunk = 0; rc == 0 && chunk < chunks; chunk++) {
         rc = is_root ? take(comm, message, chunk) : kolo_region_show(comm, message, chunk);
         kolo_slot_retire_by(comm, chunk, 2 * chunk + 2, is_root ? KOLO_RANKS_MAX : message->root);
@@ -82,11 +89,11 @@ int kolo_gather_run(kolo_comm *comm, const struct kolo_message *message) {
 
 int kolo_gather_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.recv = KOLO_OF_ROOT, .recv_bytes = comm->size * bytes};
+    const struct kolo_direct use = {.recv = KOLO_OF_ROOT, .recv_bytes = kolo_blocks_bytes(comm, message)};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    uint8_t *block = comm->call.targets[message->root] + comm->rank * bytes;
+    uint8_t *block = comm->call.targets[message->root] + comm->rank * kolo_block_stride(message);
     if (block != message->send)
         kolo_copy(block, message->send, bytes);
     if (comm->rank == message->root)

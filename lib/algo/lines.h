@@ -1,11 +1,22 @@
-/* Lines: small messages in cache lines that each carry a sequence number, the round. A reader that sees the round in a
- * line has the line's payload too, so nothing else has to cross.
+/* Lines: small messages in cache lines that each carry a sequence number. A reader that sees the number in a line has
+ * the line's payload too, so nothing else has to cross. The writer stores the payload, then the number (release). The
+ * reader loads the number (acquire), then the payload. The first line of a message also carries the call's stamp.
  *
- * A rank has two sets of lines and uses them in turn, one in each round. Each rank counts the rounds by itself; the
- * count is the same on all ranks. The first line of a message also carries the call's stamp.
+ * Rounds. In a round every rank writes a line, and ends the round only when it has seen one of each other rank, or data
+ * that depends on all. A rank has two sets of lines for rounds, and uses them in turn. It writes a set in round r + 2
+ * that it last wrote in round r: by then every peer has read it, since the writer has seen each peer's lines of round
+ * r + 1 before its own round r + 1 ended, and a peer writes those after it has finished round r.
  *
- * The writer stores the payload, then the round (release). The reader loads the round (acquire), then the payload. Each
- * algorithm says when a set may be written again. */
+ * Passes are for collectives in which not all need something of all: those with a root, and scans. A rank writes only
+ * if somebody needs its data, and waits only for the data that it needs, so ranks can be ahead of each other. The
+ * passes after a round take as many lines as their messages need, one behind the other. A rank that has ended the round
+ * knows that all have begun it, so they have ended all passes before it, and nobody reads these lines any more. Where
+ * too few are left for the next pass, it is done as a round. There ranks find out, too, that they name different roots,
+ * where each of them only writes. If ranks differ in how long a message is, they look in different places from then on,
+ * and find a line with another stamp, or none.
+ *
+ * Each rank counts rounds, and the lines of passes since the last one, by itself; the counts are the same on all ranks.
+ * The number in a line of a round is the round's; in one of a pass it is that of the next round. */
 #ifndef KOLO_ALGO_LINES_H
 #define KOLO_ALGO_LINES_H
 
@@ -35,53 +46,87 @@ static inline void kolo_copy_short(uint8_t *to, const uint8_t *from, size_t byte
     }
 }
 
+/* A round or pass. */
+struct kolo_round {
+    uint64_t number;
+    uint32_t first; /* of its lines */
+    bool is_pass;
+};
+
+static inline struct kolo_shared_line *kolo_line(const kolo_comm *comm, uint32_t rank, const struct kolo_round *round,
+                                                 uint32_t first) {
+    return &comm->segment.lines[rank].lines[round->first + first];
+}
+
 /* Writes `bytes` of `payload` into this rank's lines from `first` on, the stamp first. The caller rings the bell. */
 static inline void kolo_lines_write(kolo_comm *comm, uint32_t first, const uint8_t *payload, size_t bytes,
-                                    uint64_t round) {
-    struct kolo_shared_line *line = &comm->segment.lines[comm->rank].sets[round & 1][first];
+                                    const struct kolo_round *round) {
+    struct kolo_shared_line *line = kolo_line(comm, comm->rank, round, first);
     size_t done = bytes < KOLO_LINE_BYTES_MAX ? bytes : KOLO_LINE_BYTES_MAX;
     KOLO_POINT("lines.writing");
     memcpy(line->payload, &comm->call.stamp, sizeof comm->call.stamp);
     kolo_copy_short(line->payload + sizeof comm->call.stamp, payload, done);
     KOLO_POINT("lines.filled");
-    kolo_store_release(&line->round, round); /* pairs with kolo_lines_read; so does the store below */
+    kolo_store_release(&line->round, round->number); /* pairs with kolo_lines_read; so does the store below */
     KOLO_POINT("lines.stored");
     for (; done < bytes; done += KOLO_LINE_PAYLOAD) {
         const size_t left = bytes - done;
         line++;
         kolo_copy_short(line->payload, payload + done, left < KOLO_LINE_PAYLOAD ? left : KOLO_LINE_PAYLOAD);
         KOLO_POINT("lines.filled_next");
-        kolo_store_release(&line->round, round);
+        kolo_store_release(&line->round, round->number);
         KOLO_POINT("lines.stored_next");
     }
 }
 
-/* Begins a round: this rank's lines have `bytes` of `payload`. Returns the round. */
-static inline uint64_t kolo_lines_show(kolo_comm *comm, const void *payload, size_t bytes) {
-    const uint64_t round = ++comm->call.line_rounds;
+/* Begins a round. */
+static inline struct kolo_round kolo_lines_round(kolo_comm *comm) {
+    const uint64_t number = ++comm->call.line_rounds;
+    comm->call.pass_lines = 0;
+    return (struct kolo_round){number, KOLO_LINES * (number & 1), false};
+}
+
+/* Begins a pass with messages of `bytes`, or the round that is due instead. */
+static inline struct kolo_round kolo_lines_pass(kolo_comm *comm, size_t bytes) {
+    const size_t begin = comm->call.pass_lines,
+                 end = begin + (sizeof comm->call.stamp + bytes + KOLO_LINE_PAYLOAD - 1) / KOLO_LINE_PAYLOAD;
+    if (end > KOLO_PASS_LINES)
+        return kolo_lines_round(comm);
+    comm->call.pass_lines = end;
+    return (struct kolo_round){comm->call.line_rounds + 1, 2 * KOLO_LINES + (uint32_t)begin, true};
+}
+
+/* This rank's lines have `bytes` of `payload`. */
+static inline void kolo_lines_show(kolo_comm *comm, const struct kolo_round *round, const void *payload, size_t bytes) {
     kolo_lines_write(comm, 0, payload, bytes, round);
     kolo_bell_ring(&comm->waiter, &comm->signal->bell);
-    return round;
+}
+
+/* The same in what may be a pass; `is_needed`: whether somebody needs the payload. */
+static inline void kolo_lines_show_if(kolo_comm *comm, const struct kolo_round *round, bool is_needed,
+                                      const void *payload, size_t bytes) {
+    if (is_needed || !round->is_pass)
+        kolo_lines_show(comm, round, payload, is_needed ? bytes : 0);
 }
 
 /* Whether a peer has already begun the round after the present one. */
 static inline bool kolo_lines_is_ahead(const kolo_comm *comm, uint32_t peer) {
     const uint64_t next = comm->call.line_rounds + 1;
-    return kolo_load_acquire(&comm->segment.lines[peer].sets[next & 1][0].round) >=
+    return kolo_load_acquire(&comm->segment.lines[peer].lines[KOLO_LINES * (next & 1)].round) >=
            next; /* pairs with kolo_lines_write */
 }
 
 /* Waits for the rest of a peer's lines; returns its payload from all of them in one piece, or NULL with the status in
  * *rc. */
 static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, struct kolo_shared_line *line,
-                                               size_t bytes, uint64_t round, int *rc) {
+                                               size_t bytes, uint64_t number, int *rc) {
     kolo_bell *bell = &comm->segment.signals[peer].bell;
-    uint8_t *unpacked = comm->call.unpacked + peer * sizeof(struct kolo_shared_lines) / 2;
+    uint8_t *unpacked = comm->call.unpacked + peer * KOLO_LINE_SET_BYTES;
     memcpy(unpacked, line->payload + sizeof comm->call.stamp, KOLO_LINE_BYTES_MAX);
     for (size_t done = KOLO_LINE_BYTES_MAX; done < bytes; done += KOLO_LINE_PAYLOAD) {
         line++;
         KOLO_POINT("lines.awaiting_next");
-        *rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer);
+        *rc = kolo_wait_at_least(&comm->waiter, &line->round, number, bell, peer);
         if (*rc < 0)
             return NULL;
         memcpy(unpacked + done, line->payload, KOLO_LINE_PAYLOAD); /* unpacked has room for whole lines */
@@ -91,19 +136,20 @@ static inline const uint8_t *kolo_lines_unpack(kolo_comm *comm, uint32_t peer, s
 
 /* Waits for a peer's lines from `first` on, checks the stamp, and sets *source to its payload: within the line if there
  * is one line. */
-static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first, size_t bytes, uint64_t round,
-                                  const void **source) {
-    struct kolo_shared_line *line = &comm->segment.lines[peer].sets[round & 1][first];
+static inline int kolo_lines_read(kolo_comm *comm, uint32_t peer, uint32_t first, size_t bytes,
+                                  const struct kolo_round *round, const void **source) {
+    struct kolo_shared_line *line = kolo_line(comm, peer, round, first);
     kolo_bell *bell = &comm->segment.signals[peer].bell;
     KOLO_POINT("lines.awaiting");
-    int rc = kolo_wait_at_least(&comm->waiter, &line->round, round, bell, peer); /* pairs with kolo_lines_write */
+    int rc =
+        kolo_wait_at_least(&comm->waiter, &line->round, round->number, bell, peer); /* pairs with kolo_lines_write */
     if (rc < 0)
         return rc;
     KOLO_POINT("lines.awaited");
     if (__builtin_expect(memcmp(line->payload, &comm->call.stamp, sizeof comm->call.stamp) != 0, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
     *source = bytes <= KOLO_LINE_BYTES_MAX ? line->payload + sizeof comm->call.stamp
-                                           : kolo_lines_unpack(comm, peer, line, bytes, round, &rc);
+                                           : kolo_lines_unpack(comm, peer, line, bytes, round->number, &rc);
     return rc;
 }
 

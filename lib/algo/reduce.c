@@ -1,7 +1,6 @@
 /* Reduce. Only the root gets the result, with the bits of an all-reduce.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root folds; the others, too, wait for a line of each, as a set of
- * lines may be written again only when all have read it (oneshot.c).
+ * Lines are for up to KOLO_LINES_BYTES_MAX. Only the root waits for the others' and folds, but in rounds (lines.h).
  *
  * One shot: every rank but the root shows its input, and the root folds all of it. With two ranks nothing is faster, as
  * the root has to touch each byte of the other's input or of the result. Steps:
@@ -29,12 +28,13 @@ int kolo_reduce_lines(kolo_comm *comm, const void *send, void *recv, size_t coun
                       uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
     const bool is_root = comm->rank == root;
-    const uint64_t round = kolo_lines_show(comm, send, is_root ? 0 : bytes);
+    const struct kolo_round round = kolo_lines_pass(comm, bytes);
+    kolo_lines_show_if(comm, &round, !is_root, send, bytes);
     comm->call.sources[comm->rank] = send;
-    for (uint32_t peer = 0; peer < comm->size; peer++) {
+    for (uint32_t peer = 0; peer < comm->size && (is_root || !round.is_pass); peer++) {
         const int rc = peer == comm->rank
                            ? 0
-                           : kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, round, &comm->call.sources[peer]);
+                           : kolo_lines_read(comm, peer, 0, is_root ? bytes : 0, &round, &comm->call.sources[peer]);
         if (rc < 0)
             return rc;
     }

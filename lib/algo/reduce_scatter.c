@@ -1,8 +1,7 @@
 /* Reduce-scatter: every rank shows each other rank the block that is for it, and folds its own block from its `send`
  * and all others' in one pass into `recv`.
  *
- * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them. oneshot.c says
- * when a set of lines may be written again.
+ * Lines are for inputs of up to KOLO_LINES_BYTES_MAX, all blocks together; every rank reads all of them.
  *
  * Slots are for larger ones, with a region for each block (regions.h), which two ranks swap. Step t + 1 says that a
  * rank has shown what ticket t carries. A rank shows ticket t + 1 before it folds ticket t, so that its peers need not
@@ -22,10 +21,11 @@ int kolo_reduce_scatter_lines(kolo_comm *comm, const void *send, void *recv, siz
                               uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = kolo_lines_show(comm, send, comm->size * bytes);
+    const struct kolo_round round = kolo_lines_round(comm);
+    kolo_lines_show(comm, &round, send, comm->size * bytes);
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         const void *blocks = send;
-        const int rc = peer == comm->rank ? 0 : kolo_lines_read(comm, peer, 0, comm->size * bytes, round, &blocks);
+        const int rc = peer == comm->rank ? 0 : kolo_lines_read(comm, peer, 0, comm->size * bytes, &round, &blocks);
         if (rc < 0)
             return rc;
         comm->call.sources[peer] = (const uint8_t *)blocks + comm->rank * bytes;
@@ -85,12 +85,12 @@ int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message)
 
 int kolo_reduce_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = comm->size * bytes};
+    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = kolo_blocks_bytes(comm, message)};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + comm->rank * bytes;
+        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + comm->rank * kolo_block_stride(message);
     message->kernel->fold(message->recv, comm->call.sources, comm->size, message->count, comm->size);
     comm->stats.received_bytes += bytes * (comm->size - 1);
     comm->stats.sent_bytes += bytes * (comm->size - 1);

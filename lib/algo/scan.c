@@ -1,8 +1,8 @@
 /* Scan: rank r gets the reduction of the inputs of ranks 0 .. r, and in an exclusive scan of ranks 0 .. r - 1, with the
  * bits that an all-reduce of those ranks has.
  *
- * Lines are for up to KOLO_LINES_BYTES_MAX: every rank folds what it needs. All wait for a line of each, as a set of
- * lines may be written again only when all have read it (oneshot.c).
+ * Lines are for up to KOLO_LINES_BYTES_MAX: every rank waits for those of the ranks before it, and folds, but in
+ * rounds (lines.h).
  *
  * Slots are for more. It is mesh (mesh.c) with other results: the owner of a slice makes those of all ranks, and gives
  * each rank its own back in the place where it has read that rank's input. It goes from the last rank to the first,
@@ -30,11 +30,12 @@ static void fold_prefix(const kolo_comm *comm, const kolo_kernel *kernel, void *
 static int run_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                      uint32_t inputs) {
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = kolo_lines_show(comm, send, bytes);
+    const struct kolo_round round = kolo_lines_pass(comm, bytes);
+    kolo_lines_show_if(comm, &round, comm->rank + 1 < comm->size, send, bytes);
     comm->call.sources[comm->rank] = send;
-    for (uint32_t peer = 0; peer < comm->size; peer++) {
+    for (uint32_t peer = 0; peer < (round.is_pass ? comm->rank : comm->size); peer++) {
         const int rc = peer == comm->rank ? 0
-                                          : kolo_lines_read(comm, peer, 0, peer < inputs ? bytes : 0, round,
+                                          : kolo_lines_read(comm, peer, 0, peer < inputs ? bytes : 0, &round,
                                                             &comm->call.sources[peer]);
         if (rc < 0)
             return rc;
@@ -122,13 +123,14 @@ int kolo_exscan_run(kolo_comm *comm, const struct kolo_message *message) {
 static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool exclusive) {
     const kolo_kernel *kernel = message->kernel;
     const size_t bytes = message->count * kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
+    const size_t piece_bytes = piece_count * kernel->element_bytes;
     const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ALL, bytes, bytes, false};
     size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     size_t advance = first * kernel->element_bytes;
-    for (size_t done = 0; done < count; done += piece_count, advance = KOLO_PIECE_BYTES) {
+    for (size_t done = 0; done < count; done += piece_count, advance = piece_bytes) {
         for (uint32_t rank = 0; rank < comm->size; rank++) {
             comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + advance;
             comm->call.targets[rank] += advance;

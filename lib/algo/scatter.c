@@ -1,7 +1,7 @@
 /* Scatter: the root shows every other rank the block that is for it, and each copies its own.
  *
- * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks together. Only the root's have data; all ranks wait for a
- * line of each, as a set of lines may be written again only when all have read it (oneshot.c).
+ * Lines are for what fits KOLO_LINES_BYTES_MAX, all blocks together. The root waits for nobody, the others for the
+ * root's, but in rounds (lines.h).
  *
  * Slots are for more, with a region for each block (regions.h). Steps:
  *   - 2t + 1: the root has shown what ticket t carries.
@@ -24,12 +24,15 @@ int kolo_scatter_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
                        uint32_t root) {
     const size_t bytes = count * kernel->element_bytes;
     const bool is_root = comm->rank == root;
-    const uint64_t round = kolo_lines_show(comm, send, is_root ? comm->size * bytes : 0);
+    const struct kolo_round round = kolo_lines_pass(comm, comm->size * bytes);
+    kolo_lines_show_if(comm, &round, is_root, send, comm->size * bytes);
     if (is_root && bytes > 0 && (const uint8_t *)send + comm->rank * bytes != recv)
         memcpy(recv, (const uint8_t *)send + comm->rank * bytes, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
         const void *blocks = NULL;
-        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? comm->size * bytes : 0, round, &blocks);
+        if (peer != root && round.is_pass)
+            continue;
+        const int rc = kolo_lines_read(comm, peer, 0, peer == root ? comm->size * bytes : 0, &round, &blocks);
         if (rc < 0)
             return rc;
         if (peer == root && bytes > 0) /* else recv may be NULL */
@@ -90,23 +93,23 @@ int kolo_scatter_run(kolo_comm *comm, const struct kolo_message *message) {
         rc = is_root ? show(comm, message, ticket) : take(comm, message, ticket);
         kolo_slot_retire(comm, ticket, 2 * ticket + 2);
     }
-    kolo_result_end(message);
     kolo_schedule_end(comm);
     if (is_root && rc == 0) {
         size_t own, count = kolo_block(message, &message->send_blocks, comm->rank, &own);
         if (count > 0 && message->send + own * element_bytes != message->recv)
-            kolo_copy(message->recv, message->send + own * element_bytes, count * element_bytes);
+            kolo_result_store(message, message->recv, message->send + own * element_bytes, count * element_bytes);
     }
+    kolo_result_end(message);
     return rc;
 }
 
 int kolo_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = comm->size * bytes};
+    const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = kolo_blocks_bytes(comm, message)};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    const uint8_t *block = (const uint8_t *)comm->call.sources[message->root] + comm->rank * bytes;
+    const uint8_t *block = (const uint8_t *)comm->call.sources[message->root] + comm->rank * kolo_block_stride(message);
     if (block != message->recv)
         kolo_copy(message->recv, block, bytes);
     if (comm->rank == message->root)

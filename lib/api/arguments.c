@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "comm/step/call_word.h"
+#include "reduce/own/own_ops.h"
 
 static int refuse_null(const struct kolo_descriptor *descriptor, const kolo_comm *comm, const char *name,
                        size_t count) {
@@ -18,23 +19,40 @@ static int refuse_root(const struct kolo_descriptor *descriptor, const kolo_comm
 static int refuse_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm, size_t count,
                         kolo_dtype dtype) {
     return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", comm->global_rank,
-                     descriptor->function, count, kolo_dtype_name(dtype));
+                     descriptor->function, count, dtype == KOLO_OPAQUE ? "elements" : kolo_dtype_name(dtype));
+}
+
+/* For a dtype or op that is none, or two that do not fit each other. */
+static int refuse_op(const struct kolo_descriptor *descriptor, const kolo_comm *comm, kolo_dtype dtype, kolo_op op) {
+    const kolo_kernel *own = kolo_own_op_kernel(op);
+    const uint32_t rank = comm->global_rank;
+    const char *const function = descriptor->function;
+    if (!kolo_dtype_name(dtype))
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function, (int)dtype);
+    if (own)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %s has %zu bytes, and the operation is for elements of %u",
+                         rank, function, kolo_dtype_name(dtype), kolo_dtype_bytes(dtype), own->element_bytes);
+    if ((int)op >= (int)KOLO_OPS_OWN)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: %s: op %#x: kolo_op_create has made no such operation, or it was destroyed", rank,
+                         function, (unsigned)op);
+    if ((unsigned)op >= KOLO_OPS)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)op);
+    if (dtype == KOLO_OPAQUE)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype opaque is only for operations of kolo_op_create", rank,
+                         function);
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function, kolo_op_name(op),
+                     kolo_dtype_name(dtype));
 }
 
 int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                           const struct kolo_arguments *call) {
+                           const struct kolo_arguments *call, size_t element_bytes) {
     const char *const function = descriptor->function;
     const uint32_t rank = comm->global_rank;
-    if ((unsigned)call->dtype >= KOLO_DTYPES)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", rank, function,
-                         (int)call->dtype);
+    if (element_bytes == 0)
+        return refuse_op(descriptor, comm, call->dtype, call->op);
     if (call->count > KOLO_COUNT_MAX)
         return refuse_count(descriptor, comm, call->count, call->dtype);
-    if ((unsigned)call->op >= KOLO_OPS)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %d: there is no such op", rank, function, (int)call->op);
-    if (!kolo_op_supports(call->op, call->dtype))
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function,
-                         kolo_op_name(call->op), kolo_dtype_name(call->dtype));
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
         return refuse_root(descriptor, comm, call->root);
     if (!call->send || !call->recv)
@@ -46,7 +64,16 @@ int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_
     return kolo_fail(KOLO_ERR_ARG,
                      "rank %u: %s: send %p and recv %p overlap within %zu bytes: pass the same"
                      " address for in place",
-                     rank, function, call->send, call->recv, call->count * kolo_dtype_bytes(call->dtype));
+                     rank, function, call->send, call->recv, call->count * element_bytes);
+}
+
+const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call) {
+    const kolo_kernel *kernel = kolo_own_op_kernel(call->op);
+    if (!kernel || (call->dtype != KOLO_OPAQUE && kolo_dtype_bytes(call->dtype) != kernel->element_bytes))
+        return NULL;
+    call->op = (kolo_op)(kernel->keeps_order ? KOLO_CALL_OWN_ORDERED : KOLO_CALL_OWN);
+    call->opaque = call->dtype == KOLO_OPAQUE ? kolo_call_opaque(kernel->element_bytes) : 0;
+    return kernel;
 }
 
 /* One of the two buffers of a call, as this rank has it. */
@@ -127,7 +154,7 @@ static int explain_overlap(const struct kolo_descriptor *descriptor, const kolo_
 }
 
 int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
-                           size_t *const *offsets) {
+                           size_t element_bytes, size_t *const *offsets) {
     if (descriptor->has_root && (call->root < 0 || (uint32_t)call->root >= comm->global_size))
         return refuse_root(descriptor, comm, call->root);
     const bool is_root = comm->global_rank == (uint32_t)call->root;
@@ -150,7 +177,7 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
     if (descriptor->is_unequal && send.exists && recv.exists && sent != taken)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: sends itself %zu elements and expects %zu", rank,
                          descriptor->function, sent, taken);
-    if (overlap(&send, &recv, kolo_dtype_bytes(call->dtype)))
+    if (overlap(&send, &recv, element_bytes))
         return explain_overlap(descriptor, comm, &send, &recv);
     if (!send.exists)
         call->send = NULL;

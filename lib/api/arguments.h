@@ -4,8 +4,8 @@
 
 #include "algo/algo.h"
 
-/* More elements than memory can hold, of any dtype; no number of bytes overflows. */
-#define KOLO_COUNT_MAX (SIZE_MAX / 16)
+/* More elements than memory can hold, of any size; no number of bytes overflows. */
+#define KOLO_COUNT_MAX (SIZE_MAX / (2 * KOLO_OP_ELEMENT_BYTES_MAX))
 
 /* What a buffer holds, in elements: `count`; a block of `count` for each rank; or blocks of any length. */
 enum shape { WHOLE, BLOCKS, COUNTED };
@@ -34,16 +34,40 @@ struct kolo_arguments {
     kolo_op op; /* SUM for a collective without one */
     int root;   /* 0 likewise */
     struct kolo_blocks send_blocks, recv_blocks;
+    const kolo_kernel *kernel; /* of a call in the background */
+    uint64_t opaque;           /* kolo_call_opaque; 0: the dtype says all */
+    bool by_lane;              /* a call of kolo_lanes.h */
 };
 
-/* For a collective with blocks, and legal dtype and op: checks the rest, and fills in where blocks begin: in offsets[0]
- * those to send, in offsets[1] those to receive, which have room for a number a rank. 0 or KOLO_ERR_ARG. */
-int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
-                           size_t *const *offsets);
+/* What callers pass, as a literal: of a function's result the compiler would make copies. */
+#define WITH_COUNT(send_, recv_, count_, dtype_, op_, root_)                                                           \
+    ((struct kolo_arguments){                                                                                          \
+        .send = (send_), .recv = (recv_), .count = (count_), .dtype = (dtype_), .op = (op_), .root = (root_)})
+#define WITH_COUNTS(send_, recv_, count_, dtype_, op_, root_, send_counts_, send_offsets_, recv_counts_,               \
+                    recv_offsets_)                                                                                     \
+    ((struct kolo_arguments){.send = (send_),                                                                          \
+                             .recv = (recv_),                                                                          \
+                             .count = (count_),                                                                        \
+                             .dtype = (dtype_),                                                                        \
+                             .op = (op_),                                                                              \
+                             .root = (root_),                                                                          \
+                             .send_blocks = {(send_counts_), (send_offsets_)},                                         \
+                             .recv_blocks = {(recv_counts_), (recv_offsets_)}})
 
-/* Fails with what is wrong with a call whose dtype or op, or, if no buffer has blocks, anything else is not legal. */
+/* For a collective with blocks, and legal dtype and op, of elements of that size: checks the rest, and fills in where
+ * blocks begin: in offsets[0] those to send, in offsets[1] those to receive, which have room for a number a rank. 0 or
+ * KOLO_ERR_ARG. */
+int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_comm *comm, struct kolo_arguments *call,
+                           size_t element_bytes, size_t *const *offsets);
+
+/* Fails with what is wrong with a call whose dtype or op is not legal, element_bytes 0; or, if no buffer has blocks,
+ * anything else. */
 __attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
-                                                 const struct kolo_arguments *call);
+                                                 const struct kolo_arguments *call, size_t element_bytes);
+
+/* The kernel for a call with an operation of kolo_op_create; NULL: there is no such operation, or it is not for this
+ * dtype. Fills in the rest of what the call's word says of it. */
+const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call);
 
 /* What stands for the count in the word of a call whose blocks have counts that all ranks know. */
 size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks);

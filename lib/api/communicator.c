@@ -1,10 +1,13 @@
 /* Creates, shrinks, aborts and destroys communicators, and answers the queries about them. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "kolo_lanes.h"
 #include "kolo_tools.h"
 #include "plan/tuning.h"
 #include "api/groups/derive.h"
+#include "api/lanes/lanes.h"
 #include "api/requests/queue.h"
 #include "base/environment.h"
 #include "base/sized.h"
@@ -38,12 +41,14 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
     };
     struct kolo_tuning_source source;
     kolo_tuning_make(&comm->segment.header->settings, &question, &source);
+    comm->segment.header->settings.threads = settings->threads;
     kolo_log(settings->log_level, source.refused ? KOLO_LOG_WARN : KOLO_LOG_INFO, (int)comm->global_rank, "%s",
              source.text);
 }
 
 const struct kolo_layer_above kolo_layers = {
     .decide = decide,
+    .complete = kolo_lanes_make,
 #if KOLO_HAVE_NODES
     .internode = &kolo_internode_calls,
 #endif
@@ -80,15 +85,34 @@ int kolo_comm_shrink(kolo_comm *comm, kolo_comm **shrunk) {
         return kolo_unusable("kolo_comm_shrink", comm);
     kolo_failure failure;
     kolo_failure_describe(comm, &failure);
-    if (comm->shrunk || (!failure.status && comm->token->usable))
+    if (comm->shrunk || (!failure.status && kolo_comm_is_usable(comm)))
         return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_shrink: the communicator %s", comm->global_rank,
                          comm->shrunk ? "has been shrunk already: use the communicator that came of it"
                                       : "is not broken: no rank has to be left out");
     kolo_queue_end(comm, failure.status, failure.message);
+    kolo_queue_join(comm);
     kolo_comm_break(comm);
-    kolo_comm *made;
-    const int rc = kolo_shrink_run(comm, &made);
-    return rc < 0 ? rc : kolo_comm_take_into_use(made, shrunk);
+    kolo_lanes_break(comm);
+    kolo_comm *made, *broken = comm;
+    int rc;
+    /* A rank that ends while the new communicator is prepared breaks that: each time there is one rank less. */
+    do {
+        rc = kolo_shrink_run(broken, &made);
+        if (broken != comm)
+            kolo_comm_destroy(broken);
+        broken = made;
+        if (rc == 0)
+            rc = kolo_comm_prepare(made);
+        else
+            made = NULL;
+    } while (rc < 0 && made && !kolo_comm_is_usable(made));
+    if (rc < 0) {
+        comm->shrunk = false;
+        kolo_comm_destroy(made);
+    } else {
+        *shrunk = made;
+    }
+    return rc;
 }
 
 int kolo_comm_destroy(kolo_comm *comm) {
@@ -96,8 +120,10 @@ int kolo_comm_destroy(kolo_comm *comm) {
         return 0;
     KOLO_POINT("destroy.beginning");
     kolo_queue_end(comm, KOLO_ERR_STATE, "the communicator was destroyed before the request was carried out");
+    kolo_queue_join(comm);
+    kolo_lanes_end(comm);
     if (comm->segment.header && comm->token->ours) {
-        if (!comm->token->usable)
+        if (!kolo_comm_is_usable(comm))
             kolo_shrink_mark_dead(comm);
         kolo_store_release(&comm->segment.members[comm->rank].state, KOLO_MEMBER_DEPARTED); /* pairs with failure.c */
     }
@@ -110,16 +136,41 @@ int kolo_comm_destroy(kolo_comm *comm) {
 int kolo_comm_abort(kolo_comm *comm, int code) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_abort: comm is NULL");
-    char message[96];
-    snprintf(message, sizeof message, "rank %u aborted the communicator with code %d", comm->global_rank, code);
-    kolo_queue_end(comm, KOLO_ERR_ABORTED, message); /* there are requests only where it is not broken yet */
-    if (!comm->token->usable)
+    if (!kolo_comm_is_usable(comm))
         return kolo_fail(KOLO_ERR_STATE, "rank %u: kolo_comm_abort: the communicator is broken already",
                          comm->global_rank);
     KOLO_POINT("abort.beginning");
-    if (comm->segment.header)
-        kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+    char message[KOLO_QUEUE_WHY_BYTES];
+    snprintf(message, sizeof message, "rank %u aborted the communicator with code %d", comm->global_rank, code);
+    int status = KOLO_ERR_ABORTED;
+    if (comm->segment.header) { /* where another failure was first, that is what broke it */
+        status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+        snprintf(message, sizeof message, "%s", kolo_error_message());
+    }
     kolo_comm_break(comm);
+    kolo_queue_end(comm, status, message);
+    kolo_lanes_break(comm);
+    return 0;
+}
+
+int kolo_comm_abort_lane(kolo_comm *comm, int lane, int code) {
+    kolo_comm *own;
+    const int rc = kolo_lanes_enter("kolo_comm_abort_lane", comm, lane, &own);
+    if (rc < 0)
+        return rc;
+    if (own->segment.header)
+        kolo_failure_publish(own, KOLO_ERR_ABORTED, own->rank, code);
+    else
+        kolo_store_release(&comm->aborted, 1); /* pairs with kolo_lanes_enter */
+    kolo_comm_break(own);
+    kolo_leave(own);
+    return 0;
+}
+
+int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context) {
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_interrupt: comm is NULL");
+    comm->interrupt = (struct kolo_interrupt){.check = check, .context = context, .thread = gettid()};
     return 0;
 }
 
@@ -167,14 +218,16 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     const int rc = kolo_sized_check(&sized, "kolo_comm_stats", stats);
     if (rc < 0)
         return rc;
-    kolo_stats now = comm->stats;
+    kolo_stats now;
+    kolo_queue_stats(comm, &now);
     static_assert(sizeof now.calls_by_collective / 8 >= KOLO_COLLECTIVES &&
                       sizeof now.calls_by_algorithm / 8 >= KOLO_ALGORITHMS,
                   "each has its number");
     now.buffer_bytes = comm->heap.bytes;
-    if (comm->nodes && comm->token->ours) {
+    for (uint32_t of_rank = 0; comm->nodes && comm->token->ours && of_rank < kolo_lanes_count(comm); of_rank++) {
+        const kolo_comm *one = of_rank ? comm->lanes->lane[of_rank] : comm;
         for (uint32_t i = 0; i < KOLO_LANES_MAX; i++) {
-            const struct kolo_shared_lane *lane = &comm->segment.internode->lanes[i];
+            const struct kolo_shared_lane *lane = &one->segment.internode->lanes[i];
             now.net_sent_bytes += kolo_load_relaxed(&lane->sent_bytes);
             now.net_received_bytes += kolo_load_relaxed(&lane->received_bytes);
             now.net_system_calls += kolo_load_relaxed(&lane->system_calls);
@@ -182,8 +235,6 @@ int kolo_comm_stats(const kolo_comm *comm, kolo_stats *stats) {
     }
     for (int i = 0; i < KOLO_COLLECTIVES; i++)
         now.calls += now.calls_by_collective[i];
-    now.waits_slept = comm->waiter.slept;
-    now.waited_ns = comm->waiter.waited_ns;
     kolo_sized_fill(&sized, stats, &now);
     return 0;
 }

@@ -47,19 +47,21 @@ int kolo_machine_query(kolo_machine *machine) {
     kolo_topology topology;
     kolo_cpu_set_allowed(&allowed);
     kolo_topology_read(&topology, &allowed);
-    kolo_machine found = {.cpus_online = topology.cpus_online,
-                          .cpus_allowed = kolo_cpu_set_count(&allowed),
-                          .quota_millicpus = kolo_quota_read(),
-                          .numa_nodes = topology.numa_nodes,
-                          .l3_domains = topology.l3_domains,
-                          .l1d_bytes = topology.l1d_bytes,
-                          .l2_bytes = topology.l2_bytes,
-                          .l3_bytes = topology.l3_bytes,
-                          .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-                          .io_uring = internode ? internode->probe_uring() : -ENOSYS,
-                          .membarrier = kolo_fence_register(),
-                          .pidfd = probe_pidfd(),
-                          .several_machines = internode != NULL};
+    kolo_machine found;
+    memset(&found, 0, sizeof found);
+    found.cpus_online = topology.cpus_online;
+    found.cpus_allowed = kolo_cpu_set_count(&allowed);
+    found.quota_millicpus = kolo_quota_read();
+    found.numa_nodes = topology.numa_nodes;
+    found.l3_domains = topology.l3_domains;
+    found.l1d_bytes = topology.l1d_bytes;
+    found.l2_bytes = topology.l2_bytes;
+    found.l3_bytes = topology.l3_bytes;
+    found.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    found.io_uring = internode ? internode->probe_uring() : -ENOSYS;
+    found.membarrier = kolo_fence_register();
+    found.pidfd = probe_pidfd();
+    found.several_machines = internode != NULL;
     const uint32_t features = kolo_cpu_features();
     kolo_cpu_model(found.cpu_model, sizeof found.cpu_model);
     kolo_cpu_features_format(features, found.isa, sizeof found.isa);

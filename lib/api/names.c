@@ -1,5 +1,6 @@
-/* Names and sizes of the public enumerations, one table each. */
-#include "kolo.h"
+/* Names and sizes of the public enumerations, one table each, and the operations that programs add. */
+#include "base/status.h"
+#include "reduce/own/own_ops.h"
 
 #define TEXT(x)   #x
 #define STRING(x) TEXT(x)
@@ -49,6 +50,8 @@ static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_SPLIT] = "split",
     [KOLO_DUP] = "dup",
     [KOLO_GROW] = "grow",
+    [KOLO_SEND] = "send",
+    [KOLO_RECV] = "recv",
 };
 
 static const char *const statuses[] = {
@@ -75,7 +78,7 @@ const char *kolo_version(void) {
 }
 
 const char *kolo_dtype_name(kolo_dtype dtype) {
-    return (unsigned)dtype < KOLO_DTYPES ? dtypes[dtype].name : NULL;
+    return (unsigned)dtype < KOLO_DTYPES ? dtypes[dtype].name : dtype == KOLO_OPAQUE ? "opaque" : NULL;
 }
 
 size_t kolo_dtype_bytes(kolo_dtype dtype) {
@@ -83,7 +86,7 @@ size_t kolo_dtype_bytes(kolo_dtype dtype) {
 }
 
 const char *kolo_op_name(kolo_op op) {
-    return (unsigned)op < KOLO_OPS ? ops[op].name : NULL;
+    return (unsigned)op < KOLO_OPS ? ops[op].name : (int)op >= (int)KOLO_OPS_OWN ? "own operation" : NULL;
 }
 
 int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
@@ -98,4 +101,28 @@ const char *kolo_algorithm_name(kolo_algorithm algorithm) {
 
 const char *kolo_collective_name(kolo_collective collective) {
     return (unsigned)collective < KOLO_COLLECTIVES ? collectives[collective] : NULL;
+}
+
+int kolo_op_create(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, unsigned flags) {
+    if (!op || !function)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_op_create: %s is NULL", op ? "function" : "op");
+    if (element_bytes == 0 || element_bytes > KOLO_OP_ELEMENT_BYTES_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_op_create: element_bytes %zu: must be from 1 to %d", element_bytes,
+                         KOLO_OP_ELEMENT_BYTES_MAX);
+    if (flags & ~KOLO_OP_COMMUTATIVE)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_op_create: flags %#x: must be 0, or %u for a commutative one", flags,
+                         KOLO_OP_COMMUTATIVE);
+    if (!kolo_own_op_add(op, function, context, element_bytes, flags & KOLO_OP_COMMUTATIVE))
+        return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                         "kolo_op_create: this process has %d operations of its own, which is the most:"
+                         " destroy one with kolo_op_destroy",
+                         KOLO_OPS_OWN_MAX);
+    return 0;
+}
+
+int kolo_op_destroy(kolo_op op) {
+    return kolo_own_op_remove(op)
+               ? 0
+               : kolo_fail(KOLO_ERR_ARG, "kolo_op_destroy: op %#x: no operation of kolo_op_create that exists",
+                           (unsigned)op);
 }

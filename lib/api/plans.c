@@ -5,6 +5,7 @@
 #include "kolo_tools.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "comm/creation/create.h"
 #include "comm/creation/options.h"
 #include "cpu/topology.h"
 #include "plan/plan.h"
@@ -40,7 +41,8 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     if (rc < 0)
         return rc;
     if (!kolo_collective_name(collective) || collective == KOLO_ALLOC || collective == KOLO_FREE ||
-        !kolo_op_supports(used, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
+        collective == KOLO_SEND || collective == KOLO_RECV || !kolo_op_supports(used, dtype) ||
+        count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
         return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: collective %d, count %zu, dtype %d, op %d: no such call",
                          (int)collective, count, (int)dtype, (int)op);
     rc = resolve(&settings, options, ranks);
@@ -64,15 +66,22 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
                                            .ranks = (uint32_t)ranks,
                                            .element_bytes = kernel->element_bytes,
                                            .acc_bytes = kernel->acc_bytes};
-    const struct kolo_answer answer = kolo_plan_make(&question, &shared, settings.slot_bytes);
-    kolo_plan made = {.algorithm = answer.algorithm,
-                      .chunk_bytes = answer.chunk_count * kernel->element_bytes,
-                      .chunks = answer.lines ? 1 : answer.chunks,
-                      .slot_bytes = settings.slot_bytes,
-                      .segment_bytes =
-                          ranks > 1 ? kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).bytes : 0,
-                      .stream = answer.stream,
-                      .tuned = source.tuned >> collective & 1};
+    struct kolo_answer answer;
+    kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
+    kolo_plan made;
+    memset(&made, 0, sizeof made);
+    made.algorithm = answer.algorithm;
+    made.chunk_bytes = answer.chunk_count * kernel->element_bytes;
+    made.chunks = answer.chunks;
+    made.slot_bytes = settings.slot_bytes;
+    made.rank_bytes = settings.threads * kolo_comm_bytes((uint32_t)ranks);
+    if (ranks > 1) {
+        made.segment_bytes =
+            settings.threads * kolo_layout_compute((uint32_t)ranks, settings.slot_bytes, false).allocated;
+        made.descriptors = ranks + KOLO_SEGMENTS_KEPT_MAX; /* pidfds, guards, segments */
+    }
+    made.stream = answer.stream;
+    made.tuned = source.tuned >> collective & 1;
     snprintf(made.tuning, sizeof made.tuning, "%s", source.text);
     kolo_sized_fill(&sized, plan, &made);
     return 0;

@@ -15,7 +15,7 @@
 enum { PREFIX_BYTES = sizeof PREFIX - 1, NAME_BYTES = sizeof((kolo_unknown_variable *)0)->name, LIKE_MIN = 3 };
 
 /* These belong to the tests and the bindings. */
-static const char *const left_alone[] = {"KOLO_TEST_", "KOLO_MPI_", "KOLO_TORCH_"};
+static const char *const left_alone[] = {"KOLO_TEST_", "KOLO_MPI_", "KOLO_TORCH_", "KOLO_LIBRARY"};
 
 static bool is_known(const char *name) {
     for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; i++)

@@ -178,11 +178,13 @@ int kolo_watch_read(kolo_watch *watch, int index, kolo_watched_comm *comm) {
     read_or_zero(seen->fd, reading->later_signals, signals_bytes, seen->offset + seen->layout.signals);
     reading->read_ns = kolo_clock_ns();
     read_or_zero(seen->fd, &header, sizeof header, seen->offset);
-    kolo_watched_comm now = {.ranks = (int)seen->ranks,
-                             .file = seen->inode,
-                             .offset = seen->offset,
-                             .segment_bytes = seen->layout.bytes,
-                             .read_ns = reading->read_ns};
+    kolo_watched_comm now;
+    memset(&now, 0, sizeof now);
+    now.ranks = (int)seen->ranks;
+    now.file = seen->inode;
+    now.offset = seen->offset;
+    now.segment_bytes = seen->layout.allocated;
+    now.read_ns = reading->read_ns;
     memcpy(now.job, seen->job, sizeof now.job);
     const bool lives = look_at_processes(reading, seen->ranks, &now.age_s);
     reading->over = !lives || kolo_load_acquire(&header.magic) != KOLO_SEGMENT_MAGIC;
@@ -213,17 +215,19 @@ int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_watched_r
     const struct kolo_reading *reading = watch->observer.list[index].reading;
     const struct kolo_shared_member *member = &reading->members[rank];
     const struct kolo_shared_signal *signal = &reading->signals[rank];
-    kolo_watched_rank now = {.pid = (int)member_pid(member),
-                             .process = reading->processes[rank],
-                             .left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED,
-                             .calls = kolo_load_acquire(&signal->calls),
-                             .calls_ended = kolo_load_acquire(&signal->ended),
-                             .steps = kolo_load_acquire(&signal->progress),
-                             .payload_bytes = kolo_load_acquire(&signal->payload_bytes),
-                             .sent_bytes = kolo_load_acquire(&signal->sent_bytes),
-                             .received_bytes = kolo_load_acquire(&signal->received_bytes),
-                             .waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns),
-                             .waits_for = -1};
+    kolo_watched_rank now;
+    memset(&now, 0, sizeof now);
+    now.pid = (int)member_pid(member);
+    now.process = reading->processes[rank];
+    now.left = kolo_load_acquire(&member->state) == KOLO_MEMBER_DEPARTED;
+    now.calls = kolo_load_acquire(&signal->calls);
+    now.calls_ended = kolo_load_acquire(&signal->ended);
+    now.steps = kolo_load_acquire(&signal->progress);
+    now.payload_bytes = kolo_load_acquire(&signal->payload_bytes);
+    now.sent_bytes = kolo_load_acquire(&signal->sent_bytes);
+    now.received_bytes = kolo_load_acquire(&signal->received_bytes);
+    now.waited_ns = kolo_load_acquire(&reading->histories[rank].waited_ns);
+    now.waits_for = -1;
     if (now.calls_ended > now.calls)
         now.calls_ended = now.calls; /* it went on while it was copied */
     uint32_t peer;
@@ -251,16 +255,18 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
                          rank, KOLO_HISTORY);
     const struct kolo_call_parts parts = kolo_call_parts(past.word);
     const bool known_peer = past.waited_for >= 0 && (uint32_t)past.waited_for < watch->observer.list[index].ranks;
-    const kolo_watched_call seen = {.number = number,
-                                    .collective = parts.collective,
-                                    .dtype = parts.dtype,
-                                    .op = parts.op,
-                                    .root = (int)parts.root,
-                                    .count = kolo_collective_has_counts(parts.collective) ? 0 : parts.count,
-                                    .began_ns = past.began_ns,
-                                    .ended_ns = past.ended_ns,
-                                    .waited_for = known_peer ? past.waited_for : -1,
-                                    .waited_ns = known_peer ? past.waited_ns : 0};
+    kolo_watched_call seen;
+    memset(&seen, 0, sizeof seen);
+    seen.number = number;
+    seen.collective = parts.collective;
+    seen.dtype = parts.dtype;
+    seen.op = parts.op;
+    seen.root = (int)parts.root;
+    seen.count = kolo_collective_has_counts(parts.collective) ? 0 : parts.count;
+    seen.began_ns = past.began_ns;
+    seen.ended_ns = past.ended_ns;
+    seen.waited_for = known_peer ? past.waited_for : -1;
+    seen.waited_ns = known_peer ? past.waited_ns : 0;
     kolo_sized_fill(&sized, call, &seen);
     return 0;
 }

@@ -36,6 +36,8 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_WAIT] = {"KOLO_WAIT", "how to wait: auto, spin, yield, sleep", "auto: by ranks, cores and quota"},
     [KOLO_VARIABLE_PROGRESS] = {"KOLO_PROGRESS", "1: a thread of each communicator carries out calls in the background",
                                 "0"},
+    [KOLO_VARIABLE_THREADS] = {"KOLO_THREADS", "threads with which each rank moves its data, 1 to 64; rank 0 decides",
+                               "1"},
     [KOLO_VARIABLE_CPU] = {"KOLO_CPU",
                            "instruction sets to use: avx512bf16, avx512, avx2, neon, portable, comma-separated",
                            "all that the CPU has"},

@@ -5,6 +5,8 @@
  *   - A struct that the library reads may be shorter: the missing fields keep their defaults. It may be longer if what
  *     the library does not know is zero. So zero means the default for every field that is added, and no field may be
  *     added where older versions have padding.
+ *   - What the library fills has zeros in its padding, too, so that two such structs can be compared by their bytes:
+ *     its own begins with a memset, as an initializer may leave padding as it was.
  *   - The fields of the first version are never missing. A size beyond KOLO_SIZED_BYTES_MAX means that it was not
  *   set. */
 #ifndef KOLO_BASE_SIZED_H

@@ -7,6 +7,7 @@
 
 #include "kolo.h"
 #include "base/log.h"
+#include "comm/channels/channels.h"
 #include "comm/step/heap.h"
 #include "comm/failure/liveness.h"
 #include "comm/step/call.h"
@@ -18,9 +19,9 @@
 
 /* A page of its own that a forked child finds zeroed, so that one load tells whether a communicator was inherited. */
 struct kolo_token {
-    bool ready;  /* a call may begin at once: it is usable, and no request is in flight, see api/requests/queue.h */
-    bool usable; /* false too once the communicator is broken */
-    bool ours;   /* false in a forked child only */
+    bool ready; /* a call may begin at once: it is usable, and no request is in flight, see api/requests/queue.h */
+    bool ours;  /* false in a forked child only */
+    kolo_atomic_u64 usable; /* 0 too once the communicator is broken. The only one that two threads of the rank set */
 };
 
 /* Warnings about long waits, see comm/failure/progress_report.h. */
@@ -41,6 +42,14 @@ struct kolo_oversubscription {
 /* Instead of a rank: the node's proxy, see internode/proxy.h. */
 #define KOLO_PEER_PROXY UINT32_MAX
 
+/* What kolo_comm_set_interrupt has set. Threads other than the one that set it only look whether it is theirs. */
+struct kolo_interrupt {
+    kolo_interrupt_check *check; /* NULL: none */
+    void *context;
+    int thread;       /* in which it is called */
+    int64_t asked_ns; /* when it was called last */
+};
+
 struct kolo_comm {
     uint32_t rank; /* local rank, which all of this library uses except in messages */
     uint32_t size; /* of this node */
@@ -52,6 +61,8 @@ struct kolo_comm {
     struct kolo_internode *internode; /* the state of the layer that connects nodes */
     const struct kolo_layer_above *above;
     struct kolo_token *token;
+    kolo_comm *first;         /* lane 0 of those that it is one of, see api/lanes/lanes.h; itself, if it is that */
+    struct kolo_lanes *lanes; /* of lane 0: all of them; NULL: there is one */
     const kolo_reducer *reducer;
     struct kolo_segment segment;       /* header is NULL with one rank on one node */
     struct kolo_shared_signal *signal; /* this rank's, as is the next */
@@ -60,17 +71,21 @@ struct kolo_comm {
     struct kolo_call call;
     kolo_waiter waiter;
     kolo_stats stats;
-    struct kolo_heap heap;    /* buffers of kolo_alloc */
+    struct kolo_heap heap;    /* buffers of kolo_alloc; of all lanes, in the first */
     struct kolo_queue *queue; /* calls in the background, see api/requests/queue.h; NULL: there was none yet */
+    kolo_atomic_u64 stopping; /* 1: who carries out such a call gives it up */
 
     struct kolo_shared_settings settings; /* a private copy of the header's */
     struct kolo_oversubscription oversubscription;
     struct kolo_liveness liveness;
     bool is_blind; /* for some rank it cannot see whether that lives, see comm/failure/watchdog.h */
     struct kolo_stall stall;
-    kolo_atomic_u64 user; /* thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
+    kolo_atomic_u64 user;    /* thread that is in a call; 0: none. In builds with assertions only, see api/checks.h */
+    kolo_atomic_u64 aborted; /* of lane 0 where there is one rank: 1 once a lane has aborted */
     kolo_log_level log_level;
     struct kolo_settings origin; /* what it was created with */
+    struct kolo_interrupt interrupt;
+    struct kolo_channels channels;
 
     /* See comm/creation/agreement.h and comm/creation/other_nodes.h. */
     struct kolo_listener *listener;      /* that a leader keeps; NULL: none */
@@ -79,11 +94,20 @@ struct kolo_comm {
     bool shrunk;                         /* a communicator has come of it */
 };
 
+static inline bool kolo_comm_is_usable(const kolo_comm *comm) {
+    return kolo_load_relaxed(&comm->token->usable);
+}
+
 /* What every failure, and an abort, does to this rank's communicator. */
 static inline void kolo_comm_break(kolo_comm *comm) {
     if (comm->token->ready) /* where another thread looks at this meanwhile, it is false already */
         comm->token->ready = false;
-    comm->token->usable = false;
+    kolo_store_relaxed(&comm->token->usable, 0);
+}
+
+/* Where the failure that breaks all lanes is published; not where there is one rank on one node. */
+static inline kolo_atomic_u64 *kolo_comm_failure_word(const kolo_comm *comm) {
+    return &comm->first->segment.header->failure;
 }
 
 /* The rank among all nodes of local rank `rank` of this node. */

@@ -63,7 +63,7 @@ static int look_at_segment(uint32_t pid, const char *job, struct kolo_observed *
                          " bytes, %" PRIu64 " in all, at %" PRIu64 " of %" PRIu64 ")",
                          pid, claim.ranks, claim.slot_bytes, claim.segment_bytes, claim.offset, claim.file_bytes);
     seen->ranks = header.ranks;
-    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes, header.internode != 0);
+    seen->layout = kolo_layout_compute(header.ranks, header.slot_bytes, header.internode);
     memcpy(seen->job, header.job, sizeof seen->job);
     return 1;
 }

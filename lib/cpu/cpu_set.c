@@ -27,11 +27,11 @@ void kolo_cpu_set_allowed(kolo_cpu_set *set) {
             kolo_cpu_set_add(set, cpu);
 }
 
-void kolo_cpu_set_avoid(const kolo_cpu_set *set) {
+bool kolo_cpu_set_bind(const kolo_cpu_set *set) {
     cpu_set_t mask[8]; /* as above */
     CPU_ZERO_S(sizeof mask, mask);
     for (uint32_t cpu = 0; cpu < KOLO_CPUS_MAX; cpu++)
-        if (!kolo_cpu_set_has(set, cpu))
+        if (kolo_cpu_set_has(set, cpu))
             CPU_SET_S(cpu, sizeof mask, mask);
-    sched_setaffinity(0, sizeof mask, mask); /* refused where no CPU of this machine is left */
+    return sched_setaffinity(0, sizeof mask, mask) == 0;
 }

@@ -28,8 +28,7 @@ void kolo_cpu_set_merge(kolo_cpu_set *set, const kolo_cpu_set *more);
 /* The calling thread's affinity mask, which a control group's cpuset limits; empty where the kernel does not tell. */
 void kolo_cpu_set_allowed(kolo_cpu_set *set);
 
-/* Moves the calling thread to the CPUs that its control group allows and that are not in `set`; where there are none it
- * stays. */
-void kolo_cpu_set_avoid(const kolo_cpu_set *set);
+/* Moves the calling thread to those CPUs of `set` that its control group allows. False if there are none: it stays. */
+bool kolo_cpu_set_bind(const kolo_cpu_set *set);
 
 #endif

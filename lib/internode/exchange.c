@@ -16,7 +16,8 @@
 #define TREE_BYTES_MAX ((size_t)8 << 10)
 
 /* Which of its algorithms the exchange takes: the same on all nodes. Partial results that have to be joined first need
- * not be near each other in a ring or a tree of nodes: owners join those of subtrees. */
+ * not be near each other in a ring or a tree of nodes: owners join those of subtrees. A ring does not keep the order
+ * of the nodes. */
 static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_state *state,
                                                     const struct kolo_order *order) {
     const struct kolo_net_settings *net = &state->comm->origin.net;
@@ -31,7 +32,8 @@ static const struct kolo_exchange_algorithm *choose(const struct kolo_exchange_s
     const size_t bytes = order->count * order->kernel->acc_bytes * (order->subtrees ? order->subtrees->count_max : 1);
     if (wanted == KOLO_EXCHANGE_AUTO && bytes * (state->nodes - 1) <= ONESHOT_BYTES_MAX)
         return &kolo_exchange_oneshot;
-    if (order->subtrees || wanted == KOLO_EXCHANGE_CENTRAL || wanted == KOLO_EXCHANGE_MESH)
+    if (order->subtrees || wanted == KOLO_EXCHANGE_CENTRAL || wanted == KOLO_EXCHANGE_MESH ||
+        (wanted == KOLO_EXCHANGE_RING && order->kernel->keeps_order))
         return &kolo_exchange_mesh;
     if (wanted != KOLO_EXCHANGE_AUTO)
         return wanted == KOLO_EXCHANGE_RING ? &kolo_exchange_ring : &kolo_exchange_tree;
@@ -70,6 +72,7 @@ static void send_of_call(struct kolo_flight *flight, uint64_t call, uint32_t nod
                                      .stamp = flight->order.stamp,
                                      .call = call};
     flight->sends++;
+    kolo_exchange_note_sent(flight->state, node, flight->order.ticket);
     if (kolo_engine_send(flight->state->engine, node, &frame, payload) < 0)
         kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
 }
@@ -81,7 +84,8 @@ void kolo_exchange_send(struct kolo_flight *flight, uint32_t node, uint16_t kind
 
 void kolo_exchange_send_counted(struct kolo_flight *flight, uint32_t node, uint32_t part, const void *payload,
                                 size_t bytes, uint64_t count) {
-    send_of_call(flight, flight->order.call | (count & KOLO_CALL_COUNT), node, KOLO_MESSAGE_UP, part, payload, bytes);
+    const uint64_t call = flight->order.call, told = kolo_exchange_is_counted(call) ? count & KOLO_CALL_COUNT : 0;
+    send_of_call(flight, call | told, node, KOLO_MESSAGE_UP, part, payload, bytes);
 }
 
 void kolo_exchange_await(struct kolo_flight *flight, uint32_t node, uint16_t kind) {
@@ -152,7 +156,8 @@ int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const 
                         void **where) {
     uint8_t *base;
     size_t bytes;
-    if (frame->ticket >= state->begun) /* the root of broadcasts may be any number of them ahead */
+    kolo_exchange_note_taken(state, node, frame->ticket);
+    if (frame->ticket >= state->begun) /* who waits for nobody may be ahead */
         return KOLO_PLACE_LATER;
     if (kolo_exchange_differs(state, node, frame))
         return KOLO_PLACE_LATER; /* never */
@@ -200,7 +205,7 @@ bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node) {
     for (uint64_t ticket = state->done; ticket < state->begun; ticket += state->comm->internode->lanes)
         if (flight_of(state, ticket)->from[node].missing)
             return true;
-    return false;
+    return state->behind == node;
 }
 
 /* A node that has not sent its partial result is late itself; a node that has not sent a result may be waiting for
@@ -214,7 +219,7 @@ uint32_t kolo_exchange_late(struct kolo_exchange_state *state) {
         if (flight->from[node].missing && found == UINT32_MAX)
             found = node;
     }
-    return found;
+    return found == UINT32_MAX ? state->behind : found;
 }
 
 void kolo_exchange_destroy(struct kolo_exchange_state *state) {
@@ -226,7 +231,7 @@ void kolo_exchange_destroy(struct kolo_exchange_state *state) {
         free(state->flights[i].from);
         free(state->flights[i].arrived);
     }
-    free(state->heard);
+    free(state->neighbours);
     free(state->sources);
     free(state->pieces);
     free(state);
@@ -242,6 +247,7 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
     state->lane = lane;
     state->begun = state->done = lane;
     state->seen = state->announced = UINT64_MAX;
+    state->behind = UINT32_MAX;
     state->node = internode->node;
     state->nodes = internode->nodes.nodes;
     state->ranks = internode->nodes.size;
@@ -251,8 +257,10 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
     state->parts_max = moves > state->ranks ? moves : state->ranks; /* a subtree has one rank at least */
     state->sources = calloc(state->nodes, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
-    state->heard = calloc(state->nodes, sizeof *state->heard);
-    bool complete = state->sources && state->pieces && state->heard;
+    state->neighbours = calloc(state->nodes, sizeof *state->neighbours);
+    bool complete = state->sources && state->pieces && state->neighbours;
+    for (uint32_t node = 0; state->neighbours && node < state->nodes; node++)
+        state->neighbours[node].unheard = UINT64_MAX;
     for (uint32_t i = 0; i < KOLO_SLOTS; i++) {
         struct kolo_flight *flight = &state->flights[i];
         flight->state = state;

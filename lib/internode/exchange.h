@@ -116,6 +116,20 @@ struct kolo_exchange_algorithm {
 /* How many of its last exchanges a lane knows the calls of. */
 #define KOLO_EXCHANGES_KEPT 256
 
+/* Tickets that a node may begin, at most, before it hears that another one, to which it sends data, has begun the first
+ * of them; kolo.h says so. */
+#define KOLO_EXCHANGES_AHEAD 64
+
+/* What a lane knows of another node, and what that knows of this one, see exchange_calls.c. */
+struct kolo_exchange_neighbour {
+    uint64_t begun;          /* it has begun all tickets below this, as far as is known */
+    uint64_t unheard;        /* the first ticket from there on in which it was sent data; UINT64_MAX: none */
+    uint64_t sent;           /* the last one in which it was */
+    uint64_t told;           /* it knows that this node has begun all tickets below this, once it has read all */
+    uint64_t taken;          /* it has sent data of tickets below this */
+    struct kolo_frame heard; /* it has begun an exchange that has not begun here; kind 0: no */
+};
+
 /* Elements of bf16 that are widened at a time. */
 #define KOLO_HALF_PIECE_COUNT 1024
 
@@ -142,8 +156,10 @@ struct kolo_exchange_state {
 
     /* See exchange_calls.c. */
     struct kolo_exchange_call kept[KOLO_EXCHANGES_KEPT]; /* by ticket */
-    struct kolo_frame *heard;  /* [node]: it awaits an exchange that has not begun; kind 0: no */
-    uint32_t heard_count;      /* nodes of which that is known */
+    struct kolo_exchange_neighbour *neighbours;          /* [nodes] */
+    uint32_t heard_count;                                /* of them that have `heard` */
+    uint64_t may_begin;                                  /* tickets below it may be begun */
+    uint32_t behind;                                     /* the node for which the next one waits; UINT32_MAX: none */
     struct kolo_frame suspect; /* of an exchange too long ago, or after one that differs; kind 0: none has come */
     uint32_t suspect_node, suspect_looks;
     uint64_t seen, announced; /* tickets; UINT64_MAX: none */
@@ -161,13 +177,16 @@ int kolo_exchange_place(struct kolo_exchange_state *state, uint32_t node, const 
 void kolo_exchange_arrived(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 void kolo_exchange_sent(struct kolo_exchange_state *state, const struct kolo_frame *frame);
 
-/* KOLO_FRAME_AWAITS has come from `node`. */
+/* Whether `ticket`, the next one, may be begun yet: not while another node is too far behind. */
+bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket);
+
+/* KOLO_FRAME_BEGUN has come from `node`. */
 void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
 
 /* Asked every 20 ms or so: tells the others by that frame which exchange this node still waits in. */
 void kolo_exchange_announce(struct kolo_exchange_state *state);
 
-/* True if an exchange that has begun needs more from `node`. */
+/* True if an exchange that has begun needs more from `node`, or the next one waits for it. */
 bool kolo_exchange_awaits(struct kolo_exchange_state *state, uint32_t node);
 
 /* Which node keeps the first exchange that is not done from its end, as far as can be seen here; UINT32_MAX: none. */
@@ -182,12 +201,20 @@ extern const struct kolo_exchange_algorithm kolo_exchange_oneshot, kolo_exchange
 /* True if the order's data travels as bf16: f32 may. */
 bool kolo_exchange_is_half(const kolo_comm *comm, const struct kolo_order *order);
 
-/* Notes which call the exchange that begins is of. */
+/* Notes which call the exchange that begins is of, and tells nodes that may have to know that it has begun. */
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order);
+
+/* Notes that data of `ticket` goes to `node`, or has come from it. */
+void kolo_exchange_note_sent(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
+void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket);
 
 /* For data from `node` of an exchange that has begun: if it is of another call here, returns true and notes a
  * mismatch. */
 bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame);
+
+/* Whether frames of a call carry in its word the count of a block, which only two ranks know. In other calls the word
+ * has the count of the whole call, of which a lane's blocks are slices (api/lanes/lanes.h). */
+bool kolo_exchange_is_counted(uint64_t call);
 
 /* The call that such a frame is of, as its order says it. */
 uint64_t kolo_exchange_call_of(uint64_t call);

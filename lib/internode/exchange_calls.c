@@ -1,31 +1,52 @@
-/* Checks that nodes make the same calls: nodes whose ranks make different calls get a mismatch, with both calls.
+/* Checks that nodes make the same calls: nodes whose ranks make different calls get a mismatch, with both calls. And
+ * bounds how far a node gets ahead of another one for which it does not wait.
  *
  * A frame of data carries the stamp and the call of its exchange. The receiver compares the stamp with its own for that
  * ticket before it uses anything else in the frame. It does so also for a ticket that it has done without waiting for
- * anybody (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges. A root may have begun more
- * of them before it hears of a node that is late. That node finds out by what the root has sent; only if nobody does
- * soon, the root says so itself, without knowing its own call any more.
+ * anybody (two nodes that both broadcast). So a lane keeps the stamps of its last exchanges, more than a node gets
+ * ahead of one to which it sends data. Where several nodes, each ahead of the next, lie between, a frame may come too
+ * late all the same. The node that has sent it finds out by what it gets; only if nobody does soon, the receiver says
+ * so itself, without knowing its own call any more.
  *
- * Stamps tell all calls so far, and frames overtake each other: where the stamps differ and the calls are the same, it
- * is an earlier call that differs, whose frame is still to come. So that is waited for, for the same time, to name the
- * call that differs. With several lanes, or far ahead, an earlier one may differ too.
+ * Ahead. Who has sent a node data in ticket t begins no ticket from t + KOLO_EXCHANGES_AHEAD on before it knows that
+ * the node has begun t. Any frame that comes from there tells how far it is. Where nothing goes back, as from those who
+ * take a broadcast to its root, they tell: every TOLD_EVERY tickets a node sends KOLO_FRAME_BEGUN to those that have
+ * sent it data, and that it has told nothing for a while. So a stream of such calls costs a small frame now and then,
+ * and waits only where a node is late. No deadlock: a node that is waited for so has still to tell, which it does
+ * before ticket t + KOLO_EXCHANGES_AHEAD. So it has begun fewer tickets than the one that waits. If it waits itself
+ * because others are late, these have begun still fewer; and the last one of all has what it needs to go on.
+ *
+ * Which call. Nodes that differ in a call may go on with others, and frames overtake each other: by another stream, or
+ * another lane. A stamp tells all calls so far and, with the last one's word, those before it. So a node that receives
+ * a frame of a call that differs knows whether it is the first that does. Else it waits for somebody to find that one,
+ * for the same time. That happens in the first call itself: of the nodes that make it differently, one sends what
+ * another one gets, or waits for what that one does not send, and announces it (below). What is sent is not held up by
+ * frames that differ: they come later on any stream.
  *
  * Nodes that wait for each other send nothing (each names another one as root). So a node that still waits in the same
- * exchange after a while announces it, by KOLO_FRAME_AWAITS, to the nodes from which it awaits something. Such a node
+ * exchange after a while announces it, by KOLO_FRAME_BEGUN, to the nodes from which it awaits something. Such a node
  * compares at once where it has begun that exchange; else it remembers the frame, one of each node, and compares when
  * it begins it.
  *
  * That is enough. Of all exchanges that are not over, take the smallest ticket, and the nodes that wait in it. The
  * nodes for which they wait have begun it too, or will. If two such nodes have the same stamp for it, each sends what
  * the other awaits as soon as it has what it awaits itself. In no exchange do nodes wait in a circle. So if nothing is
- * sent any more, one of them waits for a node that has another stamp. Only the last announcement of a node needs to be
- * remembered: the node has got on in the exchange that it announced before. */
+ * sent any more, one of them waits for a node that has another stamp. Only the last such frame of a node needs to be
+ * remembered: the node has got on from the exchange that it told of before, and stamps tell all calls so far. */
 #include "internode/exchange.h"
 
 #include "comm/step/call_word.h"
 #include "sync/point.h"
 
-enum { LOOKS_FOR_OTHERS = 10 }; /* for other nodes to tell of a mismatch, 20 ms each */
+enum {
+    LOOKS_FOR_OTHERS = 10, /* for other nodes to tell of a mismatch, 20 ms each */
+    TOLD_EVERY = 16        /* tickets */
+};
+
+/* A node may see data of a ticket when it has begun KOLO_SLOTS more. It tells at the next occasion or the one after. */
+static_assert(2 * (TOLD_EVERY + KOLO_LANES_MAX) + KOLO_SLOTS < KOLO_EXCHANGES_AHEAD &&
+                  2 * KOLO_EXCHANGES_AHEAD < KOLO_EXCHANGES_KEPT,
+              "nodes tell in time, and what they tell can be compared");
 
 /* What the lane has begun with that ticket; NULL: nothing, or it is too long ago. */
 static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, uint64_t ticket) {
@@ -35,13 +56,12 @@ static struct kolo_exchange_call *find_kept(struct kolo_exchange_state *state, u
     return &state->kept[ticket / lanes % KOLO_EXCHANGES_KEPT];
 }
 
-/* The nodes disagree. Waits for a moment, so that a node that knows better where may say so. */
+/* The nodes disagree. Waits for a moment, so that a node that knows better where may say so; keeps the first call. */
 static void suspect(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
-    if (state->suspect.kind)
+    if (state->suspect.kind && state->suspect.ticket <= frame->ticket)
         return;
     state->suspect = *frame;
     state->suspect_node = node;
-    state->suspect_looks = 0;
 }
 
 static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint64_t theirs,
@@ -50,10 +70,13 @@ static void note_mismatch(struct kolo_exchange_state *state, uint32_t node, uint
         state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH, .node = node, .theirs = theirs, .own = own});
 }
 
-uint64_t kolo_exchange_call_of(uint64_t call) {
+bool kolo_exchange_is_counted(uint64_t call) {
     const kolo_collective collective = kolo_call_parts(call).collective;
-    const bool is_counted = collective == KOLO_GATHERV || collective == KOLO_SCATTERV || collective == KOLO_ALLTOALLV;
-    return is_counted ? call & ~KOLO_CALL_COUNT : call;
+    return collective == KOLO_GATHERV || collective == KOLO_SCATTERV || collective == KOLO_ALLTOALLV;
+}
+
+uint64_t kolo_exchange_call_of(uint64_t call) {
+    return kolo_exchange_is_counted(call) ? call & ~KOLO_CALL_COUNT : call;
 }
 
 bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t call,
@@ -61,7 +84,7 @@ bool kolo_exchange_miscounts(struct kolo_flight *flight, uint32_t node, uint64_t
     const struct kolo_order *order = &flight->order;
     counts.sent = call & KOLO_CALL_COUNT;
     counts.expected &= KOLO_CALL_COUNT;
-    if (counts.sent == counts.expected)
+    if (!kolo_exchange_is_counted(call) || counts.sent == counts.expected)
         return false;
     kolo_exchange_note(flight->state, (struct kolo_exchange_trouble){.status = KOLO_ERR_MISMATCH,
                                                                      .node = node,
@@ -76,18 +99,84 @@ static bool compare(struct kolo_exchange_state *state, uint32_t node, const stru
     const uint64_t call = kolo_exchange_call_of(frame->call);
     if (frame->stamp == own->stamp)
         return false;
-    if (call == own->call)
-        suspect(state, node, frame);
-    else
+    if (kolo_stamp_before(frame->stamp, call) == kolo_stamp_before(own->stamp, own->call))
         note_mismatch(state, node, call, *own);
+    else
+        suspect(state, node, frame);
     return true;
 }
 
+/* Tells one node that an exchange has begun here. */
+static void tell(struct kolo_exchange_state *state, uint32_t node, const struct kolo_order *order) {
+    const struct kolo_frame frame = {
+        .kind = KOLO_FRAME_BEGUN, .ticket = order->ticket, .stamp = order->stamp, .call = order->call};
+    KOLO_POINT("exchange.announcing");
+    if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
+        kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
+}
+
+/* Tells those that have sent data, and know of nothing that has happened here for a while. */
+static void tell_begun(struct kolo_exchange_state *state, const struct kolo_order *order) {
+    for (uint32_t node = 0; node < state->nodes; node++) {
+        struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
+        if (neighbour->told >= neighbour->taken || neighbour->told + TOLD_EVERY / 2 > order->ticket)
+            continue;
+        neighbour->told = order->ticket + 1;
+        tell(state, node, order);
+    }
+}
+
+void kolo_exchange_note_sent(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket) {
+    struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
+    if (ticket >= neighbour->begun && ticket < neighbour->unheard)
+        neighbour->unheard = ticket;
+    if (ticket > neighbour->sent)
+        neighbour->sent = ticket;
+    if (ticket >= neighbour->told)
+        neighbour->told = ticket + 1;
+}
+
+/* `node` has begun that ticket. */
+static void note_begun(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket) {
+    struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
+    if (ticket < neighbour->begun || ticket == UINT64_MAX)
+        return;
+    neighbour->begun = ticket + 1;
+    if (neighbour->unheard < neighbour->begun)
+        neighbour->unheard = neighbour->sent < neighbour->begun ? UINT64_MAX : neighbour->begun;
+}
+
+void kolo_exchange_note_taken(struct kolo_exchange_state *state, uint32_t node, uint64_t ticket) {
+    struct kolo_exchange_neighbour *neighbour = &state->neighbours[node];
+    if (ticket >= neighbour->taken && ticket < UINT64_MAX)
+        neighbour->taken = ticket + 1;
+    note_begun(state, node, ticket);
+}
+
+/* What is sent from now on is of tickets that are not done. */
+bool kolo_exchange_may_begin(struct kolo_exchange_state *state, uint64_t ticket) {
+    if (ticket < state->may_begin)
+        return true;
+    uint64_t first = state->done;
+    uint32_t behind = UINT32_MAX;
+    for (uint32_t node = 0; node < state->nodes; node++)
+        if (state->neighbours[node].unheard < first) {
+            first = state->neighbours[node].unheard;
+            behind = node;
+        }
+    state->may_begin = first + KOLO_EXCHANGES_AHEAD;
+    state->behind = ticket < state->may_begin ? UINT32_MAX : behind;
+    return ticket < state->may_begin;
+}
+
 void kolo_exchange_keep(struct kolo_exchange_state *state, const struct kolo_order *order) {
+    const uint64_t lanes = state->comm->internode->lanes;
     struct kolo_exchange_call *own = find_kept(state, order->ticket);
     *own = (struct kolo_exchange_call){.stamp = order->stamp, .call = order->call, .number = order->number};
+    if (order->ticket / lanes % (TOLD_EVERY / lanes) == 0)
+        tell_begun(state, order);
     for (uint32_t node = 0; node < state->nodes && state->heard_count > 0; node++) {
-        struct kolo_frame *frame = &state->heard[node];
+        struct kolo_frame *frame = &state->neighbours[node].heard;
         if (frame->kind == 0 || frame->ticket != order->ticket)
             continue;
         compare(state, node, frame, own);
@@ -109,11 +198,13 @@ bool kolo_exchange_differs(struct kolo_exchange_state *state, uint32_t node, con
 
 void kolo_exchange_hear(struct kolo_exchange_state *state, uint32_t node, const struct kolo_frame *frame) {
     const struct kolo_exchange_call *own = find_kept(state, frame->ticket);
+    struct kolo_frame *heard = &state->neighbours[node].heard;
+    note_begun(state, node, frame->ticket);
     if (own) {
         compare(state, node, frame, own);
     } else if (frame->ticket >= state->begun) {
-        state->heard_count += state->heard[node].kind == 0;
-        state->heard[node] = *frame;
+        state->heard_count += heard->kind == 0;
+        *heard = *frame;
     }
 }
 
@@ -130,13 +221,7 @@ void kolo_exchange_announce(struct kolo_exchange_state *state) {
     if (waiting == UINT64_MAX || is_new || waiting == state->announced)
         return;
     state->announced = waiting;
-    const struct kolo_frame frame = {
-        .kind = KOLO_FRAME_AWAITS, .ticket = waiting, .stamp = flight->order.stamp, .call = flight->order.call};
-    for (uint32_t node = 0; node < state->nodes; node++) {
-        if (flight->from[node].missing == 0)
-            continue;
-        KOLO_POINT("exchange.announcing");
-        if (kolo_engine_tell(state->engine, node, &frame, NULL) < 0)
-            kolo_exchange_note(state, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
-    }
+    for (uint32_t node = 0; node < state->nodes; node++)
+        if (flight->from[node].missing)
+            tell(state, node, &flight->order);
 }

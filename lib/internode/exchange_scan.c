@@ -9,7 +9,7 @@ static void send_term(struct kolo_flight *flight, uint32_t local) {
     const struct kolo_order *order = &flight->order;
     const struct kolo_nodes *nodes = &flight->state->comm->internode->nodes;
     const uint32_t term = kolo_nodes_rank(nodes, flight->state->node, local);
-    const struct kolo_scan_layout layout = {order->kernel, order->stride};
+    const struct kolo_scan_layout layout = {order->kernel, order->prefixes, order->stride};
     const uint8_t *payload = kolo_scan_term(flight->state->comm, &layout, order->ticket, local);
     for (uint32_t rank = term + 1; rank < order->prefixes->each[term].until; rank++)
         if (nodes->node_of[rank] != flight->state->node && kolo_nodes_is_next(nodes, rank, term))
@@ -30,7 +30,7 @@ static void begin(struct kolo_flight *flight) {
 static bool locate(struct kolo_flight *flight, struct kolo_exchange_message message, uint8_t **where, size_t *bytes) {
     const struct kolo_order *order = &flight->order;
     const kolo_comm *comm = flight->state->comm;
-    const struct kolo_scan_layout layout = {order->kernel, order->stride};
+    const struct kolo_scan_layout layout = {order->kernel, order->prefixes, order->stride};
     const uint32_t place = order->prefixes->each[message.part].place;
     if (message.kind != KOLO_MESSAGE_UP || place == KOLO_PREFIX_UNUSED ||
         comm->internode->nodes.node_of[message.part] != message.node)

@@ -15,11 +15,16 @@ struct kolo_internode {
     struct kolo_nodes nodes;
     uint32_t node; /* this one */
     uint8_t session[KOLO_SESSION_BYTES];
-    struct kolo_subtrees *subtrees;             /* NULL: each node's ranks are folded as one */
-    struct kolo_prefixes *prefixes;             /* for scans */
+    struct kolo_subtrees *subtrees;             /* for the order of all ranks; NULL: that of the nodes is the same */
+    struct kolo_prefixes *prefixes[2];          /* for scans: node by node; by rank */
     uint32_t lanes;                             /* as rank 0 wants it */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };
+
+/* Whether a call's inputs are combined in the canonical order of all ranks, and not node by node. */
+static inline bool kolo_internode_by_rank(const kolo_comm *comm, const kolo_kernel *kernel) {
+    return comm->origin.net.rank_order || kernel->keeps_order;
+}
 
 static inline bool kolo_internode_leads(const struct kolo_internode *internode) {
     return internode->proxies[0];

@@ -44,6 +44,7 @@ static void localize(struct kolo_settings *settings, const struct kolo_membershi
     settings->place.size = kolo_nodes_local_size(&membership->nodes, membership->node);
     settings->slot_bytes = membership->terms.slot_bytes;
     settings->algorithm = membership->terms.algorithm;
+    settings->threads = membership->terms.threads;
     const struct kolo_net_settings own = settings->net;
     settings->net = membership->terms.net;
     memcpy(settings->net.rendezvous, own.rendezvous, sizeof own.rendezvous);
@@ -100,9 +101,10 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     comm->internode = internode;
     comm->nodes = &internode->nodes;
     comm->node = internode->node;
-    const bool by_rank = comm->origin.net.rank_order;
-    const int rc = kolo_prefixes_make(&internode->prefixes, &internode->nodes, internode->node, by_rank);
-    return rc == 0 && by_rank ? kolo_subtrees_make(&internode->subtrees, &internode->nodes) : rc;
+    int rc = kolo_subtrees_make(&internode->subtrees, &internode->nodes);
+    for (int by_rank = 0; rc == 0 && by_rank <= 1; by_rank++)
+        rc = kolo_prefixes_make(&internode->prefixes[by_rank], &internode->nodes, internode->node, by_rank);
+    return rc;
 }
 
 /* Makes the connections to the other leaders, and the threads that use them. */
@@ -164,7 +166,8 @@ static void free_part(kolo_comm *comm, bool forked) {
         return;
     kolo_nodes_free(&internode->nodes);
     free(internode->subtrees);
-    free(internode->prefixes);
+    free(internode->prefixes[0]);
+    free(internode->prefixes[1]);
     free(internode);
 }
 

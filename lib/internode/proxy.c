@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
+#include "internode/relay/relay.h"
 #include "sync/futex.h"
 #include "sync/point.h"
 
@@ -27,21 +28,26 @@ struct kolo_proxy {
     struct kolo_shared_lane *shared;
     kolo_engine *engine;
     struct kolo_exchange_state *exchange;
+    struct kolo_relay *relay; /* the first lane's; NULL: this is another */
     pthread_t thread;
     struct kolo_order orders[KOLO_SLOTS];
     kolo_atomic_u64 ordered;    /* the last ticket, plus one; the leader's */
     kolo_atomic_u64 background; /* the last one, plus one, that the thread is to drive; the leader's */
     kolo_atomic_u64 stopping;   /* 1: the leader leaves */
-    kolo_bell bell;             /* the thread sleeps by it */
+    kolo_bell own_bell;         /* of a lane without a relay */
+    kolo_bell *bell;            /* the thread sleeps by it */
+    kolo_atomic_u64 wanted;     /* threads that wait to drive in place of the proxy's own, see take_from_thread */
     kolo_atomic_u64 driven;     /* 1: somebody drives; all that follows is the driver's */
     uint64_t begun;             /* the next ticket to begin */
     kolo_waiter bell_ringer;    /* for kolo_publish */
     int64_t look_ns;            /* when to look next at the failure word */
     int64_t spin_ns;
-    bool broken; /* the communicator is, and the others know */
+    bool broken;  /* the communicator is, and the others know */
+    bool stopped; /* and no data comes or goes any more */
     struct neighbour {
-        kolo_pulse pulse; /* BEATS until nothing more comes from it */
-        bool left;        /* and it has said so */
+        kolo_pulse pulse;                        /* BEATS until nothing more comes from it */
+        bool left;                               /* and it has said so */
+        uint8_t control[KOLO_CONTROL_BYTES_MAX]; /* the payload of a control frame that arrives, perhaps in pieces */
     } * neighbours;
 };
 
@@ -85,6 +91,7 @@ static void find_failure(struct kolo_proxy *proxy, uint32_t node, struct kolo_fa
         report.rank = kolo_nodes_rank(comm->nodes, node, 0);
         report.reporter = comm->global_rank;
     }
+    report.lane = comm->origin.lane;
     if (report.call == 0)
         report.call = kolo_load_relaxed(&comm->segment.signals[comm->rank].calls);
     kolo_failure_relay(comm, &report);
@@ -128,8 +135,9 @@ static void check_ended(struct kolo_proxy *proxy) {
 
 static int place(void *owner, uint32_t node, const struct kolo_frame *frame, void **where) {
     struct kolo_proxy *proxy = owner;
-    static _Thread_local uint8_t control[KOLO_CONTROL_BYTES_MAX];
-    *where = control;
+    *where = proxy->neighbours[node].control;
+    if (frame->kind == KOLO_FRAME_CHUNK)
+        return proxy->relay ? kolo_relay_place(proxy->relay, node, frame, where) : KOLO_ERR_VERSION;
     if (frame->kind < KOLO_FRAME_DATA)
         return frame->kind != KOLO_FRAME_FAILURE || frame->bytes == KOLO_REPORT_BYTES ? 0 : KOLO_ERR_VERSION;
     if (proxy->broken)
@@ -137,17 +145,25 @@ static int place(void *owner, uint32_t node, const struct kolo_frame *frame, voi
     return kolo_exchange_place(proxy->exchange, node, frame, where);
 }
 
+/* A frame that cannot be makes its sender fail. */
+static void relay_take(struct kolo_proxy *proxy, uint32_t node, const struct kolo_frame *frame) {
+    if (proxy->relay && kolo_relay_take(proxy->relay, node, frame, proxy->neighbours[node].control) < 0)
+        kolo_exchange_note(proxy->exchange, (struct kolo_exchange_trouble){.status = KOLO_ERR_SYSTEM, .node = node});
+}
+
 static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) {
     struct kolo_proxy *proxy = owner;
-    void *payload;
+    const bool is_relayed =
+        frame->kind == KOLO_FRAME_MESSAGE || frame->kind == KOLO_FRAME_PROGRESS || frame->kind == KOLO_FRAME_CHUNK;
     if (frame->kind == KOLO_FRAME_LEAVE) {
         proxy->neighbours[node].left = true;
     } else if (frame->kind == KOLO_FRAME_FAILURE) {
-        place(owner, node, frame, &payload);
-        hear_failure(proxy, payload);
-    } else if (frame->kind == KOLO_FRAME_AWAITS && !proxy->broken) {
+        hear_failure(proxy, proxy->neighbours[node].control);
+    } else if (is_relayed) {
+        relay_take(proxy, node, frame);
+    } else if (frame->kind == KOLO_FRAME_BEGUN && !proxy->broken) {
         kolo_exchange_hear(proxy->exchange, node, frame);
-    } else if (frame->kind >= KOLO_FRAME_DATA) {
+    } else if (frame->kind >= KOLO_FRAME_DATA && !proxy->broken) {
         kolo_exchange_arrived(proxy->exchange, node, frame);
     }
 }
@@ -155,7 +171,10 @@ static void arrived(void *owner, uint32_t node, const struct kolo_frame *frame) 
 static void sent(void *owner, uint32_t node, const struct kolo_frame *frame) {
     struct kolo_proxy *proxy = owner;
     (void)node;
-    kolo_exchange_sent(proxy->exchange, frame);
+    if (frame->kind == KOLO_FRAME_CHUNK)
+        kolo_relay_sent(proxy->relay, frame);
+    else if (!proxy->broken)
+        kolo_exchange_sent(proxy->exchange, frame);
 }
 
 static void ended(void *owner, uint32_t node, int error) {
@@ -173,22 +192,28 @@ static void ended(void *owner, uint32_t node, int error) {
         give_up(proxy, node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);
     else
         check_ended(proxy);
+    if (proxy->relay) /* once it is known why */
+        kolo_relay_end(proxy->relay, node, proxy->neighbours[node].left);
 }
 
 /* Exchanges. */
 
 static bool begin_ordered(struct kolo_proxy *proxy) {
     const uint64_t ordered = kolo_load_acquire(&proxy->ordered); /* pairs with kolo_proxy_order */
-    const bool any = proxy->begun < ordered;
-    for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes)
+    const uint64_t before = proxy->begun;
+    for (; proxy->begun < ordered && !proxy->broken; proxy->begun += proxy->comm->internode->lanes) {
+        if (!kolo_exchange_may_begin(proxy->exchange, proxy->begun))
+            break;
         kolo_exchange_begin(proxy->exchange, &proxy->orders[proxy->begun % KOLO_SLOTS]);
-    if (any) {
+    }
+    if (proxy->begun > before) {
         KOLO_POINT("proxy.begun");
         kolo_engine_resume(proxy->engine);
         report_trouble(proxy);
-        check_ended(proxy);
     }
-    return any;
+    if (before < ordered)
+        check_ended(proxy);
+    return proxy->begun > before;
 }
 
 /* For the message of ranks that wait until the deadline. */
@@ -223,10 +248,13 @@ static void look_at_failure(struct kolo_proxy *proxy, int64_t now_ns) {
         return;
     proxy->look_ns = now_ns + PROXY_TICK_NS;
     show_late(proxy);
-    if (!proxy->broken && kolo_load_acquire(&proxy->comm->segment.header->failure)) /* pairs with failure.c */
+    if (!proxy->broken && kolo_load_acquire(kolo_comm_failure_word(proxy->comm))) /* pairs with failure.c */
         tell_failure(proxy);
     if (!proxy->broken)
         kolo_exchange_announce(proxy->exchange);
+    struct kolo_failure_report found;
+    if (!proxy->broken && proxy->relay && kolo_relay_look(proxy->relay, &found))
+        find_failure(proxy, proxy->comm->node, found);
 }
 
 /* Driving. */
@@ -237,14 +265,37 @@ static bool take(struct kolo_proxy *proxy) {
     return is_taken;
 }
 
+/* The same in place of the thread, which may drive all the time. */
+static void take_from_thread(struct kolo_proxy *proxy) {
+    kolo_fetch_add(&proxy->wanted, 1);
+    while (!take(proxy)) {
+        kolo_engine_wake(proxy->engine);
+        sched_yield();
+    }
+    kolo_fetch_add(&proxy->wanted, UINT64_MAX); /* one less */
+}
+
 static void hand_back(struct kolo_proxy *proxy) {
     KOLO_POINT("proxy.handing_back");
     kolo_store_release(&proxy->driven, 0); /* pairs with the swap in take */
 }
 
+/* After a failure: the memory of its call becomes the caller's again. */
+static void stop_when_broken(struct kolo_proxy *proxy) {
+    if (!proxy->broken || proxy->stopped)
+        return;
+    proxy->stopped = true;
+    KOLO_POINT("proxy.stopping_data");
+    if (!kolo_engine_stop_data(proxy->engine))
+        kolo_log(proxy->comm->log_level, KOLO_LOG_ERROR, (int)proxy->comm->global_rank,
+                 "the kernel does not let go of the buffers of the call that failed");
+}
+
 static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
     bool any = begin_ordered(proxy);
     any = publish_done(proxy) || any;
+    if (proxy->relay && !proxy->broken)
+        kolo_relay_serve(proxy->relay);
     KOLO_POINT("proxy.driving");
     if (kolo_engine_run(proxy->engine, any ? 0 : wait_ns) < 0 && !proxy->broken)
         give_up(proxy, proxy->comm->internode->node, KOLO_ERR_SYSTEM, KOLO_CAUSE_FAILED);
@@ -252,13 +303,32 @@ static void drive(struct kolo_proxy *proxy, int64_t wait_ns) {
     publish_done(proxy);
     look_at_failure(proxy, kolo_clock_ns());
     report_trouble(proxy);
+    stop_when_broken(proxy);
 }
 
-/* True while an exchange that was ordered in the background is not over. */
+/* Whether the thread is to drive all the time. */
+static bool is_threads(const struct kolo_proxy *proxy) {
+    return proxy->relay && kolo_relay_talks(proxy->relay);
+}
+
+/* True while the thread is to drive: an exchange that was ordered in the background is not over, or the relay talks. */
 static bool has_background(const struct kolo_proxy *proxy) {
-    return kolo_load_acquire(&proxy->background) > /* pairs with kolo_proxy_order */
-               kolo_load_relaxed(&proxy->shared->done) &&
-           !kolo_load_relaxed(&proxy->comm->segment.header->failure);
+    const bool has_order = kolo_load_acquire(&proxy->background) > /* pairs with kolo_proxy_order */
+                           kolo_load_relaxed(&proxy->shared->done);
+    return (has_order || is_threads(proxy)) && !kolo_load_relaxed(kolo_comm_failure_word(proxy->comm));
+}
+
+/* True while ranks have published something that the relay has not passed on. */
+static bool has_news(const struct kolo_proxy *proxy) {
+    return proxy->relay && kolo_relay_has_news(proxy->relay) && !kolo_load_relaxed(kolo_comm_failure_word(proxy->comm));
+}
+
+/* Sleeps until an order or the relay's news ring the bell, or it is time to look. */
+static void sleep_at_bell(struct kolo_proxy *proxy, uint32_t rings) {
+    kolo_bell_enter(proxy->bell);
+    if (!has_background(proxy) && !has_news(proxy) && !kolo_load_acquire(&proxy->stopping))
+        kolo_futex_sleep(&proxy->bell->rings, rings, PROXY_TICK_NS);
+    kolo_bell_leave(proxy->bell);
 }
 
 static void *run(void *argument) {
@@ -267,14 +337,19 @@ static void *run(void *argument) {
     kolo_fpenv_enter(); /* for good: this thread folds, and has inherited the modes of the thread that made the
                            communicator */
     while (!kolo_load_acquire(&proxy->stopping)) { /* pairs with kolo_proxy_destroy */
-        const uint32_t rings = kolo_bell_rings(&proxy->bell);
+        const uint32_t rings = kolo_bell_rings(proxy->bell);
         const bool busy = has_background(proxy);
+        while (kolo_load_acquire(&proxy->wanted)) /* pairs with take_from_thread */
+            sched_yield();
         if (take(proxy)) {
             drive(proxy, busy ? PROXY_TICK_NS : 0);
             hand_back(proxy);
+        } else if (is_threads(proxy) || has_news(proxy)) {
+            kolo_engine_wake(proxy->engine); /* in which the leader sleeps, who is to hand back, or to look */
+            sched_yield();
         }
-        if (!busy && !has_background(proxy) && !kolo_load_acquire(&proxy->stopping))
-            kolo_futex_sleep(&proxy->bell.rings, rings, PROXY_TICK_NS);
+        if (!busy)
+            sleep_at_bell(proxy, rings);
         KOLO_POINT("proxy.ticked");
     }
     return NULL;
@@ -293,26 +368,38 @@ void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background
     proxy->orders[order->ticket % KOLO_SLOTS] = *order;
     KOLO_POINT("proxy.ordering");
     kolo_store_release(&proxy->ordered, order->ticket + 1); /* pairs with begin_ordered */
-    if (background) {
+    if (background || is_threads(proxy)) {
         const bool was_busy = has_background(proxy);
         kolo_store_release(&proxy->background, order->ticket + 1); /* pairs with has_background */
         KOLO_POINT("proxy.in_background");
         if (was_busy)
             kolo_engine_wake(proxy->engine);
         else
-            kolo_bell_ring_slowly(&proxy->bell);
+            kolo_bell_ring_slowly(proxy->bell);
     }
     KOLO_POINT("proxy.ordered");
 }
 
-/* Drives until `wait` is over. Like any wait (sync/wait.c) it spins first, then gives way, then sleeps: in the engine.
- */
+void kolo_proxy_abandon(kolo_comm *comm) {
+    for (uint32_t lane = 0; lane < comm->internode->lanes; lane++) {
+        struct kolo_proxy *proxy = comm->internode->proxies[lane];
+        if (!proxy) /* this is not the leader */
+            continue;
+        take_from_thread(proxy);
+        tell_failure(proxy); /* nothing, where the call was refused and broke nothing */
+        stop_when_broken(proxy);
+        hand_back(proxy);
+    }
+}
+
+/* Drives until `wait` is over, or the thread is to. Like any wait (sync/wait.c) it spins first, then gives way, then
+ * sleeps: in the engine. */
 static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     kolo_waiter *waiter = &proxy->comm->waiter;
     struct kolo_awake awake;
     const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
     uint32_t yields = 0;
-    while (!kolo_wait_reached(wait)) { /* bounded by check, which fails at the deadline */
+    while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;
         const bool spins = wait->waited_ns < proxy->spin_ns, sleeps = !spins && yields >= YIELDS_MAX;
         const int rc = sleeps || proxy->broken ? waiter->check(waiter, wait) : 0;
@@ -320,8 +407,9 @@ static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
             return rc;
         if (!spins && !sleeps && yields++ > 0)
             sched_yield();
+        const int64_t sleep_ns = kolo_wait_work(waiter);
         waiter->slept += sleeps;
-        drive(proxy, sleeps ? KOLO_SLICE_NS : 0);
+        drive(proxy, sleeps ? sleep_ns : 0);
     }
     return 0;
 }
@@ -336,17 +424,20 @@ int kolo_proxy_await(kolo_comm *comm, uint64_t ticket) {
     if (!proxy || kolo_load_relaxed(&proxy->background) > ticket || kolo_wait_reached(&wait))
         return kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
     wait.start_ns = kolo_clock_ns();
-    while (!take(proxy)) /* the thread has it for a moment */
+    bool drives;
+    while (!(drives = take(proxy)) && !is_threads(proxy)) /* the thread has it for a moment, or from now on */
         sched_yield();
-    const int rc = drive_until(proxy, &wait);
-    hand_back(proxy);
-    waiter->waited_ns += (uint64_t)(kolo_clock_ns() - wait.start_ns);
-    return rc;
+    int rc = 0;
+    if (drives) {
+        rc = drive_until(proxy, &wait);
+        hand_back(proxy);
+        waiter->waited_ns += (uint64_t)(kolo_clock_ns() - wait.start_ns);
+    }
+    return rc < 0 ? rc : kolo_wait_at_least(waiter, wait.flag, wait.target, wait.bell, wait.peer);
 }
 
 kolo_pulse kolo_proxy_pulse(struct kolo_proxy *proxy, uint32_t node) {
-    while (!take(proxy)) /* as in kolo_proxy_await */
-        sched_yield();
+    take_from_thread(proxy);
     const kolo_pulse pulse = proxy->neighbours[node].pulse;
     hand_back(proxy);
     return pulse;
@@ -381,6 +472,7 @@ static void free_proxy(struct kolo_proxy *proxy, int64_t linger_ns) {
     if (proxy->engine)
         kolo_engine_destroy(proxy->engine, linger_ns);
     kolo_exchange_destroy(proxy->exchange);
+    kolo_relay_free(proxy->relay);
     free(proxy->neighbours);
     free(proxy);
 }
@@ -424,6 +516,9 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         rc = kolo_engine_create(&proxy->engine, &options, &events, proxy);
     if (rc == 0)
         rc = kolo_exchange_create(&proxy->exchange, comm, lane, proxy->engine);
+    if (rc == 0 && lane == 0)
+        rc = kolo_relay_create(&proxy->relay, comm, proxy->engine);
+    proxy->bell = proxy->relay ? kolo_relay_bell(proxy->relay) : &proxy->own_bell;
     if (rc == 0)
         rc = add_streams(proxy, fds);
     KOLO_POINT("proxy.starting");
@@ -431,6 +526,7 @@ int kolo_proxy_create(struct kolo_proxy **result, kolo_comm *comm, uint32_t lane
         rc = start_thread(proxy);
     KOLO_POINT("proxy.started");
     if (rc < 0) {
+        kolo_relay_stop(proxy->relay);
         free_proxy(proxy, 0);
         return rc;
     }
@@ -451,9 +547,12 @@ void kolo_proxy_destroy(struct kolo_proxy *proxy) {
     const struct kolo_frame leave = {.kind = KOLO_FRAME_LEAVE};
     KOLO_POINT("proxy.stopping");
     kolo_store_release(&proxy->stopping, 1); /* pairs with run */
-    kolo_bell_ring_slowly(&proxy->bell);
+    kolo_bell_ring_slowly(proxy->bell);
     kolo_engine_wake(proxy->engine);
     pthread_join(proxy->thread, NULL);
+    if (proxy->relay && !proxy->broken)
+        kolo_relay_serve(proxy->relay); /* what was sent before */
+    kolo_relay_stop(proxy->relay);
     KOLO_POINT("proxy.stopped");
     tell_failure(proxy); /* the leader's own, of just now */
     if (proxy->broken)

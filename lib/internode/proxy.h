@@ -18,7 +18,8 @@
  *     longer than the network does.
  *   - The proxy's own thread drives it at other times: for a moment every 20 ms, so that other nodes hear that this one
  *     lives and has not failed; and all the time while an exchange is ordered in the background, since the leader has
- *     other work to do.
+ *     other work to do. Once ranks send and receive between nodes it alone drives the first lane, which carries their
+ *     messages (internode/relay/relay.h).
  *
  * Writers: the leader writes orders[t % KOLO_SLOTS] and then `ordered`. The driving thread writes all else here and the
  * lane's kolo_shared_lane. An order's place is written again for ticket t + KOLO_SLOTS, which the leader orders after
@@ -31,8 +32,9 @@
  * Otherwise a node that is slow to hear of a failure might take the end of a node that left because of it for the
  * cause. A node whose streams have all ended is at fault only if something is awaited from it, now or by a later order:
  * it may have finished and left, with all that it had sent still on the way. A node that is silent for too long is
- * given up at once. After a failure the proxy exchanges nothing more; it goes on telling others that it lives until the
- * leader leaves, since the ranks that shrink the communicator still need to know. */
+ * given up at once. After a failure the proxy exchanges nothing more: whoever drives it next stops all data
+ * (net/engine_stop.c), and the leader's failed call does not return before (kolo_proxy_abandon). It goes on telling
+ * others that it lives until the leader leaves, since the ranks that shrink the communicator still need to know. */
 #ifndef KOLO_INTERNODE_PROXY_H
 #define KOLO_INTERNODE_PROXY_H
 
@@ -53,6 +55,11 @@ void kolo_proxy_order(kolo_comm *comm, struct kolo_order *order, bool background
 /* Waits until the exchange of `ticket` is done. The leader drives it meanwhile, unless it was ordered in the
  * background. */
 int kolo_proxy_await(kolo_comm *comm, uint64_t ticket);
+
+/* For a rank whose call has failed: once this returns, the leader's exchanges go no further, and neither they nor the
+ * kernel read or write the buffers of the call any more. Waits only for the thread that drives them at the moment, and
+ * for this machine's kernel. */
+void kolo_proxy_abandon(kolo_comm *comm);
 
 /* Whether another node's leader is still heard. LOST: it was silent for too long, and was given up. CLOSED: its streams
  * have ended otherwise. */

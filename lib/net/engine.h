@@ -12,10 +12,12 @@
  * socket fills up: that is the flow control.
  *
  * Threads may use an engine in turn, one at a time; kolo_engine_wake alone may be called at any time. All callbacks
- * come from kolo_engine_run, and may call only functions that queue or read: send, tell, resume and counts. */
+ * come from kolo_engine_run or kolo_engine_stop_data, and may call only functions that queue or read: send, tell,
+ * resume and counts. */
 #ifndef KOLO_NET_ENGINE_H
 #define KOLO_NET_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,7 +40,7 @@ struct kolo_engine_events {
     /* The whole payload is there. */
     void (*arrived)(void *owner, uint32_t node, const struct kolo_frame *frame);
     /* All of a message has been handed to the kernel: its memory may be used again. `frame` as it was given to
-     * kolo_engine_send. Not told for control frames, whose payload is copied. */
+     * kolo_engine_send. Not told for what kolo_engine_tell has copied. */
     void (*sent)(void *owner, uint32_t node, const struct kolo_frame *frame);
     /* All streams of a neighbour have ended, and all that had arrived has been delivered. error: 0 where each ended at
      * a frame's boundary by the peer's closing it; else a positive errno (ECONNRESET, ETIMEDOUT for silence, EPROTO for
@@ -70,6 +72,13 @@ struct kolo_engine_counts {
 int kolo_engine_create(kolo_engine **engine, const struct kolo_engine_options *options,
                        const struct kolo_engine_events *events, void *owner);
 
+/* Stops all data for good, in both directions; control goes on. When it returns, neither the engine nor the kernel
+ * reaches the payload of any data message any more, but frames of some may be cut off amid. It waits for this machine
+ * only, for a few milliseconds (net/engine_stop.c). From then on a neighbour ends with its control stream. `sent` is
+ * told of all that had been sent or queued, and of what is sent later; control frames may arrive meanwhile, and
+ * neighbours end. False: the kernel has not let go of all in two seconds. */
+bool kolo_engine_stop_data(kolo_engine *engine);
+
 /* Says that data still on its way is no longer needed: connections are reset when they are closed, so that the kernel
  * does not go on trying to deliver it. */
 void kolo_engine_abandon(kolo_engine *engine);
@@ -86,9 +95,9 @@ void kolo_engine_forget(kolo_engine *engine);
 /* Gives a connected socket to the engine, which closes it. The first one of a neighbour is its control stream. */
 int kolo_engine_add(kolo_engine *engine, uint32_t node, int fd);
 
-/* Queues a data message of frame->bytes at `payload`, which must not change until `sent`. frame->offset continues in
- * the frames that it is cut into. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and
- * `sent` comes all the same. */
+/* Queues a message of frame->bytes at `payload`, which must not change until `sent`. One of data is cut into frames, in
+ * which frame->offset continues. KOLO_ERR_SYSTEM: out of memory. Sending to a neighbour that has ended is 0, and `sent`
+ * comes all the same. */
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload);
 
 /* Queues a control frame of at most KOLO_CONTROL_BYTES_MAX of payload, which is copied. */

@@ -21,7 +21,7 @@ static void compact_staging(struct kolo_stream *stream) {
 void kolo_input_start(struct kolo_stream *stream) {
     const bool to_payload = stream->input == KOLO_INPUT_PAYLOAD && !stream->engine->closing;
     if (stream->receiving || stream->input == KOLO_INPUT_ENDED ||
-        (stream->input == KOLO_INPUT_PLACING && !stream->engine->closing))
+        (kolo_input_is_held(stream) && !stream->engine->closing))
         return;
     compact_staging(stream);
     struct iovec *part = stream->input_parts;
@@ -126,6 +126,7 @@ static bool step(struct kolo_stream *stream) {
         return place(stream);
     case KOLO_INPUT_PAYLOAD:
         return fill_payload(stream);
+    case KOLO_INPUT_STOPPED:
     case KOLO_INPUT_ENDED:
         break;
     }
@@ -140,6 +141,8 @@ void kolo_input_resume(struct kolo_stream *stream) {
 
 void kolo_input_done(struct kolo_stream *stream, int result) {
     stream->receiving = false;
+    if (stream->input == KOLO_INPUT_STOPPED && !stream->engine->closing)
+        return;
     if (result == -EINTR || result == -EAGAIN) {
         kolo_input_start(stream);
         return;

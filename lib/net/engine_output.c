@@ -55,7 +55,7 @@ struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node
 static void settle_message(struct kolo_engine *engine, struct kolo_message *message) {
     if (!message->cut || message->holds)
         return;
-    if (message->frame.kind >= KOLO_FRAME_DATA && !engine->closing) {
+    if (message->payload != message->control && !engine->closing) {
         engine->told++;
         engine->events.sent(engine->owner, message->node, &message->frame);
     }
@@ -137,12 +137,13 @@ static bool more_to_send(struct kolo_stream *stream, size_t sent_bytes) {
 
 void kolo_output_done(struct kolo_stream *stream, int result) {
     struct kolo_neighbour *neighbour = stream->neighbour;
-    const int error = result < 0 && result != -EINTR && result != -EAGAIN ? -result : 0;
+    const bool stopped = stream->engine->data_stopped && !stream->control;
+    const int error = result < 0 && result != -EINTR && result != -EAGAIN && !stopped ? -result : 0;
     const size_t sent_bytes = result > 0 ? (size_t)result : 0;
     stream->sending = false;
     KOLO_POINT("engine.sent");
     stream->engine->counts.sent_bytes += sent_bytes;
-    if (!error && more_to_send(stream, sent_bytes)) {
+    if (!error && !stopped && more_to_send(stream, sent_bytes)) {
         start_sending(stream);
         return;
     }

@@ -42,6 +42,13 @@ static void nothing_to_do(struct kolo_stream *stream) {
     (void)stream;
 }
 
+static void poll_cancel(struct kolo_stream *stream) {
+    if (stream->receiving)
+        kolo_input_done(stream, -ECANCELED);
+    if (stream->sending)
+        kolo_output_done(stream, -ECANCELED);
+}
+
 static size_t parts_bytes(const struct msghdr *message) {
     size_t bytes = 0;
     for (size_t i = 0; i < message->msg_iovlen; i++)
@@ -124,10 +131,10 @@ const struct kolo_backend kolo_backend_poll = {
     .attach = poll_attach,
     .receive = nothing_to_do,
     .send = nothing_to_do,
+    .cancel = poll_cancel,
     .submit = poll_submit,
     .wait = poll_wait,
     .reap = poll_reap,
-    .detach = nothing_to_do,
     .close = poll_close,
     .forget = poll_close,
 };

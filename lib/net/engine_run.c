@@ -27,7 +27,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 
 static bool is_held(const struct kolo_stream *stream) {
-    return stream->input == KOLO_INPUT_PLACING && !stream->receiving;
+    return kolo_input_is_held(stream) && !stream->receiving;
 }
 
 /* The end of a neighbour. */
@@ -57,7 +57,7 @@ static bool is_moot(const struct kolo_stream *stream) {
     const struct kolo_engine *engine = stream->engine;
     if (neighbour->given_up && (engine->options.zero_copy || neighbour->error != ECONNABORTED))
         return true;
-    return engine->abandoned && !stream->control;
+    return (engine->abandoned || engine->data_stopped) && !stream->control;
 }
 
 static void set_grace(struct kolo_neighbour *neighbour, int64_t ns) {
@@ -70,10 +70,8 @@ static void set_grace(struct kolo_neighbour *neighbour, int64_t ns) {
 
 void kolo_stream_settle(struct kolo_stream *stream) {
     struct kolo_neighbour *neighbour = stream->neighbour;
-    struct kolo_engine *engine = stream->engine;
     if (stream->fd < 0 || stream->input != KOLO_INPUT_ENDED || stream->receiving || stream->sending)
         return;
-    engine->backend->detach(stream);
     if (is_moot(stream))
         reset_at_close(stream);
     close(stream->fd);
@@ -120,6 +118,7 @@ void kolo_stream_fail(struct kolo_stream *stream, int error) {
 }
 
 void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
+    const bool stopped = neighbour->engine->data_stopped;
     uint32_t open = 0, held = 0;
     for (uint32_t i = 0; i < neighbour->streams_count; i++) {
         open += neighbour->streams[i]->fd >= 0;
@@ -129,8 +128,8 @@ void kolo_neighbour_settle(struct kolo_neighbour *neighbour) {
         end_neighbour(neighbour);
     else if (held > 0 && neighbour->given_up)
         end_held_streams(neighbour);
-    else if (held > 0 && open == held && neighbour->streams[0]->fd < 0 && !neighbour->left)
-        give_up(neighbour, ECONNRESET);
+    else if (held > 0 && open == held && neighbour->streams[0]->fd < 0 && (stopped || !neighbour->left))
+        give_up(neighbour, stopped ? neighbour->error : ECONNRESET);
 }
 
 /* Creation. */
@@ -254,15 +253,16 @@ static int no_memory(void) {
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
     struct kolo_neighbour *neighbour = &engine->neighbours[node];
     struct kolo_message *message = kolo_message_take(engine, node, frame);
+    const bool is_control = frame->kind < KOLO_FRAME_DATA;
     if (!message)
         return no_memory();
     message->payload = payload;
-    message->piece_bytes = piece_bytes(neighbour, frame->bytes);
-    if (neighbour->ended) {
+    message->piece_bytes = is_control ? frame->bytes : piece_bytes(neighbour, frame->bytes);
+    if (neighbour->ended || (engine->data_stopped && !is_control)) {
         kolo_queue_append(&engine->returned, message);
         return 0;
     }
-    kolo_queue_append(&neighbour->data, message);
+    kolo_queue_append(is_control ? &neighbour->control : &neighbour->data, message);
     kolo_output_start(neighbour);
     return 0;
 }

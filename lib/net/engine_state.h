@@ -1,9 +1,10 @@
 /* The state of an engine, for the files net/engine*.c only.
  *
  * engine_run.c has the neighbours and the run, engine_input.c what arrives by one stream, engine_output.c the queues of
- * what is to be sent; engine_uring.c and engine_poll.c are backends, which move bytes and know no frames. Input and
- * output start operations at a backend, at most one of each a stream, and the backend tells them how each one ended,
- * from `reap`, `submit` and `wait`. Started operations are under way after `wait`, sends also after `submit`. */
+ * what is to be sent, engine_stop.c the end of all data after a failure; engine_uring.c and engine_poll.c are backends,
+ * which move bytes and know no frames. Input and output start operations at a backend, at most one of each a stream,
+ * and the backend tells them how each one ended, from `reap`, `submit` and `wait`. Started operations are under way
+ * after `wait`, sends also after `submit`. */
 #ifndef KOLO_NET_ENGINE_STATE_H
 #define KOLO_NET_ENGINE_STATE_H
 
@@ -39,6 +40,7 @@ typedef enum kolo_input_state {
     KOLO_INPUT_HEADER,  /* a header is to come, or the rest of one */
     KOLO_INPUT_PLACING, /* `frame` is there; its payload has no place yet */
     KOLO_INPUT_PAYLOAD, /* `rest_bytes` of payload are to come, to `where` */
+    KOLO_INPUT_STOPPED, /* of a data stream: nothing that comes is looked at any more */
     KOLO_INPUT_ENDED
 } kolo_input_state;
 
@@ -108,7 +110,8 @@ struct kolo_engine {
     struct kolo_engine_counts counts;
     bool resumed;
     bool abandoned;
-    bool closing; /* the owner is told nothing more, and what arrives is thrown away */
+    bool data_stopped; /* see engine_stop.c */
+    bool closing;      /* the owner is told nothing more, and what arrives is thrown away */
     int wake_fd;
     uint64_t wakes_seen;
     kolo_atomic_u64 wakes, sleeping; /* see kolo_engine_wake */
@@ -121,10 +124,10 @@ struct kolo_backend {
     int (*attach)(struct kolo_stream *stream);
     void (*receive)(struct kolo_stream *stream); /* of stream->input_parts */
     void (*send)(struct kolo_stream *stream);    /* of stream->output_parts */
+    void (*cancel)(struct kolo_stream *stream);  /* of what is in flight, which may take a few waits */
     int (*submit)(struct kolo_engine *engine);
     int (*wait)(struct kolo_engine *engine, int64_t wait_ns); /* submits, then waits for anything to reap */
     void (*reap)(struct kolo_engine *engine);
-    void (*detach)(struct kolo_stream *stream); /* nothing is in flight */
     void (*close)(struct kolo_engine *engine);
     void (*forget)(struct kolo_engine *engine); /* in a forked child, whose copy of this it is */
 };
@@ -132,6 +135,11 @@ struct kolo_backend {
 extern const struct kolo_backend kolo_backend_uring, kolo_backend_poll;
 
 /* engine_input.c */
+
+/* Whether nothing is to be read from the stream for now. */
+static inline bool kolo_input_is_held(const struct kolo_stream *stream) {
+    return stream->input == KOLO_INPUT_PLACING || stream->input == KOLO_INPUT_STOPPED;
+}
 
 /* Starts to receive what the stream's state asks for; nothing where an operation is in flight, or none can be. */
 void kolo_input_start(struct kolo_stream *stream);

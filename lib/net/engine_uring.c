@@ -8,11 +8,19 @@
  * while a thread spins, only the ring's flags are read. They are submitted with the next wait, and so not between the
  * arrival of a frame and its use.
  *
- * Sockets are registered files. Memory is registered only for zero-copy sends: what registration saves is pinning
- * pages, and sends and receives that copy pin none; nor is there a receive into a registered buffer for sockets that
- * says how it went (READ_FIXED knows no MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a
- * notification comes after its completion; for so long the message counts it among its holds. Its header is sent before
- * it, as a copy, so that the stream may go on. */
+ * Sockets are no registered files: of a process that has ended, the kernel would close those only when it takes down
+ * the ring, after 20 ms and on a busy machine after hundreds, and its neighbours learn by that that it has ended.
+ * Memory is registered only for zero-copy sends: what registration saves is pinning pages, and sends and receives that
+ * copy pin none; nor is there a receive into a registered buffer for sockets that says how it went (READ_FIXED knows no
+ * MSG_WAITALL). A zero-copy send leaves the payload with the kernel until a notification comes after its completion;
+ * for so long the message counts it among its holds. Its header is sent before it, as a copy, so that the stream may go
+ * on.
+ *
+ * Where the thread that submitted an operation has ended, the kernel ends the operation with ECANCELED, as soon as its
+ * socket is ready for more. Whoever reaps that starts it anew; until then the stream stands still, as all do with poll
+ * while no thread runs the engine. No bytes are lost: an operation that had moved some says how many instead, which is
+ * a short count like any other. Kernels before 6.1 may forget that number; they are not told MSG_WAITALL, so that an
+ * operation ends with the first bytes that it moves. */
 #include <errno.h>
 
 #include "net/engine_state.h"
@@ -27,7 +35,7 @@
 
 /* What an operation was is the lowest byte of its user data; then come the stream's index in 24 bits and, of zero-copy
  * sends, the message's in 32. */
-enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY };
+enum operation { OP_WAKE = 1, OP_RECEIVE, OP_SEND, OP_ZERO_COPY, OP_CANCEL };
 
 enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, STREAMS_MAX = 1 << 14, REGISTERED_MAX = 64 };
 
@@ -35,12 +43,12 @@ enum { SMALL_BYTES = KOLO_FRAME_HEADER_BYTES + KOLO_STAGING_BYTES, STREAMS_MAX =
 
 struct uring {
     struct io_uring ring;
-    bool registered_files; /* a stream's index is its place in the table, the eventfd's is behind them */
     bool zero_copy;
-    unsigned buffers;                 /* of options.memory, REGISTERED_BYTES each */
-    uint64_t wakes;                   /* what the eventfd says */
-    bool waking;                      /* it is being read */
-    bool sending;                     /* sends have been prepared, but not submitted */
+    int whole;        /* MSG_WAITALL; 0 where a kernel may forget what a cancelled operation has moved */
+    unsigned buffers; /* of options.memory, REGISTERED_BYTES each */
+    uint64_t wakes;   /* what the eventfd says */
+    bool waking;      /* it is being read */
+    bool sending;     /* sends have been prepared, but not submitted */
     struct kolo_stream *small, **end; /* a list, by `next`: those with a small send that is to be tried */
 };
 
@@ -55,24 +63,17 @@ static struct io_uring_sqe *next_entry(struct kolo_engine *engine) {
     return io_uring_get_sqe(&uring->ring);
 }
 
-static void set_file(const struct uring *uring, struct io_uring_sqe *entry, int fd, uint32_t place) {
-    entry->fd = uring->registered_files ? (int)place : fd;
-    if (uring->registered_files)
-        entry->flags |= IOSQE_FIXED_FILE;
-}
-
 static void uring_receive(struct kolo_stream *stream) {
     struct uring *uring = stream->engine->moving;
     struct io_uring_sqe *entry = next_entry(stream->engine);
     struct iovec *parts = stream->input_parts;
     if (stream->input_whole)
-        io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, MSG_WAITALL);
+        io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, uring->whole);
     else if (stream->input_message.msg_iovlen == 1)
         io_uring_prep_recv(entry, stream->fd, parts[0].iov_base, parts[0].iov_len, 0);
     else
         io_uring_prep_recvmsg(entry, stream->fd, &stream->input_message, 0);
     io_uring_sqe_set_data64(entry, make_data(OP_RECEIVE, stream, 0));
-    set_file(uring, entry, stream->fd, stream->index);
 }
 
 /* Index of the registered buffer that holds the whole part; negative: there is none. */
@@ -87,7 +88,8 @@ static int buffer_of(const struct kolo_engine *engine, const struct iovec *part)
 
 static void send_without_copy(struct kolo_stream *stream, struct io_uring_sqe *entry) {
     const struct iovec *part = &stream->output_parts[1];
-    const int flags = MSG_NOSIGNAL | MSG_WAITALL, buffer = buffer_of(stream->engine, part);
+    const struct uring *uring = stream->engine->moving;
+    const int flags = MSG_NOSIGNAL | uring->whole, buffer = buffer_of(stream->engine, part);
     if (buffer >= 0)
         io_uring_prep_send_zc_fixed(entry, stream->fd, part->iov_base, part->iov_len, flags, 0, (unsigned)buffer);
     else
@@ -100,7 +102,7 @@ static void send_by_ring(struct kolo_stream *stream) {
     struct io_uring_sqe *entry = next_entry(stream->engine);
     const struct iovec *parts = stream->output_parts;
     uring->sending = true;
-    const int flags = MSG_NOSIGNAL | MSG_WAITALL;
+    const int flags = MSG_NOSIGNAL | uring->whole;
     const bool zero_copy = uring->zero_copy && parts[1].iov_len >= KOLO_STRIPE_BYTES;
     if (zero_copy && parts[0].iov_len == 0) {
         send_without_copy(stream, entry);
@@ -111,7 +113,6 @@ static void send_by_ring(struct kolo_stream *stream) {
             io_uring_prep_sendmsg(entry, stream->fd, &stream->output_message, flags);
         io_uring_sqe_set_data64(entry, make_data(OP_SEND, stream, 0));
     }
-    set_file(uring, entry, stream->fd, stream->index);
 }
 
 static void uring_send(struct kolo_stream *stream) {
@@ -149,24 +150,43 @@ static bool try_small_sends(struct kolo_engine *engine) {
     return any;
 }
 
+/* The answer says nothing: the operation's own end does. */
+static void cancel_one(struct kolo_engine *engine, uint64_t operation) {
+    struct uring *uring = engine->moving;
+    if (!io_uring_sq_space_left(&uring->ring) && io_uring_submit(&uring->ring) <= 0)
+        return;
+    struct io_uring_sqe *entry = next_entry(engine);
+    io_uring_prep_cancel64(entry, operation, 0);
+    io_uring_sqe_set_data64(entry, make_data(OP_CANCEL, NULL, 0));
+}
+
+static void uring_cancel(struct kolo_stream *stream) {
+    if (stream->receiving)
+        cancel_one(stream->engine, make_data(OP_RECEIVE, stream, 0));
+    if (stream->sending) {
+        cancel_one(stream->engine, make_data(OP_SEND, stream, 0));
+        cancel_one(stream->engine, make_data(OP_ZERO_COPY, stream, stream->message->index));
+    }
+}
+
 static void listen_for_wakes(struct kolo_engine *engine) {
     struct uring *uring = engine->moving;
     struct io_uring_sqe *entry = io_uring_get_sqe(&uring->ring);
     io_uring_prep_read(entry, engine->wake_fd, &uring->wakes, sizeof uring->wakes, 0);
     io_uring_sqe_set_data64(entry, make_data(OP_WAKE, NULL, 0));
-    set_file(uring, entry, engine->wake_fd, engine->streams_max);
     uring->waking = true;
 }
 
 /* Opening. */
 
-static bool supports_all_needed(struct io_uring *ring, bool *zero_copy) {
+/* *cancels_well: the kernel is at least 6.1, which is also the first with IORING_OP_SENDMSG_ZC. */
+static bool supports_all_needed(struct io_uring *ring, bool *cancels_well) {
     static const int needed[] = {IORING_OP_READ, IORING_OP_RECV, IORING_OP_SEND, IORING_OP_SENDMSG, IORING_OP_RECVMSG};
     struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
     bool all = probe != NULL;
     for (size_t i = 0; all && i < sizeof needed / sizeof needed[0]; i++)
         all = io_uring_opcode_supported(probe, needed[i]);
-    *zero_copy = all && io_uring_opcode_supported(probe, IORING_OP_SEND_ZC);
+    *cancels_well = all && io_uring_opcode_supported(probe, IORING_OP_SENDMSG_ZC);
     if (probe)
         io_uring_free_probe(probe);
     return all;
@@ -179,19 +199,6 @@ static int make_ring(struct io_uring *ring, unsigned entries) {
     const unsigned wanted = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL;
     const int rc = io_uring_queue_init(entries, ring, wanted);
     return rc == -EINVAL ? io_uring_queue_init(entries, ring, 0) : rc;
-}
-
-/* If the kernel refuses, plain descriptors stay in use. */
-static void register_files(struct kolo_engine *engine) {
-    struct uring *uring = engine->moving;
-    const unsigned places = engine->streams_max + 1;
-    int *none = malloc(places * sizeof *none);
-    if (!none)
-        return;
-    for (unsigned i = 0; i < places; i++)
-        none[i] = i == engine->streams_max ? engine->wake_fd : -1;
-    uring->registered_files = io_uring_register_files(&uring->ring, none, places) == 0;
-    free(none);
 }
 
 /* If memlock does not allow it, zero-copy sends pin their memory themselves. */
@@ -218,8 +225,9 @@ static int uring_open(struct kolo_engine *engine) {
     if (!uring)
         return -ENOMEM;
     uring->end = &uring->small;
+    bool cancels_well = false;
     int rc = make_ring(&uring->ring, entries);
-    if (rc == 0 && !supports_all_needed(&uring->ring, &uring->zero_copy)) {
+    if (rc == 0 && !supports_all_needed(&uring->ring, &cancels_well)) {
         io_uring_queue_exit(&uring->ring);
         rc = -ENOSYS;
     }
@@ -227,9 +235,9 @@ static int uring_open(struct kolo_engine *engine) {
         free(uring);
         return rc;
     }
-    uring->zero_copy = uring->zero_copy && engine->options.zero_copy;
+    uring->whole = cancels_well ? MSG_WAITALL : 0;
+    uring->zero_copy = cancels_well && engine->options.zero_copy;
     engine->moving = uring;
-    register_files(engine);
     if (uring->zero_copy)
         register_memory(engine);
     listen_for_wakes(engine);
@@ -237,22 +245,11 @@ static int uring_open(struct kolo_engine *engine) {
 }
 
 static int uring_attach(struct kolo_stream *stream) {
-    struct uring *uring = stream->engine->moving;
     const int flags = fcntl(stream->fd, F_GETFL);
     /* A receive from a non-blocking socket would fail where there is nothing yet, and not wait in the ring. */
     if (flags < 0 || fcntl(stream->fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
         return -errno;
-    if (!uring->registered_files)
-        return 0;
-    const int rc = io_uring_register_files_update(&uring->ring, stream->index, &stream->fd, 1);
-    return rc < 0 ? rc : 0;
-}
-
-static void uring_detach(struct kolo_stream *stream) {
-    struct uring *uring = stream->engine->moving;
-    const int none = -1;
-    if (uring->registered_files)
-        io_uring_register_files_update(&uring->ring, stream->index, &none, 1);
+    return 0;
 }
 
 /* Running. */
@@ -331,6 +328,8 @@ static void reap_one(struct kolo_engine *engine, uint64_t data, int result, unsi
     struct kolo_stream *stream = engine->streams[data >> 8 & 0xffffff];
     KOLO_POINT("uring.reaping");
     engine->in_flight -= !(flags & IORING_CQE_F_MORE);
+    if (result == -ECANCELED) /* its thread has ended */
+        result = -EAGAIN;
     if (op == OP_RECEIVE)
         kolo_input_done(stream, result);
     else if (op == OP_SEND)
@@ -375,10 +374,10 @@ const struct kolo_backend kolo_backend_uring = {
     .attach = uring_attach,
     .receive = uring_receive,
     .send = uring_send,
+    .cancel = uring_cancel,
     .submit = uring_submit,
     .wait = uring_wait,
     .reap = uring_reap,
-    .detach = uring_detach,
     .close = uring_close,
     .forget = uring_forget,
 };

@@ -37,11 +37,15 @@ void kolo_frame_pack(const struct kolo_frame *frame, uint8_t *header) {
 static bool bytes_fit(uint16_t kind, uint32_t bytes) {
     switch (kind) {
     case KOLO_FRAME_HEARTBEAT:
-    case KOLO_FRAME_AWAITS:
+    case KOLO_FRAME_BEGUN:
+    case KOLO_FRAME_PROGRESS:
         return bytes == 0;
     case KOLO_FRAME_FAILURE:
     case KOLO_FRAME_LEAVE:
+    case KOLO_FRAME_MESSAGE:
         return bytes <= KOLO_CONTROL_BYTES_MAX;
+    case KOLO_FRAME_CHUNK:
+        return bytes > 0 && bytes <= KOLO_CHUNK_BYTES_MAX;
     default:
         return kind >= KOLO_FRAME_DATA && kind < KOLO_FRAME_KINDS && bytes <= KOLO_FRAME_BYTES_MAX;
     }

@@ -8,14 +8,19 @@
 #define KOLO_FRAME_BYTES_MAX    (UINT32_C(1) << 30) /* of one payload */
 #define KOLO_MESSAGE_BYTES_MAX  (UINT64_C(1) << 48) /* what offsets count in: more than a machine can address */
 #define KOLO_CONTROL_BYTES_MAX  512
+#define KOLO_CHUNK_BYTES_MAX    32768
 
 /* The kind says by which stream a frame goes: those below KOLO_FRAME_DATA are control frames. */
 enum {
     KOLO_FRAME_HEARTBEAT = 1, /* the engine's own, never shown to its owner */
     KOLO_FRAME_FAILURE = 2,   /* the communicator is broken, and how */
     KOLO_FRAME_LEAVE = 3,     /* this node sends nothing more */
-    KOLO_FRAME_AWAITS = 4,    /* this node waits for data of that ticket; no payload */
-    KOLO_FRAME_DATA = 8,      /* from here on what the algorithms name */
+    KOLO_FRAME_BEGUN = 4,     /* this node has begun the exchange of that ticket; no payload */
+    /* Of sends and receives, see internode/relay/relay.h. */
+    KOLO_FRAME_MESSAGE = 5,  /* what a message is and, of a small one, the payload */
+    KOLO_FRAME_PROGRESS = 6, /* how far a rank has got with messages; no payload */
+    KOLO_FRAME_CHUNK = 7,    /* of a large message: at most KOLO_CHUNK_BYTES_MAX */
+    KOLO_FRAME_DATA = 8,     /* from here on what the algorithms name */
     KOLO_FRAME_KINDS = 32
 };
 

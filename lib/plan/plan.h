@@ -14,6 +14,8 @@ struct kolo_question {
     uint32_t ranks;
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type; unused where nothing is reduced */
+    bool keeps_order;   /* of the ranks, where it reduces: RING does not, and MESH takes its place */
+    uint32_t lanes;     /* `count` is the slice of one of so many; 0: it is the whole, and may go through lines */
 };
 
 /* A region's first cache line, where blocks have counts that only two ranks know. */
@@ -33,15 +35,15 @@ struct kolo_answer {
 #define KOLO_LINES_BYTES_MAX ((size_t)KOLO_LINES * KOLO_LINE_PAYLOAD - sizeof(uint64_t))
 #define KOLO_LINE_BYTES_MAX  (KOLO_LINE_PAYLOAD - sizeof(uint64_t))
 
-struct kolo_answer kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
-                                  size_t slot_bytes);
+void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
+                    size_t slot_bytes, struct kolo_answer *answer);
 
 /* False if kolo_plan_make cannot work with `settings`, which rank 0 wrote into the segment. */
 bool kolo_plan_settings_valid(const struct kolo_shared_settings *settings);
 
 /* For each collective: messages of fewer bytes than this, those of all blocks that a rank sends, go through lines,
  * whatever the dtype; 0: none do. */
-void kolo_plan_lines(const struct kolo_shared_settings *settings, uint32_t ranks, size_t bytes_end[KOLO_COLLECTIVES]);
+void kolo_plan_lines(const struct kolo_shared_settings *settings, size_t bytes_end[KOLO_COLLECTIVES]);
 
 /* Which of the settings' tables is for a collective: KOLO_TABLE_SINGLE if it has one algorithm only. */
 uint32_t kolo_plan_table(kolo_collective collective);
@@ -50,7 +52,7 @@ uint32_t kolo_plan_table(kolo_collective collective);
 bool kolo_plan_may_choose(kolo_collective collective, kolo_algorithm algorithm);
 
 /* Elements of slice `rank` of `ranks` of a chunk: *first and the number returned. All slices but the last ones are
- * equal and begin on a KOLO_LINE_BYTES boundary of the chunk. */
+ * equal. They begin on a KOLO_LINE_BYTES boundary of the chunk if element_bytes divides that. */
 size_t kolo_plan_slice(size_t chunk_count, uint32_t element_bytes, uint32_t ranks, uint32_t rank, size_t *first);
 
 #endif

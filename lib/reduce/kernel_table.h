@@ -11,7 +11,7 @@
 #define KERNEL(dtype, op, whole, part, acc, finish, bytes, acc_bytes)                                                  \
     [KOLO_##op] = {                                                                                                    \
         fold_##whole,       fold_to_both_##whole, chain_##part, chain_end_##whole, widen_##dtype, fold_partial_##part, \
-        fold_partial_##acc, finish##_##whole,     bytes,        acc_bytes}
+        fold_partial_##acc, finish##_##whole,     bytes,        acc_bytes,         false,         false}
 #define NO_KERNEL(dtype, op, bytes, wide_bytes)                                                                        \
     [KOLO_##op] = {.widen = widen_##dtype, .element_bytes = bytes, .acc_bytes = wide_bytes}
 #define INTEGER_KERNEL(dtype, op, whole, part, bytes) KERNEL(dtype, op, whole, part, part, fold, bytes, bytes)

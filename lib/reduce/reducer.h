@@ -15,6 +15,8 @@
 #ifndef KOLO_REDUCE_REDUCER_H
 #define KOLO_REDUCE_REDUCER_H
 
+#include <stdbool.h>
+
 #include "kolo.h"
 
 /* dst[i] = finish(tree(sources[0][i] .. sources[n-1][i])), i in 0 .. count-1; n from 1 to KOLO_RANKS_MAX.
@@ -52,6 +54,8 @@ typedef struct kolo_kernel {
     kolo_fold_fn *finish; /* fold, but of partial results; a 16-bit float's must not overlap dst */
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type */
+    bool is_own;        /* of kolo_op_create, without widen: reduce/own/own_ops.h */
+    bool keeps_order;   /* and not commutative: sources must be in the order of their ranks */
 } kolo_kernel;
 
 typedef struct kolo_reducer {

@@ -13,8 +13,8 @@ enum {
 
 void kolo_take(void *memory, size_t bytes) {
     uint8_t *line = memory;
-    for (size_t at = 0; at < bytes; at += LINE_BYTES, line += LINE_BYTES) {
-        uint64_t held;
+    uint64_t held;
+    for (size_t at = 0; at + sizeof held <= bytes; at += LINE_BYTES, line += LINE_BYTES) {
         memcpy(&held, line, sizeof held);
         __asm__("" : "+r"(held)); /* or the compiler would see that the store changes nothing */
         memcpy(line, &held, sizeof held);

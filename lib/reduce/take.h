@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* After the memory was read. It begins on a line, and its last line is whole, here and below. */
+/* After the memory was read. Nothing beside it is touched: if it begins or ends within a line, others may write the
+ * rest of that line meanwhile. A line of which it has less than 8 bytes may stay with the other core. */
 void kolo_take(void *memory, size_t bytes);
 
 /* As kolo_copy and kolo_copy_stream (reduce/copy.h). */

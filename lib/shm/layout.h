@@ -6,10 +6,13 @@
  * it is a memfd that kolorun hands down.
  *
  *     job file   [ job header | job members ][ segment ][ segment ] ...
- *     segment    [ header | members | signals | histories | lines | slots | internode | internode slots ]
+ *     segment    [ header | members | signals | histories | lines | mailboxes | slots ]
+ *                [ internode | internode slots ][ rings | streams ]
  *
- * The internode parts are there only where a job has several nodes. Offsets follow from that, the number of ranks and
- * the size of a slot alone (kolo_layout_compute), so that no rank has to trust an offset that it reads.
+ * The internode parts are there only where a job has several nodes. Rings and streams have a place for each pair of
+ * ranks and for each rank, but no memory until somebody sends there. Offsets follow from the numbers of ranks, here and
+ * on all nodes, and the size of a slot alone (kolo_layout_compute), so that no rank has to trust an offset
+ * that it reads.
  *
  * Words that one rank writes while others read are kolo_atomic_*; all else is written before a release store and read
  * after the acquire that pairs with it, as each struct says. Structs that different ranks write keep KOLO_LINE_BYTES
@@ -30,19 +33,25 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         15u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         18u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
-#define KOLO_STAMPS         5                            /* calls whose stamps a rank keeps for others to check */
+#define KOLO_STAMPS         5                            /* calls with steps whose stamps a rank keeps for others */
 #define KOLO_HISTORY        64                           /* last calls that a rank shows; a power of two */
-#define KOLO_LINES          8                            /* lines of one set */
+#define KOLO_PASS_LINES     56                           /* of passes in succession, see algo/lines.h */
+#define KOLO_LINES          8                            /* of a round */
 #define KOLO_LINE_PAYLOAD   56                           /* bytes of a line behind its round */
 #define KOLO_SLOT_BYTES_MAX (UINT64_C(1) << 30)
 #define KOLO_JOB_NAME_BYTES 128                   /* of a job's name, its NUL included */
 #define KOLO_REASON_BYTES   (2 * KOLO_LINE_BYTES) /* likewise of why a creation has failed */
 #define KOLO_RANK_WORDS     (KOLO_RANKS_MAX / 64) /* of a set with a bit a rank */
 #define KOLO_LANES_MAX      8                     /* of a node to the others */
+
+#define KOLO_CELLS        15    /* of a ring: messages from one rank to another that wait for nobody; kolo.h says so */
+#define KOLO_CELL_PAYLOAD 480   /* bytes of a message in a cell; kolo.h says so */
+#define KOLO_CHUNKS       4     /* of a stream */
+#define KOLO_CHUNK_BYTES  32768 /* of a message that does not fit a cell */
 
 #define KOLO_ADDRESS_WORDS 3 /* of an address, as machines send it to each other */
 #define KOLO_MEETING_WORDS 9 /* of an address as text */
@@ -139,6 +148,7 @@ enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLES }
 /* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
+    uint32_t threads;          /* with which each rank moves its data, see api/lanes/lanes.h; 0 or 1: its own alone */
     uint64_t direct_bytes_min; /* messages from here on may be reduced directly in buffers of kolo_alloc */
     /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
@@ -152,7 +162,7 @@ struct kolo_shared_header {
     uint32_t version;
     uint32_t layout;
     uint32_t ranks;
-    uint32_t internode; /* 1: the segment has the parts for several nodes */
+    uint32_t internode; /* ranks of all nodes; 0: there is one node, and the segment lacks the parts for several */
     uint64_t slot_bytes;
     uint64_t segment_bytes;
     char job[KOLO_JOB_NAME_BYTES]; /* what tools call the job; "": it has no name */
@@ -189,6 +199,12 @@ struct kolo_shared_proposal {
     kolo_atomic_u64 offer[sizeof(struct kolo_shrink_offer) / sizeof(uint64_t)]; /* the leader's, word by word */
 };
 
+/* A send or a receive, as kolo_call_word and kolo_pair_detail say it; word 0: none. */
+struct kolo_pair_call {
+    uint64_t word;
+    uint64_t detail;
+};
+
 enum { KOLO_MEMBER_PRESENT = 1, KOLO_MEMBER_DEPARTED = 2, KOLO_MEMBER_DEAD = 3 };
 
 /* Who a rank is. Its owner writes it before kolo_job_member.attached, and `state`, the failure fields and those of
@@ -199,11 +215,15 @@ struct kolo_shared_member {
     kolo_cpu_set cpus;   /* its affinity at creation */
 
     KOLO_ALIGNED kolo_atomic_u64 state; /* KOLO_MEMBER_* */
-    uint64_t failure_call;              /* before the header's failure, if this rank is the reporter */
+    /* Before the header's failure, if this rank is the reporter. Of several lanes, all in the segment of the first. */
+    uint64_t failure_call;
+    uint64_t failure_lane; /* in which it was found, and in which the calls are counted */
     int64_t failure_code;
     uint64_t failure_peer_calls; /* collectives that the rank at fault had begun by then */
-    kolo_atomic_u64 looked_ns;   /* when it last looked whether others live, see comm/failure/watchdog.h */
-    kolo_atomic_u64 processor;   /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
+    uint64_t failure_words[2]; /* what call failure_call was, of the reporter and of the rank at fault; 0: not known */
+    struct kolo_pair_call failure_pair[2]; /* which send or receive the reporter was in, and which it did not match */
+    kolo_atomic_u64 looked_ns;             /* when it last looked whether others live, see comm/failure/watchdog.h */
+    kolo_atomic_u64 processor; /* on which it last waited, plus one; 0: not known. See comm/step/oversubscription.h */
 
     KOLO_ALIGNED kolo_atomic_u64 shrink_arrived;     /* the last generation of kolo_comm_shrink to which it came */
     struct kolo_shared_proposal shrink_proposals[2]; /* [generation % 2] */
@@ -211,8 +231,8 @@ struct kolo_shared_member {
 
 /* How far a rank has got. Its rank writes it; all read it. */
 struct kolo_shared_signal {
-    /* The line that peers look at in every call but the smallest. stamps[c % KOLO_STAMPS] tells what the calls up to c
-     * are and is written before the first progress of that call. */
+    /* The line that peers look at in every call but the smallest. stamps[s % KOLO_STAMPS] tells what the calls up to
+     * that of schedule s are, and is written before the first progress of it. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
     kolo_atomic_u64
@@ -251,9 +271,61 @@ struct kolo_shared_line {
     uint8_t payload[KOLO_LINE_PAYLOAD];
 };
 
-/* Two alternating sets of lines of one rank. */
+#define KOLO_LINE_SET_BYTES (KOLO_LINES * sizeof(struct kolo_shared_line))
+
+/* The lines of one rank: two sets for rounds, then those for passes. Not a multiple of 4096 bytes: a core takes a load
+ * for one of what it has just stored if both have the same place in their pages. */
 struct kolo_shared_lines {
-    KOLO_ALIGNED struct kolo_shared_line sets[2][KOLO_LINES];
+    KOLO_ALIGNED struct kolo_shared_line lines[2 * KOLO_LINES + KOLO_PASS_LINES];
+};
+
+/* The rest is for sends and receives between two ranks, see comm/channels/transfer.h. */
+
+/* What others have to tell a rank. */
+struct kolo_shared_mailbox {
+    KOLO_ALIGNED kolo_atomic_u64 senders[KOLO_RANK_WORDS]; /* a bit for each rank whose ring to this one has memory; it
+                                                              adds its bit once, before its first message */
+    KOLO_ALIGNED kolo_atomic_u64 listens;                  /* by its rank, once: 1: `events` counts from now on */
+    KOLO_ALIGNED kolo_atomic_u64 events; /* any rank, by addition, after it has published something for this one */
+    kolo_bell bell;                      /* of `events`, where its rank sleeps */
+
+    /* A bit for each rank of other nodes: to which its ring has memory, by its rank; and for which it has published
+     * something, taken by the relay. */
+    KOLO_ALIGNED kolo_atomic_u64 rings[KOLO_RANK_WORDS];
+    KOLO_ALIGNED kolo_atomic_u64 news[KOLO_RANK_WORDS];
+};
+
+/* Written by the sender; sequence last. Read by the receiver. */
+struct kolo_shared_cell {
+    _Alignas(64) kolo_atomic_u64 sequence; /* number of the message among those of its pair, from 1 */
+    int32_t tag;
+    uint32_t dtype;
+    uint64_t count;
+    uint64_t chunks_before; /* of the sender's stream; of a message that does not fit a cell. UINT64_MAX: it waits */
+    uint8_t payload[KOLO_CELL_PAYLOAD];
+};
+
+/* Messages from one rank to another: number m is in cell m % KOLO_CELLS. */
+struct kolo_shared_ring {
+    /* By the receiver. */
+    KOLO_ALIGNED kolo_atomic_u64 taken; /* messages that it is done with */
+    kolo_atomic_u64 asked;              /* how many messages it has asked for */
+    uint64_t asked_number;              /* of the last of them; before `asked` */
+
+    /* By the sender. */
+    KOLO_ALIGNED kolo_atomic_u64 served; /* how many of those it sends, or has sent, through its stream */
+    uint64_t served_chunks_before;       /* where the last of them begins there; before `served` */
+    uint64_t served_bytes;               /* and how long it is, for the relay */
+
+    _Alignas(512) struct kolo_shared_cell cells[KOLO_CELLS];
+};
+
+/* Through which a rank sends what does not fit a cell, to one rank after another. Chunk c is chunks[c % KOLO_CHUNKS],
+ * counted over all such messages; who takes it leaves it as it is, but takes the lines over (reduce/take.h). */
+struct kolo_shared_stream {
+    KOLO_ALIGNED kolo_atomic_u64 filled; /* by its rank: chunks */
+    KOLO_ALIGNED kolo_atomic_u64 taken;  /* by the receiver of the message under way */
+    _Alignas(KOLO_PAGE_BYTES) uint8_t chunks[KOLO_CHUNKS][KOLO_CHUNK_BYTES];
 };
 
 /* Where the ranks of a node work together with one proxy of their leader, see internode/proxy.h. That proxy writes
@@ -270,10 +342,24 @@ struct kolo_shared_lane {
     kolo_atomic_u64 system_calls;
 };
 
-#define KOLO_REPORT_BYTES 64
+/* What carries sends and receives to other nodes, see internode/relay/relay.h. */
+struct kolo_shared_relay {
+    /* By ranks: a bit for each whose mailbox has news; then the number of all. */
+    KOLO_ALIGNED kolo_atomic_u64 news[KOLO_RANK_WORDS];
+    KOLO_ALIGNED kolo_atomic_u64 events;
+    kolo_bell bell; /* where the relay sleeps */
+
+    /* By the relay: a bit for each rank of other nodes that has left, and for each with which the connection is lost.
+     */
+    KOLO_ALIGNED kolo_atomic_u64 left[KOLO_RANK_WORDS];
+    kolo_atomic_u64 lost[KOLO_RANK_WORDS];
+};
+
+#define KOLO_REPORT_BYTES 96
 
 struct kolo_shared_internode {
     struct kolo_shared_lane lanes[KOLO_LANES_MAX];
+    struct kolo_shared_relay relay;
 
     /* Before the header's failure, where that was found by a proxy or on another node: kolo_failure_pack. Written by
      * whoever has swapped `reporting` from 0. */
@@ -297,9 +383,14 @@ static_assert(KOLO_RANKS_MAX % 64 == 0, "whole words");
 static_assert(sizeof(struct kolo_shared_signal) == 2 * KOLO_LINE_BYTES, "two lines a rank");
 static_assert(offsetof(struct kolo_shared_signal, places) + 8 * 2 <= 64, "progress and stamps in one line");
 static_assert(offsetof(struct kolo_shared_signal, received_bytes) + 8 <= KOLO_LINE_BYTES + 64, "the rest in one line");
-static_assert(KOLO_HISTORY > KOLO_SLOTS + 1 && KOLO_STAMPS > KOLO_SLOTS, "no rank is further ahead of another");
+static_assert(KOLO_HISTORY > KOLO_SLOTS + KOLO_PASS_LINES && KOLO_STAMPS > KOLO_SLOTS,
+              "no rank is further ahead of another");
 static_assert(offsetof(struct kolo_shared_header, layout) == 12, "magic, version and layout are found by any version");
 static_assert(sizeof(struct kolo_shared_line) == 64, "a cache line");
+
+static_assert(sizeof(struct kolo_shared_cell) == 512 && sizeof(struct kolo_shared_ring) == 2 * KOLO_PAGE_BYTES,
+              "a ring is whole pages");
+static_assert(sizeof(struct kolo_shared_stream) % KOLO_PAGE_BYTES == 0, "whole pages");
 
 static inline size_t kolo_whole_pages(size_t bytes) {
     return (bytes + KOLO_PAGE_BYTES - 1) / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
@@ -311,14 +402,18 @@ struct kolo_layout {
     size_t signals;
     size_t histories;
     size_t lines;
+    size_t mailboxes;
     size_t slots;     /* slot i of rank r is at slots + (r * KOLO_SLOTS + i) * slot_bytes */
     size_t internode; /* 0: there is none; behind it, at internode_slots, 2 * KOLO_SLOTS of slot_bytes */
     size_t internode_slots;
-    size_t bytes; /* of all, whole pages */
+    size_t rings;     /* see comm/channels/rings.h */
+    size_t streams;   /* behind them, one a rank of all nodes */
+    size_t allocated; /* bytes that have memory from the beginning, whole pages: those before the rings */
+    size_t bytes;     /* of all, whole pages */
 };
 
-/* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. */
-struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, bool internode);
+/* slot_bytes: a multiple of KOLO_PAGE_BYTES, at most KOLO_SLOT_BYTES_MAX. internode: as in the header. */
+struct kolo_layout kolo_layout_compute(uint32_t ranks, size_t slot_bytes, uint32_t internode);
 
 /* Whether a segment with these properties, which others claim, can be in a file of so many bytes. */
 struct kolo_segment_claim {

@@ -6,6 +6,7 @@
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -26,7 +27,6 @@
 enum {
     INTERRUPTIONS_MAX = 1000,
     CHECKED_BYTES_MIN = 1 << 20,
-    KEPT_MAX = 32,
     KEPT_SHARE = 16 /* of the descriptors that this process may have, one in so many at most */
 };
 
@@ -69,6 +69,33 @@ int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes) {
                      bytes, free_bytes, (unsigned long long)bytes);
 }
 
+int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes) {
+    const int rc = kolo_segment_allocate(fd, offset, layout->allocated);
+    *bytes = layout->bytes;
+    if (rc == 0 && layout->bytes > layout->allocated &&
+        kolo_segment_allocate(fd, offset + layout->bytes - KOLO_PAGE_BYTES, KOLO_PAGE_BYTES) < 0)
+        *bytes = layout->allocated;
+    return rc;
+}
+
+/* A system call that cannot write where memory is missing says so; a store would end the process. */
+static bool provide_page(uint8_t *page) {
+    return getrandom(page + KOLO_PAGE_BYTES - 1, 1, GRND_NONBLOCK) == 1 || errno != EFAULT;
+}
+
+int kolo_segment_provide(void *pages, size_t bytes) {
+    if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    bool provided = errno == EINVAL; /* before Linux 5.14 */
+    for (size_t at = 0; provided && at < bytes; at += KOLO_PAGE_BYTES)
+        provided = provide_page((uint8_t *)pages + at);
+    return provided ? 0
+                    : kolo_fail(KOLO_ERR_NO_SPACE,
+                                "shared memory: %zu bytes more needed for messages between two ranks, and there are "
+                                "none: enlarge it (docker run --shm-size, mount -o remount,size=)",
+                                bytes);
+}
+
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
     void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     struct rlimit space;
@@ -86,19 +113,34 @@ int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address) {
     return 0;
 }
 
-void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes, bool internode) {
+int kolo_segment_map_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes, void **address) {
+    int rc = kolo_segment_map(fd, offset, *bytes, address);
+    if (rc < 0 && *bytes > layout->allocated) {
+        *bytes = layout->allocated;
+        rc = kolo_segment_map(fd, offset, *bytes, address);
+    }
+    return rc;
+}
+
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes, uint32_t ranks, size_t slot_bytes,
+                       uint32_t internode) {
     const struct kolo_layout layout = kolo_layout_compute(ranks, slot_bytes, internode);
+    const bool has_rings = bytes > layout.allocated;
     uint8_t *start = mapping;
     segment->header = mapping;
     segment->members = (void *)(start + layout.members);
     segment->signals = (void *)(start + layout.signals);
     segment->histories = (void *)(start + layout.histories);
     segment->lines = (void *)(start + layout.lines);
+    segment->mailboxes = (void *)(start + layout.mailboxes);
     segment->slots = start + layout.slots;
     segment->internode = internode ? (void *)(start + layout.internode) : NULL;
     segment->internode_slots = internode ? start + layout.internode_slots : NULL;
+    segment->rings = has_rings ? (void *)(start + layout.rings) : NULL;
+    segment->streams = has_rings ? (void *)(start + layout.streams) : NULL;
     segment->slot_bytes = slot_bytes;
-    segment->bytes = layout.bytes;
+    segment->bytes = bytes;
+    segment->allocated = layout.allocated;
 }
 
 /* True if the page at `address` is known to be on the NUMA node `node`. */
@@ -112,6 +154,8 @@ void kolo_segment_settle(const struct kolo_segment *segment, uint32_t rank) {
     uint8_t *own = segment->slots + rank * bytes;
     unsigned node;
     madvise(own, bytes, MADV_POPULATE_WRITE);
+    if (segment->rings) /* a core dump would give memory to all of them */
+        madvise(segment->rings, segment->bytes - segment->allocated, MADV_DONTDUMP);
     /* To move a page, the kernel looks at the mappings of all ranks: not where it is in place, as with one node. */
     if (getcpu(NULL, &node) == 0 && page_is_on(own, node) && page_is_on(own + bytes - KOLO_PAGE_BYTES, node))
         return;
@@ -132,8 +176,10 @@ void kolo_segment_lend(struct kolo_segment *segment, int32_t users) {
 
 void kolo_segment_borrow(struct kolo_segment *segment, void *mapping) {
     const uint32_t ranks = segment->header->ranks;
+    const uint32_t internode = segment->header->internode;
+    const size_t bytes = segment->header->segment_bytes;
     munmap(segment->header, segment->bytes);
-    kolo_segment_view(segment, mapping, ranks, segment->slot_bytes, segment->internode != NULL);
+    kolo_segment_view(segment, mapping, bytes, ranks, segment->slot_bytes, internode);
     segment->counted = true;
 }
 
@@ -154,8 +200,8 @@ static void lock_kept(void) {
 static bool keep(bool needed) {
     struct rlimit limit;
     lock_kept();
-    const bool may =
-        kept.count < KEPT_MAX && (getrlimit(RLIMIT_NOFILE, &limit) < 0 || kept.count < limit.rlim_cur / KEPT_SHARE);
+    const bool may = kept.count < KOLO_SEGMENTS_KEPT_MAX &&
+                     (getrlimit(RLIMIT_NOFILE, &limit) < 0 || kept.count < limit.rlim_cur / KEPT_SHARE);
     kept.count += needed || may;
     kolo_common_unlock();
     return needed || may;

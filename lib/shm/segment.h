@@ -11,14 +11,18 @@ struct kolo_segment {
     struct kolo_shared_signal *signals;
     struct kolo_shared_history *histories;
     struct kolo_shared_lines *lines;
+    struct kolo_shared_mailbox *mailboxes;
+    struct kolo_shared_ring *rings; /* see kolo_layout, as for the next. NULL: limits of the system left no room */
+    struct kolo_shared_stream *streams;
     uint8_t *slots;
     struct kolo_shared_internode *internode; /* NULL: there is one node */
     uint8_t *internode_slots;
     size_t slot_bytes;
     size_t bytes;
-    uint64_t offset; /* in the file behind fd */
-    int fd;          /* own descriptor; -1: closed */
-    uint64_t device; /* of a descriptor that kolo_segment_close has kept: which file it must be; 0 otherwise */
+    size_t allocated; /* bytes that have memory from the beginning */
+    uint64_t offset;  /* in the file behind fd */
+    int fd;           /* own descriptor; -1: closed */
+    uint64_t device;  /* of a descriptor that kolo_segment_close has kept: which file it must be; 0 otherwise */
     uint64_t inode;
     bool counted; /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };
@@ -27,12 +31,25 @@ struct kolo_segment {
  * KOLO_ERR_NO_SPACE (message set: need, limit, remedy), KOLO_ERR_SYSTEM. */
 int kolo_segment_allocate(int fd, uint64_t offset, size_t bytes);
 
+/* Allocates a segment at `offset` of `fd`: the memory that it has from the beginning, and in the file the length for
+ * the rest, unless a limit forbids that. *bytes becomes the length. As kolo_segment_allocate. */
+int kolo_segment_allocate_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes);
+
+/* Gives memory to whole pages of a part of a segment that had none at the beginning, and that nobody else uses yet: no
+ * later access can find it missing. May change the last byte of each page. KOLO_ERR_NO_SPACE, message set. */
+int kolo_segment_provide(void *pages, size_t bytes);
+
 /* Maps `bytes` at `offset` of fd for reading and writing, not for forked children. KOLO_ERR_NO_SPACE: address space.
  * KOLO_ERR_SYSTEM. */
 int kolo_segment_map(int fd, uint64_t offset, size_t bytes, void **address);
 
+/* The same of a segment with a length of *bytes. Where a limit forbids all of it, *bytes becomes less: what has memory
+ * from the beginning. */
+int kolo_segment_map_all(int fd, uint64_t offset, const struct kolo_layout *layout, size_t *bytes, void **address);
+
 /* Fills the view over a mapping. */
-void kolo_segment_view(struct kolo_segment *segment, void *mapping, uint32_t ranks, size_t slot_bytes, bool internode);
+void kolo_segment_view(struct kolo_segment *segment, void *mapping, size_t bytes, uint32_t ranks, size_t slot_bytes,
+                       uint32_t internode);
 
 /* Maps the slots of `rank`, the caller, at once rather than in its first calls, and moves them to its NUMA node, since
  * rank 0 has allocated them all. Best effort: where the system refuses, they stay where they are. */
@@ -51,6 +68,7 @@ void kolo_segment_borrow(struct kolo_segment *segment, void *mapping);
 /* Closes the descriptor, unless it is needed. Called once all ranks have mapped the segment: from then on they use only
  * the mapping. The descriptor is kept for the first few segments to which no other descriptor of this process leads,
  * since tools can look at a segment only through one. */
+#define KOLO_SEGMENTS_KEPT_MAX 32
 void kolo_segment_close(struct kolo_segment *segment, bool needed);
 
 /* Leaves for good: unmaps, and gives the memory back if no rank is left. */

@@ -47,6 +47,16 @@ static inline uint64_t kolo_fetch_add(kolo_atomic_u64 *word, uint64_t addend) {
     return atomic_fetch_add_explicit(word, addend, memory_order_acq_rel);
 }
 
+/* Sets bits of *word. */
+static inline void kolo_set_bits(kolo_atomic_u64 *word, uint64_t bits) {
+    atomic_fetch_or_explicit(word, bits, memory_order_acq_rel);
+}
+
+/* Clears *word, and returns what it held. */
+static inline uint64_t kolo_take_bits(kolo_atomic_u64 *word) {
+    return atomic_exchange_explicit(word, 0, memory_order_acq_rel);
+}
+
 /* Sets *word to `value` if it holds `expected`; true if it did. Releases on success, acquires either way. */
 static inline bool kolo_compare_and_swap(kolo_atomic_u64 *word, uint64_t expected, uint64_t value) {
     return atomic_compare_exchange_strong_explicit(word, &expected, value, memory_order_acq_rel, memory_order_acquire);

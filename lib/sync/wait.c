@@ -9,18 +9,19 @@
 #include "sync/point.h"
 
 enum {
-    GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
-    YIELDS_TIMED = 8,    /* between two looks at the clock */
-    SPINS_ASKED = 4      /* and between two checks whether another rank needs the processor */
+    GIVEN_WAY_NS = 1000,  /* a sched_yield that takes longer has let another process run */
+    YIELDS_TIMED = 8,     /* between two looks at the clock */
+    IDLE_NS = 1000000000, /* a wake-up that were lost would cost a thread without work no more */
+    SPINS_ASKED = 4       /* and between two checks whether another rank needs the processor */
 };
 
-static inline void pause_briefly(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("isb" ::
-                             : "memory"); /* on Arm, yield is a no-op on most cores; isb takes about as long as pause */
-#endif
+/* False: the rank has no other work. */
+static inline bool do_work(kolo_waiter *waiter) {
+    return __builtin_expect(waiter->work != NULL, 0) && waiter->work(waiter);
+}
+
+int64_t kolo_wait_work(kolo_waiter *waiter) {
+    return do_work(waiter) ? KOLO_WORK_NS : waiter->work ? 10 * KOLO_WORK_NS : KOLO_SLICE_NS;
 }
 
 static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {
@@ -61,7 +62,8 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
             return rc;
         int64_t left_ns = waiter->timeout_ns - wait->waited_ns;
         /* Past the deadline a check that has not failed has to be called again. */
-        sleep_slice(wait, left_ns > 0 && left_ns < KOLO_SLICE_NS ? left_ns : KOLO_SLICE_NS);
+        const int64_t longest_ns = kolo_wait_work(waiter);
+        sleep_slice(wait, left_ns > 0 && left_ns < longest_ns ? left_ns : longest_ns);
         if (kolo_wait_reached(wait))
             return 0;
     }
@@ -75,7 +77,8 @@ static bool spin(kolo_waiter *waiter, const struct kolo_wait *wait) {
             return false;
         if (kolo_wait_reached(wait))
             return true;
-        pause_briefly();
+        do_work(waiter);
+        kolo_pause();
     }
     return false;
 }
@@ -95,6 +98,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
     for (uint32_t i = 0; i < waiter->yields; i++) {
         KOLO_POINT("wait.yielding");
         sched_yield();
+        do_work(waiter);
         const bool reached = kolo_wait_reached(wait);
         if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);
@@ -123,4 +127,10 @@ int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t 
     if (waiter->note)
         waiter->note(waiter, &wait, true);
     return rc;
+}
+
+void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell) {
+    const struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell};
+    for (bool reached = spin(waiter, &wait); !reached; reached = kolo_wait_reached(&wait))
+        sleep_slice(&wait, IDLE_NS);
 }

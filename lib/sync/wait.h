@@ -21,6 +21,7 @@
 
 #define KOLO_SPINS_MIN 4
 #define KOLO_SLICE_NS  INT64_C(10000000) /* longest sleep before the check is made again */
+#define KOLO_WORK_NS   INT64_C(100000)   /* and where the rank has other work; ten times that where it may get some */
 
 typedef struct kolo_bell {
     kolo_atomic_u32 sleepers; /* ranks that sleep, or are about to, until this bell's owner publishes */
@@ -58,11 +59,23 @@ struct kolo_waiter {
     void (*note)(kolo_waiter *waiter, const struct kolo_wait *wait, bool over);
     /* Whether spinning keeps a rank with work to do from running on this processor; NULL: not known. */
     bool (*oversubscribed)(kolo_waiter *waiter);
-    void *owner; /* for the three */
+    /* Other work of the rank, done between two looks at the flag. True: there is some. NULL: there will be none. */
+    bool (*work)(kolo_waiter *waiter);
+    void *owner; /* for the four */
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */
 };
+
+/* Between two looks at a flag. */
+static inline void kolo_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::
+                             : "memory"); /* on Arm, yield is a no-op on most cores; isb takes about as long as pause */
+#endif
+}
 
 /* The part of a wait beyond the first look. */
 int kolo_wait_slowly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, uint32_t peer);
@@ -75,11 +88,29 @@ static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 
     return kolo_wait_slowly(waiter, flag, target, bell, peer);
 }
 
+/* Does the rank's other work, and returns for how long its thread may sleep then. */
+int64_t kolo_wait_work(kolo_waiter *waiter);
+
+/* For a thread that waits for work, however long: spins, then sleeps until the flag has reached the target. Nothing is
+ * checked meanwhile. */
+void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell);
+
 void kolo_bell_ring_slowly(kolo_bell *bell);
 
 /* The futex word as it is before a look at whatever the bell is rung for. */
 static inline uint32_t kolo_bell_rings(const kolo_bell *bell) {
     return atomic_load_explicit(&bell->rings, memory_order_acquire);
+}
+
+/* For a thread that sleeps at a bell by itself: between the two it counts as a sleeper. It reads kolo_bell_rings first,
+ * and looks once more at what it waits for after it has entered. */
+static inline void kolo_bell_enter(kolo_bell *bell) {
+    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    kolo_fence_sleeper();
+}
+
+static inline void kolo_bell_leave(kolo_bell *bell) {
+    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
 }
 
 /* Wakes whoever sleeps until the caller publishes; call it after publishing. */

@@ -1,6 +1,7 @@
 #include "fault_cases.h"
 
 #include <linux/capability.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,11 @@
 #include "fault_family.h"
 #include "fault_leftovers.h"
 #include "fault_team.h"
+#include "kolo_lanes.h"
 #include "shm/layout.h"
 
-enum { COUNT_MAX = CASE_COUNT_MAX, GATHERERS_MAX = 4, SUBS_MAX = 4 };
+enum { COUNT_MAX = CASE_COUNT_MAX, GATHERERS_MAX = 4, SUBS_MAX = 4, MESSAGE_COUNTS = 5 };
+enum { IN_FLIGHT = 3, ISSUE_STEP = CASE_TWIST_STEP, LANES_MAX = 2 };
 
 enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
 
@@ -25,10 +28,15 @@ enum { LATE_MS = 30, LATER_MS = 60, BEATEN_MS = 300 };
 
 enum call {
     CALL_ALLREDUCE,
+    CALL_LANES,
     CALL_BROADCAST,
     CALL_ALLGATHER,
     CALL_FAMILY,
     CALL_BARRIER,
+    CALL_EXCHANGE,
+    CALL_COLLECT,
+    CALL_ISSUE, /* all requests, and waits for the first */
+    CALL_WAIT,  /* for the next one */
     CALL_ALLOC,
     CALL_DIRECT,
     CALL_HALF_DIRECT,
@@ -44,11 +52,14 @@ static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DI
 static const enum call keep_script[] = {CALL_ALLOC, CALL_ALLOC, CALL_DIRECT};
 
 static const enum call grow_script[] = {CALL_LISTEN, CALL_GROW, CALL_GROW};
+static const enum call channels_script[] = {CALL_EXCHANGE, CALL_COLLECT, CALL_EXCHANGE};
 static const enum call split_script[] = {CALL_DUP, CALL_SPLIT, CALL_SPLIT};
 
 static enum call call_of(const struct fault_case *what, int step) {
     if (step > case_calls(what) || what->script == SCRIPT_BARRIER)
         return CALL_BARRIER;
+    if (what->script == SCRIPT_REQUESTS)
+        return step < ISSUE_STEP ? CALL_ALLREDUCE : step == ISSUE_STEP ? CALL_ISSUE : CALL_WAIT;
     if (what->script == SCRIPT_BUFFERS)
         return buffers_script[step - 1];
     if (what->script == SCRIPT_KEEP)
@@ -57,17 +68,25 @@ static enum call call_of(const struct fault_case *what, int step) {
         return CALL_ALLGATHER;
     if (what->script == SCRIPT_FAMILY)
         return CALL_FAMILY;
+    if (what->script == SCRIPT_CHANNELS)
+        return channels_script[step - 1];
     if (what->script == SCRIPT_SPLIT)
         return split_script[step - 1];
     if (what->script == SCRIPT_GROW)
         return grow_script[step - 1];
+    if (what->script == SCRIPT_LANES)
+        return CALL_LANES;
     return what->script == SCRIPT_BROADCAST ? CALL_BROADCAST : CALL_ALLREDUCE;
 }
 
 int case_calls(const struct fault_case *what) {
     if (what->script == SCRIPT_BUFFERS)
         return sizeof buffers_script / sizeof *buffers_script;
-    return 3;
+    return what->script == SCRIPT_REQUESTS ? ISSUE_STEP + IN_FLIGHT - 1 : 3;
+}
+
+bool case_runs_ahead(const struct fault_case *what) {
+    return what->has_thread;
 }
 
 bool case_waits(const struct fault_case *what, int step) {
@@ -75,7 +94,8 @@ bool case_waits(const struct fault_case *what, int step) {
 }
 
 bool case_joins(const struct fault_case *what, int step) {
-    return case_waits(what, step) && (step > case_calls(what) || !case_is_one_way(what));
+    return case_waits(what, step) &&
+           (step > case_calls(what) || (!case_is_one_way(what) && what->script != SCRIPT_CHANNELS));
 }
 
 /* A case of broadcasts as one of the family. */
@@ -131,9 +151,17 @@ struct player {
     kolo_comm *comm;
     int32_t *buffers[2];       /* of kolo_alloc */
     kolo_comm *subs[SUBS_MAX]; /* by step */
+    kolo_request *requests[IN_FLIGHT];
+    int32_t sent[IN_FLIGHT][COUNT_MAX], taken[IN_FLIGHT][COUNT_MAX]; /* by those */
     int listener;
-    int held_fd; /* see team_held_open */
+    int held_fd;                 /* see team_held_open */
+    char said[BOARD_TEXT_BYTES]; /* what another thread's call has said; "": this one's has */
 };
+
+static void sleep_ms(int64_t ms) {
+    const struct timespec pause = {.tv_nsec = ms * 1000000};
+    nanosleep(&pause, NULL);
+}
 
 static void begin_step(struct player *player, int step) {
     player->record->step = step;
@@ -149,7 +177,7 @@ static void end_step(struct player *player, int status) {
     step->status = status;
     step->returned = true;
     if (status < 0)
-        snprintf(record->message, sizeof record->message, "%s", kolo_error_message());
+        snprintf(record->message, sizeof record->message, "%s", player->said[0] ? player->said : kolo_error_message());
 }
 
 static int32_t value_of(int rank, int step, size_t index) {
@@ -164,19 +192,116 @@ static int32_t element_of(const struct fault_case *what, int32_t value) {
     return value;
 }
 
-static int allreduce(const struct player *player, int step, int32_t *send, int32_t *recv) {
+static void fill(const struct player *player, int step, int32_t *send) {
     const struct fault_case *what = player->mode->what;
     for (size_t i = 0; i < what->count; i++)
         send[i] = element_of(what, value_of(player->rank, step, i));
-    const int status =
-        kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
-    for (size_t i = 0; status == 0 && i < what->count; i++) {
+}
+
+static void check_sum(const struct player *player, int step, const int32_t *recv) {
+    const struct fault_case *what = player->mode->what;
+    for (size_t i = 0; i < what->count; i++) {
         int32_t sum = 0;
         for (int rank = 0; rank < what->ranks; rank++)
             sum += value_of(rank, step, i);
         player->record->steps[step].is_wrong |= recv[i] != element_of(what, sum);
     }
+}
+
+static int allreduce(const struct player *player, int step, int32_t *send, int32_t *recv) {
+    const struct fault_case *what = player->mode->what;
+    fill(player, step, send);
+    const int status =
+        kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
+    if (status == 0)
+        check_sum(player, step, recv);
     return status;
+}
+
+/* A thread's part of an all-reduce. */
+struct lane_call {
+    kolo_comm *comm;
+    int lane;
+    const int32_t *send;
+    int32_t *recv;
+    size_t count;
+    int status;
+    char message[BOARD_TEXT_BYTES];
+};
+
+static void *call_in_lane(void *argument) {
+    struct lane_call *call = argument;
+    call->status = kolo_allreduce_lane(call->comm, call->lane, call->send, call->recv, call->count, KOLO_I32, KOLO_SUM);
+    if (call->status < 0)
+        snprintf(call->message, sizeof call->message, "%s", kolo_error_message());
+    return NULL;
+}
+
+/* What broke the communicator is said in one lane at least; another one may find it broken. */
+static int allreduce_in_lanes(struct player *player, int step, int32_t *send, int32_t *recv) {
+    const struct fault_case *what = player->mode->what;
+    struct lane_call calls[LANES_MAX];
+    pthread_t threads[LANES_MAX];
+    fill(player, step, send);
+    for (int lane = what->lanes - 1; lane >= 0; lane--) {
+        calls[lane] = (struct lane_call){player->comm, lane, send, recv, what->count, 0, ""};
+        if (lane == 0)
+            call_in_lane(&calls[0]);
+        else if (pthread_create(&threads[lane], NULL, call_in_lane, &calls[lane]))
+            abort();
+    }
+    const struct lane_call *telling = &calls[0];
+    for (int lane = 1; lane < what->lanes; lane++) {
+        pthread_join(threads[lane], NULL);
+        if (calls[lane].status < 0 && (telling->status == 0 || telling->status == KOLO_ERR_STATE))
+            telling = &calls[lane];
+    }
+    if (telling->status == 0)
+        check_sum(player, step, recv);
+    snprintf(player->said, sizeof player->said, "%s", telling->message);
+    return telling->status;
+}
+
+/* The request that is waited for in step `step` is that of index step - ISSUE_STEP. */
+static void issue(struct player *player) {
+    const size_t count = player->mode->what->count;
+    int status = 0;
+    for (int i = 0; i < IN_FLIGHT && status == 0; i++) {
+        fill(player, ISSUE_STEP + i, player->sent[i]);
+        status = kolo_iallreduce(player->comm, player->sent[i], player->taken[i], count, KOLO_I32, KOLO_SUM,
+                                 &player->requests[i]);
+    }
+}
+
+/* A progress thread may have found a failure before the request could be issued. */
+static int wait_for(struct player *player, int step) {
+    const int index = step - ISSUE_STEP;
+    kolo_request *request = player->requests[index];
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    if (!request) {
+        kolo_comm_failure(player->comm, &failure);
+        return failure.status;
+    }
+    player->requests[index] = NULL;
+    const int status = kolo_request_wait(request);
+    if (status == 0)
+        check_sum(player, step, player->taken[index]);
+    return status;
+}
+
+/* Waits for what is left in flight after a failure: from some request on, all must have failed with it. */
+static void drop_requests(struct player *player) {
+    const kolo_failure *failure = &player->record->failure;
+    bool has_failed = false;
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        if (!player->requests[i])
+            continue;
+        const int status = kolo_request_wait(player->requests[i]);
+        player->requests[i] = NULL;
+        has_failed |= status < 0;
+        if (has_failed && (status != failure->status || !strstr(kolo_error_message(), failure->message)))
+            player->record->steps[ISSUE_STEP + i].is_wrong = true;
+    }
 }
 
 static int broadcast(const struct player *player, int step, int32_t *data) {
@@ -201,6 +326,57 @@ static int allgather(const struct player *player, int step, int32_t *send) {
     return status;
 }
 
+/* What a rank sends in messages: large ones of several chunks, where the case has them. */
+static size_t fill_message(const struct player *player, int rank, int step, int32_t *data) {
+    const size_t count = player->mode->what->count * MESSAGE_COUNTS;
+    for (size_t i = 0; i < count; i++)
+        data[i] = value_of(rank, step, i);
+    return count;
+}
+
+static void check_message(const struct player *player, int step, int from, const int32_t *message) {
+    const size_t count = player->mode->what->count * MESSAGE_COUNTS;
+    for (size_t i = 0; i < count; i++)
+        player->record->steps[step].is_wrong |= message[i] != value_of(from, step, i);
+}
+
+static int send_and_receive(kolo_comm *comm, const int32_t *send, int to, int32_t *recv, int from, size_t count,
+                            bool in_background) {
+    kolo_request *requests[2] = {NULL};
+    if (!in_background)
+        return kolo_sendrecv(comm, send, count, to, 1, recv, count, from, 1, KOLO_I32, NULL);
+    int status = kolo_irecv(comm, recv, count, KOLO_I32, from, 1, NULL, &requests[0]);
+    if (status == 0)
+        status = kolo_isend(comm, send, count, KOLO_I32, to, 1, &requests[1]);
+    const int waited = kolo_request_wait_all(requests, 2);
+    return status < 0 ? status : waited;
+}
+
+/* To the next rank, from the one before; in the last step in the background. */
+static int exchange(const struct player *player, int step, int32_t *send, int32_t *recv) {
+    const int ranks = player->mode->what->ranks, before = (player->rank + ranks - 1) % ranks;
+    const size_t count = fill_message(player, player->rank, step, send);
+    const int status = send_and_receive(player->comm, send, (player->rank + 1) % ranks, recv, before, count, step > 2);
+    if (status == 0)
+        check_message(player, step, before, recv);
+    return status;
+}
+
+/* To rank 0. */
+static int collect(const struct player *player, int step, int32_t *data) {
+    const size_t count = fill_message(player, player->rank, step, data);
+    kolo_received received = {.received_bytes = sizeof received};
+    int status = 0;
+    if (player->rank != 0)
+        return kolo_send(player->comm, data, count, KOLO_I32, 0, step);
+    for (int i = 1; status == 0 && i < player->mode->what->ranks; i++) {
+        status = kolo_recv(player->comm, data, count, KOLO_I32, KOLO_ANY_RANK, step, &received);
+        if (status == 0)
+            check_message(player, step, received.rank, data);
+    }
+    return status;
+}
+
 /* A communicator made of the player's, in which the ranks before it are `before` and there are `size` in all. */
 static int derive(struct player *player, int step, int color, int size, int before) {
     kolo_comm **sub = &player->subs[step];
@@ -217,18 +393,31 @@ static int grow(struct player *player, int step) {
 }
 
 static int make_call(struct player *player, int step) {
-    static int32_t send[COUNT_MAX], recv[COUNT_MAX];
+    static int32_t send[MESSAGE_COUNTS * COUNT_MAX], recv[MESSAGE_COUNTS * COUNT_MAX];
     int32_t **buffers = player->buffers;
     const int next = buffers[0] != NULL; /* buffers are made, and freed, in their order */
     switch (call_of(player->mode->what, step)) {
     case CALL_ALLREDUCE:
         return allreduce(player, step, send, recv);
+    case CALL_LANES:
+        return allreduce_in_lanes(player, step, send, recv);
     case CALL_BROADCAST:
         return broadcast(player, step, send);
     case CALL_ALLGATHER:
         return allgather(player, step, send);
+    case CALL_ISSUE:
+        issue(player);
+        if (player->mode->what->has_thread && player->mode->what->twist == TWIST_LATE)
+            sleep_ms(LATE_MS / 3); /* by then the thread waits, and this one will wait for it */
+        return wait_for(player, step);
+    case CALL_WAIT:
+        return wait_for(player, step);
     case CALL_FAMILY:
         return family_call(player->comm, player->mode->what, player->rank, step, &player->record->steps[step].is_wrong);
+    case CALL_EXCHANGE:
+        return exchange(player, step, send, recv);
+    case CALL_COLLECT:
+        return collect(player, step, send);
     case CALL_ALLOC:
         return kolo_alloc(player->comm, COUNT_MAX * sizeof **buffers, (void **)&buffers[next]);
     case CALL_DIRECT:
@@ -256,9 +445,11 @@ static int make_call(struct player *player, int step) {
     }
 }
 
-static void sleep_ms(int64_t ms) {
-    const struct timespec pause = {.tv_nsec = ms * 1000000};
-    nanosleep(&pause, NULL);
+/* With requests in flight, if the script has some. */
+static void abort_comm(struct player *player) {
+    if (player->mode->what->script == SCRIPT_REQUESTS)
+        issue(player);
+    end_step(player, kolo_comm_abort(player->comm, 7));
 }
 
 /* What the twist has this rank do before the call of that step; true if it is done instead. */
@@ -271,7 +462,7 @@ static bool do_twist(struct player *player, int step) {
     if (mode->what->phase == PHASE_SHRINK) {
         if (twist == TWIST_DIES || player->rank != 0)
             return false;
-        end_step(player, kolo_comm_abort(player->comm, 7));
+        abort_comm(player);
         return true;
     }
     if ((twist == TWIST_LATE || twist == TWIST_RINGS) && acts)
@@ -281,7 +472,7 @@ static bool do_twist(struct player *player, int step) {
         sleep_ms(LATER_MS); /* so that the victim is the one that finds the actor dead */
     if (twist != TWIST_ABORTS || !acts)
         return false;
-    end_step(player, kolo_comm_abort(player->comm, 7));
+    abort_comm(player);
     return true;
 }
 
@@ -304,6 +495,7 @@ static void put_other_version(int fd) {
 
 static int create(struct player *player) {
     const struct run_mode *mode = player->mode;
+    int fd;
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = player->rank;
     options.size = mode->what->ranks - mode->what->joiners;
@@ -314,8 +506,10 @@ static int create(struct player *player) {
     options.slot_bytes = mode->what->slot_bytes ? mode->what->slot_bytes : CASE_SLOT_BYTES;
     options.timeout_ms = mode->timeout_ms;
     options.create_timeout_ms = mode->create_timeout_ms;
+    options.progress = mode->what->has_thread;
+    options.threads = mode->what->lanes;
     if (mode->what->twist == TWIST_GIVES_UP && player->rank == 0)
-        options.create_timeout_ms = 1;
+        options.create_timeout_ms = LATE_MS / 3; /* long enough that it sleeps, over before the others come */
     if (mode->what->twist == (player->rank == 0 ? TWIST_AWAITED : TWIST_GIVES_UP))
         sleep_ms(LATE_MS);
     if (mode->what->twist == TWIST_FOREIGN && player->rank == mode->what->ranks - 1)
@@ -323,6 +517,8 @@ static int create(struct player *player) {
     begin_step(player, CASE_CREATE_STEP);
     const int status = kolo_comm_create(&player->comm, &options);
     end_step(player, status);
+    if (status == 0 && mode->what->has_thread) /* so that it does not defer what it has no processor for */
+        kolo_comm_eventfd(player->comm, &fd);
     return status;
 }
 
@@ -503,7 +699,8 @@ static void hide(void) {
 
 void case_run(const struct run_mode *mode, int rank) {
     struct rank_record *record = &board->ranks[rank];
-    struct player player = {.mode = mode, .rank = rank, .record = record, .listener = -1};
+    static struct player player;
+    player = (struct player){.mode = mode, .rank = rank, .record = record, .listener = -1};
     player.held_fd = team_held_open();
     record->before = leftovers_count();
     board_enter(rank);
@@ -524,6 +721,7 @@ void case_run(const struct run_mode *mode, int rank) {
         make_calls(&player);
         record->failure.failure_bytes = sizeof record->failure;
         kolo_comm_failure(player.comm, &record->failure);
+        drop_requests(&player);
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);
         record->is_counting = false;

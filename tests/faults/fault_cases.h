@@ -19,14 +19,17 @@ enum phase {
 
 enum script {
     SCRIPT_ALLREDUCE, /* three all-reduces */
+    SCRIPT_LANES,     /* the same by a thread of the rank's own for each lane */
     SCRIPT_BROADCAST, /* three broadcasts from rank 0 */
     SCRIPT_ALLGATHER, /* three all-gathers */
     SCRIPT_FAMILY,    /* three calls of the case's collective, see fault_family.h */
     SCRIPT_BARRIER,   /* three barriers */
-    SCRIPT_BUFFERS,   /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
-    SCRIPT_SPLIT,     /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
-    SCRIPT_GROW,      /* kolo_comm_listen, and kolo_comm_grow where nobody waits */
-    SCRIPT_KEEP       /* buffers that are there when the communicator is destroyed */
+    SCRIPT_CHANNELS,  /* exchanges round the ring of ranks, and messages to rank 0, which takes them from any */
+    SCRIPT_REQUESTS, /* an all-reduce, and then three in flight, of which the first is waited for, then the next ones */
+    SCRIPT_BUFFERS,  /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
+    SCRIPT_SPLIT,    /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
+    SCRIPT_GROW,     /* kolo_comm_listen, and kolo_comm_grow where nobody waits */
+    SCRIPT_KEEP      /* buffers that are there when the communicator is destroyed */
 };
 
 /* What else happens. `actor` below is the rank that does it. */
@@ -39,7 +42,7 @@ enum twist {
     TWIST_SECOND_EARLY, /* the same during creation */
     TWIST_REPLACES,     /* the job's name is there, left by a rank 0 that died */
     TWIST_AWAITED,      /* rank 0 comes late, when the others look for it */
-    TWIST_GIVES_UP,     /* rank 0 has no time, and gives up before the others come */
+    TWIST_GIVES_UP,     /* rank 0 has little time, and gives up before the others come */
     TWIST_PAUSES,  /* the actor pauses in the creation in a call: once it is attached, or before it meets the others */
     TWIST_FOREIGN, /* the last rank comes late, and finds another version in the job file */
 
@@ -82,11 +85,13 @@ struct fault_case {
     const char *exchange;       /* KOLO_NET_ALGO */
     bool rank_order;            /* KOLO_NET_ORDER=rank, and all-reduces of floats */
     int threads;                /* KOLO_NET_THREADS; 0: one */
+    int lanes;                  /* kolo_options.threads; 0: one */
     size_t slot_bytes;          /* 0: the smallest, whose messages between nodes are small ones */
     bool by_descriptor;
-    bool hides;  /* ranks may not look into each other's processes */
-    bool beats;  /* late ones are so late that their nodes send heartbeats meanwhile */
-    bool sleeps; /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
+    bool has_thread; /* a progress thread, which carries out requests at once */
+    bool hides;      /* ranks may not look into each other's processes */
+    bool beats;      /* late ones are so late that their nodes send heartbeats meanwhile */
+    bool sleeps;     /* KOLO_WAIT=sleep: on a busy machine, yielding alone may outlast a late rank */
 };
 
 extern const struct fault_case fault_cases[];
@@ -120,6 +125,9 @@ int case_calls(const struct fault_case *what);
  * it may wait at all. */
 bool case_joins(const struct fault_case *what, int step);
 bool case_waits(const struct fault_case *what, int step);
+
+/* Whether a rank may be further than its step says: its progress thread carries out the requests of later steps. */
+bool case_runs_ahead(const struct fault_case *what);
 
 /* Whether the script's calls do not join, and whether `rank` waits for `peer` in them. */
 bool case_is_one_way(const struct fault_case *what);

@@ -109,16 +109,13 @@ static bool is_scan(const struct fault_case *what) {
 /* With a root, lines are for two ranks. Of several nodes one waits in a scan only for those before it. */
 bool family_is_one_way(const struct fault_case *what) {
     const collective_shape *shape = &collective_shapes[what->collective];
-    const size_t blocks = shape->sends_blocks ? (size_t)what->ranks : 1;
-    const bool fits_lines =
-        !shape->counted && what->ranks == 2 && blocks * what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
     if (is_scan(what))
-        return what->nodes > 0;
-    return (shape->sent_by_root || shape->taken_by_root) && (what->nodes || !fits_lines);
+        return what->nodes > 0 || what->count * sizeof(int32_t) <= KOLO_LINES_BYTES_MAX;
+    return shape->sent_by_root || shape->taken_by_root;
 }
 
 bool family_waits(const struct fault_case *what, int rank, int peer) {
     if (is_scan(what))
-        return case_node(what, peer) <= case_node(what, rank);
+        return what->nodes ? case_node(what, peer) <= case_node(what, rank) : peer <= rank;
     return (collective_shapes[what->collective].sent_by_root ? peer : rank) == what->root;
 }

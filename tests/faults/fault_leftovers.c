@@ -13,11 +13,13 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *block, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
+char *__real_strdup(const char *text); /* which calls a malloc that is not wrapped */
 void __real_free(void *block);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+char *__wrap_strdup(const char *text);
 void __wrap_free(void *block);
 
 static void *counted(void *block) {
@@ -40,6 +42,10 @@ void *__wrap_realloc(void *block, size_t bytes) {
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
     return counted(__real_aligned_alloc(alignment, bytes));
+}
+
+char *__wrap_strdup(const char *text) {
+    return counted(__real_strdup(text));
 }
 
 void __wrap_free(void *block) {

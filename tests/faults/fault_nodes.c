@@ -3,13 +3,15 @@
  * Creation. Each survivor's ends with an error that names a victim, or in a communicator whose first call does. All
  * survivors of a node fare alike. None has one unless V had said that it is ready; all have if V had learnt that all
  * are. The error is PEER_DEAD; or TIMEOUT where V is stopped, or where V or the survivor had not been let in by rank 0.
- * Where rank 0 is stopped as it tells ranks where they belong, who knows may name who does not.
+ * Where rank 0 is stopped as it tells ranks where they belong, who knows may name who does not. With lanes, which are
+ * made then, none has a communicator unless V had made its own; and all may, or not.
  *
  * Calls. If V dies in step t, every survivor's first error is in step t, the one before or the next one. (A root of
- * broadcasts runs ahead of who receives, and they lag behind it: there it may be in any.) Killed or exited: PEER_DEAD.
- * Stopped: TIMEOUT; or PEER_DEAD, once V has left the communicator. A rank that calls abort: ABORTED where it got as
- * far as to publish that; a node that has not heard of it finds V's death. Where another rank died first: PEER_DEAD,
- * either of them. The same on all ranks of a node; messages name the rank, or the node that it leads.
+ * broadcasts runs ahead of who receives, and they lag behind it, as with messages: there it may be in any.) Killed or
+ * exited: PEER_DEAD. Stopped: TIMEOUT, which with messages names whoever was waited for, as only V's node sees that V
+ * is stopped; or PEER_DEAD, once V has left the communicator. A rank that calls abort: ABORTED where it got as far as
+ * to publish that; a node that has not heard of it finds V's death. Where another rank died first: PEER_DEAD, either of
+ * them. The same on all ranks of a node; messages name the rank, or the node that it leads.
  *
  * Times. A death is known everywhere after a second; a rank that is stopped, at the deadline; a leader that is, when it
  * has been silent for NODES_SILENCE_MS, or at the deadline, plus what a wait for other nodes is given beyond that. In a
@@ -157,8 +159,12 @@ static void check_creation(struct run *run) {
     const struct fault_case *what = run->trial->what;
     const int victim = run->victim;
     const bool leads = victim == case_leader(what, case_node(what, victim));
-    const bool must = board_passed(victim, "create.completed") || board_passed(victim, "create.complete");
-    const bool may = must || board_passed(victim, leads ? "assembly.linked" : "create.settled");
+    const bool has_lanes = what->lanes > 0; /* which are made when this creation is over */
+    const bool must =
+        !has_lanes && (board_passed(victim, "create.completed") || board_passed(victim, "create.complete"));
+    const bool may = must || board_passed(victim, has_lanes ? "split.made"
+                                                  : leads   ? "assembly.linked"
+                                                            : "create.settled");
     int created[CASE_NODES_MAX] = {0}, survivors[CASE_NODES_MAX] = {0};
     for (int rank = 0; rank < what->ranks; rank++) {
         if (!verdict_is_survivor(run, rank))
@@ -181,6 +187,8 @@ static void check_creation(struct run *run) {
 
 static bool is_right_status(const struct run *run, int status, int named) {
     const bool aborts = run->trial->what->twist == TWIST_ABORTS && board_passed(run->victim, "failure.published");
+    if (run->trial->what->script == SCRIPT_CHANNELS && is_stopped(run, run->victim) && status == KOLO_ERR_TIMEOUT)
+        return true;
     if (named != run->victim && (named < 0 || named != run->first_victim))
         return false;
     if (is_stopped(run, named) && status == KOLO_ERR_TIMEOUT)
@@ -195,7 +203,8 @@ static void check_step(struct run *run, int rank) {
     const struct fault_case *what = run->trial->what;
     const int died = board->ranks[run->victim].step, failed = verdict_failed_step(&board->ranks[rank]);
     const bool joins = case_joins(what, died);
-    const int first = joins && died > 1 ? died - 1 : 1, last = joins ? died + 1 : case_calls(what) + 1;
+    const bool lags = what->script == SCRIPT_CHANNELS; /* a rank may have sent all that others still wait for */
+    const int first = joins && died > 1 && !lags ? died - 1 : 1, last = joins ? died + 1 : case_calls(what) + 1;
     if (run->first_victim < 0 && (failed < first || failed > last))
         verdict_complain(run, "rank %d failed in step %d, not in %d to %d", rank, failed, first, last);
 }

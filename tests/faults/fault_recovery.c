@@ -8,7 +8,8 @@
  * Times. A shrink or a sum is over 100 ms after the last survivor came to it, or the last of the faults and pauses of
  * the run if that is later. Where V is stopped one shrink waits for it, to the deadline, and before that a sum may have
  * done so, in a communicator for which V was ready: not for less, and no more than 1.2 times that. (Who hears of
- * another's deadline may have waited for less.)
+ * another's deadline may have waited for less.) A shrink that makes lanes may wait twice: for V in the new
+ * communicator, and then for V to leave that out, too.
  *
  * V itself, if it was stopped, is continued when all others have ended. Its shrink tells it that they went on without
  * it, or gives it the communicator for which it was ready when it was stopped; either way it comes to an end, and
@@ -103,12 +104,14 @@ static bool check_step(struct run *run, int index, int64_t held_ns) {
         verdict_raise(&late_ns, step->end_ns - from_ns);
     }
     const bool waited = verdict_is_stopped(run) && longest_ns >= deadline_ns;
+    const bool waited_twice = waited && run->trial->what->lanes && longest_ns >= 2 * deadline_ns;
+    const int64_t wait_ns = waited_twice ? 2 * deadline_ns : deadline_ns;
     verdict_raise(&run->machine_ns, held_ns);
     if (waited)
-        verdict_raise(&run->past_ns, longest_ns - deadline_ns);
+        verdict_raise(&run->past_ns, longest_ns - wait_ns);
     else
         verdict_raise(&run->recovered_ns, late_ns);
-    if (late_ns > (waited ? deadline_ns * 12 / 10 : VERDICT_NOTICED_NS) + held_ns)
+    if (late_ns > (waited ? wait_ns * 12 / 10 : VERDICT_NOTICED_NS) + held_ns)
         verdict_complain(run, "%s %d took %.1f ms, of which the machine took %.1f", index % 2 ? "sum" : "shrink",
                          (index - CASE_RECOVERY_STEP) / 2 + 1, (double)late_ns / MS, (double)held_ns / MS);
     return waited;

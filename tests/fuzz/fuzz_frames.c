@@ -3,7 +3,8 @@
  * neighbour ends once, and after its last frame.
  *
  * Input: a byte (bits 0 to 2: the size of chunks; bit 3: each place is given at the second time it is asked for; bit 4:
- * header by header through kolo_frame_parse alone), a byte (what part of the rest goes by control, in 255ths), bytes.
+ * header by header through kolo_frame_parse alone; bit 5: data is stopped amid), a byte (what part of the rest goes by
+ * control, in 255ths), bytes.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 enum { BYTES_MAX = 8192, PAYLOAD_MAX = 4096, RUNS_MAX = 4 * BYTES_MAX };
 
 struct owner {
-    bool later, asked;
+    bool later, asked, stopped;
     uint8_t *payload; /* of just the size, so that a byte too far shows under a sanitizer */
     uint8_t *control;
     unsigned ended;
@@ -25,10 +26,10 @@ struct owner {
 
 static void require_good(const struct kolo_frame *frame) {
     REQUIRE(frame->kind > 0 && frame->kind < KOLO_FRAME_KINDS);
-    REQUIRE(frame->kind <= KOLO_FRAME_AWAITS || frame->kind >= KOLO_FRAME_DATA);
-    REQUIRE(frame->kind != KOLO_FRAME_AWAITS || frame->bytes == 0);
+    REQUIRE((frame->kind != KOLO_FRAME_BEGUN && frame->kind != KOLO_FRAME_PROGRESS) || frame->bytes == 0);
     REQUIRE(frame->bytes <= KOLO_FRAME_BYTES_MAX && frame->offset <= KOLO_MESSAGE_BYTES_MAX - frame->bytes);
-    REQUIRE(frame->kind >= KOLO_FRAME_DATA || frame->bytes <= KOLO_CONTROL_BYTES_MAX);
+    REQUIRE(frame->kind >= KOLO_FRAME_CHUNK || frame->bytes <= KOLO_CONTROL_BYTES_MAX);
+    REQUIRE(frame->kind != KOLO_FRAME_CHUNK || (frame->bytes > 0 && frame->bytes <= KOLO_CHUNK_BYTES_MAX));
 }
 
 /* A stream brings one frame at a time, so one payload a stream is on its way. */
@@ -41,6 +42,7 @@ static int place(void *context, uint32_t node, const struct kolo_frame *frame, v
     require_good(frame);
     REQUIRE(node == 0 && !owner->ended && frame->kind != KOLO_FRAME_HEARTBEAT &&
             (frame->bytes > 0 || frame->kind >= KOLO_FRAME_DATA));
+    REQUIRE(frame->kind < KOLO_FRAME_DATA || !owner->stopped);
     owner->asked = !owner->asked;
     if (owner->later && owner->asked)
         return KOLO_PLACE_LATER;
@@ -59,6 +61,7 @@ static void arrived(void *context, uint32_t node, const struct kolo_frame *frame
     struct owner *owner = context;
     require_good(frame);
     REQUIRE(node == 0 && !owner->ended && frame->kind != KOLO_FRAME_HEARTBEAT);
+    REQUIRE(frame->kind < KOLO_FRAME_DATA || !owner->stopped);
     uint8_t **payload = place_of(owner, frame);
     REQUIRE((*payload != NULL) == (frame->bytes > 0));
     free(*payload);
@@ -102,11 +105,24 @@ static void put(kolo_engine *engine, int fd, const uint8_t *data, size_t bytes, 
     }
 }
 
+/* A payload of data that has come in part is given back. */
+static void stop(kolo_engine *engine, struct owner *owner) {
+    REQUIRE(kolo_engine_stop_data(engine));
+    owner->stopped = true;
+    free(owner->payload);
+    owner->payload = NULL;
+}
+
 static void feed(kolo_engine *engine, struct owner *owner, const int *fds, const uint8_t *data, size_t bytes,
                  size_t chunk_bytes) {
     const size_t control_bytes = (bytes - 2) * data[1] / 255;
+    const uint8_t *rest = data + 2 + control_bytes;
+    const size_t rest_bytes = bytes - 2 - control_bytes, first_bytes = data[0] & 32 ? rest_bytes / 2 : rest_bytes;
     put(engine, fds[0], data + 2, control_bytes, chunk_bytes);
-    put(engine, fds[1], data + 2 + control_bytes, bytes - 2 - control_bytes, chunk_bytes);
+    put(engine, fds[1], rest, first_bytes, chunk_bytes);
+    if (data[0] & 32)
+        stop(engine, owner);
+    put(engine, fds[1], rest + first_bytes, rest_bytes - first_bytes, chunk_bytes);
     close(fds[0]);
     close(fds[1]);
     for (unsigned runs = 0; !owner->ended && runs < RUNS_MAX; runs++) {

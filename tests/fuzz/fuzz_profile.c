@@ -24,7 +24,8 @@ static void require_usable(const kolo_profile_section *section) {
                                                .ranks = 2,
                                                .element_bytes = 8,
                                                .acc_bytes = 8};
-        const struct kolo_answer answer = kolo_plan_make(&question, &settings, SLOT_BYTES);
+        struct kolo_answer answer;
+        kolo_plan_make(&question, &settings, SLOT_BYTES, &answer);
         REQUIRE(answer.chunk_count > 0);
         REQUIRE(answer.lines || (answer.chunk_count * question.element_bytes <= SLOT_BYTES &&
                                  answer.chunks * answer.chunk_count >= question.count));

@@ -36,6 +36,8 @@ class Info(unittest.TestCase):
         self.assertEqual(len(os.sched_getaffinity(0)), report["machine"]["cpus_allowed"])
         self.assertTrue(report["machine"]["kernels"])
         self.assertEqual(3, report["plan"]["ranks"])
+        self.assertEqual(3 + 32, report["plan"]["descriptors"])
+        self.assertGreater(report["plan"]["rank_bytes"], 4096)
 
     def test_plan(self):
         rows = json.loads(self.output("--json", "--ranks", "2"))["plan"]["rows"]

@@ -2,6 +2,7 @@
 in a folder for the next time, and copied for each use. Mounts are in a namespace of their own, and processes too: both
 end with the shell."""
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -82,11 +83,13 @@ class DebianRoot:
     def __init__(self, cache, folder):
         _require()
         base = cache / "debian"
-        if not base.is_dir():
-            made = cache / "debian.part"
-            shutil.rmtree(made, ignore_errors=True)
-            _make(made, cache / "debian.log")
-            made.rename(base)
+        with open(cache / "lock", "w", encoding="utf-8") as lock:  # one test makes it, and others wait
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not base.is_dir():
+                made = cache / "debian.part"
+                shutil.rmtree(made, ignore_errors=True)
+                _make(made, cache / "debian.log")
+                made.rename(base)
         self.path = folder / "root"
         subprocess.run(["cp", "-a", base, self.path], check=True)
         for name in ("resolv.conf", "hosts"):

@@ -1,11 +1,13 @@
 """An installed kolo is found by pkg-config and CMake, works shared and static, and may be moved."""
 
+import importlib.util
 import os
 import pathlib
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -36,7 +38,7 @@ class Package(unittest.TestCase):
         cls.work = pathlib.Path(cls.temporary.name)
         cls.prefix = cls.work / "prefix"
         cls.environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("KOLO_", "LD_LIBRARY_PATH", "OMPI_", "PMI_", "SLURM_"))}
+                           if not name.startswith(("KOLO_", "LD_LIBRARY_PATH", "OMPI_", "PMI_", "PYTHON", "SLURM_"))}
         cls.run_command([CMAKE, "--install", os.environ["KOLO_BUILD"], "--prefix", cls.prefix])
         cls.library_dir = next(cls.prefix.rglob("libkolo.so")).parent
         cls.environment["PKG_CONFIG_PATH"] = str(cls.library_dir / "pkgconfig")
@@ -103,6 +105,36 @@ class Package(unittest.TestCase):
                                    PATH=f"{self.prefix / 'bin'}:{os.environ['PATH']}")
         self.assertIsNone(readme_blocks.difference(step, printed))
 
+    def test_python_package(self):
+        """README's example with the installed package, which finds the library of its prefix; without NumPy, too."""
+        package, = self.prefix.rglob("kolo/__init__.py")
+        self.assertTrue((package.parent / "py.typed").is_file())
+        changes = {"PYTHONPATH": str(package.parents[1]), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
+        code = "import kolo; comm = kolo.init(); print(kolo._library.load()._name, comm.all_reduce(b'x')[0])"
+        printed = self.run_command([sys.executable, "-B", "-c", code], **changes)
+        self.assertTrue(printed.startswith(str(self.library_dir)), printed)
+        self.assertTrue(printed.endswith(" 120\n"), printed)
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("NumPy is not installed")
+        steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+        (self.work / "example.py").write_text(files["example.py"], encoding="utf-8")
+        step = next(step for step in steps if step.commands[0].endswith("example.py"))
+        printed = self.run_command(["sh", "-c", step.commands[0].replace("python3", f"{sys.executable} -B")], **changes)
+        self.assertIsNone(readme_blocks.difference(step, printed))
+
+    @unittest.skipUnless("KOLO_TORCH_PYTHON" in os.environ, "the backend for PyTorch is not built")
+    def test_torch_package(self):
+        """PyTorch finds the backend by itself; sources to build another one are there."""
+        package, = self.prefix.rglob("kolo/torch/__init__.py")
+        for name in ("source/backend.cpp", "source/include/kolo.h"):
+            self.assertTrue((package.parent / name).is_file(), name)
+        code = ("import torch.distributed as d; "
+                f"d.init_process_group('kolo', init_method='file://{self.work}/store', rank=0, world_size=1); "
+                "import kolo, kolo.torch as k; print(k.stats()['calls'], d.get_backend(), kolo._library.load()._name, k.__file__)")
+        printed = self.run_command([os.environ["KOLO_TORCH_PYTHON"], "-B", "-c", code],
+                                   PYTHONPATH=str(package.parents[2]))
+        self.assertRegex(printed, rf"^\d+ kolo {re.escape(str(self.library_dir))}\S+ {re.escape(str(package))}\n$")
+
     def test_kolo_train_has_its_data(self):
         """Right after installing, without options and without a network."""
         printed = self.run_command([self.prefix / "bin/kolorun", "-n", "2", self.prefix / "bin/kolo-train",
@@ -119,13 +151,22 @@ class Package(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual((ROOT / name).read_bytes(), (self.prefix / "share/doc/kolo" / name).read_bytes())
 
-    def test_header_is_cxx(self):
+    def assert_headers_compile(self, compiler, *flags):
+        """Each public header before any other, so that it stands alone."""
+        flags = [*flags, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *self.pkg_config("--cflags")]
+        for name in sorted(path.name for path in (ROOT / "include").iterdir()):
+            with self.subTest(name):
+                source = self.work / "header.c"
+                source.write_text(f"#include <{name}>\n#include <kolo.h>\n"
+                                  "int main(void) { kolo_options o = KOLO_OPTIONS_INIT; return o.rank + 1; }\n")
+                self.run_command([*compiler, *flags, source])
+
+    def test_headers_are_c11(self):
+        self.assert_headers_compile([CC], "-std=c11")
+
+    def test_headers_are_cxx(self):
         compiler = shutil.which("c++") or self.skipTest("no C++ compiler")
-        source = self.work / "header.cc"
-        source.write_text("#include <kolo.h>\n#include <kolo_tools.h>\n#include <kolo_watch.h>\n"
-                          "int main() { kolo_options o = KOLO_OPTIONS_INIT; return o.rank + 1; }\n")
-        self.run_command([compiler, "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", *self.pkg_config("--cflags"),
-                          source])
+        self.assert_headers_compile([compiler, "-x", "c++"], "-std=c++11", "-pedantic")
 
     def test_moved_installation(self):
         """Programs find the library beside them, and kolo.pc names where it lies now."""

@@ -21,7 +21,7 @@ def parse(readme):
         language, text, end = fence.group(1), fence.group(2), fence.end()
         if language == "sh":
             steps.append(Step(text))
-        elif language == "c":
+        elif language in ("c", "python"):
             files[re.search(r"Save this as `([\w.]+)`:", words).group(1)] = text
         elif language == "text":
             steps[-1].shown = text.rstrip("\n").split("\n")

@@ -3,7 +3,10 @@ what the README shows.
 
 One command is another one here: tools/check builds and tests all of kolo and would start this test again. In its place
 comes `tools/check --quick --no-install`, which finds out what is missing, and what it asks for must be packages that
-apt knows. Git, with which a reader gets the clone, is not in the root: the tree is copied there.
+apt knows. The commands with PyTorch take minutes and hundreds of MB: they are typed where README_WHEELS names a folder
+with what `pip download torch==2.13.0+cpu numpy` gives, and left out elsewhere. Git, with which a reader gets the clone,
+is not in the root: the tree is copied there. And compilers do not optimise, through cmake's CMAKE_C_COMPILER_LAUNCHER:
+it takes a quarter of the time.
 
 77: not root, not Debian 12, no mmdebstrap, or no network."""
 
@@ -21,18 +24,25 @@ import readme_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ["README_CACHE"])
+WHEELS = os.environ.get("README_WHEELS")
 SECONDS_MAX = 1000
 MARK = "### README ###"
+UNOPTIMISED = "/root/unoptimised"  # a script in the root
 NOT_COPIED = shutil.ignore_patterns("build", ".git", "__pycache__", "results")
 
 
 def parsed():
-    return readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+    steps, files = readme_blocks.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+    with_pytorch = [step for step in steps if step.commands[0] == "tools/quickstart --python"]
+    assert with_pytorch, "README has no commands with PyTorch"
+    return [step for step in steps if WHEELS or step not in with_pytorch], files
 
 
 def script_of(steps):
     """Types all commands into one shell, as the variables that one sets hold for the next, until one fails."""
-    lines = ["cd /root/clone"]
+    lines = ["cd /root/clone", f"export CMAKE_C_COMPILER_LAUNCHER={UNOPTIMISED}"]
+    if WHEELS:
+        lines.append("export PIP_NO_INDEX=1 PIP_FIND_LINKS=/root/wheels")
     for number, step in enumerate(steps):
         for command in step.commands:
             lines += [f"echo; echo '{MARK} {number}:' {shlex.quote(command)}", f"{{ {typed(command)}", "} </dev/null",
@@ -69,6 +79,11 @@ class Readme(unittest.TestCase):
         shutil.copytree(ROOT, home, ignore=NOT_COPIED, symlinks=True)
         for name, text in files.items():
             (home / name).write_text(text, encoding="utf-8")
+        if WHEELS:
+            shutil.copytree(WHEELS, root.path / "root/wheels")
+        launcher = root.path / UNOPTIMISED.lstrip("/")
+        launcher.write_text('#!/bin/sh\nexec "$@" -O0\n', encoding="ascii")
+        launcher.chmod(0o755)
         cls.printed = root.run(script_of(cls.steps), SECONDS_MAX)
         (CACHE / "readme.log").write_text(cls.printed, encoding="utf-8")
         if "'apt-get update' failed" in cls.printed:

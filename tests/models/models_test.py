@@ -38,6 +38,7 @@ class Check:
     mode: tuple = STATES
     reduced: bool = False
     control: str = ""  # what is removed
+    large: bool = False  # about a million states: compilers' optimisation takes less time than it saves
 
     @property
     def label(self):
@@ -48,19 +49,25 @@ def small(model, *bounds, mode=STATES, reduced=False):
     return Check(model, bounds, mode, reduced)
 
 
+def large(model, *bounds, mode=STATES, reduced=False, control=""):
+    return Check(model, bounds, mode, reduced, control, large=True)
+
+
 def controls(names, model, *bounds, mode=STATES, reduced=False):
     return [Check(model, bounds, mode, reduced, name) for name in names.split()]
 
 
 DEFAULT = [
-    small("lines", "RANKS=2", "ROUNDS=4", "LINES=2", "DEATHS=2"),
-    small("lines", "RANKS=3", "ROUNDS=3", "LINES=1", "DEATHS=1"),
-    *controls("RELEASE SECOND_SET", "lines", "RANKS=2", "ROUNDS=4", "LINES=2", "DEATHS=0"),
-    *controls("READING_ALL", "lines", "RANKS=3", "ROUNDS=4", "LINES=1", "DEATHS=0"),
-    small("slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
-    small("slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
-    small("slots", "RANKS=3", "CALLS=1", "CHUNKS=3", reduced=True),
-    small("slots", "RANKS=2", "CALLS=2", "CHUNKS=2", "DEATHS=2"),
+    large("lines", "RANKS=2", "CALLS=4", "LINES=2", "DEATHS=2"),
+    large("lines", "RANKS=3", "CALLS=3", "LINES=1", "DEATHS=1"),
+    *controls("RELEASE SECOND_SET", "lines", "RANKS=2", "CALLS=4", "LINES=2", "DEATHS=0"),
+    *controls("READING_ALL", "lines", "RANKS=3", "CALLS=4", "LINES=1", "DEATHS=0"),
+    large("lines", "RANKS=2", "CALLS=4", "LINES=1", "DEATHS=1", "PASSES=1"),
+    *controls("DUE_ROUND", "lines", "RANKS=2", "CALLS=4", "LINES=1", "DEATHS=0", "PASSES=1"),
+    large("slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
+    large("slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
+    large("slots", "RANKS=3", "CALLS=1", "CHUNKS=3", reduced=True),
+    large("slots", "RANKS=2", "CALLS=2", "CHUNKS=2", "DEATHS=2"),
     *controls("CLAIM FOURTH_SLOT REDUCED_WAIT", "slots", "RANKS=2", "CALLS=2", "CHUNKS=5", reduced=True),
     *controls("CALL_STEP PRESENT_STAMP", "slots", "RANKS=2", "CALLS=5", "CHUNKS=1", reduced=True),
     small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0"),
@@ -68,29 +75,32 @@ DEFAULT = [
     small("wake", "RANKS=2", "ROUNDS=2", "DEATHS=0", "PUBLISHERS_FENCE"),
     *controls("MEMBARRIER LOOK RING RINGS_FIRST WAKE", "wake", "RANKS=2", "ROUNDS=2", "DEATHS=0"),
     *controls("PUBLISHER_FENCE", "wake", "RANKS=2", "ROUNDS=2", "DEATHS=0", "PUBLISHERS_FENCE"),
+    small("channels", "MESSAGES=2", reduced=True),
+    *controls("ASKING RELEASE CREDIT CHUNK_CREDIT NUMBER_FIRST PLACE_FIRST LAST_CHUNK", "channels", "MESSAGES=2",
+              reduced=True),
     small("abort", "RANKS=2", "CALLS=2"),
     small("abort", "RANKS=2", "CALLS=2", mode=CLAIM),
     *controls("SWAP FIELDS_FIRST LAST_LOOK", "abort", "RANKS=2", "CALLS=2"),
     *controls("FAILURE", "abort", "RANKS=2", "CALLS=1", "DEATHS=0", "STOPS=0", mode=CLAIM),
     *controls("CHECK", "abort", "RANKS=2", "CALLS=1", "DEATHS=1", "STOPS=0", mode=CLAIM),
-    small("agreement", "RANKS=3", "DEATHS=2"),
-    small("agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
-    small("agreement", "RANKS=3", "DEATHS=0", "STOPS=1"),
+    large("agreement", "RANKS=3", "DEATHS=2"),
+    large("agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
+    large("agreement", "RANKS=3", "DEATHS=0", "STOPS=1"),
     small("agreement", "RANKS=3", "DEATHS=0", "LACKS=1"),
     *controls("DECISION_SWAP JOB_SWAP SECOND_PROPOSAL", "agreement", "RANKS=3", "DEATHS=0", "LATE=1"),
     *controls("OUTCOME_SWAP", "agreement", "RANKS=3", "DEATHS=0", "LACKS=2"),
     *controls("RECHECK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2"),
-    *controls("SECOND_LOOK", "agreement", "RANKS=3", "DEATHS=0", "LATE=2", "LACKS=1"),
+    large("agreement", "RANKS=3", "DEATHS=0", "LATE=2", "LACKS=1", control="SECOND_LOOK"),
     *controls("ATTACHED GONE LOOK", "agreement", "RANKS=3", "DEATHS=1"),
-    small("nodes_agreement", "ATTEMPTS=2", "CUTS=1"),
+    large("nodes_agreement", "ATTEMPTS=2", "CUTS=1"),
     small("nodes_agreement", "REST0=1", "DEATHS=1"),
-    small("nodes_agreement", "REST0=2", "REST2=1", "CUTS=1"),
+    large("nodes_agreement", "REST0=2", "REST2=1", "CUTS=1"),
     *controls("END MUTE LISTENER", "nodes_agreement", "ATTEMPTS=1"),
     *controls("QUORUM SILENT", "nodes_agreement", "CUTS=1"),
     *controls("TIE NODE", "nodes_agreement", "REST0=1"),
     *controls("LEADERLESS", "nodes_agreement", "REST0=2", "REST2=1", "DEATHS=1", "CUTS=1"),
     *controls("ALL", "nodes_agreement", "ATTEMPTS=2"),
-    small("groups", "DEATHS=1", "JOINERS_DEATHS=1"),
+    large("groups", "DEATHS=1", "JOINERS_DEATHS=1"),
     small("groups", "DEATHS=0", "LATE=1", "LACKS=1"),
     small("groups", "DEATHS=0", "STOPS=1"),
     small("groups", "GROUPS=2", "JOINERS=0", "DEATHS=2"),
@@ -102,26 +112,28 @@ DEFAULT = [
 ]
 
 MORE = [
-    small("lines", "RANKS=2", "ROUNDS=5", "LINES=3", "DEATHS=2"),
-    small("lines", "RANKS=3", "ROUNDS=4", "LINES=1", "DEATHS=1"),
-    small("lines", "RANKS=3", "ROUNDS=5", "LINES=1", "DEATHS=0", reduced=True),
-    small("slots", "RANKS=2", "CALLS=6", "CHUNKS=1", reduced=True),
-    small("slots", "RANKS=2", "CALLS=3", "CHUNKS=3", reduced=True),
-    small("slots", "RANKS=3", "CALLS=2", "CHUNKS=2", reduced=True),
-    small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", reduced=True),
-    small("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", "PUBLISHERS_FENCE", reduced=True),
-    small("agreement", "RANKS=2", "DEATHS=1", "STOPS=1", "LATE=1", "LACKS=1"),
-    small("agreement", "RANKS=3", "DEATHS=1", "LATE=1"),
-    small("agreement", "RANKS=3", "DEATHS=1", "STOPS=1"),
-    small("agreement", "RANKS=3", "DEATHS=1", "LACKS=1"),
-    small("agreement", "RANKS=3", "DEATHS=0", "LATE=1", "LACKS=1"),
-    small("agreement", "RANKS=4", "DEATHS=1", mode=COMPACT),
-    small("groups", "DEATHS=2"),
-    small("groups", "DEATHS=1", "LATE=1"),
-    small("groups", "DEATHS=1", "LACKS=1"),
-    small("groups", "DEATHS=0", "JOINERS_DEATHS=1", "LATE=1"),
-    small("groups", "MEMBERS=2", "JOINERS=2", "DEATHS=1", "JOINERS_DEATHS=1"),
-    small("groups", "GROUPS=2", "MEMBERS=4", "JOINERS=0", "DEATHS=1"),
+    large("lines", "RANKS=2", "CALLS=5", "LINES=3", "DEATHS=2"),
+    large("lines", "RANKS=3", "CALLS=4", "LINES=1", "DEATHS=1"),
+    large("lines", "RANKS=3", "CALLS=5", "LINES=1", "DEATHS=0", reduced=True),
+    large("lines", "RANKS=2", "CALLS=6", "LINES=1", "DEATHS=0", "PASSES=2"),
+    large("slots", "RANKS=2", "CALLS=6", "CHUNKS=1", reduced=True),
+    large("slots", "RANKS=2", "CALLS=3", "CHUNKS=3", reduced=True),
+    large("slots", "RANKS=3", "CALLS=2", "CHUNKS=2", reduced=True),
+    large("channels", "MESSAGES=2", "CELLS=2", reduced=True),
+    large("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", reduced=True),
+    large("wake", "RANKS=3", "ROUNDS=1", "DEATHS=0", "PUBLISHERS_FENCE", reduced=True),
+    large("agreement", "RANKS=2", "DEATHS=1", "STOPS=1", "LATE=1", "LACKS=1"),
+    large("agreement", "RANKS=3", "DEATHS=1", "LATE=1"),
+    large("agreement", "RANKS=3", "DEATHS=1", "STOPS=1"),
+    large("agreement", "RANKS=3", "DEATHS=1", "LACKS=1"),
+    large("agreement", "RANKS=3", "DEATHS=0", "LATE=1", "LACKS=1"),
+    large("agreement", "RANKS=4", "DEATHS=1", mode=COMPACT),
+    large("groups", "DEATHS=2"),
+    large("groups", "DEATHS=1", "LATE=1"),
+    large("groups", "DEATHS=1", "LACKS=1"),
+    large("groups", "DEATHS=0", "JOINERS_DEATHS=1", "LATE=1"),
+    large("groups", "MEMBERS=2", "JOINERS=2", "DEATHS=1", "JOINERS_DEATHS=1"),
+    large("groups", "GROUPS=2", "MEMBERS=4", "JOINERS=0", "DEATHS=1"),
 ]
 
 
@@ -156,14 +168,13 @@ def search(check, folder):
     made = run(["spin", "-a", *defines, MODELS / f"{check.model}.pml"], folder)
     if made.returncode or not (pathlib.Path(folder) / "pan.c").exists():
         return "", "spin: " + made.stdout[-500:]
-    # A control fails soon: compiling takes longer than its search.
-    flags = ["-O0" if check.control else "-O1", *check.mode, f"-DMEMLIM={MEMORY_MIB}"]
+    flags = ["-O1" if check.large else "-O0", *check.mode, f"-DMEMLIM={MEMORY_MIB}"]
     if not check.reduced:
         flags.append("-DNOREDUCE")
     made = run([os.environ.get("CC", "cc"), "-w", *flags, "-o", "pan", "pan.c"], folder)
     if made.returncode:
         return "", "compiler: " + made.stdout[-500:]
-    output = run(["./pan", f"-m{DEPTH}", "-w21", *LIVE[check.mode]], folder).stdout
+    output = run(["./pan", f"-m{DEPTH}", f"-w{24 if check.large else 21}", *LIVE[check.mode]], folder).stdout
     if not re.search(r"errors: \d+", output):
         return output, "pan: " + output[-500:]
     if re.search(r"max search depth too small|out of memory|reached -DMEMLIM|search not completed", output, re.I):

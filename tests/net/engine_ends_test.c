@@ -415,7 +415,7 @@ static void garbage(kolo_engine_kind kind) {
         {.kind = 0},
         {.kind = KOLO_FRAME_HEARTBEAT},
         {.kind = KOLO_FRAME_LEAVE},
-        {.kind = KOLO_FRAME_AWAITS},
+        {.kind = KOLO_FRAME_BEGUN},
         {.kind = KOLO_FRAME_DATA - 1},
         {.kind = KOLO_FRAME_KINDS},
         {.kind = UINT16_MAX},
@@ -428,8 +428,11 @@ static void garbage(kolo_engine_kind kind) {
         {.kind = 0},
         {.kind = KOLO_FRAME_DATA},
         {.kind = KOLO_FRAME_HEARTBEAT, .bytes = 1},
-        {.kind = KOLO_FRAME_AWAITS, .bytes = 1},
-        {.kind = KOLO_FRAME_AWAITS + 1},
+        {.kind = KOLO_FRAME_BEGUN, .bytes = 1},
+        {.kind = KOLO_FRAME_PROGRESS, .bytes = 1},
+        {.kind = KOLO_FRAME_MESSAGE, .bytes = KOLO_CONTROL_BYTES_MAX + 1},
+        {.kind = KOLO_FRAME_CHUNK},
+        {.kind = KOLO_FRAME_CHUNK, .bytes = KOLO_CHUNK_BYTES_MAX + 1},
         {.kind = KOLO_FRAME_FAILURE, .bytes = KOLO_CONTROL_BYTES_MAX + 1},
     };
     for (size_t i = 0; i < sizeof wrong_for_data / sizeof *wrong_for_data; i++)

@@ -3,11 +3,15 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "kolo.h"
@@ -32,6 +36,16 @@ unsigned fixture_kinds(kolo_engine_kind kinds[2]) {
     if (!uring)
         printf("no io_uring here: poll alone is tested\n");
     return uring ? 2 : 1;
+}
+
+void fixture_with_each(const struct side *side, void (*test)(kolo_engine_kind kind)) {
+    kolo_engine_kind kinds[2];
+    const unsigned count = fixture_kinds(kinds);
+    for (unsigned i = 0; i < count; i++) {
+        test(kinds[i]);
+        if (side->complaint)
+            fail_msg("%s", side->complaint);
+    }
 }
 
 static uint64_t mix(uint64_t value) {

@@ -42,6 +42,9 @@ extern uint64_t fixture_seed;
 /* The kinds of engine that there are here. */
 unsigned fixture_kinds(kolo_engine_kind kinds[2]);
 
+/* Calls a test with each of them, and fails where `side` has a complaint afterwards. */
+void fixture_with_each(const struct side *side, void (*test)(kolo_engine_kind kind));
+
 /* Memory of just that size, to be freed; never NULL. */
 uint8_t *fixture_payload(uint32_t from, uint32_t to, uint64_t ticket, uint32_t bytes);
 

@@ -32,16 +32,6 @@ enum { CONTROL, DATA, STREAMS = 2 };
 static struct side side;
 static int raw[1 + STREAMS];
 
-static void with_each(void (*test)(kolo_engine_kind kind)) {
-    kolo_engine_kind kinds[2];
-    const unsigned count = fixture_kinds(kinds);
-    for (unsigned i = 0; i < count; i++) {
-        test(kinds[i]);
-        if (side.complaint)
-            fail_msg("%s", side.complaint);
-    }
-}
-
 static void open_side(kolo_engine_kind kind) {
     side_open_raw(&side, kind, STREAMS, 100 * SECOND, raw);
 }
@@ -76,7 +66,7 @@ static void waits(kolo_engine_kind kind) {
 
 static void test_waits(void **state) {
     (void)state;
-    with_each(waits);
+    fixture_with_each(&side, waits);
 }
 
 struct waker {
@@ -108,7 +98,7 @@ static void wake_ends_wait(kolo_engine_kind kind) {
 
 static void test_wake(void **state) {
     (void)state;
-    with_each(wake_ends_wait);
+    fixture_with_each(&side, wake_ends_wait);
 }
 
 /* A thread asks for one thing after another and waits, spinning, until each is made; the engine's thread waits in the
@@ -151,7 +141,7 @@ static void no_wake_is_lost(kolo_engine_kind kind) {
 
 static void test_no_wake_is_lost(void **state) {
     (void)state;
-    with_each(no_wake_is_lost);
+    fixture_with_each(&side, no_wake_is_lost);
 }
 
 static void *own_the_engine(void *argument) {
@@ -175,7 +165,70 @@ static void handed_over(kolo_engine_kind kind) {
 
 static void test_handed_over(void **state) {
     (void)state;
-    with_each(handed_over);
+    fixture_with_each(&side, handed_over);
+}
+
+/* Two engines, each run of which is made by a thread that ends at once, often amid messages: all arrives. */
+
+static struct side peer;
+
+static void *run_once(void *argument) {
+    struct side *const sides[] = {&side, &peer};
+    int *rc = argument;
+    for (int i = 0; i < 2 && *rc == 0; i++)
+        *rc = kolo_engine_run(sides[i]->engine, MS);
+    return NULL;
+}
+
+static void run_by_threads(const unsigned *word, unsigned value) {
+    const int64_t until_ns = fixture_now_ns() + 20 * SECOND;
+    while (*word < value && side.ended[0] + peer.ended[0] == 0 && fixture_now_ns() < until_ns) {
+        pthread_t thread;
+        int rc = 0;
+        assert_int_equal(pthread_create(&thread, NULL, run_once, &rc), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(rc, 0);
+    }
+}
+
+static void threads_end(kolo_engine_kind kind, int zero_copy) {
+    enum { MESSAGES = 6, BUFFER_BYTES = 1 << 16 };
+    static const uint32_t bytes[MESSAGES] = {8, 5 << 20, 100, 70000, 3 << 20, 8};
+    const struct kolo_engine_options options = {
+        .kind = kind, .nodes = 1, .streams_max = STREAMS, .silence_ns = 100 * SECOND, .zero_copy = zero_copy};
+    assert_int_equal(side_open(&side, 0, &options), 0);
+    assert_int_equal(side_open(&peer, 1, &options), 0);
+    for (int i = 0; i <= STREAMS; i++) {
+        int fds[2];
+        fixture_sockets(SOCKETS_TCP, BUFFER_BYTES, fds);
+        assert_int_equal(kolo_engine_add(side.engine, 0, fds[0]), 0);
+        assert_int_equal(kolo_engine_add(peer.engine, 0, fds[1]), 0);
+    }
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        const struct kolo_frame frame = {.kind = KOLO_FRAME_DATA, .ticket = i, .bytes = bytes[i]};
+        uint8_t *payload = fixture_payload(0, 1, i, bytes[i]);
+        side_expect(&peer, 0, i, bytes[i]);
+        assert_int_equal(kolo_engine_send(side.engine, 0, &frame, payload), 0);
+        run_by_threads(&side.sent, i + 1);
+        free(payload);
+        assert_int_equal(side.sent, i + 1);
+        for (int tries = 0; tries < 2000 && !side_has(&peer, 0, i); tries++)
+            run_by_threads(&peer.arrived, peer.arrived + 1);
+        assert_true(side_has(&peer, 0, i));
+    }
+    assert_int_equal(side.ended[0] + peer.ended[0], 0);
+    side_close(&peer, 0);
+    side_close(&side, 0);
+}
+
+static void copying_threads_end(kolo_engine_kind kind) {
+    threads_end(kind, 0);
+    threads_end(kind, 1);
+}
+
+static void test_threads_end(void **state) {
+    (void)state;
+    fixture_with_each(&side, copying_threads_end);
 }
 
 static void never_run(kolo_engine_kind kind) {
@@ -188,7 +241,7 @@ static void never_run(kolo_engine_kind kind) {
 
 static void test_never_run(void **state) {
     (void)state;
-    with_each(never_run);
+    fixture_with_each(&side, never_run);
 }
 
 /* Heartbeats. */
@@ -220,7 +273,7 @@ static void idle_engines(kolo_engine_kind kind) {
 
 static void test_idle_engines(void **state) {
     (void)state;
-    with_each(idle_engines);
+    fixture_with_each(&side, idle_engines);
 }
 
 /* Destruction. */
@@ -262,7 +315,7 @@ static void destroy_in_flight(kolo_engine_kind kind) {
 
 static void test_destroy_in_flight(void **state) {
     (void)state;
-    with_each(destroy_in_flight);
+    fixture_with_each(&side, destroy_in_flight);
 }
 
 static void closes_sockets(kolo_engine_kind kind) {
@@ -290,7 +343,7 @@ static void closes_sockets(kolo_engine_kind kind) {
 
 static void test_closes_sockets(void **state) {
     (void)state;
-    with_each(closes_sockets);
+    fixture_with_each(&side, closes_sockets);
 }
 
 /* Control that is queued still goes, though much that was sent to this side has not been read. */
@@ -321,7 +374,7 @@ static void lingers(kolo_engine_kind kind) {
 
 static void test_lingers(void **state) {
     (void)state;
-    with_each(lingers);
+    fixture_with_each(&side, lingers);
 }
 
 static void send_to_ended(kolo_engine_kind kind) {
@@ -347,7 +400,7 @@ static void send_to_ended(kolo_engine_kind kind) {
 
 static void test_send_to_ended(void **state) {
     (void)state;
-    with_each(send_to_ended);
+    fixture_with_each(&side, send_to_ended);
 }
 
 /* Where io_uring is refused. */
@@ -422,17 +475,12 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_wake),
-        cmocka_unit_test(test_no_wake_is_lost),
-        cmocka_unit_test(test_handed_over),
-        cmocka_unit_test(test_never_run),
-        cmocka_unit_test(test_idle_engines),
-        cmocka_unit_test(test_destroy_in_flight),
-        cmocka_unit_test(test_closes_sockets),
-        cmocka_unit_test(test_lingers),
-        cmocka_unit_test(test_send_to_ended),
-        cmocka_unit_test(test_io_uring_refused),
+        cmocka_unit_test(test_waits),           cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_no_wake_is_lost), cmocka_unit_test(test_handed_over),
+        cmocka_unit_test(test_threads_end),     cmocka_unit_test(test_never_run),
+        cmocka_unit_test(test_idle_engines),    cmocka_unit_test(test_destroy_in_flight),
+        cmocka_unit_test(test_closes_sockets),  cmocka_unit_test(test_lingers),
+        cmocka_unit_test(test_send_to_ended),   cmocka_unit_test(test_io_uring_refused),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

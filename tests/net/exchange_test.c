@@ -1,121 +1,21 @@
-/* Exchanges between nodes, with a network of this test's own: it hands messages over, cuts them into frames and
- * delivers those in any order, as a seed says. Every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under way,
- * out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose sums are
- * exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be refused.
- * With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. Nodes that
- * differ in a call must find out, whether they send or wait. */
+/* Exchanges between nodes that reduce or broadcast: every algorithm, 2 to 10 nodes, 1 to 3 lanes, several tickets under
+ * way, out of place and in place: results must be those of the canonical order bit by bit (`ring`: of numbers whose
+ * sums are exact), each node must have sent what the algorithm's comment says, and frames that nobody awaits must be
+ * refused. With KOLO_NET_ORDER=rank, for ranks that are spread in any way, results must be those of one machine. Nodes
+ * that differ in a call must find out, whether they send or wait. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internode/exchange.h"
-#include "internode/internode.h"
+#include "exchange_network.h"
+#include "comm/step/call_word.h"
 #include "cpu/features.h"
+#include "internode/internode.h"
 
-enum { NODES_MAX = 10, LANES_MAX = 3, TICKETS = 9, SENDS_MAX = 4096, RANKS = 24, SLOT_BYTES = 65536 };
-
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                            \
-            fprintf(stderr, __VA_ARGS__);                                                                              \
-            fprintf(stderr, "\n");                                                                                     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-
-struct kolo_engine {
-    uint32_t node, lane;
-};
-
-/* A message on its way. */
-struct send {
-    uint32_t from, to, lane;
-    struct kolo_frame frame;
-    const void *payload; /* until handed over; NULL then */
-    uint8_t *copy;
-    uint32_t delivered; /* bytes; all of them and a frame without any: over */
-    bool over;
-};
+enum { TICKETS = 9, RANKS = 24, SLOT_BYTES = 65536 };
 
 static const kolo_reducer *reducer;
-static uint64_t seed;
-static struct send sends[SENDS_MAX];
-static uint32_t send_count;
-static struct kolo_exchange_state *states[NODES_MAX][LANES_MAX];
-static uint64_t sent_bytes[NODES_MAX][NODES_MAX];
-static uint32_t announcements;
-
-static uint32_t draw(uint32_t end) {
-    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-    return (uint32_t)((seed >> 11) % end);
-}
-
-int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
-    CHECK(send_count < SENDS_MAX, "too many messages");
-    CHECK(node != engine->node, "node %u sends to itself", node);
-    sends[send_count++] =
-        (struct send){.from = engine->node, .to = node, .lane = engine->lane, .frame = *frame, .payload = payload};
-    sent_bytes[engine->node][node] += frame->bytes;
-    return 0;
-}
-
-/* How many lanes of all nodes have found a mismatch; *number, unless NULL, of which call, as the finder counts. */
-static uint32_t count_mismatches(uint64_t *number) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < NODES_MAX * LANES_MAX; i++) {
-        const struct kolo_exchange_state *state = states[i / LANES_MAX][i % LANES_MAX];
-        if (!state || state->trouble.status == 0)
-            continue;
-        CHECK(state->trouble.status == KOLO_ERR_MISMATCH && state->trouble.theirs != state->trouble.own.call,
-              "failed with %d for node %u", state->trouble.status, state->trouble.node);
-        count++;
-        if (number)
-            *number = state->trouble.own.number;
-    }
-    return count;
-}
-
-/* Control frames arrive at once. */
-int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
-    CHECK(node != engine->node && frame->kind == KOLO_FRAME_AWAITS && frame->bytes == 0 && !payload, "kind %u",
-          frame->kind);
-    announcements++;
-    kolo_exchange_hear(states[node][engine->lane], engine->node, frame);
-    return 0;
-}
-
-/* Hands a message over to the network. */
-static void hand_over(struct send *send) {
-    const struct kolo_frame frame = send->frame;
-    send->copy = malloc(frame.bytes + 1);
-    memcpy(send->copy, send->payload, frame.bytes);
-    send->payload = NULL;
-    kolo_exchange_sent(states[send->from][send->lane], &frame);
-}
-
-/* Delivers a piece of a message, if there is room for it. */
-static bool deliver(struct send *send) {
-    struct kolo_frame frame = send->frame;
-    const uint32_t left = frame.bytes - send->delivered;
-    void *where = NULL;
-    frame.offset = send->delivered;
-    frame.bytes = left && draw(2) ? 1 + draw(left) : left;
-    const int rc = kolo_exchange_place(states[send->to][send->lane], send->from, &frame, &where);
-    CHECK(rc >= 0, "node %u refuses kind %u part %u of ticket %" PRIu64 " from node %u", send->to, frame.kind,
-          frame.part, frame.ticket, send->from);
-    if (rc == KOLO_PLACE_LATER)
-        return false;
-    if (frame.bytes)
-        memcpy(where, send->copy + send->delivered, frame.bytes);
-    send->delivered += frame.bytes;
-    send->over = send->delivered == send->frame.bytes;
-    if (send->over)
-        free(send->copy);
-    kolo_exchange_arrived(states[send->to][send->lane], send->from, &frame);
-    return true;
-}
 
 struct world {
     const char *name;
@@ -125,8 +25,9 @@ struct world {
     const kolo_kernel *kernel; /* NULL: broadcasts */
     size_t count;
     bool in_place;
-    bool exact; /* small whole numbers */
-    bool half;  /* f32 travels as bf16 */
+    bool exact;   /* small whole numbers */
+    bool half;    /* f32 travels as bf16 */
+    bool reduces; /* to one node */
 
     /* KOLO_NET_ORDER=rank: */
     bool by_ranks;
@@ -234,12 +135,21 @@ static void prepare(const struct world *world) {
     }
 }
 
+/* Each ticket is a call of its own, all with the same word. */
+enum { CALL = 7 };
+
+static uint64_t stamp_of(uint32_t ticket) {
+    return kolo_stamp_after(ticket, CALL);
+}
+
 static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
     uint8_t *partial = partials[node][ticket];
     const struct kolo_order order = {.ticket = ticket,
-                                     .stamp = 1000 + ticket,
-                                     .call = 7,
-                                     .collective = world->kernel ? KOLO_ALLREDUCE : KOLO_BROADCAST,
+                                     .stamp = stamp_of(ticket),
+                                     .call = CALL,
+                                     .collective = world->reduces  ? KOLO_REDUCE
+                                                   : world->kernel ? KOLO_ALLREDUCE
+                                                                   : KOLO_BROADCAST,
                                      .kernel = world->kernel,
                                      .count = world->count,
                                      .subtrees = world->subtrees,
@@ -251,7 +161,7 @@ static void begin(const struct world *world, uint32_t node, uint32_t ticket) {
 
 /* What a lane of a node says to a frame from another node. */
 static int offer(uint32_t node, uint32_t lane, uint32_t ticket) {
-    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .ticket = ticket, .stamp = 1000 + ticket};
+    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .ticket = ticket, .stamp = stamp_of(ticket)};
     void *where;
     return kolo_exchange_place(states[node][lane], node ? 0 : 1, &frame, &where);
 }
@@ -275,7 +185,7 @@ static void check_parts(const struct world *world, uint32_t node, uint32_t ticke
     const uint32_t from = node ? 0 : 1;
     for (uint32_t part = 0; world->subtrees && part <= world->subtrees->count; part++) {
         const struct kolo_frame frame = {
-            .kind = KOLO_MESSAGE_UP, .part = (uint16_t)part, .ticket = ticket, .stamp = 1000 + ticket};
+            .kind = KOLO_MESSAGE_UP, .part = (uint16_t)part, .ticket = ticket, .stamp = stamp_of(ticket)};
         void *where;
         const int rc = kolo_exchange_place(states[node][ticket % world->lanes], from, &frame, &where);
         CHECK(rc < 0 || (part < world->subtrees->count && world->subtrees->each[part].node == from),
@@ -285,7 +195,11 @@ static void check_parts(const struct world *world, uint32_t node, uint32_t ticke
 
 /* A frame of another call is that first, whatever parts that call has. */
 static void check_mismatch(const struct world *world, uint32_t node, uint32_t ticket) {
-    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP, .part = RANKS, .ticket = ticket, .stamp = 1};
+    const struct kolo_frame frame = {.kind = KOLO_MESSAGE_UP,
+                                     .part = RANKS,
+                                     .ticket = ticket,
+                                     .stamp = kolo_stamp_after(ticket, CALL + 1),
+                                     .call = CALL + 1};
     void *where;
     struct kolo_exchange_state *state = states[node][ticket % world->lanes];
     const int rc = kolo_exchange_place(state, node ? 0 : 1, &frame, &where);
@@ -293,52 +207,12 @@ static void check_mismatch(const struct world *world, uint32_t node, uint32_t ti
     state->trouble.status = 0;
 }
 
-/* All tickets below it are over. */
-static uint64_t done_by(const struct world *world, uint32_t node) {
-    uint64_t done = UINT64_MAX;
-    for (uint32_t lane = 0; lane < world->lanes; lane++) {
-        const uint64_t one = states[node][lane]->done;
-        CHECK(one % world->lanes == lane, "lane %u has done %" PRIu64, lane, one);
-        done = one < done ? one : done;
-    }
-    return done;
-}
-
-/* Runs all tickets to their end. */
-static void run(const struct world *world) {
-    uint32_t begun[NODES_MAX] = {0}, waiting = 0, nodes = world->nodes;
-    send_count = 0;
-    memset(sent_bytes, 0, sizeof sent_bytes);
-    prepare(world);
-    for (uint32_t turn = 0;; turn++) {
-        CHECK(turn < 20000000 && waiting < 1000000, "%s, %u nodes: no end", world->name, nodes);
-        uint32_t over = 0;
-        for (uint32_t node = 0; node < nodes; node++)
-            over += done_by(world, node) >= TICKETS;
-        if (over == nodes)
-            break;
-        const uint32_t node = draw(nodes);
-        waiting++;
-        if (draw(3) == 0 && begun[node] < TICKETS && begun[node] < done_by(world, node) + KOLO_SLOTS) {
-            begin(world, node, begun[node]);
-            check_parts(world, node, begun[node]);
-            check_mismatch(world, node, begun[node]);
-            check_lanes(world, node, begun[node]++);
-            waiting = 0;
-        }
-        if (draw(10) == 0) /* of nodes that agree, to no effect */
-            kolo_exchange_announce(states[node][draw(world->lanes)]);
-        struct send *send = send_count ? &sends[draw(send_count)] : NULL;
-        if (send && send->payload)
-            hand_over(send), waiting = 0;
-        else if (send && !send->over && deliver(send))
-            waiting = 0;
-    }
-    for (uint32_t node = 0; node < nodes; node++)
-        for (uint32_t other = 0; other < nodes; other++)
-            for (uint32_t lane = 0; lane < world->lanes; lane++)
-                CHECK(!kolo_exchange_awaits(states[node][lane], other), "node %u still awaits node %u", node, other);
-    check_refusals(world);
+static void begin_and_check(const void *context, uint32_t node, uint32_t ticket) {
+    const struct world *world = context;
+    begin(world, node, ticket);
+    check_parts(world, node, ticket);
+    check_mismatch(world, node, ticket);
+    check_lanes(world, node, ticket);
 }
 
 static void check_results(const struct world *world) {
@@ -346,6 +220,11 @@ static void check_results(const struct world *world) {
     for (uint32_t node = 0; node < world->nodes; node++)
         for (uint32_t ticket = 0; ticket < TICKETS; ticket++) {
             const uint8_t *found = result_at(world, node, ticket);
+            if (world->reduces && node != root_of(world, ticket)) {
+                for (size_t i = 0; found == results[node][ticket] && i < bytes; i++)
+                    CHECK(found[i] == 0xee, "%s: node %u gets a result of ticket %u", world->name, node, ticket);
+                continue;
+            }
             CHECK(memcmp(found, expected[ticket], bytes) == 0, "%s, %u nodes, count %zu%s: node %u, ticket %u",
                   world->name, world->nodes, world->count, world->in_place ? ", in place" : "", node, ticket);
         }
@@ -354,8 +233,8 @@ static void check_results(const struct world *world) {
 /* Bytes of one link, in one direction, for all tickets: 2(M-1)/M of the message, but for whole lines. */
 static void check_bytes(const struct world *world) {
     const uint32_t halves = world->half && world->kernel == &reducer->kernels[KOLO_F32][KOLO_SUM] ? 2 : 1;
-    if ((world->wanted != KOLO_EXCHANGE_MESH && world->wanted != KOLO_EXCHANGE_RING) || !world->kernel ||
-        world->kernel->acc_bytes != world->kernel->element_bytes || world->count < 2048)
+    if (world->reduces || (world->wanted != KOLO_EXCHANGE_MESH && world->wanted != KOLO_EXCHANGE_RING) ||
+        !world->kernel || world->kernel->acc_bytes != world->kernel->element_bytes || world->count < 2048)
         return;
     const double bytes = (double)world->count * TICKETS * world->kernel->element_bytes / halves;
     const double wanted = bytes * 2 * (world->nodes - 1) / world->nodes;
@@ -368,6 +247,19 @@ static void check_bytes(const struct world *world) {
         CHECK((double)out < wanted + slack && (double)out > wanted - 2 * slack, "%s, %u nodes: node %u sent %" PRIu64,
               world->name, world->nodes, node, out);
     }
+}
+
+/* All that a reduce takes is what each other node sends the root. */
+static void check_reduced_bytes(const struct world *world) {
+    uint64_t sent = 0, wanted = 0;
+    for (uint32_t node = 0; node < world->nodes; node++)
+        for (uint32_t other = 0; other < world->nodes; other++)
+            sent += sent_bytes[node][other];
+    for (uint32_t ticket = 0; ticket < TICKETS; ticket++)
+        for (uint32_t node = 0; node < world->nodes; node++)
+            wanted += node == root_of(world, ticket) ? 0 : subtrees_of(world, node) * partial_bytes(world);
+    CHECK(sent == wanted, "%s, %u nodes: %" PRIu64 " bytes sent, not %" PRIu64, world->name, world->nodes, sent,
+          wanted);
 }
 
 /* By owners a node sends the others' slices of each of its partial results, and to all the result of its own. */
@@ -385,10 +277,11 @@ static void check_subtree_bytes(const struct world *world) {
 }
 
 static void create_all(const struct world *world) {
-    uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
+    static uint32_t node_of[NODES_MAX], ranks[NODES_MAX], first_of[NODES_MAX + 1];
     static kolo_comm comms[NODES_MAX];
     static struct kolo_internode internodes[NODES_MAX];
-    static kolo_engine engines[NODES_MAX][LANES_MAX];
+    const struct kolo_net_settings net = {
+        .exchange = world->wanted, .servers = world->servers, .half_on_wire = world->half};
     for (uint32_t node = 0; node <= world->nodes; node++)
         first_of[node] = node;
     for (uint32_t node = 0; node < world->nodes; node++)
@@ -402,41 +295,35 @@ static void create_all(const struct world *world) {
             .lanes = world->lanes,
         };
         comms[node].internode = &internodes[node];
-        comms[node].origin.net = (struct kolo_net_settings){
-            .exchange = world->wanted, .servers = world->servers, .half_on_wire = world->half};
+        comms[node].origin.net = net;
         comms[node].reducer = reducer;
         comms[node].segment.slot_bytes = SLOT_BYTES;
-        for (uint32_t lane = 0; lane < world->lanes; lane++) {
-            kolo_engine *engine = &engines[node][lane];
-            *engine = (kolo_engine){node, lane};
-            CHECK(kolo_exchange_create(&states[node][lane], &comms[node], lane, engine) == 0, "create");
-        }
     }
-}
-
-static void destroy_all(const struct world *world) {
-    for (uint32_t node = 0; node < world->nodes; node++)
-        for (uint32_t lane = 0; lane < world->lanes; lane++) {
-            kolo_exchange_destroy(states[node][lane]);
-            states[node][lane] = NULL;
-        }
+    create_states(comms, world->nodes, world->lanes);
 }
 
 static void run_world(const struct world *world) {
     create_all(world);
-    run(world);
+    prepare(world);
+    run_network(&(struct run){world->name, world->nodes, world->lanes, TICKETS, begin_and_check, world});
+    check_refusals(world);
     check_results(world);
-    if (!world->by_ranks)
+    if (world->reduces)
+        check_reduced_bytes(world);
+    else if (!world->by_ranks)
         check_bytes(world);
     else if (world->subtrees && world->wanted == KOLO_EXCHANGE_MESH)
         check_subtree_bytes(world);
-    destroy_all(world);
+    destroy_states(world->nodes, world->lanes);
 }
 
-/* Begins a broadcast that the nodes do not agree on: its stamp and call are the root's number. */
+/* Begins a broadcast that the nodes do not agree on, as all before: its call is the root's number. */
 static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
+    uint64_t stamp = 1000;
+    for (uint32_t before = 0; before <= ticket; before++)
+        stamp = kolo_stamp_after(stamp, 1 + root);
     const struct kolo_order order = {.ticket = ticket,
-                                     .stamp = 1000 + root,
+                                     .stamp = stamp,
                                      .call = 1 + root,
                                      .number = 50 + ticket,
                                      .collective = KOLO_BROADCAST,
@@ -446,17 +333,9 @@ static void begin_broadcast(uint32_t node, uint32_t ticket, uint32_t root) {
     kolo_exchange_begin(states[node][0], &order);
 }
 
-/* Delivers all that is under way to a node. */
-static void deliver_to(uint32_t node) {
-    for (uint32_t i = 0; i < send_count; i++)
-        if (sends[i].to == node && !sends[i].over)
-            deliver(&sends[i]);
-}
-
 static const struct world differing = {.name = "differing", .nodes = 3, .lanes = 1, .count = 8};
 
 static void begin_differing(void) {
-    send_count = announcements = 0;
     create_all(&differing);
 }
 
@@ -464,10 +343,8 @@ static void end_differing(uint32_t wanted, uint64_t number) {
     uint64_t found = 0;
     const uint32_t mismatches = count_mismatches(&found);
     CHECK(mismatches == wanted && (!wanted || found == number), "%u mismatches, in call %" PRIu64, mismatches, found);
-    for (uint32_t i = 0; i < send_count; i++)
-        if (!sends[i].payload && !sends[i].over)
-            free(sends[i].copy);
-    destroy_all(&differing);
+    drop_sends();
+    destroy_states(differing.nodes, differing.lanes);
 }
 
 /* Two nodes that both send in ticket 0. One of them is so many tickets ahead when it hears from the other. */
@@ -490,16 +367,42 @@ static void differ_as_roots(uint32_t ahead) {
     end_differing(1, ahead <= KOLO_EXCHANGES_KEPT ? 50 : 0);
 }
 
+/* Two nodes that both send, and go on. A frame of the second ticket is seen first: one of the first, if there is any,
+ * tells better. */
+static void differ_overtaking(bool comes) {
+    begin_differing();
+    for (uint32_t ticket = 0; ticket < 2; ticket++)
+        begin_broadcast(0, ticket, 0);
+    for (uint32_t ticket = 0; ticket < 2; ticket++) {
+        send_count = 0;
+        begin_broadcast(1, ticket, 1);
+        for (uint32_t i = 0; ticket == 1 && i < send_count; i++)
+            hand_over(&sends[i]);
+    }
+    deliver_to(0);
+    CHECK(count_mismatches(NULL) == 0, "a later call is named");
+    for (int i = 0; i < 5; i++)
+        kolo_exchange_announce(states[0][0]);
+    if (comes) {
+        const struct kolo_frame frame = {.kind = KOLO_MESSAGE_DOWN, .stamp = kolo_stamp_after(1000, 2), .call = 2};
+        void *where;
+        kolo_exchange_place(states[0][0], 1, &frame, &where);
+    }
+    for (int i = 0; i < 6; i++)
+        kolo_exchange_announce(states[0][0]);
+    end_differing(1, comes ? 50 : 51);
+}
+
 /* Three nodes that all wait for the next one; the announcement comes before the other begins, or after. */
 static void differ_by_waiting(bool early) {
     begin_differing();
     for (uint32_t node = early ? 2 : 0; node < 3; node++)
         begin_broadcast(node, 0, (node + 1) % 3);
     kolo_exchange_announce(states[2][0]);
-    CHECK(announcements == 0, "announced at once");
+    CHECK(told == 0, "announced at once");
     for (int i = 0; i < 3; i++)
         kolo_exchange_announce(states[2][0]);
-    CHECK(announcements == 1, "announced %u times", announcements);
+    CHECK(told == 1, "announced %u times", told);
     CHECK(count_mismatches(NULL) == !early, "%u mismatches", count_mismatches(NULL));
     if (early)
         begin_broadcast(0, 0, 1);
@@ -514,7 +417,7 @@ static void agree_while_waiting(bool early) {
     begin_broadcast(1, 0, 0);
     for (int i = 0; i < 3; i++)
         kolo_exchange_announce(states[1][0]);
-    CHECK(announcements == 1, "announced %u times", announcements);
+    CHECK(told == 1, "announced %u times", told);
     if (early)
         begin_broadcast(0, 0, 0);
     end_differing(0, 0);
@@ -526,6 +429,7 @@ static void run_differing(void) {
     differ_as_roots(KOLO_EXCHANGES_KEPT);
     differ_as_roots(KOLO_EXCHANGES_KEPT + 1);
     for (int early = 0; early < 2; early++) {
+        differ_overtaking(early);
         differ_by_waiting(early);
         agree_while_waiting(early);
     }
@@ -584,6 +488,9 @@ static uint32_t run_ranks(uint64_t start, uint32_t *aligned) {
             world.kernel = &reducer->kernels[world.dtype][ops[i % 3]];
             spread(&world, draw(2));
             run_world(&world);
+            world.reduces = true;
+            if (world.wanted == KOLO_EXCHANGE_AUTO)
+                run_world(&world);
             *aligned += world.subtrees == NULL;
             free(world.subtrees);
             kolo_nodes_free(&world.places);
@@ -595,11 +502,12 @@ int main(int argc, char **argv) {
     static const size_t counts[] = {0, 1, 37, 640, 8192};
     reducer = kolo_reducer_select(kolo_cpu_features());
     const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    const uint64_t end = first + (argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
     uint32_t worlds = 0, by_ranks = 0, aligned = 0;
-    for (uint64_t start = first; start < first + 2; start++)
+    for (uint64_t start = first; start < end; start++)
         by_ranks += run_ranks(start, &aligned);
     CHECK(aligned > 0 && aligned < by_ranks / 2, "%u of %u spreads are subtrees", aligned, by_ranks);
-    for (uint64_t start = first; start < first + 2; start++)
+    for (uint64_t start = first; start < end; start++)
         for (uint32_t nodes = 2; nodes <= NODES_MAX; nodes++)
             for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
                 for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
@@ -621,6 +529,11 @@ int main(int argc, char **argv) {
                         world.half = true;
                         if (way == 1 && kind != 1)
                             run_world(&world);
+                        world.half = false;
+                        world.reduces = true;
+                        if (way == 0)
+                            run_world(&world);
+                        world.reduces = false;
                         world.kernel = NULL; /* broadcasts: of the last count by way of a chain */
                         world.count *= 5;
                         world.in_place = false;

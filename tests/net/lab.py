@@ -207,14 +207,14 @@ class Node:
 
     def kill(self):
         """Kills all processes of the node, as a loss of power would, except that the kernel still closes sockets."""
-        for _ in range(1000):
-            pids = self.pids()
-            if not pids:
-                return
+        end_s = time.monotonic() + PATIENCE_S
+        while pids := self.pids():
+            if time.monotonic() > end_s:
+                raise AssertionError(f"{self.name}: processes that cannot be killed: {pids}")
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        raise AssertionError(f"{self.name}: processes that cannot be killed: {pids}")
+            time.sleep(0.001)
 
     def plug(self, is_in):
         """Pulls the cable out, or puts it back: frames are lost, and nobody is told."""

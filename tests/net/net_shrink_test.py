@@ -9,7 +9,7 @@ import lab
 import net_testing
 from net_testing import NET_RANK
 
-SILENCE_S, TIMEOUT_S, GRACE_S = 1, 2, 3
+SILENCE_S, TIMEOUT_S, GRACE_S = 2, 3, 3
 SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str(TIMEOUT_S * 1000)}
 
 

@@ -12,6 +12,7 @@
 #include "harness.h"
 #include "node_files.h"
 #include "oracle.h"
+#include "own_operations.h"
 #include "reference.h"
 
 enum {
@@ -20,6 +21,7 @@ enum {
     FAMILY_CALLS = 30,
     FAMILY_CALLS_QUICK = 15,
     COUNT_MAX = 90000,
+    SLOT_BYTES = 4096,
     CODE = 7,
     CALLS_BEFORE = 3
 };
@@ -191,14 +193,46 @@ static bool make_call(struct rank *rank, uint32_t index) {
     return good;
 }
 
+/* An all-reduce of an operation of kolo_op_create. */
+static bool make_own_call(struct rank *rank, uint32_t index) {
+    static const size_t counts[] = {1, 300, 30};
+    const struct own_operation *own = &own_operations[index % OWN_OPERATIONS];
+    const struct call call = {
+        .index = index, .kind = &kinds[0], .dtype = own->dtype, .op = own->op, .count = counts[index % 3]};
+    struct prepared prepared;
+    call_prepare(&prepared, &call, rank->comm);
+    return call_check(rank, &prepared, call_make(&prepared, rank->comm));
+}
+
 static void end_well(struct rank *rank) {
     const uint32_t calls = arguments.quick ? CALLS_QUICK : CALLS;
     if (!create(rank))
         return;
     for (uint32_t index = 0; index < calls && make_call(rank, index); index++)
         ;
+    for (uint32_t index = 0; index < calls / 2 && make_own_call(rank, index); index++)
+        ;
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
+}
+
+/* Where the ranks of two nodes alternate, a slot is too small for an element of each. The communicator stays usable. */
+static void call_too_large(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const struct own_operation *own = own_operations;
+    while (own->bytes < KOLO_OP_ELEMENT_BYTES_MAX)
+        own++;
+    bool alternates = rank->ranks == 6;
+    for (int peer = 0; peer < rank->ranks; peer++)
+        alternates &= setup->node_of[peer] == peer % 2;
+    void *data = calloc(1, own->bytes);
+    const int status = kolo_allreduce(rank->comm, data, data, 1, own->dtype, own->op);
+    record_result(rank, 0, (uint64_t)status);
+    if (status < 0 || alternates)
+        if (expect_status(rank, status, KOLO_ERR_UNSUPPORTED, "too large an element"))
+            expect_message(rank, own->name, "elements of 2048 bytes", "slots of 6144 bytes", "KOLO_SLOT_BYTES", NULL);
+    expect_status(rank, kolo_barrier(rank->comm), 0, "a barrier after that");
+    free(data);
 }
 
 /* Every collective, one after another; those that reduce mostly with what shows the order. */
@@ -223,6 +257,14 @@ static void end_well_with_family(struct rank *rank) {
         }
         if (!kolo_op_supports(call.op, call.dtype))
             call.op = KOLO_SUM;
+        if (kind->reduces && (draw >> 52) % 3 == 0) {
+            const struct own_operation *own = &own_operations[(draw >> 54) % OWN_OPERATIONS];
+            if (own->bytes > SLOT_BYTES / 4) /* see call_too_large */
+                own = &own_operations[0];
+            call.dtype = own->dtype;
+            call.op = own->op;
+            call.count %= 40000 / own->bytes;
+        }
         if (random_below(&delays, 50) == 0)
             sleep_ms((int64_t)random_below(&delays, 4));
         call.node_of = setup->rank_order ? NULL : setup->node_of;
@@ -230,6 +272,8 @@ static void end_well_with_family(struct rank *rank) {
         call_prepare(&prepared, &call, rank->comm);
         good = call_check(rank, &prepared, call_make(&prepared, rank->comm));
     }
+    if (good)
+        call_too_large(rank);
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;
 }
@@ -294,7 +338,7 @@ static void run_team(int ranks, const struct setup *setup, void (*run)(struct ra
         return;
     nodes_meet_at("127.0.0.1");
     const struct team team = {.ranks = ranks,
-                              .slot_bytes = run == end_well_with_family ? 4096 : 16384,
+                              .slot_bytes = run == end_well_with_family ? SLOT_BYTES : 4 * SLOT_BYTES,
                               .creates_itself = true,
                               .victim = setup->ending == END_DEATH ? 1 + setup->odd : 0,
                               .run = run,
@@ -389,6 +433,7 @@ static void run_endings(void) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Communicators of several nodes.");
+    own_operations_create();
     setenv("KOLO_NET_AUTH", "none", 1);
     nodes_open();
     run_ways();

@@ -37,6 +37,7 @@ static const struct {
     {"KOLO_LOG", "loud", {"KOLO_LOG=loud", "error"}},
     {"KOLO_WAIT", "never", {"KOLO_WAIT=never", "sleep"}},
     {"KOLO_PROGRESS", "yes", {"KOLO_PROGRESS=yes", "whole number"}},
+    {"KOLO_THREADS", "65", {"KOLO_THREADS=65", "1 to 64"}},
     {"KOLO_SLOT_BYTES", "abc", {"KOLO_SLOT_BYTES=abc", "whole number"}},
     {"KOLO_SLOT_BYTES", "0", {"KOLO_SLOT_BYTES=0", "from 1"}},
     {"KOLO_SLOT_BYTES", "2000000000", {"KOLO_SLOT_BYTES=2000000000", "1073741824"}},
@@ -84,17 +85,18 @@ static void refuse_options(void) {
         const char *words;
     } wrong_options[] = {
         {{.options_bytes = 8}, "KOLO_OPTIONS_INIT"},
-        {{sizeof defaults, 5, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "rank 5"},
-        {{sizeof defaults, 4, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "rank 4"},
-        {{sizeof defaults, 0, 0, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "size 0"},
-        {{sizeof defaults, 0, 1025, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "size 1025"},
-        {{sizeof defaults, 0, 2, "", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "1 to 127"},
-        {{sizeof defaults, 0, 2, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0}, "kolorun"},
-        {{sizeof defaults, 0, 2, "job", -1, (kolo_algorithm)17, -1, -1, 0, NULL, 0}, "algorithm 17"},
-        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -2, -1, 0, NULL, 0}, "timeout_ms -2"},
-        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -7, 0, NULL, 0}, "create_timeout_ms -7"},
-        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, SIZE_MAX, NULL, 0}, "slot_bytes"},
-        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 2}, "progress 2"},
+        {{sizeof defaults, 5, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "rank 5"},
+        {{sizeof defaults, 4, 4, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "rank 4"},
+        {{sizeof defaults, 0, 0, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "size 0"},
+        {{sizeof defaults, 0, 1025, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "size 1025"},
+        {{sizeof defaults, 0, 2, "", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "1 to 127"},
+        {{sizeof defaults, 0, 2, NULL, -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, 0}, "kolorun"},
+        {{sizeof defaults, 0, 2, "job", -1, (kolo_algorithm)17, -1, -1, 0, NULL, 0, 0}, "algorithm 17"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -2, -1, 0, NULL, 0, 0}, "timeout_ms -2"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -7, 0, NULL, 0, 0}, "create_timeout_ms -7"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, SIZE_MAX, NULL, 0, 0}, "slot_bytes"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 2, 0}, "progress 2"},
+        {{sizeof defaults, 0, 2, "job", -1, KOLO_ALGORITHM_AUTO, -1, -1, 0, NULL, 0, -1}, "threads -1"},
     };
     for (size_t i = 0; i < sizeof wrong_options / sizeof *wrong_options; i++) {
         kolo_comm *comm = NULL;

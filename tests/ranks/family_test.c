@@ -36,7 +36,8 @@ static void run_dtypes(struct rank *rank) {
                                           counts[index % 8],
                                           index % 3 == 0 && works_in_place(&kinds[kind]),
                                           NULL,
-                                          NULL};
+                                          NULL,
+                                          0};
                 if (!run_call(rank, &call))
                     return;
             }
@@ -56,7 +57,8 @@ static void run_sizes(struct rank *rank) {
                         continue;
                     const struct call call = {index,    &kinds[kind], index % 4 ? KOLO_F32 : KOLO_I64,
                                               KOLO_SUM, root,         counts[i],
-                                              in_place, NULL,         NULL};
+                                              in_place, NULL,         NULL,
+                                              0};
                     if (!run_call(rank, &call))
                         return;
                 }
@@ -80,7 +82,8 @@ static void run_mixed(struct rank *rank) {
                             draw >> 40 & 3 ? (draw >> 44) % 120 : (draw >> 44) % 3000,
                             (draw >> 42 & 1) && works_in_place(kind),
                             NULL,
-                            NULL};
+                            NULL,
+                            0};
         const uint64_t users = draw >> 60; /* of buffers of kolo_alloc: most often all, else every other rank */
         if (users > 5 || (users > 2 && rank->rank % 2))
             call.shared = shared;

@@ -17,12 +17,14 @@ enum { HARNESS_SKIPPED = 77, HARNESS_RANKS_MAX = 256, HARNESS_RESULTS_MAX = 8192
 
 /* What the program was asked to do. */
 struct harness_arguments {
-    int ranks;       /* 0: all rank counts that the test goes through */
-    int algorithm;   /* a kolo_algorithm; -1: all */
-    uint64_t seed;   /* of all that is random */
-    bool threads;    /* ranks are threads, not processes */
-    bool quick;      /* a fraction of the cases */
-    char repeat[96]; /* the program's name and the arguments above that do not depend on the team */
+    int ranks;        /* 0: all rank counts that the test goes through */
+    int algorithm;    /* a kolo_algorithm; -1: all */
+    uint64_t seed;    /* of all that is random */
+    bool seeded;      /* the seed was asked for; else it is the clock's */
+    uint32_t calls;   /* of a random program; 0: as many as it has */
+    bool threads;     /* ranks are threads, not processes */
+    bool quick;       /* a fraction of the cases */
+    char repeat[128]; /* the program's name and the arguments above that do not depend on the team */
 };
 
 extern struct harness_arguments arguments;
@@ -56,6 +58,9 @@ struct rank {
 
 /* Reads and prints the arguments, starts the watchdog. Exits with 2 where they cannot be read, with 0 after --help. */
 void harness_begin(int argc, char **argv, const char *purpose);
+
+/* Changes the seed, for all teams to come. */
+void harness_seed(uint64_t seed);
 
 /* Returns main's exit status, after a look for what was left in /dev/shm. */
 int harness_end(void);

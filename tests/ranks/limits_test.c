@@ -178,6 +178,51 @@ static void run_descriptors(void) {
         }
 }
 
+/* What messages between two ranks need is more than a limit allows: all but those works. */
+static void run_messages_limited(struct rank *rank) {
+    const struct limit *limit = rank->team->argument;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    kolo_comm *comm = NULL;
+    if (!expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create") ||
+        !expect_status(rank, kolo_comm_stats(comm, &stats), 0, "kolo_comm_stats"))
+        return;
+    kolo_comm_destroy(comm);
+    struct limit tight = *limit;
+    tight.value += stats.segment_bytes;
+    struct rlimit before = {0};
+    if (is_limited(rank, limit))
+        before = set_limit(rank, &tight);
+    if (expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, limit->what)) {
+        const int peer = rank->rank ^ 1;
+        allreduce_once(rank, comm, limit->what);
+        const int status = kolo_send(comm, &peer, 1, KOLO_I32, peer, 0);
+        if (limit->resource == RLIMIT_FSIZE || limit->rank == rank->rank) {
+            expect_status(rank, status, KOLO_ERR_NO_SPACE, limit->what);
+            expect_message(rank, limit->what, "kolo_send", limit->words[0], NULL);
+        } else {
+            expect_status(rank, status, 0, limit->what);
+        }
+        allreduce_once(rank, comm, limit->what);
+        kolo_comm_destroy(comm);
+    }
+    if (is_limited(rank, limit))
+        setrlimit((__rlimit_resource_t)limit->resource, &before);
+}
+
+static void run_messages(void) {
+    static const struct limit limits[] = {
+        {"RLIMIT_FSIZE and messages", RLIMIT_FSIZE, MIB, 0, false, KOLO_ERR_NO_SPACE, {"ulimit -f"}},
+        {"RLIMIT_AS and messages", RLIMIT_AS, MIB, 1, false, KOLO_ERR_NO_SPACE, {"ulimit -v"}},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (ADDRESS_SPACE_IS_FREE || limits[i].resource != RLIMIT_AS)
+            harness_run(&(struct team){.ranks = 12,
+                                       .slot_bytes = 4096,
+                                       .creates_itself = true,
+                                       .run = run_messages_limited,
+                                       .argument = &limits[i]});
+}
+
 /* /dev/shm in a mount namespace of its own. */
 
 static const struct limit works = {
@@ -289,6 +334,7 @@ static void run_group(void) {
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Creates communicators and buffers under the limits that a system may set.");
     run_resources();
+    run_messages();
     run_descriptors();
     run_sweep();
     if (ADDRESS_SPACE_IS_FREE) /* nor do sanitizers fit a small group */

@@ -72,7 +72,8 @@ enum {
     COUNT_MAX = 50001,
     BLOCK_MAX = 9001, /* doubles of one block */
     RANKS_MAX = 5,
-    BROADCASTS_AHEAD = 4 /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
+    CALLS_AHEAD = 60, /* that may return 0 before a mismatch: kolo.h says so of kolo_broadcast */
+    CALLS = CALLS_AHEAD + 1
 };
 
 struct setup {
@@ -176,6 +177,8 @@ static void run_mismatch(struct rank *rank) {
     /* A rank that is slow may hear of the mismatch while it is still in a call before that one. */
     for (int i = 0; status == 0 && i <= CALLS_BEFORE + CALLS_AFTER; i++)
         status = make_call(rank->comm, odd && i == CALLS_BEFORE ? &mismatch->odd : &mismatch->common, data, blocks);
+    if (status == 0)
+        status = kolo_barrier(rank->comm);
     if (expect(rank, status == KOLO_ERR_MISMATCH, "%s, odd rank %d: status %d (%s)", mismatch->what, setup->odd_rank,
                status, status ? kolo_error_message() : "no error"))
         expect_words(rank, mismatch);
@@ -307,24 +310,30 @@ static const struct own_roots {
     kolo_collective collective;
     int shift; /* the root is so many ranks after the one that is named above */
 } own_roots[] = {
-    {"own roots", {100, 100}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
-    {"own roots of nothing", {0, 0}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
-    {"own roots after broadcasts", {100, 100}, false, CALL(KOLO_BROADCAST, 100, KOLO_I32, 0), 20, KOLO_BROADCAST, 0},
+    {"own roots", {100, 100}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALLS, KOLO_BROADCAST, 0},
+    {"own roots of nothing", {0, 0}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALLS, KOLO_BROADCAST, 0},
+    {"own roots after broadcasts", {100, 100}, false, CALL(KOLO_BROADCAST, 100, KOLO_I32, 0), CALLS, KOLO_BROADCAST, 0},
     {"own roots after slots",
      {100, 100},
      false,
      CALL(KOLO_ALLREDUCE, 50000, KOLO_I32, KOLO_SUM),
-     20,
+     CALLS,
      KOLO_BROADCAST,
      0},
-    {"own roots, some large", {100, 50000}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_BROADCAST, 0},
-    {"own roots, large", {50000, 50000}, false, CALL(KOLO_BROADCAST, 50000, KOLO_I32, 1), 20, KOLO_BROADCAST, 0},
-    {"two and more roots", {100, 100}, true, CALL(KOLO_BROADCAST, 100, KOLO_I32, 1), 20, KOLO_BROADCAST, 0},
+    {"own roots, some large", {100, 50000}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALLS, KOLO_BROADCAST, 0},
+    {"own roots, large", {50000, 50000}, false, CALL(KOLO_BROADCAST, 50000, KOLO_I32, 1), CALLS, KOLO_BROADCAST, 0},
+    {"own roots, small", {4, 4}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALLS, KOLO_BROADCAST, 0},
+    {"own roots, small after small", {4, 90}, false, CALL(KOLO_BROADCAST, 4, KOLO_I32, 1), CALLS, KOLO_BROADCAST, 0},
+    {"own roots, small and large", {4, 50000}, false, CALL(KOLO_BROADCAST, 4, KOLO_I32, 0), CALLS, KOLO_BROADCAST, 0},
+    {"own roots of small reductions", {4, 4}, false, CALL(KOLO_SCAN, 4, KOLO_I32, KOLO_SUM), CALLS, KOLO_REDUCE, 0},
+    {"own roots of small gathers", {4, 4}, false, CALL(KOLO_SCATTER, 4, KOLO_I32, 1), CALLS, KOLO_GATHER, 0},
+    {"own roots of small scatters", {4, 4}, false, CALL(KOLO_GATHER, 4, KOLO_I32, 1), CALLS, KOLO_SCATTER, 0},
+    {"two and more roots", {100, 100}, true, CALL(KOLO_BROADCAST, 100, KOLO_I32, 1), CALLS, KOLO_BROADCAST, 0},
     {"two and more roots, some large",
      {20000, 100},
      true,
      CALL(KOLO_BROADCAST, 100, KOLO_I32, 0),
-     20,
+     CALLS,
      KOLO_BROADCAST,
      0},
     {"own roots, then a barrier", {100, 100}, false, CALL(KOLO_BROADCAST, 100, KOLO_I32, 0), 1, KOLO_BROADCAST, 0},
@@ -332,14 +341,14 @@ static const struct own_roots {
      {100, 9000},
      false,
      CALL(KOLO_ALLREDUCE, 9000, KOLO_I32, KOLO_SUM),
-     BROADCASTS_AHEAD,
+     4,
      KOLO_BROADCAST,
      0},
-    {"own roots of scatters", {3000, 3000}, false, CALL(KOLO_SCATTER, 3000, KOLO_I32, 0), 20, KOLO_SCATTER, 0},
-    {"own roots of gathers", {3000, 3000}, false, CALL(KOLO_GATHER, 3000, KOLO_I32, 0), 20, KOLO_GATHER, 0},
-    {"next as root of gathers", {500, 500}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), 20, KOLO_GATHER, 1},
-    {"next as root of large gathers", {3000, 9000}, false, CALL(KOLO_GATHER, 500, KOLO_I32, 1), 20, KOLO_GATHER, 1},
-    {"next as root of reductions", {500, 500}, false, CALL(KOLO_ALLTOALL, 500, KOLO_I32, 0), 20, KOLO_REDUCE, 1},
+    {"own roots of scatters", {3000, 3000}, false, CALL(KOLO_SCATTER, 3000, KOLO_I32, 0), CALLS, KOLO_SCATTER, 0},
+    {"own roots of gathers", {3000, 3000}, false, CALL(KOLO_GATHER, 3000, KOLO_I32, 0), CALLS, KOLO_GATHER, 0},
+    {"next as root of gathers", {500, 500}, false, CALL(KOLO_BARRIER, 0, KOLO_U8, 0), CALLS, KOLO_GATHER, 1},
+    {"next as root of large gathers", {3000, 9000}, false, CALL(KOLO_GATHER, 500, KOLO_I32, 1), CALLS, KOLO_GATHER, 1},
+    {"next as root of reductions", {500, 500}, false, CALL(KOLO_ALLTOALL, 500, KOLO_I32, 0), CALLS, KOLO_REDUCE, 1},
     {"next as root of gathers, then a barrier",
      {500, 500},
      false,
@@ -369,7 +378,7 @@ static void run_own_roots(struct rank *rank) {
     }
     if (status == 0)
         status = kolo_barrier(rank->comm);
-    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= BROADCASTS_AHEAD, "%s: status %d after %d calls (%s)",
+    if (expect(rank, status == KOLO_ERR_MISMATCH && ended <= CALLS_AHEAD, "%s: status %d after %d calls (%s)",
                what->what, status, ended, status ? kolo_error_message() : "no error"))
         expect_message(rank, what->what, "disagree", "calls", kolo_collective_name(collective), ", root ", NULL);
     kolo_failure failure = {.failure_bytes = sizeof failure};

@@ -126,6 +126,40 @@ static void test_rank_zero_binds(int ranks) {
     harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = expect_oneshot, .argument = text});
 }
 
+/* Buffers of kolo_alloc, in a tree of two levels: calls whose results go past the caches go through the tree. */
+static void expect_direct_below(struct rank *rank) {
+    enum { STREAM_FROM = 100000 };
+    void *buffer[2];
+    if (!create_with_profile(rank))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (!expect_status(rank, kolo_alloc(rank->comm, STREAM_FROM, &buffer[i]), 0, "kolo_alloc"))
+            return;
+    memset(buffer[0], 0, STREAM_FROM);
+    for (int i = 0; i < 4; i++)
+        expect_status(rank,
+                      kolo_allreduce(rank->comm, buffer[0], buffer[i / 2], STREAM_FROM / 4 - i % 2, KOLO_F32, KOLO_SUM),
+                      0, "kolo_allreduce");
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    if (expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats"))
+        expect(
+            rank,
+            stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT] == 2 && stats.calls_by_algorithm[KOLO_ALGORITHM_TREE] == 2,
+            "%d calls were direct and %d by tree, not two of each",
+            (int)stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT], (int)stats.calls_by_algorithm[KOLO_ALGORITHM_TREE]);
+    kolo_comm_destroy(rank->comm);
+}
+
+static void test_direct_below(int ranks) {
+    char text[TEXT_BYTES];
+    write_profile(text, ranks, 1);
+    char *bands = strstr(text, "collective ");
+    snprintf(bands, (size_t)(text + sizeof text - bands),
+             "collective allreduce ranks %d\nstream-from 100000\nrest tree chunk 1024\n", ranks);
+    setenv("KOLO_TREE_LEVELS", "2", 1);
+    harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = expect_direct_below, .argument = text});
+}
+
 static void test_same_bits(int ranks) {
     uint64_t wanted[SIZES * DTYPES];
     setenv("KOLO_TREE_LEVELS", ranks > 2 ? "2" : "none", 1); /* a tree of two levels, whatever the machine */
@@ -161,8 +195,11 @@ int main(int argc, char **argv) {
         if (!wants_ranks(counts[i]))
             continue;
         test_same_bits(counts[i]);
-        if (!arguments.threads) /* which have one environment */
-            test_rank_zero_binds(counts[i]);
+        if (arguments.threads) /* which have one environment */
+            continue;
+        test_rank_zero_binds(counts[i]);
+        if (counts[i] > 2)
+            test_direct_below(counts[i]);
     }
     return harness_end();
 }

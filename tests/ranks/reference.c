@@ -1,9 +1,12 @@
 #include "reference.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kolo_lanes.h"
 #include "oracle.h"
+#include "own_operations.h"
 
 enum { GUARD = 0x5a, MARGIN = 64, GAP = 3 };
 
@@ -23,16 +26,59 @@ const struct kind kinds[KINDS] = {
     {"alltoallv", KOLO_ALLTOALLV, .sends_blocks = true, .takes_blocks = true, .counted = true},
     {"scan", KOLO_SCAN, .reduces = true},
     {"exscan", KOLO_EXSCAN, .reduces = true},
+    {"barrier", KOLO_BARRIER, .reduces = false}, /* whatever its count */
 };
 
 bool works_in_place(const struct kind *kind) {
     return kind->collective != KOLO_ALLTOALLV;
 }
 
+static const struct own_operation *own_of(const struct call *call) {
+    return call->kind->reduces ? own_operation(call->op) : NULL;
+}
+
+static size_t element_bytes(const struct call *call) {
+    const struct own_operation *own = own_of(call);
+    return own ? own->bytes : kolo_dtype_bytes(call->dtype);
+}
+
 /* Elements of the block that rank `from` has for rank `to`. */
 static size_t block_count(const struct call *call, int from, int to) {
     const int depends = (call->kind->sends_blocks ? 5 * to : 0) + (call->kind->takes_blocks ? 3 * from : 0);
-    return call->kind->counted ? (size_t)((depends + (int)call->index) % 4) * call->count / 2 : call->count;
+    if (call->kind->collective == KOLO_BARRIER)
+        return 0;
+    return call->kind->counted ? (size_t)((depends + (int)(call->index + call->uneven)) % 4) * call->count / 2
+                               : call->count;
+}
+
+/* Whether a count differs that others than `rank` know. */
+static bool counts_differ(const struct call *common, const struct call *odd, int rank, int ranks) {
+    const struct kind *kind = common->kind;
+    const bool known_to_all = kind->sends_blocks != kind->takes_blocks && !kind->has_root;
+    bool differ = false;
+    for (int from = 0; from < ranks; from++)
+        for (int to = 0; to < ranks; to++) {
+            const bool moves =
+                (!kind->sent_by_root || from == common->root) && (!kind->taken_by_root || to == common->root);
+            const bool is_theirs = (from == rank) != (to == rank) && moves;
+            differ |= (known_to_all || is_theirs) && block_count(common, from, to) != block_count(odd, from, to);
+        }
+    return differ;
+}
+
+/* Of the program's own operations ranks see the shape alone. */
+static bool ops_differ(const struct call *common, const struct call *odd) {
+    const struct own_operation *own = own_of(common), *other = own_of(odd);
+    return own && other ? own->bytes != other->bytes || own->is_commutative != other->is_commutative
+                        : common->op != odd->op;
+}
+
+bool calls_differ(const struct call *common, const struct call *odd, int rank, int ranks) {
+    const struct kind *kind = common->kind;
+    return kind != odd->kind ||
+           (kind->collective != KOLO_BARRIER &&
+            (common->dtype != odd->dtype || (kind->reduces && ops_differ(common, odd)) ||
+             (kind->has_root && common->root != odd->root) || counts_differ(common, odd, rank, ranks)));
 }
 
 /* What `rank` sends, or receives. With gaps where the call allows that, now and then. */
@@ -56,14 +102,25 @@ static bool is_half(kolo_dtype dtype) {
     return dtype == KOLO_F16 || dtype == KOLO_BF16;
 }
 
-/* A fresh copy of what `rank` sends. */
-static unsigned char *input_of(const struct call *call, int rank, int ranks) {
-    struct layout layout;
-    lay_out(&layout, call, rank, ranks, true);
-    unsigned char *input = malloc(layout.count * kolo_dtype_bytes(call->dtype) + 1);
+/* Fills in what `rank` sends, or its block for rank `to`. */
+static void fill(const struct call *call, int rank, int to, size_t count, unsigned char *input) {
     const bool is_exact = call->node_of && is_half(call->dtype) && order_matters(call->dtype, call->op);
     const input_style style = !call->kind->reduces ? INPUT_BITS : is_exact ? INPUT_EXACT : INPUT_SPECIAL;
-    input_fill(style, call->dtype, call->op, input, layout.count, random_seed(call->index, (uint64_t)rank));
+    const int block = call->kind->sends_blocks ? to : 0;
+    const uint64_t seed = random_seed(call->index, (uint64_t)(rank * HARNESS_RANKS_MAX + block));
+    if (own_of(call))
+        own_operation_fill(own_of(call), input, count, rank, seed);
+    else
+        input_fill(style, call->dtype, call->op, input, count, seed);
+}
+
+/* A fresh copy of what `rank` sends to rank `self`. */
+static unsigned char *input_for(const struct call *call, int rank, int self, int ranks) {
+    struct layout layout;
+    lay_out(&layout, call, rank, ranks, true);
+    const size_t count = layout.counts[call->kind->sends_blocks ? self : 0];
+    unsigned char *input = malloc(count * element_bytes(call) + 1);
+    fill(call, rank, self, count, input);
     return input;
 }
 
@@ -100,16 +157,15 @@ static void reduce_by_node(const struct call *call, const void *const *inputs, i
 /* Writes what rank `self` must find in its receive buffer; what it must find untouched stays. */
 static void expect_reduced(const struct call *call, int self, int ranks, unsigned char *const *inputs,
                            unsigned char *expected) {
-    const size_t bytes = kolo_dtype_bytes(call->dtype);
     const void *sources[HARNESS_RANKS_MAX];
-    struct layout sent, taken;
+    struct layout taken;
     lay_out(&taken, call, self, ranks, false);
-    for (int rank = 0; rank < ranks; rank++) {
-        lay_out(&sent, call, rank, ranks, true);
-        sources[rank] = inputs[rank] + (call->kind->sends_blocks ? sent.offsets[self] * bytes : 0);
-    }
+    for (int rank = 0; rank < ranks; rank++)
+        sources[rank] = inputs[rank];
     const int n = call->kind->collective == KOLO_SCAN ? self + 1 : call->kind->collective == KOLO_EXSCAN ? self : ranks;
-    if (n > 0 && call->node_of && order_matters(call->dtype, call->op) && !is_half(call->dtype))
+    if (n > 0 && own_of(call))
+        own_operation_reduce(own_of(call), sources, n, taken.count, expected);
+    else if (n > 0 && call->node_of && order_matters(call->dtype, call->op) && !is_half(call->dtype))
         reduce_by_node(call, sources, n, taken.count, expected);
     else if (n > 0)
         oracle_reduce(call->dtype, call->op, sources, n, taken.count, expected);
@@ -118,25 +174,30 @@ static void expect_reduced(const struct call *call, int self, int ranks, unsigne
 static void expect_moved(const struct call *call, int self, int ranks, unsigned char *const *inputs,
                          unsigned char *expected) {
     const size_t bytes = kolo_dtype_bytes(call->dtype);
-    struct layout sent, taken;
+    struct layout taken;
     lay_out(&taken, call, self, ranks, false);
-    for (int block = 0; block < (call->kind->takes_blocks ? ranks : 1); block++) {
-        const int from = call->kind->takes_blocks ? block : call->root;
-        lay_out(&sent, call, from, ranks, true);
-        memcpy(expected + taken.offsets[block] * bytes,
-               inputs[from] + (call->kind->sends_blocks ? sent.offsets[self] * bytes : 0), taken.counts[block] * bytes);
-    }
+    for (int block = 0; block < (call->kind->takes_blocks ? ranks : 1); block++)
+        memcpy(expected + taken.offsets[block] * bytes, inputs[call->kind->takes_blocks ? block : call->root],
+               taken.counts[block] * bytes);
+}
+
+void call_tell(const struct call *call, char *words) {
+    snprintf(words, CALL_WORDS, "case %u: %s of %zu %s, %s, root %d%s", call->index, call->kind->name, call->count,
+             kolo_dtype_name(call->dtype), own_of(call) ? own_of(call)->name : kolo_op_name(call->op), call->root,
+             call->in_place ? ", in place" : "");
 }
 
 void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm) {
     const struct kind *kind = call->kind;
     const int self = kolo_comm_rank(comm), ranks = kolo_comm_size(comm);
     const bool sends = !kind->sent_by_root || self == call->root, takes = !kind->taken_by_root || self == call->root;
-    const size_t bytes = kolo_dtype_bytes(call->dtype);
+    const size_t bytes = element_bytes(call);
     struct layout *sent = &prepared->sent, *taken = &prepared->taken;
     unsigned char *inputs[HARNESS_RANKS_MAX];
-    for (int peer = 0; peer < ranks; peer++)
-        inputs[peer] = input_of(call, peer, ranks);
+    for (int peer = 0; peer < ranks; peer++) {
+        const bool needed = takes && (kind->reduces || kind->takes_blocks || peer == call->root);
+        inputs[peer] = needed ? input_for(call, peer, self, ranks) : NULL;
+    }
     prepared->call = *call;
     lay_out(sent, call, self, ranks, true);
     lay_out(taken, call, self, ranks, false);
@@ -146,7 +207,7 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
     prepared->room = room;
     prepared->shared = call->shared && room <= SHARED_BYTES;
     prepared->memory = prepared->shared ? call->shared[0] : malloc(room);
-    prepared->apart = prepared->shared ? call->shared[1] : malloc(room);
+    prepared->apart = prepared->shared ? call->shared[1] : calloc(1, room);
     prepared->expected = malloc(room);
     memset(prepared->memory, GUARD, room);
     unsigned char *base = prepared->memory + call->index % 17;
@@ -158,7 +219,9 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
     if (kind->collective == KOLO_BROADCAST)
         send = recv;
     if (sends)
-        memcpy(send, inputs[self], sent->count * bytes);
+        for (int to = 0; to < (kind->sends_blocks ? ranks : 1); to++)
+            fill(call, self, to, sent->counts[to], send + sent->offsets[to] * bytes);
+    prepared->send_hash = hash_bytes(prepared->apart, room);
     memcpy(prepared->expected, prepared->memory, room);
     unsigned char *result = prepared->expected + (recv - prepared->memory);
     if (takes && kind->reduces)
@@ -171,90 +234,65 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         free(inputs[peer]);
 }
 
-int call_make(const struct prepared *prepared, kolo_comm *comm) {
-    const struct call *call = &prepared->call;
-    const struct layout *sent = &prepared->sent, *taken = &prepared->taken;
-    void *const send = prepared->send, *const recv = prepared->recv;
-    const size_t count = call->count;
-    const kolo_dtype dtype = call->dtype;
-    const kolo_op op = call->op;
-    const bool packed = call->index % 2 == 0;
-    const size_t *sent_at = packed ? NULL : sent->offsets, *taken_at = packed ? NULL : taken->offsets;
-    switch (call->kind->collective) {
-    case KOLO_ALLREDUCE:
-        return kolo_allreduce(comm, send, recv, count, dtype, op);
-    case KOLO_BROADCAST:
-        return kolo_broadcast(comm, recv, count, dtype, call->root);
-    case KOLO_ALLGATHER:
-        return kolo_allgather(comm, send, recv, count, dtype);
-    case KOLO_ALLGATHERV:
-        return kolo_allgatherv(comm, send, recv, taken->counts, taken_at, dtype);
-    case KOLO_REDUCE:
-        return kolo_reduce(comm, send, recv, count, dtype, op, call->root);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_reduce_scatter(comm, send, recv, count, dtype, op);
-    case KOLO_REDUCE_SCATTERV:
-        return kolo_reduce_scatterv(comm, send, recv, sent->counts, dtype, op);
-    case KOLO_GATHER:
-        return kolo_gather(comm, send, recv, count, dtype, call->root);
-    case KOLO_GATHERV:
-        return kolo_gatherv(comm, send, sent->count, recv, taken->counts, taken_at, dtype, call->root);
-    case KOLO_SCATTER:
-        return kolo_scatter(comm, send, recv, count, dtype, call->root);
-    case KOLO_SCATTERV:
-        return kolo_scatterv(comm, send, sent->counts, sent_at, recv, taken->count, dtype, call->root);
-    case KOLO_ALLTOALL:
-        return kolo_alltoall(comm, send, recv, count, dtype);
-    case KOLO_ALLTOALLV:
-        return kolo_alltoallv(comm, send, sent->counts, sent_at, recv, taken->counts, taken_at, dtype);
-    case KOLO_SCAN:
-        return kolo_scan(comm, send, recv, count, dtype, op);
-    default:
-        return kolo_exscan(comm, send, recv, count, dtype, op);
+/* Makes the prepared call by CALL(name, arguments but the communicator). */
+#define MAKE(CALL)                                                                                                     \
+    const struct call *call = &prepared->call;                                                                         \
+    const struct layout *sent = &prepared->sent, *taken = &prepared->taken;                                            \
+    void *const send = prepared->send, *const recv = prepared->recv;                                                   \
+    const size_t count = call->count;                                                                                  \
+    const kolo_dtype dtype = call->dtype;                                                                              \
+    const kolo_op op = call->op;                                                                                       \
+    const bool packed = call->index % 2 == 0;                                                                          \
+    const size_t *sent_at = packed ? NULL : sent->offsets, *taken_at = packed ? NULL : taken->offsets;                 \
+    switch (call->kind->collective) {                                                                                  \
+    case KOLO_ALLREDUCE:                                                                                               \
+        return CALL(allreduce, send, recv, count, dtype, op);                                                          \
+    case KOLO_BROADCAST:                                                                                               \
+        return CALL(broadcast, recv, count, dtype, call->root);                                                        \
+    case KOLO_ALLGATHER:                                                                                               \
+        return CALL(allgather, send, recv, count, dtype);                                                              \
+    case KOLO_ALLGATHERV:                                                                                              \
+        return CALL(allgatherv, send, recv, taken->counts, taken_at, dtype);                                           \
+    case KOLO_REDUCE:                                                                                                  \
+        return CALL(reduce, send, recv, count, dtype, op, call->root);                                                 \
+    case KOLO_REDUCE_SCATTER:                                                                                          \
+        return CALL(reduce_scatter, send, recv, count, dtype, op);                                                     \
+    case KOLO_REDUCE_SCATTERV:                                                                                         \
+        return CALL(reduce_scatterv, send, recv, sent->counts, dtype, op);                                             \
+    case KOLO_GATHER:                                                                                                  \
+        return CALL(gather, send, recv, count, dtype, call->root);                                                     \
+    case KOLO_GATHERV:                                                                                                 \
+        return CALL(gatherv, send, sent->count, recv, taken->counts, taken_at, dtype, call->root);                     \
+    case KOLO_SCATTER:                                                                                                 \
+        return CALL(scatter, send, recv, count, dtype, call->root);                                                    \
+    case KOLO_SCATTERV:                                                                                                \
+        return CALL(scatterv, send, sent->counts, sent_at, recv, taken->count, dtype, call->root);                     \
+    case KOLO_ALLTOALL:                                                                                                \
+        return CALL(alltoall, send, recv, count, dtype);                                                               \
+    case KOLO_ALLTOALLV:                                                                                               \
+        return CALL(alltoallv, send, sent->counts, sent_at, recv, taken->counts, taken_at, dtype);                     \
+    case KOLO_SCAN:                                                                                                    \
+        return CALL(scan, send, recv, count, dtype, op);                                                               \
+    case KOLO_BARRIER:                                                                                                 \
+        return CALL(barrier);                                                                                          \
+    default:                                                                                                           \
+        return CALL(exscan, send, recv, count, dtype, op);                                                             \
     }
+
+#define BLOCKING(name, ...)   kolo_##name(comm, ##__VA_ARGS__)
+#define BACKGROUND(name, ...) kolo_i##name(comm, ##__VA_ARGS__, request)
+#define IN_LANE(name, ...)    kolo_##name##_lane(comm, lane, ##__VA_ARGS__)
+
+int call_make(const struct prepared *prepared, kolo_comm *comm) {
+    MAKE(BLOCKING)
 }
 
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request) {
-    const struct call *call = &prepared->call;
-    const struct layout *sent = &prepared->sent, *taken = &prepared->taken;
-    void *const send = prepared->send, *const recv = prepared->recv;
-    const size_t count = call->count;
-    const kolo_dtype dtype = call->dtype;
-    const kolo_op op = call->op;
-    const bool packed = call->index % 2 == 0;
-    const size_t *sent_at = packed ? NULL : sent->offsets, *taken_at = packed ? NULL : taken->offsets;
-    switch (call->kind->collective) {
-    case KOLO_ALLREDUCE:
-        return kolo_iallreduce(comm, send, recv, count, dtype, op, request);
-    case KOLO_BROADCAST:
-        return kolo_ibroadcast(comm, recv, count, dtype, call->root, request);
-    case KOLO_ALLGATHER:
-        return kolo_iallgather(comm, send, recv, count, dtype, request);
-    case KOLO_ALLGATHERV:
-        return kolo_iallgatherv(comm, send, recv, taken->counts, taken_at, dtype, request);
-    case KOLO_REDUCE:
-        return kolo_ireduce(comm, send, recv, count, dtype, op, call->root, request);
-    case KOLO_REDUCE_SCATTER:
-        return kolo_ireduce_scatter(comm, send, recv, count, dtype, op, request);
-    case KOLO_REDUCE_SCATTERV:
-        return kolo_ireduce_scatterv(comm, send, recv, sent->counts, dtype, op, request);
-    case KOLO_GATHER:
-        return kolo_igather(comm, send, recv, count, dtype, call->root, request);
-    case KOLO_GATHERV:
-        return kolo_igatherv(comm, send, sent->count, recv, taken->counts, taken_at, dtype, call->root, request);
-    case KOLO_SCATTER:
-        return kolo_iscatter(comm, send, recv, count, dtype, call->root, request);
-    case KOLO_SCATTERV:
-        return kolo_iscatterv(comm, send, sent->counts, sent_at, recv, taken->count, dtype, call->root, request);
-    case KOLO_ALLTOALL:
-        return kolo_ialltoall(comm, send, recv, count, dtype, request);
-    case KOLO_ALLTOALLV:
-        return kolo_ialltoallv(comm, send, sent->counts, sent_at, recv, taken->counts, taken_at, dtype, request);
-    case KOLO_SCAN:
-        return kolo_iscan(comm, send, recv, count, dtype, op, request);
-    default:
-        return kolo_iexscan(comm, send, recv, count, dtype, op, request);
-    }
+    MAKE(BACKGROUND)
+}
+
+int call_make_lane(const struct prepared *prepared, kolo_comm *comm, int lane) {
+    MAKE(IN_LANE)
 }
 
 bool call_check(const struct rank *rank, struct prepared *prepared, int status) {
@@ -262,14 +300,19 @@ bool call_check(const struct rank *rank, struct prepared *prepared, int status) 
     bool right = expect_status(rank, status, 0, call->kind->name);
     const size_t room = prepared->room;
     const size_t at = right ? first_difference(prepared->memory, prepared->expected, room) : room;
-    right =
-        right && expect(rank, at == room, "case %u: %s of %zu %s, %s, root %d%s: byte %zu of the buffer is wrong",
-                        call->index, call->kind->name, call->count, kolo_dtype_name(call->dtype),
-                        kolo_op_name(call->op), call->root, call->in_place ? ", in place" : "", at - call->index % 17);
+    char words[CALL_WORDS];
+    call_tell(call, words);
+    right = right && expect(rank, at == room, "%s: byte %zu of the buffer is wrong", words, at - call->index % 17);
+    right = right && expect(rank, prepared->send_hash == hash_bytes(prepared->apart, room),
+                            "%s: the call has written into what it sends", words);
+    call_free(prepared);
+    return right;
+}
+
+void call_free(struct prepared *prepared) {
     if (!prepared->shared) {
         free(prepared->memory);
         free(prepared->apart);
     }
     free(prepared->expected);
-    return right;
 }

@@ -15,7 +15,7 @@ struct kind {
     bool sent_by_root, taken_by_root;
 };
 
-enum { KINDS = 15, SHARED_BYTES = 1 << 20 };
+enum { KINDS = 16, SHARED_BYTES = 1 << 20, CALL_WORDS = 128 };
 
 extern const struct kind kinds[KINDS];
 
@@ -26,12 +26,13 @@ struct call {
     uint32_t index;
     const struct kind *kind;
     kolo_dtype dtype;
-    kolo_op op;
+    kolo_op op; /* or one of own_operations.h */
     int root;
     size_t count;
     bool in_place;
     unsigned char *const *shared; /* two buffers of kolo_alloc, for the call to use; or NULL */
     const int *node_of;           /* the node of each rank, if they are reduced node by node; NULL: in their order */
+    uint32_t uneven;              /* where blocks have counts of their own: another number, other counts */
 };
 
 /* Blocks as a rank lays them out. */
@@ -39,6 +40,9 @@ struct layout {
     size_t counts[HARNESS_RANKS_MAX], offsets[HARNESS_RANKS_MAX];
     size_t count; /* elements up to the last block's end */
 };
+
+/* Whether ranks must notice that `rank` makes the call `odd` while all others make `common`. */
+bool calls_differ(const struct call *common, const struct call *odd, int rank, int ranks);
 
 /* One rank's part of a call. */
 struct prepared {
@@ -49,16 +53,24 @@ struct prepared {
     unsigned char *expected;       /* what `memory` must hold after the call */
     size_t room;                   /* its bytes */
     bool shared;                   /* the memory is the call's */
+    uint64_t send_hash;            /* of what `send` has, if that lies apart */
 };
+
+/* Writes the call in words, into CALL_WORDS bytes. */
+void call_tell(const struct call *call, char *words);
 
 /* Fills the buffers with which this rank of `comm` makes the call. */
 void call_prepare(struct prepared *prepared, const struct call *call, const kolo_comm *comm);
 
-/* Makes the call, or issues it in the background, and returns its status. */
+/* Makes the call, or one lane's part of it, or issues it in the background, and returns its status. */
 int call_make(const struct prepared *prepared, kolo_comm *comm);
+int call_make_lane(const struct prepared *prepared, kolo_comm *comm, int lane);
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request);
 
 /* Expects that the call, which returned `status`, has changed what it should in the memory, and frees that. */
 bool call_check(const struct rank *rank, struct prepared *prepared, int status);
+
+/* Frees the memory of a call that need not be checked. */
+void call_free(struct prepared *prepared);
 
 #endif

@@ -1,6 +1,6 @@
 /* Signals at any time: a timer that interrupts every system call changes nothing, from creation to the end; SIGINT ends
- * a rank, wherever it is, without residue. And the one misuse that a debug build can see: two threads in one
- * communicator at once. */
+ * a rank, wherever it is, without residue. The program's own question ends a wait. And the one misuse that a debug
+ * build can see: two threads in one communicator at once. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -109,6 +109,32 @@ static void run_creation_until_interrupt(struct rank *rank) {
     expect_status(rank, kolo_comm_create(&comm, &rank->options), KOLO_ERR_PEER_DEAD, "kolo_comm_create");
 }
 
+/* The answer ends the wait of rank 0 at the second question, for both ranks. */
+static int answer(void *context) {
+    int *questions = context;
+    return ++*questions == 2 ? 77 : 0;
+}
+
+static void run_asked(struct rank *rank) {
+    kolo_failure failure = {.failure_bytes = sizeof failure};
+    int questions = 0;
+    expect_status(rank, kolo_comm_set_interrupt(NULL, answer, NULL), KOLO_ERR_ARG, "kolo_comm_set_interrupt of NULL");
+    if (rank->rank == 0)
+        expect_status(rank, kolo_comm_set_interrupt(rank->comm, answer, &questions), 0, "kolo_comm_set_interrupt");
+    else
+        while (counter_add(0) == 0)
+            sleep_ms(1);
+    int status = kolo_barrier(rank->comm);
+    if (rank->rank != 0 && status == 0) /* rank 0 had come, so that the barrier was complete */
+        status = kolo_barrier(rank->comm);
+    expect_status(rank, status, KOLO_ERR_ABORTED, "kolo_barrier");
+    counter_add(1);
+    expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure");
+    expect(rank, failure.cause == KOLO_CAUSE_ABORTED && failure.rank == 0 && failure.code == 77,
+           "cause %d, rank %d, code %d", (int)failure.cause, failure.rank, failure.code);
+    expect(rank, questions == (rank->rank == 0 ? 2 : 0), "%d questions", questions);
+}
+
 #ifndef NDEBUG
 /* Waits until the first thread is in a call. */
 static void await_first_thread(const struct rank *rank) {
@@ -157,6 +183,7 @@ int main(int argc, char **argv) {
                                        .creates_itself = true,
                                        .run = run_interrupted});
     if (!arguments.threads) {
+        harness_run(&(struct team){.ranks = 2, .run = run_asked});
         harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
         harness_run(&(struct team){.ranks = 2,
                                    .creates_itself = true,

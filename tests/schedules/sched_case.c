@@ -70,13 +70,21 @@ static bool is_given_up(const void *address) {
 /* Ranks. */
 
 /* Where ranks disagree, few calls may succeed: on who sends to the root alone, and, of what the root sends, on the root
- * and on those that agree with it. With counts that only two ranks know, all meet first. */
+ * and on those that agree with it, and on scans if the ranks before agree. With counts that only two ranks know, all
+ * meet first. */
 static void check_agreement(uint32_t rank, uint32_t index, const sched_call *call) {
     const collective_shape *buffers = &collective_shapes[call->collective];
     if (run.plan.fault != SCHED_MISMATCH || !sched_disagrees(&run.plan, index))
         return;
     if (!buffers->counted && buffers->taken_by_root && rank != call->root)
         return;
+    if (call->collective == KOLO_SCAN || call->collective == KOLO_EXSCAN) {
+        uint32_t alike = 0;
+        while (alike < rank && sched_dissents(&run.plan, alike) == sched_dissents(&run.plan, rank))
+            alike++;
+        if (alike == rank)
+            return;
+    }
     if (buffers->counted || !buffers->sent_by_root ||
         sched_dissents(&run.plan, rank) != sched_dissents(&run.plan, call->root))
         sched_fail("rank %" PRIu32 ": call %" PRIu32 " succeeds, in which ranks disagree", rank, index);
@@ -115,6 +123,10 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     }
     if (sched_breaks(SCHED_LINES_ONE_SET))
         comm->call.line_rounds++;
+    if (sched_breaks(SCHED_PASSES_UNBOUNDED) && comm->call.pass_lines >= KOLO_PASS_LINES - KOLO_LINES) {
+        comm->call.pass_lines = 0;
+        comm->call.line_rounds++;
+    }
     if (sched_breaks(SCHED_STAMPS_EQUAL))
         comm->call.stamp ^= sched_call_word(call, comm->size) ^ sched_call_word(&run.plan.call[index], comm->size);
     sched_memory_write(recv, taken_bytes);

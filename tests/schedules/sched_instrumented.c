@@ -34,7 +34,7 @@ static uint64_t own_stamp(const void *word) {
     team_place place = {.offset = 0};
     team_find(word, &place);
     const uint64_t stamp = (place.offset - offsetof(struct kolo_shared_signal, stamps)) / sizeof(uint64_t);
-    return stamp == call->stamp_place ? call->stamp : call->past[stamp].stamp;
+    return stamp == call->schedule % KOLO_STAMPS ? call->stamp : call->past[stamp].stamp;
 }
 
 /* In a claim, what a rank has published by the time that its stamp was read. */
@@ -154,6 +154,12 @@ uint32_t __tsan_atomic32_fetch_sub(volatile uint32_t *address, uint32_t addend, 
 
 uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *address, uint64_t addend, int order) {
     return __tsan_atomic64_fetch_add(address, 0 - addend, order);
+}
+
+/* Of words that nothing else changes. */
+uint64_t __tsan_atomic64_fetch_or(volatile uint64_t *address, uint64_t bits, int order) {
+    return begin(address) ? add(address, sizeof *address, bits & ~sched_memory_peek((const void *)address, 8), order)
+                          : __atomic_fetch_or(address, bits, __ATOMIC_SEQ_CST);
 }
 
 uint64_t __tsan_atomic64_compare_exchange_val(volatile uint64_t *address, uint64_t expected, uint64_t value, int order,

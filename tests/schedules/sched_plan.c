@@ -37,14 +37,16 @@ static const sched_case cases[] = {
     {"ahead", "mostly broadcasts from one root, which gets as far ahead of the others as it may", 3, 5, 8,
      DIRECT | MESH, SCHED_BROADCASTS | SCHED_SAME_ROOT, SCHED_NO_FAULT},
     {"rooted", "gathers, reductions, scatters and broadcasts, after which nobody waits for all others", 2, 5,
-     SCHED_CALLS_MAX, 0, SCHED_ROOTED, SCHED_NO_FAULT},
+     SCHED_CALLS, 0, SCHED_ROOTED, SCHED_NO_FAULT},
+    {"passes", "small calls in which not all wait for all, more in succession than there are sets of lines for", 2, 3,
+     SCHED_CALLS_MAX, 0, SCHED_ROOTED | SCHED_PASSES, SCHED_NO_FAULT},
     {"mixed", "any collective by any algorithm, one after another", 2, 5, 6, EVERY, ANYTHING, SCHED_NO_FAULT},
     {"overtaken", "gathers to few roots, so that ranks get ahead of each other while they compare stamps", 3, 3,
-     SCHED_CALLS_MAX, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
-    {"family", "every collective but the all-reduce, one after another", 2, 5, SCHED_CALLS_MAX, 0,
+     SCHED_CALLS, 0, SCHED_ROOTED | SCHED_GATHERS, SCHED_NO_FAULT},
+    {"family", "every collective but the all-reduce, one after another", 2, 5, SCHED_CALLS, 0,
      SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_FAMILY, SCHED_NO_FAULT},
     {"pairs", "any collective by any algorithm after any other, so that one waits for slots that the other used", 2, 4,
-     SCHED_CALLS_MAX, 0, SCHED_PAIRS, SCHED_NO_FAULT},
+     SCHED_CALLS, 0, SCHED_PAIRS, SCHED_NO_FAULT},
     {"sleep", "short calls in which everybody sleeps at once", 2, 4, 4, ONESHOT,
      SCHED_LINES | SCHED_BROADCASTS | SCHED_BARRIERS | SCHED_SLEEPS, SCHED_NO_FAULT},
     {"abort", "one or two ranks abort between calls", 2, 5, 6, EVERY, ANYTHING, SCHED_ABORT},
@@ -55,8 +57,8 @@ static const sched_case cases[] = {
     {"roots", "broadcasts in which some ranks make another call, and of which roots may see nothing", 2, 4, 6, 0,
      SCHED_BROADCASTS, SCHED_MISMATCH},
     {"rivals", "broadcasts that some ranks make from other roots than the others do, and go on to", 2, 4,
-     SCHED_CALLS_MAX - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
-    {"factions", "the same with any collective that has a root", 2, 5, SCHED_CALLS_MAX - KOLO_SLOTS, 0,
+     SCHED_CALLS - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
+    {"factions", "the same with any collective that has a root", 2, 5, SCHED_CALLS - KOLO_SLOTS, 0,
      SCHED_ROOTED | SCHED_LASTING, SCHED_MISMATCH},
 };
 
@@ -164,7 +166,8 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->team.ranks = from->ranks_min + below(random, from->ranks_max - from->ranks_min + 1);
     struct kolo_shared_table *table = &settings->tables[KOLO_TABLE_ALLREDUCE];
     draw_bands(table, from->algorithms, has(from, SCHED_LINES), random);
-    draw_bands(&settings->tables[KOLO_TABLE_REDUCE], ONESHOT | MESH, has(from, SCHED_LINES), random);
+    draw_bands(&settings->tables[KOLO_TABLE_REDUCE], ONESHOT | MESH, has(from, SCHED_LINES) || has(from, SCHED_PASSES),
+               random);
     settings->tables[KOLO_TABLE_SINGLE] = (struct kolo_shared_table){
         .bands = 1,
         .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT,
@@ -226,12 +229,14 @@ static void draw_family(sched_call *call, const sched_shape *shape, uint64_t *ra
                               random);
 }
 
-/* Rarely in lines: whoever has read those waits for all. */
+/* Rarely in lines, unless the case is about those: in some of them all wait for all. */
 static void draw_rooted(sched_call *call, const sched_case *from, const sched_shape *shape, uint64_t *random) {
-    static const kolo_collective rooted[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER};
-    call->collective = has(from, SCHED_GATHERS) ? KOLO_GATHER : rooted[below(random, sizeof rooted / sizeof *rooted)];
-    call->root = below(random, shape->team.ranks);
-    draw_other_than_allreduce(call, shape, 1, 3, random);
+    static const kolo_collective rooted[] = {KOLO_BROADCAST, KOLO_REDUCE, KOLO_GATHER, KOLO_SCATTER, KOLO_SCAN};
+    const bool passes = has(from, SCHED_PASSES);
+    call->collective =
+        has(from, SCHED_GATHERS) ? KOLO_GATHER : rooted[below(random, sizeof rooted / sizeof *rooted - !passes)];
+    call->root = call->collective == KOLO_SCAN ? 0 : below(random, shape->team.ranks);
+    draw_other_than_allreduce(call, shape, passes && percent(random, 90) ? 0 : 1, passes ? 90 : 3, random);
 }
 
 /* Mostly a little more than goes through lines, which all ranks wait for. */
@@ -274,8 +279,8 @@ static uint32_t band_of(const kind *kind, const struct kolo_shared_table *table)
 /* Some calls of the first kind, and some of the second: more tickets than there are slots, or fewer. */
 static void draw_pair(sched_plan *plan, uint64_t seed, uint64_t *random) {
     const struct kolo_shared_table *tables = plan->shape.team.settings.tables;
-    const uint32_t firsts = 1 + below(random, SCHED_CALLS_MAX / 2);
-    plan->calls = firsts + 1 + below(random, SCHED_CALLS_MAX - firsts);
+    const uint32_t firsts = 1 + below(random, SCHED_CALLS / 2);
+    plan->calls = firsts + 1 + below(random, SCHED_CALLS - firsts);
     for (uint32_t i = 0; i < plan->calls; i++) {
         const kind *kind = kind_of(seed, i >= firsts);
         sched_call *call = &plan->call[i];
@@ -320,24 +325,39 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
     return other;
 }
 
+static bool fits_lines(const sched_call *call, uint32_t ranks) {
+    const uint32_t blocks = collective_shapes[call->collective].sends_blocks ? ranks : 1;
+    return call->count * kolo_dtype_bytes(call->dtype) * blocks <= LINES_BYTES;
+}
+
+static bool any_fits_lines(const sched_plan *plan, uint32_t index) {
+    const uint32_t ranks = plan->shape.team.ranks;
+    return fits_lines(&plan->call[index], ranks) || fits_lines(&plan->other[index], ranks);
+}
+
 /* Some ranks make another call, and in the end all have to meet. Or they go on to make others, and nobody may end more
- * than KOLO_SLOTS calls of those. */
+ * than SCHED_CALLS_AHEAD calls of those, or than KOLO_SLOTS if all go through slots. */
 static void draw_mismatch(sched_plan *plan, const sched_case *from, uint64_t *random) {
     const uint32_t first = plan->fault_call, ranks = plan->shape.team.ranks;
+    const bool in_slots = has(from, SCHED_LASTING) && percent(random, 60);
     plan->fault_end = first + 1;
-    do
+    do {
+        if (in_slots)
+            draw_call(&plan->call[first], from, &plan->shape, random);
         plan->other[first] = draw_other(&plan->call[first], from, &plan->shape, random);
-    while (sched_call_word(&plan->other[first], ranks) == sched_call_word(&plan->call[first], ranks));
+    } while (sched_call_word(&plan->other[first], ranks) == sched_call_word(&plan->call[first], ranks) ||
+             (in_slots && any_fits_lines(plan, first)));
     plan->dissenters = 1 + below(random, (UINT64_C(1) << plan->shape.team.ranks) - 2);
     if (!has(from, SCHED_LASTING)) {
         plan->call[plan->calls++] = (sched_call){.collective = KOLO_BARRIER, .outsider = SCHED_NOBODY};
         return;
     }
-    plan->calls = plan->fault_end = first + KOLO_SLOTS + 1;
-    for (uint32_t i = first + 1; i < plan->calls; i++) {
-        draw_call(&plan->call[i], from, &plan->shape, random);
-        plan->other[i] = draw_other(&plan->call[i], from, &plan->shape, random);
-    }
+    plan->calls = plan->fault_end = first + (in_slots ? KOLO_SLOTS : SCHED_CALLS_AHEAD) + 1;
+    for (uint32_t i = first + 1; i < plan->calls; i++)
+        do {
+            draw_call(&plan->call[i], from, &plan->shape, random);
+            plan->other[i] = draw_other(&plan->call[i], from, &plan->shape, random);
+        } while (in_slots && any_fits_lines(plan, i));
 }
 
 static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *random) {

@@ -5,7 +5,11 @@
 
 #include "sched_team.h"
 
-enum { SCHED_CALLS_MAX = 8 };
+enum {
+    SCHED_CALLS = 8,                                  /* in most cases */
+    SCHED_CALLS_AHEAD = KOLO_SLOTS + KOLO_PASS_LINES, /* before ranks that disagree find out */
+    SCHED_CALLS_MAX = SCHED_CALLS + SCHED_CALLS_AHEAD
+};
 
 typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE, SCHED_MISMATCH } sched_fault;
 
@@ -20,7 +24,8 @@ typedef enum sched_feature {
     SCHED_PAIRS = 64,     /* calls of one kind, then of another: seeds in a row take all ordered pairs in turn */
     SCHED_LASTING = 128,  /* ranks that disagree do so in all calls from then on, and never meet */
     SCHED_ROOTED = 256,   /* any collective with a root, which changes, but few that go through lines */
-    SCHED_GATHERS = 512   /* of those, gathers alone */
+    SCHED_GATHERS = 512,  /* of those, gathers alone */
+    SCHED_PASSES = 1024   /* those, and scans, most of them through lines */
 } sched_feature;
 
 /* What there is to choose from in a run. */

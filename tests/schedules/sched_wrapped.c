@@ -58,7 +58,19 @@ void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const voi
 /* The system. */
 
 long __real_syscall(long number, ...);
+uint64_t __real_kolo_common_lock(void);
+void __real_kolo_common_unlock(void);
 int64_t __real_kolo_clock_ns(void);
+
+/* One lock a process: ranks here are in one, but never hold it against each other. */
+uint64_t __wrap_kolo_common_lock(void) {
+    return sched_self() == SCHED_NOBODY ? __real_kolo_common_lock() : 0;
+}
+
+void __wrap_kolo_common_unlock(void) {
+    if (sched_self() == SCHED_NOBODY)
+        __real_kolo_common_unlock();
+}
 
 /* As the kernel does it, the look at the word and falling asleep are one. */
 static long sleep_on(const uint32_t *word, uint32_t expected, const struct timespec *limit) {

@@ -71,6 +71,7 @@ static const struct control {
     {SCHED_STEP_RELAXED, "step-relaxed", "mixed"},
     {SCHED_LINE_RELAXED, "line-relaxed", "lines"},
     {SCHED_LINES_ONE_SET, "lines-one-set", "lines"},
+    {SCHED_PASSES_UNBOUNDED, "passes-unbounded", "passes"},
     {SCHED_TURN_WRONG, "turn-wrong", "swap"},
     {SCHED_NO_MEMBARRIER, "no-membarrier", "sleep"},
     {SCHED_NO_FULL_FENCE, "no-full-fence", "sleep"},

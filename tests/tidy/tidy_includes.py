@@ -11,7 +11,7 @@ HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm
           "internode": 5, "api": 6}
 NET_SEEN_BY = ("net", "internode")  # which KOLO_NODES=OFF leaves out
 FOLDER_FILES_MAX = 16
-PUBLIC = ("kolo.h", "kolo_tools.h", "kolo_watch.h")
+PUBLIC = re.compile(r"kolo(_\w+)?\.h")  # in include/
 CLIENTS = ("bindings", "tools", "bench")
 MODEL = "bench/simulate/"  # stands in for the library's lower layers, so it knows the ones above them
 LAUNCHER = "tools/kolorun/"  # binds ranks by the topology that the library reads, and carries that part in itself
@@ -29,7 +29,7 @@ def includes(tree, path):
 
 def layer_problem(layer, name, own_headers):
     """What is wrong with a file of `layer` that includes our header `name`, or None."""
-    if name in PUBLIC:
+    if PUBLIC.fullmatch(name):
         return None
     target = name.split("/")[0]
     if "/" not in name:
@@ -54,7 +54,7 @@ def library_problems(tree):
             continue
         for line, bracket, name in includes(tree, path):
             if bracket == "<":
-                if name in own_headers or name in PUBLIC:
+                if name in own_headers or PUBLIC.fullmatch(name):
                     yield f"{path}:{line}: include our own header as \"{name}\""
                 continue
             problem = layer_problem(layer, name, own_headers)

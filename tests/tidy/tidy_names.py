@@ -4,7 +4,7 @@ import collections
 
 import source_tree
 
-EVERYWHERE = {"CMakeLists.txt", "README.md", "__init__.py"}
+EVERYWHERE = {"CMakeLists.txt", "README.md", "__init__.py", "pyproject.toml"}
 
 
 def problems(tree):

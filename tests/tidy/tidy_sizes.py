@@ -1,4 +1,4 @@
-"""A file fits a short reading and a function a screen: at most 800 and 70 lines."""
+"""A file fits a short reading and a function a screen: at most 800 and 70 lines; a public header, 350."""
 
 import ast
 import re
@@ -6,6 +6,7 @@ import re
 import source_tree
 
 FILE_LINES_MAX = 800
+PUBLIC_HEADER_LINES_MAX = 350
 FUNCTION_LINES_MAX = 70
 UNLIMITED = ("LICENSE", "CHANGELOG.md")
 DATA = (".png", ".svg", ".csv")
@@ -72,8 +73,9 @@ def problems(tree):
     shell_scripts = {*tree.scripts("bash"), *tree.scripts("/sh")}
     for path in tree.paths():
         lines = tree.text(path).count("\n")
-        if lines > FILE_LINES_MAX and path not in UNLIMITED and not path.endswith(DATA):
-            found.append(f"{path}:1: {lines} lines, {FILE_LINES_MAX} at most: make it two files")
+        limit = PUBLIC_HEADER_LINES_MAX if path.startswith("include/") else FILE_LINES_MAX
+        if lines > limit and path not in UNLIMITED and not path.endswith(DATA):
+            found.append(f"{path}:1: {lines} lines, {limit} at most: make it two files")
         for name, first, last in functions(tree, path, shell_scripts):
             if last - first + 1 > FUNCTION_LINES_MAX:
                 found.append(f"{path}:{first}: {name} has {last - first + 1} lines, {FUNCTION_LINES_MAX} at most")
@@ -114,6 +116,9 @@ class Sizes(source_tree.Rule):
 
     def test_rejects_long_file(self):
         self.check("lib/base/a.c", "int a;\n" * 801, "801 lines")
+
+    def test_rejects_long_public_header(self):
+        self.check("include/kolo_a.h", "int a;\n" * 351, "351 lines, 350 at most")
 
     def test_accepts_the_limits(self):
         files = {"lib/base/a.c": c_function(70), "lib/base/b.c": "int a;\n" * 800,

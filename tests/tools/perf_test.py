@@ -301,9 +301,125 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all or limits", "xyzzy")
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all, sendrecv, limits or overlap", "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
+
+
+class Messages(PerfTest):
+    """kolo-perf sendrecv."""
+
+    def job(self, ranks, *arguments):
+        return kolorun("-n", str(ranks), KOLO_PERF, "sendrecv", "-n", "3", "-w", "1", *arguments)
+
+    def test_rows(self):
+        for ranks, dtype in ((2, "f64"), (3, "half")):
+            done = self.job(ranks, "-b", "0", "-e", "300K", "-f", "100", "-c", "-d", dtype, "--json", "-")
+            self.assertEqual(0, done.returncode, done.stderr)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            unit = {"f64": 8, "half": 2}[dtype]
+            self.assertEqual([0, unit, 100 * unit, 10000 * unit], [row["bytes"] for row in rows][:4])
+            self.assertEqual(300 << 10, rows[-1]["bytes"])
+            self.assertIn("# all results right", done.stderr)
+            self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
+            for row in rows:
+                self.assertEqual(("sendrecv", ranks, row["bytes"] // unit, 3, 0),
+                                 tuple(row[key] for key in ("collective", "ranks", "count", "iters", "wrong")))
+                us = row["latency_us"]
+                self.assertTrue(0 < us["min"] <= us["median"] <= us["p99"] <= us["max"] and us["min"] <= us["avg"], row)
+                for gbps in (row["one_way_gbps"], row["both_ways_gbps"]): # few bytes on a busy machine are rounded to 0
+                    self.assertTrue(gbps > 0 if row["bytes"] > 4096 else gbps >= 0 if row["bytes"] else gbps == 0, row)
+
+    def test_csv_has_a_line_for_each_row(self):
+        done = self.job(2, "-e", "32", "--csv", "-")
+        self.assertEqual(["8", "32"], [row["bytes"] for row in csv.DictReader(io.StringIO(done.stdout))], done.stderr)
+
+    def test_mistakes(self):
+        self.assert_refused("option '--alloc' has no meaning for sendrecv", "sendrecv", "--alloc")
+        self.assert_refused("option '-o, --op NAME' has no meaning for sendrecv", "sendrecv", "--op", "max")
+        alone = perf("sendrecv")
+        self.assertEqual((1, ""), (alone.returncode, alone.stdout))
+        self.assertIn("between two ranks, and the job has one", alone.stderr)
+
+
+class Background(PerfTest):
+    """--async, and overlap."""
+
+    def job(self, *arguments):
+        """(JSON objects, the lines of the tables) of a job of two ranks."""
+        with tempfile.NamedTemporaryFile(prefix="kolo-perf-", mode="r", encoding="utf-8") as file:
+            done = kolorun("-n", "2", KOLO_PERF, *arguments, "--json", file.name)
+            self.assertEqual((0, ""), (done.returncode, done.stderr), arguments)
+            self.assertLessEqual(max(map(len, done.stdout.splitlines())), COLUMNS_MAX)
+            return [json.loads(line) for line in file.read().splitlines()], done.stdout
+
+    def test_async(self):
+        for place in ("out", "in"):
+            rows, text = self.job("allreduce", "--async", "3", "-e", "64K", "-f", "64", "-c", "--place", place, *FAST[1:])
+            self.assertEqual([(3, False, 0)] * 4, [(row["in_flight"], row["progress"], row["wrong"]) for row in rows])
+            for row, calls in zip(rows, (150, 150, 3, 3)): # fewer where calls take long
+                self.assertIn(row["calls_per_iter"], (calls, 15) if calls == 150 else (calls,))
+            self.assertIn("# in the background, 3 in flight; no progress thread", text)
+        rows, text = self.job("all", "--async", "2", "--progress", "both", "-b", "4K", "-e", "4K", "-c", *FAST[1:])
+        self.assertEqual({0}, {row["wrong"] for row in rows})
+        names = [row["collective"] for row in rows]
+        self.assertEqual(names[::2], names[1::2])
+        self.assertEqual([False, True] * (len(rows) // 2), [row["progress"] for row in rows])
+        self.assertIn("# in the background, 2 in flight; with a progress thread", text)
+
+    def test_threads(self):
+        for lanes in (False, True):
+            rows, text = self.job("all", "--threads", "2", *(["--lanes"] if lanes else []), "-b", "2M", "-e", "2M", "-n",
+                                  "2", "-w", "0", "-c", "--no-limits")
+            self.assertEqual({0}, {row["wrong"] for row in rows if row["collective"] != "barrier"})
+            self.assertEqual({(2, lanes)}, {(row["threads"], row["lanes"]) for row in rows})
+            self.assertIn("2 ranks of 2 threads" + (" in lanes\n" if lanes else "\n"), text)
+
+    def test_lanes_of_small_calls(self):
+        rows, _ = self.job("all", "--threads", "3", "--lanes", "-b", "8", "-e", "4K", "-f", "512", "-n", "2", "-w", "1", "-c",
+                           "--no-limits")
+        self.assertEqual({0}, {row["wrong"] for row in rows})
+        self.assertEqual({1}, {row["threads"] for row in self.rows("allreduce", "--lanes", "-e", "8", *FAST)})
+
+    def test_lanes_are_not_in_the_background(self):
+        self.assert_refused("--lanes and --async", "allreduce", "--lanes", "--async", "2")
+        self.assert_refused("'--lanes' has no meaning for overlap", "overlap", "--lanes")
+
+    def test_blocking_rows_say_so(self):
+        self.assertEqual([0], [row["in_flight"] for row in self.rows("allreduce", "-e", "8", *FAST)])
+
+    def test_overlap(self):
+        rows, text = self.job("overlap", "-b", "64", "-e", "64K", "-f", "1024", "-c", "-n", "3", "-w", "0")
+        self.assertEqual([("allreduce", progress, bytes) for progress in (False, True) for bytes in (64, 65536)],
+                         [(row["collective"], row["progress"], row["bytes"]) for row in rows])
+        names = next(line for line in text.splitlines() if "hidden  " in line).lstrip("#").split()
+        self.assertEqual(["bytes", "algo", "call", "compute", "in", "turn", "both", "hidden", "slower", "#wrong"], names)
+        shown = [line.split() for line in text.splitlines() if ROW.match(line)]
+        for row, cells in zip(rows, shown):
+            call, compute, both = row["call_us"], row["compute_us"], row["both_us"]
+            self.assertGreater(min(call, compute, row["turns_us"], both, row["computing_us"]), 0)
+            self.assertEqual(("overlap", 3, 0), (row["measure"], row["iters"], row["wrong"]))
+            # Times have four decimals, and quotients of them as many times the error.
+            self.assertAlmostEqual(100 * (call + compute - both) / call, row["hidden_percent"],
+                                   delta=0.1 + 0.05 / call * (1 + (compute + both) / call))
+            self.assertAlmostEqual(100 * (row["computing_us"] / compute - 1), row["slowdown_percent"],
+                                   delta=0.1 + 0.05 / compute * (1 + row["computing_us"] / compute))
+            self.assertAlmostEqual(row["hidden_percent"], float(cells[-3]), delta=0.1)
+        self.assertEqual(len(rows), len(shown))
+
+    def test_overlap_of_all(self):
+        rows, _ = self.job("overlap", "all", "--progress", "no", "-b", "1K", "-e", "1K", "-n", "1", "-w", "0", "--csv",
+                           os.devnull)
+        self.assertEqual([row["collective"] for row in self.rows("all", "-e", "8", *FAST) if row["bytes"] in (0, 8)],
+                         [row["collective"] for row in rows])
+
+    def test_mistakes(self):
+        self.assert_refused("--async '0': give a whole number from 1 to 64", "allreduce", "--async", "0")
+        self.assert_refused("--progress goes with --async or overlap", "allreduce", "--progress", "yes")
+        self.assert_refused("--place both has no meaning for overlap", "overlap", "--place", "both")
+        self.assert_refused("option '--async N' has no meaning for overlap", "overlap", "--async", "2")
+        self.assert_refused("'limits' is unknown", "overlap", "limits")
+        self.assert_refused("'scan': one collective at a time, and 'reduce' came first", "overlap", "reduce", "scan")
 
 
 class Reader(PerfTest):

@@ -125,6 +125,86 @@ class Predictions(SimulateTest):
         self.assertLess(cut["time_us"], 40 * whole["time_us"])
 
 
+class Lanes(SimulateTest):
+    """Ranks of several threads, each in a lane and on a core."""
+
+    def times(self, machine, ranks, lanes, size, *arguments):
+        """By number of lanes."""
+        rows = self.predict("--machine", machine, "--ranks", ranks, "--lanes", lanes, "--min", size, "--max", size,
+                            *arguments)
+        self.assertEqual({ranks}, {row["ranks"] for row in rows})
+        self.assertTrue(all(row["lanes"] for row in rows))
+        return {row["threads"]: row["time_us"] for row in rows}
+
+    def milan(self, **changes):
+        text = (MACHINES / "epyc-milan-2x64").read_text(encoding="utf-8")
+        for key, value in changes.items():
+            text, changed = re.subn(rf"(?m)^{key} +\S+", f"{key} {value}", text)
+            self.assertEqual(1, changed, key)
+        return self.write("milan", text)
+
+    def test_one_lane_is_a_rank_of_one_thread(self):
+        asked = ("--machine", SMALL, "--ranks", "2,8", "--factor", "64", "--algorithm", "auto,direct")
+        lanes, none = (self.predict(*asked, *more) for more in (("--lanes", "1"), ()))
+        timed = lambda rows: sorted((row["ranks"], row["asked"], row["bytes"], row["time_us"]) for row in rows)
+        self.assertEqual(timed(none), timed(lanes))
+        self.assertEqual({(1, False)}, {(row["threads"], row["lanes"]) for row in none})
+
+    def test_more_lanes_are_faster_with_much_data(self):
+        for ranks, size in ((2, "1M"), (2, "16M"), (4, "1M"), (4, "16M")):
+            with self.subTest(ranks=ranks, size=size):
+                times = self.times("epyc-milan-2x64", ranks, "1,4,16", size)
+                self.assertGreater(times[1], 3 * times[4])
+                self.assertGreater(times[4], times[16])
+
+    def test_small_messages_are_divided_among_few_lanes(self):
+        times = self.times("epyc-milan-2x64", 2, "1,64", "8")
+        self.assertAlmostEqual(times[1], times[64], delta=0.05 * times[1])
+        times = self.times("epyc-milan-2x64", 2, "1,16,64", "64K")
+        self.assertLess(times[64], times[1] / 2)
+
+    def test_what_lanes_share_is_a_limit(self):
+        size = 64 << 20
+        whole, half = (self.times(self.milan(link_gbps=gbps), 2, "1,16,64", size) for gbps in (60, 30))
+        for times, gbps in ((whole, 60), (half, 30)):
+            self.assertGreater(min(times.values()), size / gbps * 1e-3)  # each socket gets so much from the other
+            self.assertLess(times[16], 1.1 * times[64])
+        self.assertGreater(half[64], 1.9 * whole[64])
+        self.assertLess(half[1], 1.05 * whole[1])
+        node_gbps = 40
+        slow = self.times(self.milan(node_gbps=node_gbps, l3_bytes="2M"), 2, "16,64", size)
+        self.assertGreater(min(slow.values()), 2 * size / node_gbps * 1e-3)  # send is read, recv is written
+
+    def test_protocol(self):
+        checked = ("--check", "--slot-bytes", "4K", "--jitter", "1")
+        for ranks, lanes in (("2", "3,64"), ("5", "2,7")):
+            self.predict("--machine", "epyc-milan-2x64", "--ranks", ranks, "--lanes", lanes, "--min", "3K", "--max",
+                         "300K", "--factor", "100", "--algorithm", "oneshot,mesh,ring,tree,direct", *checked)
+        done = simulate("--machine", SMALL, "--ranks", "2", "--lanes", "3", "--min", "40K", "--max", "40K", "--algorithm",
+                        "mesh", "--skip-wait", "5", *checked)
+        self.assertEqual(1, done.returncode)
+        self.assertRegex(done.stderr, r"mesh, 2 ranks of 3 lanes, 40960 bytes: protocol: lane \d of rank \d .*"
+                                      r"cannot know that lane \d of rank \d")
+
+    def test_measured(self):
+        rows = self.write_rows("measured.json", [
+            measured_row(threads=4, lanes=True, bytes=1 << 20), measured_row(threads=1, lanes=False),
+            measured_row(threads=4, lanes=False), measured_row(threads=5, lanes=True)])
+        done = simulate("--machine", SMALL, "--validate", rows)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertRegex(done.stdout, r"(?m)^ +1048576 +2x4 +f32")
+        self.assertRegex(done.stdout, r"(?m)^ +4096 +2 +f32")
+        self.assertIn("# 2 rows left out", done.stdout)
+
+    def test_refused(self):
+        for value in ("0", "65", "2,,3", "x", ""):
+            self.assert_refused(f"--lanes '{value}': ", "--machine", SMALL, "--ranks", "2", "--lanes", value)
+        self.assert_refused("--lanes 5: with 2 ranks each has 4 of the 8 cores", "--machine", SMALL, "--ranks", "2",
+                            "--lanes", "1,5")
+        self.assert_refused("--lanes 2: with 8 ranks each has 1", "--machine", SMALL, "--lanes", "2")
+        self.assert_refused("rows say how many lanes", "--machine", SMALL, "--lanes", "2", "--validate", "x")
+
+
 class Names(SimulateTest):
     """The machines that come with kolo."""
 
@@ -156,6 +236,8 @@ class Names(SimulateTest):
         done = simulate("--machine", "vm-2", "--factor", "64")
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
         self.assertRegex(done.stdout, r"(?m)^ +67108864 ")
+        done = simulate("--machine", "epyc-milan-2x64", "--ranks", "2", "--lanes", "1,2,4,8,16,32,64", "--max", "8")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
 
 
 class Protocol(SimulateTest):
@@ -220,7 +302,7 @@ class BadInput(SimulateTest):
     def test_help_and_version(self):
         done = simulate("--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
-        for word in ("Usage", "Example", "--machine", "--ranks", "--algorithm", "--json", "--validate", "--calibrate",
+        for word in ("Usage", "Example", "--machine", "--ranks", "--lanes", "--algorithm", "--json", "--validate", "--calibrate",
                      "--check", "--jitter", "not measured"):
             self.assertIn(word, done.stdout)
         self.assertRegex(simulate("--version").stdout, r"^kolo-simulate \d+\.\d+\.\d+\n$")

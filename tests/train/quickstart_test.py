@@ -46,7 +46,7 @@ class Quickstart(unittest.TestCase):
     def test_help(self):
         done = self.run_script("--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
-        for word in ("--ranks", "--data", "--help", "example:"):
+        for word in ("--ranks", "--data", "--python", "--help", "examples:"):
             self.assertIn(word, done.stdout)
 
     def test_refuses_wrong_options(self):
@@ -56,6 +56,11 @@ class Quickstart(unittest.TestCase):
         self.assert_refused("--ranks 257 is more than 256", "--ranks", "257")
         self.assert_refused("--data '/nonexistent' is not a file", "--data", "/nonexistent")
         self.assert_refused("no option 'spare'", "spare")
+
+    def test_python_needs_more(self):
+        self.assert_refused("--data is for kolo-train", "--python", "--data", "/dev/null")
+        done = self.run_script("--python")
+        self.assertRegex(done.stderr, f"please install what is missing .*:\n +{PACKAGES} g[+][+] python3-venv python3-dev\n")
 
     def test_without_apt_says_what_to_install(self):
         done = self.run_script()

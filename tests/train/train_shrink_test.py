@@ -12,7 +12,8 @@ import unittest
 import training
 
 SEED = int(os.environ.get("SEED", time.time_ns() % 1000003))
-OPTIONS = ("--epochs", 100, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
+EPOCHS = int(os.environ.get("EPOCHS", 100))  # enough of them to last until ranks are killed
+OPTIONS = ("--epochs", EPOCHS, "--hidden", 256, "--batch", 32, "--on-failure", "shrink")
 
 
 class Shrink(training.TrainingTest):

@@ -53,12 +53,12 @@ static void set_far(uint32_t rank, uint64_t calls, uint64_t progress) {
 /* All ranks have come as far as SELF, on processors that do not exist. */
 static void begin(void) {
     const struct kolo_layout layout = kolo_layout_compute(RANKS, KOLO_PAGE_BYTES, false);
-    memory = aligned_alloc(KOLO_PAGE_BYTES, layout.bytes);
+    memory = aligned_alloc(KOLO_PAGE_BYTES, layout.allocated);
     assert_non_null(memory);
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     memset(memory, 0, layout.slots);
     comm = (kolo_comm){.rank = SELF, .size = RANKS, .call.number = CALLS};
-    kolo_segment_view(&comm.segment, memory, RANKS, KOLO_PAGE_BYTES, false);
+    kolo_segment_view(&comm.segment, memory, layout.allocated, RANKS, KOLO_PAGE_BYTES, false);
     comm.signal = &comm.segment.signals[SELF];
     comm.waiter.owner = &comm;
     for (uint32_t rank = 0; rank < RANKS; rank++) {

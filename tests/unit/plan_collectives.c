@@ -28,7 +28,9 @@ static struct kolo_shared_settings forced(kolo_algorithm algorithm) {
 static struct kolo_answer plan(kolo_collective collective, size_t count, const struct kolo_shared_settings *settings) {
     const struct kolo_question question = {
         .collective = collective, .count = count, .ranks = 4, .element_bytes = 4, .acc_bytes = 4};
-    return kolo_plan_make(&question, settings, SLOT_BYTES);
+    struct kolo_answer answer;
+    kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
+    return answer;
 }
 
 static void test_allreduce(void **state) {
@@ -69,8 +71,9 @@ static void test_single(void **state) {
     for (size_t count = 0; count < 10000; count += 999) {
         answer = plan(KOLO_BROADCAST, count, &by_band);
         assert_true(!answer.stream && answer.algorithm == KOLO_ALGORITHM_ONESHOT);
-        assert_true(!answer.lines); /* of four ranks */
-        assert_int_equal(answer.chunk_count, SLOT_BYTES / 4);
+        assert_int_equal(answer.lines, count == 0);
+        if (count > 0)
+            assert_int_equal(answer.chunk_count, SLOT_BYTES / 4);
         assert_int_equal(answer.chunks, count ? (count * 4 + SLOT_BYTES - 1) / SLOT_BYTES : 1);
     }
 }
@@ -90,10 +93,52 @@ static void test_blocks(void **state) {
     assert_true(answer.blocks == 1 && answer.chunk_count * 4 == SLOT_BYTES - KOLO_REGION_HEAD_BYTES);
     const struct kolo_question many = {
         .collective = KOLO_REDUCE_SCATTERV, .count = 100, .ranks = 1000, .element_bytes = 8, .acc_bytes = 8};
-    answer = kolo_plan_make(&many, &by_band, SLOT_BYTES);
+    kolo_plan_make(&many, &by_band, SLOT_BYTES, &answer);
     assert_int_equal(answer.blocks, SLOT_BYTES / KOLO_LINE_BYTES);
     assert_int_equal(answer.chunk_count * 8, KOLO_LINE_BYTES);
     assert_true(answer.chunks * answer.chunk_count >= 100);
+}
+
+/* Elements of any size: a chunk has some, and with its partial results, or in all its regions, fits a slot; slices make
+ * up the chunk. */
+static void check_elements(kolo_collective collective, uint32_t element_bytes, uint32_t ranks,
+                           const struct kolo_shared_settings *settings) {
+    const struct kolo_question question = {.collective = collective,
+                                           .count = 5000,
+                                           .ranks = ranks,
+                                           .element_bytes = element_bytes,
+                                           .acc_bytes = element_bytes,
+                                           .keeps_order = element_bytes % 2};
+    struct kolo_answer answer;
+    kolo_plan_make(&question, settings, KOLO_PAGE_BYTES, &answer);
+    const bool has_partials = answer.algorithm == KOLO_ALGORITHM_RING || answer.algorithm == KOLO_ALGORITHM_TREE;
+    const size_t chunk_bytes = answer.chunk_count * element_bytes * (has_partials ? 2 : 1);
+    const size_t region_bytes = (chunk_bytes + KOLO_LINE_BYTES - 1) / KOLO_LINE_BYTES * KOLO_LINE_BYTES;
+    size_t first, end = 0;
+    assert_true(!answer.lines && answer.chunk_count > 0 && answer.blocks > 0);
+    assert_true(answer.chunks * answer.chunk_count >= 5000 && (answer.chunks - 1) * answer.chunk_count < 5000);
+    assert_true((answer.blocks == 1 ? chunk_bytes : answer.blocks * region_bytes) <= KOLO_PAGE_BYTES);
+    assert_false(question.keeps_order && answer.algorithm == KOLO_ALGORITHM_RING);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const size_t count = kolo_plan_slice(answer.chunk_count, element_bytes, ranks, rank, &first);
+        assert_int_equal(first, end);
+        end = first + count;
+    }
+    assert_int_equal(end, answer.chunk_count);
+}
+
+static void test_elements(void **state) {
+    static const kolo_collective collectives[] = {KOLO_ALLREDUCE, KOLO_REDUCE, KOLO_REDUCE_SCATTERV, KOLO_SCAN};
+    static const uint32_t ranks[] = {2, 3, 33, 1024};
+    (void)state;
+    for (uint32_t bytes = 1; bytes <= KOLO_OP_ELEMENT_BYTES_MAX; bytes += bytes < 300 || bytes > 2000 ? 1 : 7)
+        for (uint32_t i = 0; i < 4 * 4 * KOLO_ALGORITHMS; i++) {
+            struct kolo_shared_settings settings = forced((kolo_algorithm)(i / 16));
+            for (int table = 0; table < KOLO_TABLES; table++)
+                for (uint32_t band = 0; band < settings.tables[table].bands; band++)
+                    settings.tables[table].band[band].chunk_bytes = bytes % 3 ? KOLO_LINE_BYTES : KOLO_PAGE_BYTES;
+            check_elements(collectives[i % 4], bytes, ranks[i / 4 % 4], &settings);
+        }
 }
 
 static void test_lines_bytes_end(void **state) {
@@ -101,17 +146,14 @@ static void test_lines_bytes_end(void **state) {
     size_t bytes_end[KOLO_COLLECTIVES];
     struct kolo_shared_settings few = by_band;
     few.tables[KOLO_TABLE_ALLREDUCE].band[0].bytes_max = 100;
-    kolo_plan_lines(&by_band, 2, bytes_end);
+    kolo_plan_lines(&by_band, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], KOLO_LINES_BYTES_MAX + 1);
     assert_int_equal(bytes_end[KOLO_ALLGATHERV], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0 && bytes_end[KOLO_BROADCAST] > 0);
-    kolo_plan_lines(&by_band, 100, bytes_end);
-    assert_int_equal(bytes_end[KOLO_BROADCAST], 0); /* too many lines to read */
-    assert_true(bytes_end[KOLO_BARRIER] > 0);
-    kolo_plan_lines(&few, 2, bytes_end);
+    kolo_plan_lines(&few, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 101);
     few = forced(KOLO_ALGORITHM_MESH);
-    kolo_plan_lines(&few, 2, bytes_end);
+    kolo_plan_lines(&few, bytes_end);
     assert_int_equal(bytes_end[KOLO_ALLREDUCE], 0);
     assert_true(bytes_end[KOLO_BARRIER] > 0);
 }
@@ -154,7 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allreduce), cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
         cmocka_unit_test(test_blocks),    cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_choices),   cmocka_unit_test(test_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "reduce/copy.h"
+#include "reduce/take.h"
 #include "reducer_support.h"
 
 enum {
@@ -34,6 +35,15 @@ static void stream_and_fetch(void *dst, const void *src, size_t bytes) {
     kolo_copy_stream(dst, src, bytes, dst);
 }
 
+/* What is read is written again, but nothing beside it. */
+static void take(void *dst, const void *src, size_t bytes) {
+    kolo_copy_take(dst, (void *)src, bytes);
+}
+
+static void take_and_stream(void *dst, const void *src, size_t bytes) {
+    kolo_copy_take_stream(dst, (void *)src, bytes);
+}
+
 static const struct {
     const char *name;
     copy_fn *copy;
@@ -41,6 +51,8 @@ static const struct {
     {"kolo_copy", kolo_copy},
     {"kolo_copy_stream", stream},
     {"kolo_copy_stream with next", stream_and_fetch},
+    {"kolo_copy_take", take},
+    {"kolo_copy_take_stream", take_and_stream},
 };
 
 /* Bytes that differ from their neighbours, so that none can take another's place unseen. */

@@ -30,6 +30,12 @@ static const char *bind_name(unsigned mode) {
     return names[mode];
 }
 
+static const char *on_failure_name(unsigned mode) {
+    static const char *const names[] = {
+        [FAILURE_END] = "end", [FAILURE_CONTINUE] = "continue", [FAILURE_RESTART] = "restart", NULL};
+    return names[mode];
+}
+
 static const char *read_on_failure(const char *word) {
     static const char restart[] = "restart:";
     char *end;
@@ -74,7 +80,7 @@ static const command_option table[] = {
      "continue: the others go on, for programs that call kolo_comm_shrink\n"
      "restart, restart:N: the others go on, and the rank is started again, at most N times (default 3), as long as "
      "others run and none has ended with 0",
-     TO_FUNCTION(read_on_failure)},
+     TO_FUNCTION(read_on_failure), .name_of = on_failure_name},
     {"--nnodes M", "the job is on M machines; start kolorun once on each, with the same options but for --node-rank",
      TO_INTEGER(typed.nodes, 1, KOLO_RANKS_MAX)},
     {"--node-rank R", "number of this machine, 0 to M-1; its ranks follow those of the machines before it",

@@ -120,8 +120,9 @@ static command_line line = {
         "usage: kolo-top\n"
         "       kolo-top [OPTION...] PID|JOB\n"
         "\n"
-        "Without PID or JOB, lists your running jobs. With one, shows what its ranks do, whom they wait for, and "
-        "who keeps them waiting; the key q quits. PID is that of a rank, or of what started the ranks: kolorun, "
+        "Shows running jobs. Without PID or JOB it lists yours. With one it shows what its ranks do, whom they wait "
+        "for, and who keeps them waiting; the key q quits. PID is that of a rank, or of what started the ranks: "
+        "kolorun, "
         "mpirun, a shell. JOB is the job's name: its KOLO_JOB, or the one in the list. Only jobs of the same user "
         "can be looked at. The job does not notice: nothing is written, stopped or waited for.",
     .options = table,

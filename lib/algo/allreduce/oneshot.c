@@ -2,9 +2,7 @@
  * message without elements is a barrier.
  *
  * Lines (algo/lines.h) are for up to KOLO_LINES_BYTES_MAX. Two ranks need one cache-line transfer each way, at the same
- * time. A rank writes a set of lines in round r+2 that it last wrote in round r: by then every peer has read it, since
- * the writer has seen each peer's lines of round r+1 before its own round r+1 ended, and a peer writes those after it
- * has finished round r.
+ * time.
  *
  * Slots are for larger messages. For each chunk a rank copies its input into its slot and publishes that, then folds
  * all ranks' slots. Step c + 1 says that chunk c is there. A rank shows chunk c + 1 before it folds chunk c, so that
@@ -19,13 +17,14 @@ int kolo_oneshot_lines(kolo_comm *comm, const void *send, void *recv, size_t cou
                        uint32_t root) {
     (void)root;
     const size_t bytes = count * kernel->element_bytes;
-    const uint64_t round = kolo_lines_show(comm, send, bytes);
+    const struct kolo_round round = kolo_lines_round(comm);
+    kolo_lines_show(comm, &round, send, bytes);
     KOLO_POINT("oneshot.rung");
     comm->call.sources[comm->rank] = send;
     for (uint32_t peer = 0; peer < comm->size; peer++) {
         if (peer == comm->rank)
             continue;
-        int rc = kolo_lines_read(comm, peer, 0, bytes, round, &comm->call.sources[peer]);
+        int rc = kolo_lines_read(comm, peer, 0, bytes, &round, &comm->call.sources[peer]);
         if (rc < 0)
             return rc;
     }

@@ -144,7 +144,7 @@ static struct span locate(const struct tree *tree, uint32_t level, uint32_t slic
 
 /* Reads the results of the units of `level` into comm->call.sources; this rank's own is `own`. */
 static int read_units(const struct tree *tree, uint32_t level, uint32_t first_line, const uint8_t *own, size_t bytes,
-                      uint64_t round) {
+                      const struct kolo_round *round) {
     kolo_comm *comm = tree->comm;
     const struct level *this = &tree->levels[level];
     for (uint32_t unit = 0; unit < this->units; unit++) {
@@ -184,7 +184,7 @@ static void fold_units(const struct tree *tree, uint32_t level, void *dst, size_
 static int run_lines(const struct tree *tree) {
     kolo_comm *comm = tree->comm;
     const struct kolo_message *message = tree->message;
-    const uint64_t round = ++comm->call.line_rounds;
+    const struct kolo_round round = kolo_lines_round(comm);
     const uint32_t lines = KOLO_LINES / (tree->top + 1);
     _Alignas(KOLO_LINE_BYTES) uint8_t partial[KOLO_LINES * KOLO_LINE_PAYLOAD];
     const uint8_t *own = message->send;
@@ -192,11 +192,11 @@ static int run_lines(const struct tree *tree) {
     for (uint32_t level = 0; level <= tree->top; level++) {
         if (tree->levels[level].units > 1) { /* else nobody reads it */
             KOLO_POINT("tree.showing_lines");
-            kolo_lines_write(comm, level * lines, own, bytes, round);
+            kolo_lines_write(comm, level * lines, own, bytes, &round);
             kolo_bell_ring(&comm->waiter, &comm->signal->bell);
             comm->stats.sent_bytes += bytes;
         }
-        int rc = read_units(tree, level, level * lines, own, bytes, round);
+        int rc = read_units(tree, level, level * lines, own, bytes, &round);
         if (rc < 0)
             return rc;
         if (message->count > 0 && !is_folded(tree, level))

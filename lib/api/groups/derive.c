@@ -11,16 +11,22 @@
 #include "plan/plan.h"
 #include "sync/point.h"
 
-int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
-    if (made->segment.header && !kolo_plan_settings_valid(&made->settings)) {
-        const int rc = kolo_fail(KOLO_ERR_VERSION, "rank %u: rank 0's plan is damaged", made->global_rank);
-        kolo_comm_destroy(made);
-        return rc;
-    }
+int kolo_comm_prepare(kolo_comm *made) {
+    if (made->segment.header &&
+        (!kolo_plan_settings_valid(&made->settings) || made->settings.threads > KOLO_THREADS_MAX))
+        return kolo_fail(KOLO_ERR_VERSION, "rank %u: rank 0's plan is damaged", made->global_rank);
     if (!made->nodes)
-        kolo_plan_lines(&made->settings, made->size, made->lines_bytes_end);
-    *comm = made;
-    return 0;
+        kolo_plan_lines(&made->settings, made->lines_bytes_end);
+    return made->above->complete(made);
+}
+
+int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm) {
+    const int rc = kolo_comm_prepare(made);
+    if (rc < 0)
+        kolo_comm_destroy(made);
+    else
+        *comm = made;
+    return rc;
 }
 
 /* Called by a rank that waits in the creation, see kolo_rejoin. The creation is not complete. So if a rank has already
@@ -56,23 +62,41 @@ static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
                : kolo_failure_look(parent, d->ranks[culprit], parent->waiter.timeout_ns);
 }
 
+/* Fills in the settings of the new communicator. */
+static void derive_settings(const struct kolo_derivation *d, struct kolo_settings *settings) {
+    kolo_comm *parent = d->parent;
+    const uint32_t threads = parent->origin.threads;
+    const bool has_default_slots = parent->origin.slot_bytes == kolo_settings_slot_bytes(parent->global_size, threads);
+    kolo_settings_inherit(settings, parent, d->rank, d->size);
+    settings->shm_fd = d->fd;
+    if (d->lane) {
+        settings->lane = d->lane;
+        settings->first = parent;
+    } else if (has_default_slots) {
+        settings->slot_bytes = kolo_settings_slot_bytes(d->size, threads);
+    }
+    if (settings->create_timeout_ns > d->timeout_ns)
+        settings->create_timeout_ns = d->timeout_ns;
+    if (d->meeting) {
+        snprintf(settings->net.rendezvous, sizeof settings->net.rendezvous, "%s", d->meeting);
+        /* Those that wait here give up before others, who already wait in the parent, take them for those at fault. */
+        settings->create_timeout_ns /= 2;
+    }
+}
+
+/* The rank at fault where a communicator has broken while it was prepared. */
+static uint32_t culprit_of(const kolo_comm *made) {
+    kolo_failure failure;
+    kolo_failure_describe(made, &failure);
+    return failure.status ? (uint32_t)failure.rank : UINT32_MAX;
+}
+
 int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
     kolo_comm *parent = d->parent, *comm;
     struct kolo_settings settings;
     struct kolo_rejoin rejoin = {
         .rendezvous = d->rendezvous, .look = look_at_parent, .owner = (void *)d, .culprit = UINT32_MAX};
-    const bool has_default_slots = parent->origin.slot_bytes == kolo_settings_slot_bytes(parent->global_size);
-    kolo_settings_inherit(&settings, parent, d->rank, d->size);
-    settings.shm_fd = d->fd;
-    if (has_default_slots)
-        settings.slot_bytes = kolo_settings_slot_bytes(d->size);
-    if (settings.create_timeout_ns > d->timeout_ns)
-        settings.create_timeout_ns = d->timeout_ns;
-    if (d->meeting) {
-        snprintf(settings.net.rendezvous, sizeof settings.net.rendezvous, "%s", d->meeting);
-        /* Those that wait here give up before others, who already wait in the parent, take them for those at fault. */
-        settings.create_timeout_ns /= 2;
-    }
+    derive_settings(d, &settings);
     KOLO_POINT("derive.meeting");
     int rc = kolo_comm_make(&comm, &settings, parent->above, parent->global_size > 1 ? &rejoin : NULL);
     KOLO_POINT("derive.met");
@@ -80,8 +104,15 @@ int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
         parent->above->internode->close_listener(rejoin.rendezvous);
         parent->above->internode->close_listener(rejoin.listener);
     }
-    if (rc == 0)
-        return kolo_comm_take_into_use(comm, made);
+    if (rc == 0) {
+        rc = kolo_comm_prepare(comm);
+        if (rc == 0) {
+            *made = comm;
+            return 0;
+        }
+        rejoin.culprit = culprit_of(comm);
+        kolo_comm_destroy(comm);
+    }
     const bool is_late = rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= parent->waiter.timeout_ns;
     return is_late && parent->global_size > 1 ? blame_late(d, rejoin.culprit) : rc;
 }

@@ -7,7 +7,11 @@
 /* What is above lib/comm; its `internode` is NULL in a library for one machine (KOLO_NODES=OFF). */
 extern const struct kolo_layer_above kolo_layers;
 
-/* Gives the new communicator to the caller. KOLO_ERR_VERSION: the plan that rank 0 decided for it is damaged. */
+/* Makes all of a new communicator ready for use, its lanes too, together with its other ranks. KOLO_ERR_VERSION: the
+ * plan that rank 0 decided for it is damaged. */
+int kolo_comm_prepare(kolo_comm *made);
+
+/* The same, and gives it to the caller; if that fails, it is destroyed. */
 int kolo_comm_take_into_use(kolo_comm *made, kolo_comm **comm);
 
 /* What is to be made. */
@@ -23,11 +27,15 @@ struct kolo_derivation {
     const char *meeting;              /* as net.rendezvous, where ranks of several nodes meet; NULL: of one */
     struct kolo_listener *rendezvous; /* rank 0's, open there; the creation takes it */
     int64_t timeout_ns;               /* at most */
+    uint32_t lane;                    /* of the parent; 0: it is a communicator of its own */
 };
 
 /* Makes it on each of those ranks or on none, as any creation (comm/creation/outcome.h). All of them are in the same
  * call on the parent. If a rank ends meanwhile, that is found as in any wait of the call, and the parent is broken.
  * *made is set only on success. */
 int kolo_comm_derive(const struct kolo_derivation *derivation, kolo_comm **made);
+
+/* Makes lane `lane` of a communicator, in a call on it, as kolo_comm_dup makes a second one. */
+int kolo_comm_make_lane(kolo_comm *comm, uint32_t lane, kolo_comm **made);
 
 #endif

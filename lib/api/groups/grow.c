@@ -40,6 +40,7 @@
 
 #include "api/groups/derive.h"
 #include "api/groups/join_socket.h"
+#include "api/lanes/lanes.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
 #include "base/clock.h"
@@ -231,6 +232,7 @@ static int make(kolo_comm *comm, int64_t timeout_ms, uint32_t joiners, int fd, k
         return rc;
     }
     kolo_comm_break(comm);
+    kolo_lanes_break(comm);
     KOLO_POINT("grow.moving");
     say_moved(made);
     *grown = made;

@@ -59,6 +59,7 @@ static uint64_t word_of(int color, int key) {
 struct split {
     kolo_comm *comm;
     const char *function;
+    uint32_t lane;   /* that is made; 0: a communicator of its own */
     uint64_t *words; /* [ranks of all nodes]: what each has told in step 1; then in step 2, its listener's port */
     uint32_t *ranks; /* this rank's group on this node, in its order, by their numbers on this node */
     uint32_t local_size;
@@ -187,14 +188,16 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
                                                .fd = fd,
                                                .meeting = s->meeting[0] ? s->meeting : NULL,
                                                .rendezvous = s->rendezvous,
-                                               .timeout_ns = s->comm->waiter.timeout_ns};
+                                               .timeout_ns = s->comm->waiter.timeout_ns,
+                                               .lane = s->lane};
     int rc = s->size ? kolo_comm_derive(&derivation, &made) : 0;
     s->rendezvous = NULL;
     KOLO_POINT("split.made");
     if (rc == KOLO_ERR_PEER_DEAD) /* if it is dead, the next exchange does not end, but breaks the parent */
         rc = KOLO_ERR_SYSTEM;
-    rc = s->comm->token->usable ? kolo_status_agree(s->comm, s->function, rc)
-                                : kolo_failure_look(s->comm, s->comm->rank, 0); /* which this rank found in step 3 */
+    rc = kolo_comm_is_usable(s->comm)
+             ? kolo_status_agree(s->comm, s->function, rc)
+             : kolo_failure_look(s->comm, s->comm->rank, 0); /* which this rank found in step 3 */
     KOLO_POINT("split.ending");
     if (rc == 0)
         *sub = made;
@@ -216,8 +219,8 @@ static int split_by_words(struct split *s, kolo_comm **sub) {
 }
 
 /* All steps, once the call has begun. color NULL: all ranks are in one group, in their order. */
-static int run(kolo_comm *comm, const char *function, const int *color, int key, kolo_comm **sub) {
-    struct split s = {.comm = comm, .function = function};
+static int run(kolo_comm *comm, const char *function, const int *color, int key, uint32_t lane, kolo_comm **sub) {
+    struct split s = {.comm = comm, .function = function, .lane = lane};
     const uint32_t ranks = comm->global_size;
     s.words = calloc(ranks, sizeof *s.words);
     s.ranks = calloc(comm->size, sizeof *s.ranks);
@@ -253,8 +256,19 @@ static int call(kolo_collective collective, kolo_comm *comm, const int *color, i
     if (rc < 0)
         return rc;
     kolo_shared_call_begin(comm, collective, 0);
-    rc = run(comm, function, color, key, sub);
+    rc = run(comm, function, color, key, 0, sub);
     kolo_shared_call_leave(comm);
+    return rc;
+}
+
+int kolo_comm_make_lane(kolo_comm *comm, uint32_t lane, kolo_comm **made) {
+    const int entered = kolo_enter("kolo_comm_create", comm);
+    if (entered < 0)
+        return entered;
+    kolo_shared_call_begin(comm, KOLO_DUP, lane);
+    const int rc = run(comm, "making a lane", NULL, 0, lane, made);
+    kolo_shared_call_leave(comm);
+    comm->stats.calls_by_collective[KOLO_DUP]--; /* it is none of the program's */
     return rc;
 }
 

@@ -3,29 +3,47 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/lanes/lanes.h"
+#include "api/requests/spare_processors.h"
+#include "base/clock.h"
 #include "base/status.h"
+#include "comm/failure/failure.h"
 #include "sync/common_lock.h"
 #include "sync/futex.h"
+#include "sync/point.h"
 
-#define SLEEP_NS INT64_C(1000000000) /* a wake-up that were lost would cost no more */
+#define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost no more */
+#define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
 
 /* Under the common lock, for all queues of the process: who sleeps until some request is complete. */
 static kolo_bell completion;
 static uint32_t sleepers;
 static uint64_t issued;
 
+static void read_stats(const kolo_comm *comm, kolo_stats *stats) {
+    *stats = comm->stats;
+    stats->waits_slept = comm->waiter.slept;
+    stats->waited_ns = comm->waiter.waited_ns;
+    kolo_lanes_add_stats(comm, stats);
+}
+
 /* Completing. */
 
-static void complete(struct kolo_queue *queue, int status, const char *message) {
+static void complete(struct kolo_queue *queue, kolo_request *request, int status, const char *message) {
     static const uint64_t one = 1;
-    kolo_request *request = queue->oldest;
+    kolo_request **place = request->transfer ? &queue->transfers : &queue->oldest;
+    while (*place != request)
+        place = &(*place)->next;
+    *place = request->next;
     request->status = status;
     request->message = status < 0 ? strdup(message) : NULL;
-    queue->oldest = request->next;
+    queue->completed++;
+    KOLO_POINT("request.completing");
     kolo_store_release(&request->done, 1); /* pairs with kolo_request_is_done; from now on the caller may free it */
     if (queue->event_fd >= 0 && write(queue->event_fd, &one, sizeof one) < 0) {
         /* It is full: so it is readable, which is all that it has to say. */
@@ -34,9 +52,34 @@ static void complete(struct kolo_queue *queue, int status, const char *message) 
         kolo_bell_ring_slowly(&completion);
 }
 
+/* Of a transfer, with kolo_error_message if it has failed. */
+static void complete_transfer(kolo_request *request, int status) {
+    struct kolo_queue *queue = request->comm->queue;
+    kolo_common_lock();
+    if (queue->has_thread)
+        read_stats(queue->comm, &queue->stats);
+    complete(queue, request, status, kolo_error_message());
+    kolo_common_unlock();
+}
+
+/* In a communicator that is broken, about to be freed, or inherited. */
 static void complete_all(struct kolo_queue *queue, int status, const char *message) {
-    while (queue->oldest)
-        complete(queue, status, message);
+    kolo_transfer_drop(queue->comm);
+    kolo_store_relaxed(&queue->unbegun, 0);
+    while (queue->oldest || queue->transfers) {
+        kolo_request *request = queue->oldest;
+        if (!request || (queue->transfers && queue->transfers->order < request->order))
+            request = queue->transfers;
+        complete(queue, request, status, message);
+    }
+}
+
+/* In a communicator that broke within a call that returned `rc`. Where the call succeeded, it was a receive within its
+ * waits that broke it. */
+static void complete_broken(struct kolo_queue *queue, int rc) {
+    if (rc >= 0)
+        rc = kolo_failure_look(queue->comm, queue->comm->rank, 0);
+    complete_all(queue, rc, kolo_error_message());
 }
 
 void kolo_queue_disinherit(struct kolo_queue *queue) {
@@ -47,61 +90,254 @@ void kolo_queue_disinherit(struct kolo_queue *queue) {
                  "the request was inherited through fork; only the process that issued it has it");
 }
 
-/* Carrying out. */
+/* Transfers. */
 
-void kolo_queue_carry_out_oldest(struct kolo_queue *queue) {
+static kolo_request *first_unbegun(struct kolo_queue *queue) {
+    kolo_request *request = queue->transfers;
+    while (request && request->transfer->is_begun)
+        request = request->next;
+    return request;
+}
+
+/* Puts in flight what has been issued since. 0, or the status with which the communicator broke. */
+static int begin_transfers(struct kolo_queue *queue) {
+    int rc = 0;
+    while (rc == 0 && kolo_load_acquire(&queue->unbegun)) {
+        kolo_common_lock();
+        kolo_request *request = first_unbegun(queue);
+        kolo_fetch_add(&queue->unbegun, -UINT64_C(1));
+        kolo_common_unlock();
+        rc = kolo_transfer_begin(request->transfer);
+        if (rc < 0 && kolo_comm_is_usable(queue->comm)) {
+            complete_transfer(request, rc);
+            rc = 0;
+        }
+    }
+    return rc;
+}
+
+/* What a rank does in the waits of a collective, see kolo_waiter.work. */
+static bool work_on(kolo_waiter *waiter) {
+    kolo_comm *comm = waiter->owner;
+    return kolo_comm_is_usable(comm) && begin_transfers(comm->queue) == 0 && kolo_transfer_advance(comm) == 0 &&
+           kolo_channels_in_flight(&comm->channels);
+}
+
+/* Until when transfers go on. */
+struct until {
+    struct kolo_queue *queue;
+    const kolo_request *request; /* is complete; NULL: any is */
+    uint64_t completed;          /* as `completed` was before */
+    bool is_thread;              /* the progress thread; until it is called */
+    bool waits;
+};
+
+static bool is_enough(void *argument) {
+    const struct until *until = argument;
+    if (until->is_thread)
+        return kolo_load_acquire(&until->queue->called); /* pairs with call_thread */
+    return !until->waits ||
+           (until->request ? kolo_request_is_done(until->request) : until->completed != until->queue->completed);
+}
+
+/* Under the common lock, which it gives up meanwhile; nobody else has the communicator. */
+static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
-    const kolo_request *request = queue->oldest;
     queue->running = true;
+    if (queue->has_thread)
+        read_stats(comm, &queue->stats);
     kolo_common_unlock();
-    const int rc = request->carry_out(request->descriptor, comm, &request->call);
+    int rc = begin_transfers(queue);
+    const bool is_vain = rc == 0 && until->request && until->waits &&
+                         kolo_transfer_give_up(until->request->transfer, "kolo_request_wait");
+    if (rc == 0)
+        rc = is_vain || !comm->segment.header ? kolo_transfer_advance(comm)
+                                              : kolo_transfer_run(comm, is_enough, (void *)until, until->is_thread);
     kolo_common_lock();
     queue->running = false;
-    if (rc < 0 && !comm->token->usable)
+    if (queue->ended)
+        complete_all(queue, queue->ended, queue->why);
+    else if (rc < 0 && !kolo_comm_is_usable(comm))
         complete_all(queue, rc, kolo_error_message());
-    else if (rc == 0 || !kolo_load_acquire(&queue->stopping)) /* else kolo_queue_end completes it */
-        complete(queue, rc, kolo_error_message());
-    else if (sleepers)
+    if (sleepers)
         kolo_bell_ring_slowly(&completion);
+}
+
+/* Carrying out. */
+
+void kolo_queue_stats(const kolo_comm *comm, kolo_stats *stats) {
+    const struct kolo_queue *queue = comm->queue;
+    if (!queue) {
+        read_stats(comm, stats);
+        return;
+    }
+    kolo_common_lock();
+    if (queue->running && queue->has_thread)
+        *stats = queue->stats;
+    else
+        read_stats(comm, stats);
+    kolo_common_unlock();
+}
+
+static void carry_out_oldest(struct kolo_queue *queue) {
+    kolo_comm *comm = queue->comm;
+    kolo_request *request = queue->oldest;
+    queue->running = true;
+    if (queue->has_thread)
+        read_stats(comm, &queue->stats);
+    comm->waiter.work = queue->transfers || queue->has_thread ? work_on : NULL;
+    kolo_common_unlock();
+    KOLO_POINT("request.carrying_out");
+    const int rc = request->carry_out(request->descriptor, comm, &request->call);
+    KOLO_POINT("request.carried_out");
+    kolo_common_lock();
+    comm->waiter.work = NULL;
+    queue->running = false;
+    const bool is_broken = !queue->ended && !kolo_comm_is_usable(comm);
+    if (rc >= 0 || !is_broken)
+        complete(queue, request, rc < 0 && queue->ended ? queue->ended : rc,
+                 queue->ended ? queue->why : kolo_error_message());
+    if (queue->ended)
+        complete_all(queue, queue->ended, queue->why);
+    else if (is_broken)
+        complete_broken(queue, rc);
 }
 
 void kolo_queue_await_completion(void) {
     const uint32_t rings = kolo_bell_rings(&completion);
     sleepers++;
     kolo_common_unlock();
+    KOLO_POINT("request.awaiting");
     kolo_futex_sleep(&completion.rings, rings, SLEEP_NS);
+    KOLO_POINT("request.awaited");
     kolo_common_lock();
     sleepers--;
 }
 
-static void wake_thread(struct kolo_queue *queue) {
-    if (queue->thread_sleeps)
+/* The progress thread has a processor of its own, and so has the caller, which need not sleep for a short request. */
+static void await(const struct kolo_queue *queue, const kolo_request *request) {
+    if (request && queue->has_thread && !queue->defers) {
+        const uint32_t spins = queue->comm->waiter.spins_max;
+        kolo_common_unlock();
+        for (uint32_t i = 0; i < spins && !kolo_request_is_done(request); i++)
+            kolo_pause();
+        kolo_common_lock();
+        if (kolo_request_is_done(request))
+            return;
+    }
+    kolo_queue_await_completion();
+}
+
+/* Has the progress thread look what there is to do. */
+static void call_thread(struct kolo_queue *queue) {
+    kolo_store_release(&queue->called, 1); /* pairs with is_enough */
+    if (queue->thread_transfers)
+        kolo_transfer_interrupt(queue->comm);
+    else if (queue->thread_sleeps || (queue->has_thread && queue->transfers))
         kolo_bell_ring_slowly(&queue->bell);
 }
 
+void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request) {
+    if (!queue->defers || queue->running || request->order <= queue->urged)
+        return;
+    queue->urged = request->order;
+    kolo_bell_ring_slowly(&queue->bell);
+}
+
+void kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits) {
+    const kolo_request *transfer = request && request->transfer ? request : NULL;
+    const struct until until = {queue, transfer, queue->completed, false, waits};
+    const bool is_threads = transfer && queue->has_thread && queue->comm->segment.header;
+    if (is_threads)
+        kolo_queue_urge(queue, transfer);
+    if (queue->running || is_threads) {
+        if (waits)
+            await(queue, request);
+    } else if (queue->oldest && (!transfer || queue->oldest->order < transfer->order)) {
+        carry_out_oldest(queue);
+    } else if (queue->transfers) {
+        go_on_with_transfers(queue, &until);
+    }
+}
+
 void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request) {
-    while (request ? !kolo_request_is_done(request) : queue->oldest != NULL)
-        if (queue->running)
-            kolo_queue_await_completion();
-        else
-            kolo_queue_carry_out_oldest(queue);
-    if (queue->oldest)
-        wake_thread(queue);
+    /* A thread that has completed the last transfer may still be on its way out. */
+    while (request ? !kolo_request_is_done(request) : queue->oldest || queue->transfers || queue->running)
+        kolo_queue_go_on(queue, request, true);
+    if (queue->oldest || queue->transfers)
+        call_thread(queue);
 }
 
 int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
     struct kolo_queue *queue = comm ? comm->queue : NULL;
     if (!queue || !comm->token->ours)
         return kolo_unusable(function, comm);
+    if (!kolo_comm_is_usable(comm)) /* the last request may still be on its way out */
+        return kolo_unusable(function, comm);
     const int rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
     kolo_common_lock();
     kolo_queue_carry_out(queue, NULL);
-    comm->token->ready = comm->token->usable;
+    comm->token->ready = kolo_comm_is_usable(comm);
     kolo_common_unlock();
     kolo_leave(comm);
     return comm->token->ready ? 0 : kolo_unusable(function, comm);
+}
+
+bool kolo_queue_is_busy(const kolo_comm *comm) {
+    if (!comm->queue)
+        return false;
+    kolo_common_lock();
+    const bool is_busy = comm->queue->oldest || comm->queue->transfers;
+    kolo_common_unlock();
+    return is_busy;
+}
+
+int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective) {
+    struct kolo_queue *queue = comm ? comm->queue : NULL;
+    if (!queue || !comm->token->ours || !kolo_comm_is_usable(comm)) /* the last request may still be on its way out */
+        return kolo_unusable(function, comm);
+    int rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    kolo_common_lock();
+    queue->wanted = true;
+    while (queue->oldest || queue->running) {
+        if (queue->thread_transfers)
+            call_thread(queue);
+        if (queue->running)
+            kolo_queue_await_completion();
+        else
+            carry_out_oldest(queue);
+    }
+    queue->wanted = false;
+    const bool is_usable = kolo_comm_is_usable(comm);
+    queue->running = is_usable;
+    if (queue->has_thread)
+        read_stats(comm, &queue->stats);
+    kolo_common_unlock();
+    kolo_leave(comm);
+    if (!is_usable)
+        return kolo_unusable(function, comm);
+    rc = begin_transfers(queue);
+    comm->waiter.work = for_collective ? work_on : NULL;
+    if (rc < 0)
+        kolo_queue_release(comm, rc);
+    return rc;
+}
+
+void kolo_queue_release(kolo_comm *comm, int status) {
+    struct kolo_queue *queue = comm->queue;
+    kolo_common_lock();
+    comm->waiter.work = NULL;
+    queue->running = false;
+    if (!kolo_comm_is_usable(comm))
+        complete_broken(queue, status);
+    comm->token->ready = kolo_comm_is_usable(comm) && !queue->transfers;
+    if (queue->transfers)
+        call_thread(queue);
+    kolo_common_unlock();
 }
 
 /* The progress thread. */
@@ -109,36 +345,53 @@ int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
 /* The communicator's check of a long wait, for the progress thread: so that nobody has to wait for it for long. */
 static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
     const kolo_comm *comm = waiter->owner;
-    if (kolo_load_acquire(&comm->queue->stopping)) /* pairs with kolo_queue_end */
+    if (kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
         return KOLO_ERR_STATE;
     return comm->queue->check(waiter, wait);
 }
 
-/* Moves to the processors that no rank of the communicator may use, if there are any. */
-static void leave_ranks_cpus(const kolo_comm *comm) {
-    kolo_cpu_set used = {{0}};
-    kolo_cpu_set_allowed(&used);
-    for (uint32_t rank = 0; comm->segment.header && rank < comm->size; rank++)
-        kolo_cpu_set_merge(&used, &comm->segment.members[rank].cpus);
-    kolo_cpu_set_avoid(&used);
+/* How long until the thread may carry out the oldest request. */
+static int64_t due_in_ns(const struct kolo_queue *queue) {
+    if (!queue->defers || queue->event_fd >= 0 || queue->transfers || queue->oldest->order <= queue->urged)
+        return 0;
+    return queue->oldest->issued_ns + DEFERRED_NS - kolo_clock_ns();
+}
+
+/* Gives up the lock, until something happens or it is time. */
+static void sleep_thread(struct kolo_queue *queue, int64_t ns, bool must_be_woken) {
+    const uint32_t rings = kolo_bell_rings(&queue->bell);
+    queue->thread_sleeps = must_be_woken;
+    kolo_common_unlock();
+    KOLO_POINT("progress.sleeping");
+    kolo_futex_sleep(&queue->bell.rings, rings, ns);
+    kolo_common_lock();
+    queue->thread_sleeps = false;
+}
+
+static void wait_for_transfers(struct kolo_queue *queue, bool is_alone) {
+    queue->thread_transfers = !is_alone;
+    go_on_with_transfers(queue, &(struct until){.queue = queue, .is_thread = true, .waits = true});
+    queue->thread_transfers = false;
 }
 
 static void *run(void *argument) {
     struct kolo_queue *queue = argument;
     pthread_setname_np(pthread_self(), "kolo-progress");
-    leave_ranks_cpus(queue->comm);
+    const bool has_spare = kolo_spare_processors_take(queue->comm);
+    const bool is_alone = !queue->comm->segment.header; /* and waits for nobody, once its transfers are begun */
+    KOLO_POINT("progress.starting");
     kolo_common_lock();
-    while (!kolo_load_acquire(&queue->stopping)) { /* pairs with kolo_queue_end */
-        if (queue->oldest && !queue->running) {
-            kolo_queue_carry_out_oldest(queue);
-            continue;
-        }
-        const uint32_t rings = kolo_bell_rings(&queue->bell);
-        queue->thread_sleeps = true;
-        kolo_common_unlock();
-        kolo_futex_sleep(&queue->bell.rings, rings, SLEEP_NS);
-        kolo_common_lock();
-        queue->thread_sleeps = false;
+    queue->defers = !has_spare;
+    while (!kolo_load_acquire(&queue->comm->stopping)) { /* pairs with kolo_queue_end */
+        const bool is_free = !queue->running && !queue->wanted, waits = queue->oldest && is_free;
+        const int64_t due_ns = waits ? due_in_ns(queue) : SLEEP_NS;
+        kolo_store_relaxed(&queue->called, 0);
+        if (due_ns <= 0)
+            carry_out_oldest(queue);
+        else if (is_free && queue->transfers && (!is_alone || kolo_load_relaxed(&queue->unbegun)))
+            wait_for_transfers(queue, is_alone);
+        else
+            sleep_thread(queue, due_ns, !waits);
     }
     kolo_common_unlock();
     return NULL;
@@ -182,13 +435,29 @@ void kolo_queue_end(kolo_comm *comm, int status, const char *message) {
     kolo_common_lock();
     if (!comm->token->ours)
         kolo_queue_disinherit(queue);
-    kolo_store_release(&queue->stopping, 1); /* pairs with check_stopping */
-    while (comm->token->ours && queue->running)
+    kolo_store_release(&comm->stopping, 1); /* pairs with check_stopping */
+    if (!queue->ended) {
+        queue->ended = status;
+        snprintf(queue->why, sizeof queue->why, "%s", message);
+    }
+    if (!queue->running)
+        complete_all(queue, queue->ended, queue->why);
+    if (queue->has_thread && comm->token->ours) {
+        call_thread(queue);
+        kolo_bell_ring_slowly(&queue->bell);
+    }
+    kolo_common_unlock();
+}
+
+void kolo_queue_join(kolo_comm *comm) {
+    struct kolo_queue *queue = comm->queue;
+    if (!queue || !comm->token->ours)
+        return;
+    kolo_common_lock();
+    while (queue->running)
         kolo_queue_await_completion();
-    const bool has_thread = comm->token->ours && queue->has_thread;
-    wake_thread(queue);
+    const bool has_thread = queue->has_thread;
     queue->has_thread = false;
-    complete_all(queue, status, message);
     kolo_common_unlock();
     if (has_thread) {
         pthread_join(queue->thread, NULL);
@@ -202,23 +471,42 @@ void kolo_queue_free(kolo_comm *comm) {
     free(comm->queue);
 }
 
-int kolo_request_create(kolo_request **result, const char *function, const struct kolo_descriptor *descriptor,
-                        kolo_comm *comm, kolo_carry_out_fn *carry_out) {
+static int create(kolo_request **result, const char *function, kolo_comm *comm, size_t more_bytes) {
     if (!comm || !comm->token->ours)
         return kolo_unusable(function, comm);
-    int rc = comm->queue ? 0 : comm->token->usable ? kolo_queue_create(comm) : kolo_unusable(function, comm);
+    int rc = comm->queue ? 0 : kolo_comm_is_usable(comm) ? kolo_queue_create(comm) : kolo_unusable(function, comm);
     if (rc < 0)
         return rc;
-    const size_t sent = descriptor->send == COUNTED ? comm->global_size : 0;
-    const size_t taken = descriptor->recv == COUNTED ? comm->global_size : 0;
-    kolo_request *request = calloc(1, sizeof *request + 2 * (sent + taken) * sizeof *request->numbers);
+    kolo_request *request = calloc(1, sizeof *request + more_bytes);
     if (!request)
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
     request->comm = comm;
+    *result = request;
+    return 0;
+}
+
+int kolo_request_create(kolo_request **result, const char *function, const struct kolo_descriptor *descriptor,
+                        kolo_comm *comm, kolo_carry_out_fn *carry_out) {
+    const size_t ranks = comm ? comm->global_size : 0;
+    const size_t sent = descriptor->send == COUNTED ? ranks : 0, taken = descriptor->recv == COUNTED ? ranks : 0;
+    kolo_request *request = NULL;
+    const int rc = create(&request, function, comm, 2 * (sent + taken) * sizeof *request->numbers);
+    if (rc < 0)
+        return rc;
     request->descriptor = descriptor;
     request->carry_out = carry_out;
     request->offsets[0] = request->numbers;
     request->offsets[1] = request->numbers + sent;
+    *result = request;
+    return 0;
+}
+
+int kolo_request_create_transfer(kolo_request **result, const char *function, kolo_comm *comm) {
+    kolo_request *request = NULL;
+    const int rc = create(&request, function, comm, sizeof *request->transfer);
+    if (rc < 0)
+        return rc;
+    request->transfer = (void *)request->numbers;
     *result = request;
     return 0;
 }
@@ -232,29 +520,65 @@ static size_t *keep_counts(struct kolo_blocks *blocks, size_t *copy, uint32_t ra
     return copy + ranks;
 }
 
+/* Under the common lock: puts a request in the queue, if the communicator can be used. */
+static bool append(struct kolo_queue *queue, kolo_request *request) {
+    kolo_comm *comm = queue->comm;
+    kolo_request **end = &queue->transfers;
+    if (!kolo_comm_is_usable(comm))
+        return false;
+    if (comm->token->ready) /* else another thread may be looking at it */
+        comm->token->ready = false;
+    request->order = ++issued;
+    request->issued_ns = queue->has_thread ? kolo_clock_ns() : 0;
+    KOLO_POINT("request.issued");
+    if (!request->transfer) {
+        if (queue->oldest)
+            queue->newest->next = request;
+        else
+            queue->oldest = request;
+        queue->newest = request;
+        return true;
+    }
+    while (*end)
+        end = &(*end)->next;
+    *end = request;
+    kolo_fetch_add(&queue->unbegun, 1);
+    return true;
+}
+
 int kolo_request_issue(kolo_request *request, const char *function, const struct kolo_arguments *call) {
     kolo_comm *comm = request->comm;
-    struct kolo_queue *queue = comm->queue;
     const uint32_t ranks = comm->global_size;
     size_t *const counts =
         request->offsets[1] + (request->descriptor->recv == COUNTED ? ranks : 0); /* behind all offsets */
     request->call = *call;
     keep_counts(&request->call.recv_blocks, keep_counts(&request->call.send_blocks, counts, ranks), ranks);
     kolo_common_lock();
-    const bool is_usable = queue->running || comm->token->usable; /* of who runs the latter is not to be looked at */
-    if (is_usable) {
-        if (comm->token->ready) /* else another thread may be looking at it */
-            comm->token->ready = false;
-        request->order = ++issued;
-        if (queue->oldest)
-            queue->newest->next = request;
-        else
-            queue->oldest = request;
-        queue->newest = request;
-        wake_thread(queue);
-    }
+    const bool is_issued = append(comm->queue, request);
+    if (is_issued)
+        call_thread(comm->queue);
     kolo_common_unlock();
-    if (is_usable)
+    if (is_issued)
+        return 0;
+    kolo_request_free(request);
+    return kolo_unusable(function, comm);
+}
+
+int kolo_request_issue_transfer(kolo_request *request, const char *function) {
+    kolo_comm *comm = request->comm;
+    struct kolo_queue *queue = comm->queue;
+    request->transfer->request = request;
+    request->transfer->complete = complete_transfer;
+    kolo_common_lock();
+    const bool is_issued = append(queue, request), is_first = !queue->running;
+    if (is_issued && is_first) {
+        go_on_with_transfers(queue, &(struct until){.queue = queue});
+        comm->token->ready = kolo_comm_is_usable(comm) && !queue->oldest && !queue->transfers;
+    }
+    if (is_issued && queue->transfers)
+        call_thread(queue);
+    kolo_common_unlock();
+    if (is_issued)
         return 0;
     kolo_request_free(request);
     return kolo_unusable(function, comm);

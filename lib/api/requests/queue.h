@@ -5,12 +5,24 @@
  * a call that is not in the background; or the progress thread, where the communicator has one. Whoever does has the
  * communicator for itself: it is handed on under the lock.
  *
- * A call that is not in the background first has the queue carried out (kolo_get_ready). So calls happen in the order
- * in which they are made, and stamps and history see no difference. The common lock (sync/common_lock.h) guards all
- * queues: a forked child finds them consistent, each with its requests, which it can only free.
+ * Sends and receives, the transfers, are in a list of their own, and all in flight at once. They are put in flight and
+ * go on as soon as somebody has the communicator: in waits of collectives, too (work_on). The progress thread gives up
+ * waiting for them when there is something else to do with the communicator (call_thread).
+ *
+ * A call that is not in the background first has the queue's collectives carried out. If it is a collective, a send or
+ * a receive, it then has the communicator until it is over (kolo_queue_claim), and the transfers go on meanwhile; all
+ * others wait for those too (kolo_get_ready). So collectives happen in the order in which they are made, and stamps and
+ * history see no difference. The common lock (sync/common_lock.h) guards all queues: a forked child finds them
+ * consistent, each with its requests, which it can only free.
  *
  * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order. A
- * request that is complete does not touch the communicator any more, which may be gone. */
+ * request that is complete does not touch the communicator any more, which may be gone. kolo_queue_end leaves the one
+ * that is being carried out to whoever does that, who then completes it and all behind it.
+ *
+ * A progress thread that has no processor but those of the ranks would take from their computing what it gives to the
+ * call, and be in the way of the caller that comes for the result soon. So it defers: a request is its business only
+ * after DEFERRED_NS, or once somebody has asked about it without waiting for it (kolo_request_test, an eventfd). It
+ * does not defer transfers, nor collectives beside them, as other ranks may wait for those. */
 #ifndef KOLO_API_REQUESTS_QUEUE_H
 #define KOLO_API_REQUESTS_QUEUE_H
 
@@ -18,6 +30,7 @@
 
 #include "api/arguments.h"
 #include "api/checks.h"
+#include "api/requests/transfers.h"
 
 /* Carries a request out. The thread has the communicator for itself. */
 typedef int kolo_carry_out_fn(const struct kolo_descriptor *descriptor, kolo_comm *comm,
@@ -26,10 +39,12 @@ typedef int kolo_carry_out_fn(const struct kolo_descriptor *descriptor, kolo_com
 struct kolo_request {
     kolo_request *next;
     kolo_comm *comm;
+    struct kolo_transfer *transfer; /* behind `numbers`; NULL: a collective, of which the next three tell */
     const struct kolo_descriptor *descriptor;
     kolo_carry_out_fn *carry_out;
     struct kolo_arguments call;
     uint64_t order;       /* of issue, among all requests of the process */
+    int64_t issued_ns;    /* when, by base/clock.h */
     kolo_atomic_u64 done; /* 1: `status` and `message` are there, and nobody but the caller knows the request */
     int status;
     char *message;      /* what went wrong; NULL: nothing, or no memory to say it */
@@ -37,17 +52,29 @@ struct kolo_request {
     size_t numbers[];   /* those, and the caller's counts */
 };
 
+enum { KOLO_QUEUE_WHY_BYTES = sizeof((kolo_failure *)NULL)->message };
+
 struct kolo_queue {
     kolo_comm *comm;
-    kolo_request *oldest, *newest; /* those not complete */
-    bool running;                  /* a thread carries out the oldest */
-    int event_fd;                  /* of kolo_comm_eventfd; -1: nobody has asked for it */
+    kolo_request *oldest, *newest;  /* collectives not complete */
+    kolo_request *transfers;        /* sends and receives not complete */
+    kolo_atomic_u64 unbegun;        /* of those, not in flight yet */
+    uint64_t completed;             /* requests */
+    bool running;                   /* a thread has the communicator */
+    kolo_stats stats;               /* while it does: the communicator's, as they were before */
+    int event_fd;                   /* of kolo_comm_eventfd; -1: nobody has asked for it */
+    int ended;                      /* status of all requests that are not complete yet; 0: it goes on */
+    char why[KOLO_QUEUE_WHY_BYTES]; /* their message */
 
     /* The progress thread. */
-    bool has_thread, thread_sleeps;
+    bool has_thread, defers;
+    bool thread_sleeps;     /* until its bell rings; otherwise it looks by itself again */
+    bool thread_transfers;  /* it waits for transfers, by its rank's mailbox */
+    bool wanted;            /* another thread is about to take the communicator */
+    kolo_atomic_u64 called; /* 1: it is to look what else there is to do */
+    uint64_t urged;         /* requests up to this one, by their order, are not deferred */
     pthread_t thread;
     kolo_bell bell;                                                  /* rung when there is something for it to do */
-    kolo_atomic_u64 stopping;                                        /* 1: it gives up what it carries out, and ends */
     int (*check)(kolo_waiter *waiter, const struct kolo_wait *wait); /* the communicator's own, see queue.c */
 };
 
@@ -64,14 +91,24 @@ int kolo_request_issue(kolo_request *request, const char *function, const struct
 
 void kolo_request_free(kolo_request *request);
 
+/* Allocates a request for a send, a receive or both, and issues it: it may be complete then. Where that fails it is
+ * freed. */
+int kolo_request_create_transfer(kolo_request **request, const char *function, kolo_comm *comm);
+int kolo_request_issue_transfer(kolo_request *request, const char *function);
+
 /* Under the common lock: carries out requests until `request` is complete; NULL: until all of its queue are. May give
  * up the lock meanwhile. */
 void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request);
 
-/* Under the common lock: carries out the oldest request, which nobody else does, or sleeps until somebody has completed
- * one. */
-void kolo_queue_carry_out_oldest(struct kolo_queue *queue);
+/* Under the common lock, for a request that is not complete, or, if it is NULL, for any of the queue: carries out a
+ * collective, takes transfers as far as they get, or waits for whoever does; `waits`: until something is complete. */
+void kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
+
+/* Under the common lock: sleeps until somebody has completed a request. */
 void kolo_queue_await_completion(void);
+
+/* Under the common lock: has the progress thread, if there is one, carry out all requests up to that one now. */
+void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);
 
 /* Under the common lock, in a forked child: completes the requests that it has inherited. */
 void kolo_queue_disinherit(struct kolo_queue *queue);
@@ -79,9 +116,16 @@ void kolo_queue_disinherit(struct kolo_queue *queue);
 /* Allocates the queue of a communicator that has none yet. */
 int kolo_queue_create(kolo_comm *comm);
 
-/* Ends the background: interrupts what is under way, ends the progress thread, and completes all requests with that
- * status and message. Afterwards the communicator is destroyed, or is broken. */
+/* Ends the background: all requests complete with that status and message, and the progress thread ends. The
+ * communicator is about to be destroyed, or is broken. Waits for nobody: the request that is being carried out
+ * completes when that is over, which for the progress thread is soon. */
 void kolo_queue_end(kolo_comm *comm, int status, const char *message);
+
+/* Waits until that is so, and nobody else uses the communicator. */
+void kolo_queue_join(kolo_comm *comm);
+
+/* The communicator's counters. What another thread is carrying out is not counted yet. */
+void kolo_queue_stats(const kolo_comm *comm, kolo_stats *stats);
 
 /* Frees the queue of a communicator that is about to be freed. */
 void kolo_queue_free(kolo_comm *comm);
@@ -89,12 +133,20 @@ void kolo_queue_free(kolo_comm *comm);
 /* The part of kolo_get_ready where the communicator is not. */
 __attribute__((cold)) int kolo_get_ready_slowly(const char *function, kolo_comm *comm);
 
+/* Whether requests are in flight. */
+bool kolo_queue_is_busy(const kolo_comm *comm);
+
 static inline bool kolo_is_ready(const kolo_comm *comm) {
     return __builtin_expect(comm && comm->token->ready, 1);
 }
 
-/* Every call that is not in the background begins with this: if requests are in flight they are carried out first.
- * Fails if the communicator cannot be used. */
+/* A collective, a send or a receive that is not in the background begins with this where the communicator is not ready,
+ * and ends with the next: collectives in flight are carried out first. Fails if the communicator cannot be used. */
+__attribute__((cold)) int kolo_queue_claim(const char *function, kolo_comm *comm, bool for_collective);
+__attribute__((cold)) void kolo_queue_release(kolo_comm *comm, int status);
+
+/* Every other call that is not in the background begins with this: if requests are in flight they are carried out
+ * first. Fails if the communicator cannot be used. */
 static inline int kolo_get_ready(const char *function, kolo_comm *comm) {
     return kolo_is_ready(comm) ? 0 : kolo_get_ready_slowly(function, comm);
 }

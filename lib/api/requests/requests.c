@@ -28,14 +28,22 @@ static void finish(const kolo_request *request) {
     kolo_common_unlock();
 }
 
+/* Under the common lock: sees to it that the request gets nearer to its end, by itself where nobody else does. */
+static void advance(const kolo_request *request) {
+    struct kolo_queue *queue = request->comm->queue;
+    if (queue->has_thread)
+        kolo_queue_urge(queue, request);
+    else
+        kolo_queue_go_on(queue, request, false);
+}
+
 int kolo_request_test(kolo_request *request, int *done) {
     if (!done)
         return kolo_fail(KOLO_ERR_ARG, "kolo_request_test: done is NULL");
     if (request && !kolo_request_is_done(request)) {
         kolo_common_lock();
-        if (!kolo_request_is_done(request) && !is_inherited(request) && !request->comm->queue->has_thread &&
-            !request->comm->queue->running)
-            kolo_queue_carry_out_oldest(request->comm->queue);
+        if (!kolo_request_is_done(request) && !is_inherited(request))
+            advance(request);
         kolo_common_unlock();
     }
     *done = !request || kolo_request_is_done(request);
@@ -107,10 +115,13 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
         struct kolo_queue *queue = first->comm->queue;
         if (is_inherited(first))
             continue;
-        if (queue->has_thread || queue->running)
+        for (size_t i = 0; i < count; i++) /* those with a thread of their own */
+            if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm->queue->has_thread)
+                advance(requests[i]);
+        if (queue->running || (queue->has_thread && queue->comm->segment.header))
             kolo_queue_await_completion();
         else
-            kolo_queue_carry_out_oldest(queue);
+            kolo_queue_go_on(queue, NULL, true);
     }
     kolo_common_unlock();
     *index = found;

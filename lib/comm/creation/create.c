@@ -30,13 +30,14 @@
 /* Rank 0: the segment. */
 
 /* Allocates in the job file or, where its mount has no room, in a memfd, which no mount limits. */
-static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, size_t bytes) {
-    segment->offset = kolo_fetch_add(&job->header->file_end, bytes);
+static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, const struct kolo_layout *layout,
+                            size_t *bytes) {
+    segment->offset = kolo_fetch_add(&job->header->file_end, layout->bytes);
     segment->fd = fcntl(job->fd, F_DUPFD_CLOEXEC, 3);
     if (segment->fd < 0)
         return kolo_fail_system(errno, "duplicating the job file's descriptor");
     KOLO_POINT("create.placed");
-    int rc = kolo_segment_allocate(segment->fd, segment->offset, bytes);
+    int rc = kolo_segment_allocate_all(segment->fd, segment->offset, layout, bytes);
     if (rc != KOLO_ERR_NO_SPACE || !job->path[0])
         return rc;
     close(segment->fd);
@@ -45,20 +46,25 @@ static int allocate_segment(struct kolo_job *job, struct kolo_segment *segment, 
     if (segment->fd < 0)
         return rc; /* the message of the attempt that failed first */
     kolo_log(job->settings->log_level, KOLO_LOG_INFO, 0, "%s has no room for %zu bytes: using a memfd", job->path,
-             bytes);
-    return kolo_segment_allocate(segment->fd, 0, bytes);
+             layout->allocated);
+    return kolo_segment_allocate_all(segment->fd, 0, layout, bytes);
+}
+
+/* As in kolo_shared_header.internode. */
+static uint32_t ranks_of_all(const kolo_comm *comm) {
+    return comm->nodes ? comm->nodes->size : 0;
 }
 
 /* Lays the segment out over a new mapping of its file. */
-static void format_segment(kolo_comm *comm, void *mapping) {
+static void format_segment(kolo_comm *comm, void *mapping, size_t bytes) {
     struct kolo_segment *segment = &comm->segment;
-    kolo_segment_view(segment, mapping, comm->size, comm->origin.slot_bytes, comm->nodes);
+    kolo_segment_view(segment, mapping, bytes, comm->size, comm->origin.slot_bytes, ranks_of_all(comm));
     segment->counted = true;
     struct kolo_shared_header *shared = segment->header;
     shared->version = KOLO_VERSION_WORD;
     shared->layout = KOLO_LAYOUT;
     shared->ranks = comm->size;
-    shared->internode = comm->nodes != NULL;
+    shared->internode = ranks_of_all(comm);
     shared->slot_bytes = segment->slot_bytes;
     shared->segment_bytes = segment->bytes;
     memcpy(shared->job, comm->origin.title, sizeof shared->job);
@@ -69,15 +75,16 @@ static void format_segment(kolo_comm *comm, void *mapping) {
 static int offer_segment(kolo_comm *comm, struct kolo_job *job) {
     const struct kolo_settings *settings = job->settings;
     struct kolo_segment *segment = &comm->segment;
-    size_t bytes = kolo_layout_compute(comm->size, settings->slot_bytes, comm->nodes).bytes;
+    const struct kolo_layout layout = kolo_layout_compute(comm->size, settings->slot_bytes, ranks_of_all(comm));
     void *mapping;
-    int rc = allocate_segment(job, segment, bytes);
+    size_t bytes;
+    int rc = allocate_segment(job, segment, &layout, &bytes);
     if (rc == 0)
-        rc = kolo_segment_map(segment->fd, segment->offset, bytes, &mapping);
+        rc = kolo_segment_map_all(segment->fd, segment->offset, &layout, &bytes, &mapping);
     if (rc < 0)
         return rc;
     KOLO_POINT("create.mapped");
-    format_segment(comm, mapping);
+    format_segment(comm, mapping, bytes);
 
     struct kolo_memory_file file;
     rc = kolo_memory_file_name(segment->fd, &file);
@@ -151,7 +158,7 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
     if (fstat(segment->fd, &found) < 0 || (found.st_uid != geteuid() && !job->rejoin) ||
         !kolo_layout_is_legal(&(struct kolo_segment_claim){.ranks = comm->size,
                                                            .slot_bytes = offer.slot_bytes,
-                                                           .internode = comm->nodes != NULL,
+                                                           .internode = ranks_of_all(comm),
                                                            .segment_bytes = offer.bytes,
                                                            .offset = offer.offset,
                                                            .file_bytes = (uint64_t)found.st_size}))
@@ -161,12 +168,14 @@ static int accept_segment(kolo_comm *comm, struct kolo_job *job, void **lent) {
                          comm->rank, offer.bytes, offer.offset, offer.slot_bytes);
     segment->offset = offer.offset;
     *lent = shares_rank0s_process(job, comm->rank) ? (void *)(uintptr_t)offer.mapping : NULL;
+    const struct kolo_layout layout = kolo_layout_compute(comm->size, offer.slot_bytes, ranks_of_all(comm));
     void *mapping;
-    rc = kolo_segment_map(segment->fd, offer.offset, offer.bytes, &mapping);
+    size_t bytes = offer.bytes;
+    rc = kolo_segment_map_all(segment->fd, offer.offset, &layout, &bytes, &mapping);
     if (rc < 0)
         return rc;
     KOLO_POINT("create.accepted");
-    kolo_segment_view(segment, mapping, comm->size, offer.slot_bytes, comm->nodes);
+    kolo_segment_view(segment, mapping, bytes, comm->size, offer.slot_bytes, ranks_of_all(comm));
     return 0;
 }
 
@@ -208,8 +217,10 @@ static void set_waiting(kolo_comm *comm, kolo_wait_mode mode) {
         comm->waiter.publisher_fences |= !comm->segment.members[rank].membarrier;
     }
     const uint32_t cpus = kolo_cpu_set_count(&all), quota = kolo_quota_read();
-    const uint32_t quota_used = 1000 * (comm->size < cpus ? comm->size : cpus);
-    const bool is_oversubscribed = comm->size > cpus, is_limited = quota > 0 && quota < quota_used;
+    /* Lane 0 is also that of small calls, in which the others sleep. */
+    const uint32_t threads = comm->size * (comm->origin.lane ? comm->origin.threads : 1);
+    const uint32_t quota_used = 1000 * (threads < cpus ? threads : cpus);
+    const bool is_oversubscribed = threads > cpus, is_limited = quota > 0 && quota < quota_used;
     const bool is_auto = mode == KOLO_WAIT_AUTO;
     if (is_auto && (is_oversubscribed || is_limited))
         mode = KOLO_WAIT_YIELD;
@@ -299,9 +310,14 @@ static int allocate_own(kolo_comm *comm) {
     }
     if (madvise(comm->token, KOLO_PAGE_BYTES, MADV_WIPEONFORK) < 0)
         return kolo_fail_system(errno, "madvise(MADV_WIPEONFORK)");
-    *comm->token = (struct kolo_token){.ready = true, .usable = true, .ours = true};
+    comm->token->ready = comm->token->ours = true;
+    kolo_store_relaxed(&comm->token->usable, 1);
     const int rc = kolo_call_allocate(&comm->call, comm->size, comm->global_size);
     return rc < 0 ? rc : kolo_liveness_create(&comm->liveness, comm->size, comm->rank);
+}
+
+size_t kolo_comm_bytes(uint32_t ranks) {
+    return sizeof(kolo_comm) + KOLO_PAGE_BYTES + kolo_call_bytes(ranks) + ranks * sizeof(struct kolo_watched);
 }
 
 /* Everyone's last part, once all are attached and rank 0 has decided what binds all. */
@@ -309,7 +325,7 @@ static void finish(kolo_comm *comm) {
     comm->settings = comm->segment.header->settings;
     comm->signal = &comm->segment.signals[comm->rank];
     comm->history = &comm->segment.histories[comm->rank];
-    comm->stats.segment_bytes = comm->segment.bytes;
+    comm->stats.segment_bytes = comm->segment.allocated;
     set_waiting(comm, comm->origin.wait);
     kolo_watchdog_begin(comm);
 }
@@ -353,6 +369,7 @@ void kolo_comm_free(kolo_comm *comm) {
     if (comm->above->internode)
         comm->above->internode->free(comm, forked);
     kolo_heap_destroy(&comm->heap, comm->rank, forked);
+    kolo_channels_destroy(&comm->channels);
     if (comm->segment.header && forked)
         kolo_segment_forget(&comm->segment);
     else if (comm->segment.header)
@@ -374,6 +391,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     if (!comm)
         return kolo_fail(KOLO_ERR_SYSTEM, "out of memory");
     comm->origin = *settings;
+    comm->first = settings->first ? settings->first : comm;
     comm->above = above;
     comm->rank = (uint32_t)settings->place.rank;
     comm->size = (uint32_t)settings->place.size;
@@ -440,6 +458,8 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
     settings->place.job[0] = '\0';
     settings->shm_fd = -1;
     settings->net.rendezvous[0] = '\0';
+    settings->lane = 0;
+    settings->first = NULL;
     if (comm->segment.header) { /* else there is one rank, whose own they are */
         settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
         settings->slot_bytes = comm->segment.slot_bytes;

@@ -13,6 +13,7 @@ typedef void kolo_decide_fn(kolo_comm *comm, const struct kolo_settings *setting
 /* What this layer needs from those above it. */
 struct kolo_layer_above {
     kolo_decide_fn *decide;
+    int (*complete)(kolo_comm *comm);             /* makes what else belongs to it, by calls on it: its lanes */
     const struct kolo_internode_calls *internode; /* NULL: communicators of one node only */
 };
 
@@ -24,6 +25,9 @@ int kolo_comm_make(kolo_comm **comm, const struct kolo_settings *settings, const
  * all. kolo_comm_free frees it. */
 int kolo_comm_begin(kolo_comm **comm, const struct kolo_settings *settings, const struct kolo_place *place,
                     const struct kolo_layer_above *above);
+
+/* How much memory that is, where all ranks are on one node. */
+size_t kolo_comm_bytes(uint32_t ranks);
 
 /* Fills in the settings for a communicator of all or some of `comm`'s ranks: those of `comm`, without a place to
  * meet. */

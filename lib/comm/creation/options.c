@@ -25,8 +25,8 @@
 #define SILENCE_MS_DEFAULT 10000
 #define STREAMS_DEFAULT    4
 
-size_t kolo_settings_slot_bytes(uint32_t ranks) {
-    size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+size_t kolo_settings_slot_bytes(uint32_t ranks, uint32_t threads) {
+    size_t share = SLOTS_TOTAL_BYTES / KOLO_SLOTS / ranks / threads / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
     return share < SLOT_BYTES_DEFAULT ? share : SLOT_BYTES_DEFAULT;
 }
 
@@ -154,7 +154,19 @@ static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options
         return kolo_fail(KOLO_ERR_ARG, "options.slot_bytes %zu: must be at most %" PRIu64, bytes, KOLO_SLOT_BYTES_MAX);
     if (!bytes)
         bytes = (size_t)kolo_environment_integer(&rc, KOLO_VARIABLE_SLOT_BYTES, 1, KOLO_SLOT_BYTES_MAX, 0);
-    settings->slot_bytes = bytes ? kolo_whole_pages(bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size);
+    settings->slot_bytes =
+        bytes ? kolo_whole_pages(bytes) : kolo_settings_slot_bytes((uint32_t)settings->place.size, settings->threads);
+    return rc;
+}
+
+static int resolve_threads(struct kolo_settings *settings, const kolo_options *options) {
+    int rc = 0;
+    if (options->threads < 0 || options->threads > KOLO_THREADS_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "options.threads %d: must be from 1 to %d, or 0 (%s)", options->threads,
+                         KOLO_THREADS_MAX, kolo_environment_name(KOLO_VARIABLE_THREADS));
+    settings->threads = options->threads
+                            ? (uint32_t)options->threads
+                            : (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_THREADS, 1, KOLO_THREADS_MAX, 1);
     return rc;
 }
 
@@ -263,6 +275,8 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
         rc = resolve_place(settings, &options);
     if (rc == 0)
         rc = resolve_algorithm(settings, &options);
+    if (rc == 0)
+        rc = resolve_threads(settings, &options);
     if (rc == 0)
         rc = resolve_slot_bytes(settings, &options);
     if (rc == 0)

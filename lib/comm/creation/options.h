@@ -54,6 +54,9 @@ struct kolo_settings {
     int64_t create_timeout_ns;
     int64_t stall_warn_ns; /* 0: never */
     bool progress;         /* a thread carries out calls in the background */
+    uint32_t threads;      /* lanes, see api/lanes/lanes.h; of a lane, those that it is one of */
+    uint32_t lane;         /* which of them the communicator is */
+    kolo_comm *first;      /* the one that it is a lane of; NULL: it is lane 0 */
     struct kolo_net_settings net;
 };
 
@@ -67,7 +70,7 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *op
 /* Whether `job` can be a job's name. Reads at most KOLO_JOB_NAME_BYTES of it. */
 bool kolo_settings_job_is_legal(const char *job);
 
-/* The default slot size for `ranks` ranks. */
-size_t kolo_settings_slot_bytes(uint32_t ranks);
+/* The default slot size for `ranks` ranks of `threads` lanes each. */
+size_t kolo_settings_slot_bytes(uint32_t ranks, uint32_t threads);
 
 #endif

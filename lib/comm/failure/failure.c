@@ -4,18 +4,25 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/wire.h"
+#include "comm/channels/rings.h"
 #include "comm/step/history.h"
 #include "comm/failure/watchdog.h"
 #include "comm/failure/progress_report.h"
+#include "comm/ranks.h"
+#include "sync/common_lock.h"
 #include "sync/point.h"
 
 /* A wait for other nodes goes on for so long beyond the deadline. By then a rank that shares memory with the late rank
  * has named it to all. */
 #define REMOTE_GRACE_NS (250 * KOLO_NS_PER_MS)
+
+/* Between two questions whether the program was interrupted. */
+#define INTERRUPT_NS (100 * KOLO_NS_PER_MS)
 
 /* The published word: a mark, detail (8 bits), cause (8), the negated status (8), the rank at fault (16) and the
  * reporter (16). */
@@ -41,7 +48,8 @@ void kolo_failure_unpack(uint64_t word, struct kolo_failure_report *report) {
 static void carry_report(struct kolo_wire *wire, struct kolo_failure_report *report) {
     report->status = -(int)kolo_wire_number(wire, (uint64_t)-report->status, 1);
     report->cause = (kolo_cause)kolo_wire_number(wire, (uint64_t)report->cause, 1);
-    report->detail = (int)kolo_wire_number(wire, (uint64_t)report->detail, 2);
+    report->detail = (int)kolo_wire_number(wire, (uint64_t)report->detail, 1);
+    report->lane = (uint32_t)kolo_wire_number(wire, report->lane, 1);
     report->node = (uint32_t)kolo_wire_number(wire, report->node, 4);
     report->rank = (uint32_t)kolo_wire_number(wire, report->rank, 4);
     report->reporter = (uint32_t)kolo_wire_number(wire, report->reporter, 4);
@@ -51,6 +59,10 @@ static void carry_report(struct kolo_wire *wire, struct kolo_failure_report *rep
     report->peer_calls = kolo_wire_number(wire, report->peer_calls, 8);
     report->rank_call = kolo_wire_number(wire, report->rank_call, 8);
     report->reporter_call = kolo_wire_number(wire, report->reporter_call, 8);
+    for (int i = 0; i < 2; i++) {
+        report->pair[i].word = kolo_wire_number(wire, report->pair[i].word, 8);
+        report->pair[i].detail = kolo_wire_number(wire, report->pair[i].detail, 8);
+    }
 }
 
 void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes) {
@@ -59,9 +71,10 @@ void kolo_failure_pack(const struct kolo_failure_report *report, uint8_t *bytes)
 }
 
 bool kolo_failure_parse(const uint8_t *bytes, uint32_t ranks, struct kolo_failure_report *report) {
+    *report = (struct kolo_failure_report){0};
     carry_report(&(struct kolo_wire){.at = (uint8_t *)bytes, .reads = true}, report);
     return report->status < 0 && report->status >= KOLO_ERR_STATE && report->cause <= KOLO_CAUSE_EXECED &&
-           report->detail <= 255 && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
+           report->lane < KOLO_THREADS_MAX && report->rank < ranks && report->reporter < ranks && report->node <= ranks;
 }
 
 /* What call number `call` of `rank` was, if it is one of its last ones. */
@@ -94,7 +107,8 @@ static uint32_t local_rank(const kolo_comm *comm, uint32_t rank) {
     return kolo_nodes_local_rank(comm->nodes, rank);
 }
 
-bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *report) {
+bool kolo_failure_collect(const kolo_comm *any, struct kolo_failure_report *report) {
+    const kolo_comm *comm = any->first;
     const uint64_t word = comm->segment.header ? kolo_load_acquire(&comm->segment.header->failure) : 0;
     if (word & REPORTED && comm->nodes)
         return kolo_failure_parse(comm->segment.internode->report, comm->global_size, report);
@@ -105,14 +119,15 @@ bool kolo_failure_collect(const kolo_comm *comm, struct kolo_failure_report *rep
         return false;
     report->code = members[reporter].failure_code;
     report->call = members[reporter].failure_call;
+    report->lane = (uint32_t)members[reporter].failure_lane;
     report->peer_calls = members[reporter].failure_peer_calls;
-    report->reporter_call = call_of(comm, reporter, report->call);
-    if (rank < comm->size) {
+    report->reporter_call = members[reporter].failure_words[0];
+    report->rank_call = members[reporter].failure_words[1];
+    memcpy(report->pair, members[reporter].failure_pair, sizeof report->pair);
+    if (rank < comm->size)
         report->pid = members[rank].process.pid;
-        report->rank_call = call_of(comm, rank, report->call);
-    } else if (report->status == KOLO_ERR_TIMEOUT) {
+    else if (report->status == KOLO_ERR_TIMEOUT || report->cause == KOLO_CAUSE_ENDED)
         report->node = comm->nodes->node_of[report->rank] + 1;
-    }
     return true;
 }
 
@@ -138,16 +153,31 @@ static void describe_culprit(const kolo_comm *comm, const struct kolo_failure_re
 /* The code of a mismatch of counts: those that are larger are shown as this. */
 #define COUNT_MAX UINT64_C(0x7fffffff)
 
+/* Where it was found. `pair`: the send or receive, if it was in one. */
+static void describe_place(const struct kolo_failure_report *report, const char *pair, char *text, size_t text_bytes) {
+    if (report->pair[0].word)
+        snprintf(text, text_bytes, "in %s", pair);
+    else if (report->call && report->lane)
+        snprintf(text, text_bytes, "in call %" PRIu64 " of lane %u", report->call, report->lane);
+    else if (report->call)
+        snprintf(text, text_bytes, "in call %" PRIu64, report->call);
+    else
+        snprintf(text, text_bytes, "between calls");
+}
+
+/* Fills in what is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
-    char where[64] = "between calls", end[80], culprit[128];
-    *failure = (kolo_failure){.status = report->status,
-                              .rank = (int)report->rank,
-                              .reporter = (int)report->reporter,
-                              .code = (int)report->code,
-                              .call = report->call,
-                              .cause = report->cause};
-    if (failure->call)
-        snprintf(where, sizeof where, "in call %" PRIu64, failure->call);
+    char where[KOLO_CALL_TEXT_BYTES + 4], end[80], culprit[128];
+    failure->status = report->status;
+    failure->rank = (int)report->rank;
+    failure->reporter = (int)report->reporter;
+    failure->code = (int)report->code;
+    failure->call = report->call;
+    failure->cause = report->cause;
+    char pair[2][KOLO_CALL_TEXT_BYTES];
+    for (int i = 0; i < 2; i++)
+        kolo_pair_describe(report->pair[i].word, report->pair[i].detail, pair[i]);
+    describe_place(report, pair[0], where, sizeof where);
     describe_culprit(comm, report, culprit, sizeof culprit);
     char *text = failure->message;
     const size_t bytes = sizeof failure->message;
@@ -182,14 +212,19 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
         kolo_call_describe(theirs, their_call);
         kolo_call_describe(own, own_call);
         failure->code = 0;
-        if (report->code && theirs == own)
+        if (report->pair[1].word)
+            snprintf(text, bytes, "ranks disagree: rank %d calls %s, rank %d calls %s", failure->reporter, pair[0],
+                     failure->rank, pair[1]);
+        else if (report->code && theirs == own)
             snprintf(text, bytes,
-                     "ranks disagree %s: rank %d sends %" PRIu64 " elements to rank %d, which expects %" PRIu64 " (%s)",
+                     "ranks disagree %.40s: rank %d sends %" PRIu64 " elements to rank %d, which expects %" PRIu64
+                     " (%s)",
                      where, failure->rank, (uint64_t)report->code >> 32, failure->reporter,
                      (uint64_t)report->code & COUNT_MAX, own_call);
         else
-            snprintf(text, bytes, "ranks disagree %s: rank %d calls %s, rank %d calls %s%s", where, failure->reporter,
-                     own_call, failure->rank, their_call, theirs == own ? ", but they differ in an earlier call" : "");
+            snprintf(text, bytes, "ranks disagree %.40s: rank %d calls %.110s, rank %d calls %.110s%s", where,
+                     failure->reporter, own_call, failure->rank, their_call,
+                     theirs == own ? ", but they differ in an earlier call" : "");
         break;
     }
     case KOLO_ERR_ABORTED:
@@ -237,23 +272,36 @@ static uint64_t first_difference(const kolo_comm *comm, uint32_t peer) {
     return 0;
 }
 
-/* Publishes what this rank has found: as in a report, but `rank` is one of this node's. */
-static int publish(kolo_comm *comm, struct kolo_failure_report found) {
-    struct kolo_shared_member *self = &comm->segment.members[comm->rank];
-    struct kolo_shared_header *header = comm->segment.header;
+/* Publishes what this rank has found: as in a report, but `rank` is one of this node's, unless is_far. Under the common
+ * lock, since the caller may abort while a progress thread finds something, as may two lanes, and all write into this
+ * rank's member. */
+static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_far) {
+    struct kolo_shared_member *self = &comm->first->segment.members[comm->rank];
+    kolo_atomic_u64 *word = kolo_comm_failure_word(comm);
     bool first = false;
+    kolo_common_lock();
     /* Before the swap that publishes them; read after the acquire of the header's failure. */
-    if (kolo_load_acquire(&header->failure) == 0) {
+    if (kolo_load_acquire(word) == 0) {
         KOLO_POINT("failure.found");
         self->failure_code = found.code;
-        self->failure_call = found.call ? found.call : comm->call.number;
-        self->failure_peer_calls = found.node ? 0 : kolo_load_acquire(&comm->segment.signals[found.rank].calls);
+        self->failure_call = found.call ? found.call : kolo_load_relaxed(&comm->segment.signals[comm->rank].calls);
+        self->failure_lane = comm->origin.lane;
+        self->failure_peer_calls =
+            found.node || is_far ? 0 : kolo_load_acquire(&comm->segment.signals[found.rank].calls);
+        self->failure_pair[0] = comm->channels.own;
+        self->failure_pair[1] = comm->channels.theirs;
+        self->failure_words[0] = call_of(comm, comm->rank, self->failure_call);
+        self->failure_words[1] = found.node || is_far ? 0 : call_of(comm, found.rank, self->failure_call);
         KOLO_POINT("failure.noted");
-        found.rank = found.node ? kolo_nodes_rank(comm->nodes, found.node - 1, 0) : kolo_rank_global(comm, found.rank);
+        if (found.node)
+            found.rank = kolo_nodes_rank(comm->nodes, found.node - 1, 0);
+        else if (!is_far)
+            found.rank = kolo_rank_global(comm, found.rank);
         found.reporter = comm->global_rank;
-        first = kolo_compare_and_swap(&header->failure, 0, pack(&found));
+        first = kolo_compare_and_swap(word, 0, pack(&found));
         KOLO_POINT("failure.published");
     }
+    kolo_common_unlock();
     const int rc = adopt(comm);
     if (first) /* one table of all ranks is enough; the others have logged one line each */
         kolo_history_log(comm, level_of(found.status));
@@ -264,9 +312,15 @@ int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t cod
     const kolo_cause cause = status == KOLO_ERR_ABORTED    ? KOLO_CAUSE_ABORTED
                              : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
                                                            : KOLO_CAUSE_FAILED;
-    const uint64_t call = status == KOLO_ERR_MISMATCH ? first_difference(comm, rank) : 0;
-    return publish(
-        comm, (struct kolo_failure_report){.status = status, .rank = rank, .cause = cause, .call = call, .code = code});
+    const uint64_t call = status == KOLO_ERR_MISMATCH && !comm->channels.theirs.word ? first_difference(comm, rank) : 0;
+    const struct kolo_failure_report found = {
+        .status = status, .rank = rank, .cause = cause, .call = call, .code = code};
+    return publish(comm, found, false);
+}
+
+int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank) {
+    const struct kolo_failure_report found = {.status = KOLO_ERR_MISMATCH, .rank = rank, .cause = KOLO_CAUSE_MISMATCH};
+    return publish(comm, found, true);
 }
 
 int64_t kolo_failure_counts(uint64_t sent, uint64_t expected) {
@@ -278,13 +332,13 @@ int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, u
 }
 
 void kolo_failure_relay(kolo_comm *comm, const struct kolo_failure_report *report) {
-    struct kolo_shared_header *header = comm->segment.header;
-    struct kolo_shared_internode *shared = comm->segment.internode;
-    if (kolo_load_acquire(&header->failure) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
+    kolo_atomic_u64 *word = kolo_comm_failure_word(comm);
+    struct kolo_shared_internode *shared = comm->first->segment.internode;
+    if (kolo_load_acquire(word) || !kolo_compare_and_swap(&shared->reporting, 0, 1))
         return; /* it is published, or is about to be: the leader's other lanes are threads of the same process */
     KOLO_POINT("failure.relaying");
     kolo_failure_pack(report, shared->report); /* read after the acquire of the header's failure */
-    if (kolo_compare_and_swap(&header->failure, 0, pack(report) | REPORTED))
+    if (kolo_compare_and_swap(word, 0, pack(report) | REPORTED))
         for (uint32_t lane = 0; lane < KOLO_LANES_MAX; lane++)
             kolo_bell_ring_slowly(&shared->lanes[lane].bell);
     KOLO_POINT("failure.relayed");
@@ -304,6 +358,75 @@ static bool has_departed(const kolo_comm *comm, uint32_t rank) {
     return kolo_load_acquire(&comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED; /* pairs with destroy */
 }
 
+/* The rank of this node that has left, though the wait needs it; comm->size: none. */
+static uint32_t find_departed(const kolo_comm *comm, uint32_t peer) {
+    const struct kolo_channels *channels = &comm->channels;
+    if (!kolo_channels_busy(channels))
+        return has_departed(comm, peer) ? peer : comm->size;
+    for (uint32_t rank = 0; rank < comm->global_size; rank++) {
+        if (!kolo_ranks_have(channels->awaited, rank))
+            continue;
+        const uint32_t local = kolo_is_near(comm, rank) ? kolo_local_of(comm, rank) : 0; /* the leader has the relay */
+        if (has_departed(comm, local))
+            return local;
+    }
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (rank != comm->rank && !has_departed(comm, rank))
+            return comm->size;
+    return channels->awaits_any && !comm->nodes ? peer : comm->size;
+}
+
+static bool has_bit(const kolo_atomic_u64 *bits, uint32_t rank) {
+    return kolo_load_acquire(&bits[rank / 64]) >> rank % 64 & 1; /* pairs with the relay */
+}
+
+/* What sends and receives wait for on other nodes. */
+struct far_ranks {
+    uint32_t lost;    /* a rank whose node cannot be reached; comm->global_size, as in the next two: there is none */
+    uint32_t left;    /* one that has left, though it is needed */
+    uint32_t awaited; /* one that may still come */
+};
+
+static struct far_ranks find_far(const kolo_comm *comm) {
+    const struct kolo_shared_relay *relay = &comm->segment.internode->relay;
+    const struct kolo_channels *channels = &comm->channels;
+    const uint32_t none = comm->global_size;
+    struct far_ranks far = {none, none, none};
+    uint32_t any_left = none;
+    bool is_alone = channels->awaits_any; /* all of this node have left, and with them, in the end, all others */
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        is_alone = is_alone && (rank == comm->rank || has_departed(comm, rank));
+    for (uint32_t rank = 0; rank < comm->global_size; rank++) {
+        const bool is_awaited = kolo_ranks_have(channels->awaited, rank);
+        if (kolo_is_near(comm, rank) || !(is_awaited || channels->awaits_any))
+            continue;
+        if (has_bit(relay->lost, rank))
+            far.lost = rank;
+        else if (has_bit(relay->left, rank))
+            *(is_awaited ? &far.left : &any_left) = rank;
+        else
+            far.awaited = rank;
+    }
+    if (far.left == none && far.awaited == none && is_alone)
+        far.left = any_left;
+    return far;
+}
+
+/* The same as find_cause for that: `rank` is one of all nodes. */
+static struct kolo_failure_report find_far_cause(const kolo_comm *comm, const struct kolo_wait *wait) {
+    const struct far_ranks far = find_far(comm);
+    if (far.lost < comm->global_size)
+        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD,
+                                            .rank = kolo_nodes_rank(comm->nodes, comm->nodes->node_of[far.lost], 0),
+                                            .cause = KOLO_CAUSE_ENDED};
+    if (far.left < comm->global_size)
+        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = far.left, .cause = KOLO_CAUSE_LEFT};
+    if (far.awaited == comm->global_size || wait->waited_ns < comm->waiter.timeout_ns + REMOTE_GRACE_NS)
+        return (struct kolo_failure_report){0};
+    return (struct kolo_failure_report){
+        .status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = comm->nodes->node_of[far.awaited] + 1};
+}
+
 /* Finds what keeps `wait` from ending, and which rank of this node is at fault. status 0: nothing is known. */
 static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_wait *wait) {
     const uint32_t peer = kolo_peer_rank(wait->peer);
@@ -318,9 +441,13 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
             return (struct kolo_failure_report){
                 .status = KOLO_ERR_PEER_DEAD, .rank = rank, .cause = ending.cause, .detail = ending.code};
     }
-    if (has_departed(comm, peer))
-        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = peer, .cause = KOLO_CAUSE_LEFT};
+    const uint32_t departed = find_departed(comm, peer);
+    if (departed < comm->size)
+        return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = departed, .cause = KOLO_CAUSE_LEFT};
     const bool on_others = wait->peer == KOLO_PEER_PROXY;
+    if (comm->nodes && kolo_channels_busy(&comm->channels) && (on_others || comm->channels.awaits_any) &&
+        find_far(comm).awaited < comm->global_size)
+        return (struct kolo_failure_report){0}; /* see find_far_cause */
     if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
         return (struct kolo_failure_report){0};
     const uint32_t late = kolo_progress_report_last(comm, peer);
@@ -335,13 +462,32 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
                                         .detail = activity};
 }
 
+/* What the program's own check says, if it is this thread's and its turn: the code of an abort, or 0. */
+static int ask_program(struct kolo_interrupt *interrupt) {
+    if (!interrupt->check || interrupt->thread != gettid())
+        return 0;
+    const int64_t now_ns = kolo_clock_ns();
+    if (now_ns - interrupt->asked_ns < INTERRUPT_NS)
+        return 0;
+    interrupt->asked_ns = now_ns;
+    return interrupt->check(interrupt->context);
+}
+
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
-    if (kolo_load_acquire(&comm->segment.header->failure)) /* pairs with kolo_failure_publish */
+    if (kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with kolo_failure_publish */
         return adopt(comm);
+    const int code = ask_program(&comm->interrupt);
+    if (code && !kolo_wait_reached(wait))
+        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
     const struct kolo_failure_report found = find_cause(comm, wait);
     if (found.status && !kolo_wait_reached(wait))
-        return publish(comm, found);
+        return publish(comm, found, false);
+    if (comm->nodes && kolo_channels_busy(&comm->channels)) {
+        const struct kolo_failure_report far = find_far_cause(comm, wait);
+        if (far.status && !kolo_wait_reached(wait))
+            return publish(comm, far, true);
+    }
     kolo_progress_report_warn(comm, wait);
     return 0;
 }

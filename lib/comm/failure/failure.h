@@ -4,13 +4,17 @@
  * What kolo_failure_check finds for a rank that waits for `peer`:
  *   a failure has been published       this rank returns it, too
  *   a process has ended, not left      PEER_DEAD, that rank, and how it ended, if the system tells
- *   `peer` has left (destroyed)        PEER_DEAD, `peer`
+ *   `peer` has left (destroyed)        PEER_DEAD, `peer`; in a send or a receive: one that it needs
  *   `peer` makes a different call of   MISMATCH, `peer`
  *   the same number
- *   the deadline has passed            TIMEOUT, the rank that is furthest behind, and whether it is stopped
+ *   the deadline has passed            TIMEOUT, the rank that is furthest behind, and whether it is stopped; in a send
+ *                                      or a receive the one that it waits for in the end
  * The result is in one word, so that every rank reports the same: two ranks that look at the same death may see
  * different things, since the parent may wait for the dead process meanwhile. Before it believes any finding but the
- * first, the check looks at the flag once more: what `peer` published before it died or left still counts. */
+ * first, the check looks at the flag once more: what `peer` published before it died or left still counts.
+ *
+ * All lanes of a communicator (api/lanes/lanes.h) have one failure, in the header of lane 0's segment. A rank's lanes
+ * are threads of one process; the one that first has something to publish writes down what there is to tell. */
 #ifndef KOLO_COMM_FAILURE_FAILURE_H
 #define KOLO_COMM_FAILURE_FAILURE_H
 
@@ -20,6 +24,9 @@
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
  * the status of the published failure. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
+
+/* MISMATCH: a message of `rank`, of all nodes, does not fit this rank's receive; comm->channels has both calls. */
+int kolo_failure_publish_pair(kolo_comm *comm, uint32_t rank);
 
 /* MISMATCH: `rank` sends this one `sent` elements where it expects another number. */
 int kolo_failure_publish_counts(kolo_comm *comm, uint32_t rank, uint64_t sent, uint64_t expected);
@@ -43,9 +50,11 @@ struct kolo_failure_report {
     int detail;
     uint32_t node; /* a whole node, whose leader is `rank`, plus one; 0: the rank alone */
     uint32_t pid;  /* of `rank`; 0: not known */
+    uint32_t lane; /* in which the calls are counted */
     int64_t code;
     uint64_t call, peer_calls;
     uint64_t rank_call, reporter_call; /* kolo_call_word; 0: not known */
+    struct kolo_pair_call pair[2];     /* as kolo_shared_member.failure_pair */
 };
 
 /* What is published here; false if nothing is. */

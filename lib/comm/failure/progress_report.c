@@ -4,19 +4,61 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "comm/ranks.h"
 #include "comm/step/history.h"
+
+static bool is_stopped(const kolo_comm *comm, uint32_t rank) {
+    return kolo_liveness_activity(&comm->liveness, rank) == 'T';
+}
+
+/* The rank for which `peer` waits in the end, as the one that it waits for may wait itself. */
+static uint32_t follow(const kolo_comm *comm, uint32_t peer) {
+    uint32_t last = peer, next;
+    int64_t since_ns;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        if (is_stopped(comm, last) ||
+            !kolo_history_waits(kolo_load_acquire(&comm->segment.signals[last].waiting), &next, &since_ns))
+            return last;
+        for (uint32_t rank = 0; next == KOLO_RANKS_MAX && rank < comm->size; rank++)
+            if (rank != comm->rank && is_stopped(comm, rank))
+                return rank;
+        if (next == KOLO_RANKS_MAX)
+            return last;
+        if (next == comm->rank)
+            break;
+        last = next;
+    }
+    return peer; /* they wait for each other */
+}
+
+/* Whom a send or a receive waits for in the end: one that is stopped, if there is one. */
+static uint32_t last_awaited(const kolo_comm *comm, uint32_t peer) {
+    uint32_t found = comm->size;
+    for (uint32_t local = 0; local < comm->size; local++) {
+        if (!kolo_ranks_have(comm->channels.awaited, kolo_rank_global(comm, local)))
+            continue;
+        const uint32_t last = follow(comm, local);
+        if (is_stopped(comm, last))
+            return last;
+        if (found == comm->size)
+            found = last;
+    }
+    return found < comm->size ? found : follow(comm, peer);
+}
 
 uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer) {
     const struct kolo_shared_signal *signals = comm->segment.signals;
     uint32_t last = peer;
+    if (kolo_channels_busy(&comm->channels) && !comm->channels.awaits_any)
+        return last_awaited(comm, peer);
     uint64_t last_calls = kolo_load_acquire(&signals[peer].calls);
     uint64_t last_step = kolo_load_acquire(&signals[peer].progress);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const uint64_t calls = kolo_load_acquire(&signals[rank].calls);
         const uint64_t step = kolo_load_acquire(&signals[rank].progress);
         const bool is_equal = calls == last_calls && step == last_step;
-        if (rank != comm->rank && (calls < last_calls || (calls == last_calls && step < last_step) ||
-                                   (is_equal && kolo_liveness_activity(&comm->liveness, rank) == 'T')))
+        if (rank != comm->rank &&
+            (calls < last_calls || (calls == last_calls && step < last_step) || (is_equal && is_stopped(comm, rank))))
             last = rank, last_calls = calls, last_step = step;
     }
     return last;
@@ -60,7 +102,10 @@ static void warn(kolo_comm *comm, const struct kolo_wait *wait) {
     const char activity = kolo_liveness_activity(&comm->liveness, late);
     const uint64_t calls = kolo_load_acquire(&comm->segment.signals[late].calls);
     char call[KOLO_CALL_TEXT_BYTES], where[600];
-    kolo_call_describe(comm->call.word, call);
+    if (kolo_channels_busy(&comm->channels))
+        kolo_pair_describe(comm->channels.own.word, comm->channels.own.detail, call);
+    else
+        kolo_call_describe(comm->call.word, call);
     list_ranks(comm, where, sizeof where);
     kolo_log(comm->log_level, KOLO_LOG_WARN, (int)comm->global_rank,
              "has waited %.1f s in call %" PRIu64 " (%s) for rank %u (pid %u), which is %s and %s %" PRIu64

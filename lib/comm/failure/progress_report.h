@@ -6,7 +6,8 @@
 
 /* The rank, other than this one, that has got least far: fewest calls, then fewest steps. Among equals it is one that
  * is stopped, since steps do not show how far a rank has got in lines; else `peer`. The rank that a wait is for may
- * itself wait for another. */
+ * itself wait for another. In a send or a receive it is the one that
+ * `peer` waits for in the end, or `peer`, unless any rank will do. */
 uint32_t kolo_progress_report_last(const kolo_comm *comm, uint32_t peer);
 
 /* "stopped (by a signal such as SIGSTOP, or a debugger)", for what kolo_process_activity says. */

@@ -6,8 +6,15 @@
 
 #include "base/status.h"
 
+size_t kolo_call_bytes(uint32_t ranks) {
+    const struct kolo_call *call = NULL;
+    return ranks * (sizeof *call->peer_steps + sizeof *call->sources + 2 * sizeof *call->offsets[0] +
+                    sizeof *call->targets + KOLO_LINE_SET_BYTES) +
+           KOLO_STREAMED_PIECE_BYTES;
+}
+
 int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks) {
-    const size_t unpacked_bytes = (size_t)ranks * sizeof(struct kolo_shared_lines) / 2;
+    const size_t unpacked_bytes = ranks * KOLO_LINE_SET_BYTES;
     call->peer_steps = calloc(ranks, sizeof *call->peer_steps);
     call->sources = calloc(ranks, sizeof *call->sources);
     for (int i = 0; i < 2; i++)

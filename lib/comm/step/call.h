@@ -13,9 +13,9 @@
  * often. Pieces of 8 KiB take 6 to 15 % longer. */
 #define KOLO_STREAMED_PIECE_BYTES 32768
 
-/* An earlier call that had steps. */
+/* An earlier schedule. */
 struct kolo_past_steps {
-    uint64_t step; /* steps of all calls before it */
+    uint64_t step; /* steps of all schedules before it */
     uint64_t stamp;
     uint64_t line_rounds; /* when it ended */
 };
@@ -25,6 +25,7 @@ struct kolo_call {
     uint64_t word;        /* what it is: kolo_call_word */
     uint64_t stamp;       /* a mix of the words of this call and all calls before it */
     uint64_t line_rounds; /* see algo/lines.h */
+    uint64_t pass_lines;  /* used since the last round */
 
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
@@ -37,12 +38,12 @@ struct kolo_call {
     uint64_t steps;                           /* of the present one */
     uint64_t ticket;                          /* tickets of all schedules before the present one */
     uint64_t tickets;                         /* of the present one */
-    uint64_t stamp_place;                     /* number % KOLO_STAMPS, of a call that has steps */
+    uint64_t schedule;                        /* the present one, or the next, from 0: those that have tickets count */
     uint64_t *peer_steps;                     /* [ranks]: the last step of each that this rank has seen */
     uint64_t slot_free[KOLO_SLOTS];           /* when all have reached this step, nobody touches the slot any more */
     const uint64_t *slot_readers[KOLO_SLOTS]; /* the ranks that touch this rank's slot, one bit each; NULL: all */
     uint64_t places_free;                     /* the same of this rank's places, see algo/direct_buffers.h */
-    struct kolo_past_steps past[KOLO_STAMPS]; /* [c % KOLO_STAMPS]: call c, the last ones */
+    struct kolo_past_steps past[KOLO_STAMPS]; /* [s % KOLO_STAMPS]: schedule s, the last ones */
 
     /* See comm/step/history.h. */
     uint64_t recorded;            /* the call whose record in the history is open */
@@ -58,5 +59,8 @@ struct kolo_call {
  * frees it, also if only a part was allocated. */
 int kolo_call_allocate(struct kolo_call *call, uint32_t ranks, uint32_t global_ranks);
 void kolo_call_free(struct kolo_call *call);
+
+/* How much that is where all ranks are on one node. */
+size_t kolo_call_bytes(uint32_t ranks);
 
 #endif

@@ -2,15 +2,26 @@
 #include "comm/step/call_word.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 struct kolo_call_parts kolo_call_parts(uint64_t word) {
+    const uint32_t code = word >> 54 & 31;
+    const kolo_dtype dtype = code == KOLO_CALL_OPAQUE_BY_LANES || code == KOLO_OPAQUE ? KOLO_OPAQUE : code & 15;
     struct kolo_call_parts parts = {.collective = (kolo_collective)((word >> 59) - 1),
-                                    .dtype = (kolo_dtype)(word >> 54 & 31),
+                                    .dtype = dtype,
                                     .op = (kolo_op)(word >> 50 & 15),
                                     .root = word >> 40 & 1023,
-                                    .count = word & KOLO_CALL_COUNT};
+                                    .count = word & KOLO_CALL_COUNT,
+                                    .by_lanes = code >= KOLO_CALL_BY_LANES && code != KOLO_OPAQUE};
+    if (parts.dtype == KOLO_OPAQUE) {
+        parts.element_bytes = (uint32_t)(parts.count >> 28);
+        parts.count &= KOLO_CALL_OPAQUE_COUNT;
+    }
+    if ((unsigned)parts.op == KOLO_CALL_OWN || (unsigned)parts.op == KOLO_CALL_OWN_ORDERED) {
+        parts.keeps_order = (unsigned)parts.op == KOLO_CALL_OWN_ORDERED;
+        parts.op = KOLO_OPS_OWN;
+    }
     if (!kolo_collective_name(parts.collective) || !kolo_dtype_name(parts.dtype) || !kolo_op_name(parts.op))
         parts = (struct kolo_call_parts){.collective = KOLO_COLLECTIVES};
     return parts;
@@ -19,7 +30,12 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
 /* Adds what a call is about: " of 1024 f32". Where blocks have counts of their own, the word has a digest of them, or
  * nothing. */
 static void describe_message(const struct kolo_call_parts *parts, char *text, size_t text_bytes) {
-    const char *const dtype = kolo_dtype_name(parts->dtype);
+    char opaque[40];
+    const char *dtype = kolo_dtype_name(parts->dtype);
+    if (parts->dtype == KOLO_OPAQUE) {
+        snprintf(opaque, sizeof opaque, "elements of %u bytes", parts->element_bytes);
+        dtype = opaque;
+    }
     switch (parts->collective) {
     case KOLO_BARRIER:
     case KOLO_FREE:
@@ -46,7 +62,7 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
 
 void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     const struct kolo_call_parts parts = kolo_call_parts(word);
-    char message[48] = "", root[24] = "";
+    char message[80] = "", root[24] = "";
     if (parts.collective == KOLO_COLLECTIVES) {
         snprintf(text, KOLO_CALL_TEXT_BYTES, "an unknown call");
         return;
@@ -55,6 +71,20 @@ void kolo_call_describe(uint64_t word, char text[KOLO_CALL_TEXT_BYTES]) {
     if (kolo_collective_has_root(parts.collective))
         snprintf(root, sizeof root, ", root %u", parts.root);
     const bool has_op = kolo_collective_has_op(parts.collective);
-    snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s", kolo_collective_name(parts.collective), message,
-             has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", root);
+    snprintf(text, KOLO_CALL_TEXT_BYTES, "%s%s%s%s%s%s%s", kolo_collective_name(parts.collective), message,
+             has_op ? ", " : "", has_op ? kolo_op_name(parts.op) : "", parts.keeps_order ? ", not commutative" : "",
+             root, parts.by_lanes ? ", by lanes" : "");
+}
+
+void kolo_pair_describe(uint64_t word, uint64_t detail, char text[KOLO_CALL_TEXT_BYTES]) {
+    const struct kolo_call_parts parts = kolo_call_parts(word);
+    char rank[16] = "any rank", tag[24] = "any tag";
+    if (!(detail & KOLO_PAIR_ANY_RANK))
+        snprintf(rank, sizeof rank, "rank %u", parts.root);
+    if ((int32_t)detail != KOLO_ANY_TAG)
+        snprintf(tag, sizeof tag, "tag %" PRId32, (int32_t)detail);
+    kolo_call_describe(word, text);
+    const size_t used = strlen(text);
+    snprintf(text + used, KOLO_CALL_TEXT_BYTES - used, " %s %s, %s", parts.collective == KOLO_SEND ? "to" : "from",
+             rank, tag);
 }

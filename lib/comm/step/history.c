@@ -12,7 +12,7 @@
 #define RANK_BITS 11
 #define RANK_MASK ((UINT64_C(1) << RANK_BITS) - 1)
 #define TIME_MAX  (UINT64_MAX >> RANK_BITS)
-static_assert(KOLO_RANKS_MAX <= RANK_MASK, "a rank, plus one, fits");
+static_assert(KOLO_RANKS_MAX < RANK_MASK, "a rank, or one past them, plus one, fits");
 
 static uint64_t pack(uint32_t rank, uint64_t time) {
     return (time < TIME_MAX ? time : TIME_MAX) << RANK_BITS | (rank + 1);
@@ -43,17 +43,20 @@ void kolo_history_end(kolo_comm *comm) {
 
 void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, bool over) {
     kolo_comm *comm = waiter->owner;
-    struct kolo_shared_record *record = open_record(comm, wait->start_ns);
+    const bool in_call = !kolo_channels_busy(&comm->channels);
+    const uint32_t peer = in_call || !comm->channels.awaits_any ? kolo_peer_rank(wait->peer) : KOLO_RANKS_MAX;
+    struct kolo_shared_record *record = in_call ? open_record(comm, wait->start_ns) : NULL;
     if (!over) {
-        kolo_show_release(&comm->signal->waiting, pack(kolo_peer_rank(wait->peer), (uint64_t)wait->start_ns / 1000));
+        kolo_show_release(&comm->signal->waiting, pack(peer, (uint64_t)wait->start_ns / 1000));
         return;
     }
     const uint64_t waited_ns = (uint64_t)wait->waited_ns;
-    if (waited_ns > comm->call.recorded_longest_ns) {
+    if (in_call && waited_ns > comm->call.recorded_longest_ns) {
         comm->call.recorded_longest_ns = waited_ns;
-        kolo_show_release(&record->longest, pack(kolo_peer_rank(wait->peer), waited_ns));
+        kolo_show_release(&record->longest, pack(peer, waited_ns));
     }
-    kolo_show_release(&record->ended_ns, (uint64_t)(wait->start_ns + wait->waited_ns));
+    if (in_call)
+        kolo_show_release(&record->ended_ns, (uint64_t)(wait->start_ns + wait->waited_ns));
     kolo_show_release(&comm->history->waited_ns, waiter->waited_ns);
     kolo_show_release(&comm->signal->waiting, 0);
 }
@@ -112,7 +115,9 @@ static void describe_stand(const kolo_comm *comm, uint32_t rank, int64_t now_ns,
     if (kolo_history_read(signal, &comm->segment.histories[rank], calls, &call))
         kolo_call_describe(call.word, what);
     if (kolo_history_waits(kolo_load_acquire(&signal->waiting), &peer, &since_ns)) {
-        const int length = snprintf(wait, sizeof wait, "; waiting for rank %u", kolo_rank_global(comm, peer));
+        const int length = peer == KOLO_RANKS_MAX
+                               ? snprintf(wait, sizeof wait, "; waiting for any rank")
+                               : snprintf(wait, sizeof wait, "; waiting for rank %u", kolo_rank_global(comm, peer));
         if (now_ns)
             snprintf(wait + length, sizeof wait - (size_t)length, " for %" PRId64 " ms",
                      (now_ns > since_ns ? now_ns - since_ns : 0) / KOLO_NS_PER_MS);

@@ -44,7 +44,8 @@ void kolo_history_note_wait(kolo_waiter *waiter, const struct kolo_wait *wait, b
 bool kolo_history_read(const struct kolo_shared_signal *signal, const struct kolo_shared_history *history,
                        uint64_t number, struct kolo_past_call *call);
 
-/* Which rank a rank waits for according to its `waiting` word, and since when; false: for none. */
+/* Which rank a rank waits for according to its `waiting` word (KOLO_RANKS_MAX: any), and since when; false: for none.
+ */
 bool kolo_history_waits(uint64_t waiting, uint32_t *peer, int64_t *since_ns);
 
 /* Logs where the ranks stand: a line for each rank or, with more than 16, for all ranks in the same state. */

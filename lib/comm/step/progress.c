@@ -11,36 +11,38 @@ int kolo_step_await_all(kolo_comm *comm, uint64_t step) {
     return 0;
 }
 
-/* A call as this rank made it. */
-struct known_call {
-    uint64_t number, stamp; /* number 0: one that need not be compared */
+/* A schedule as this rank ran it. */
+struct known_schedule {
+    uint64_t index, stamp;
+    bool counts; /* false: one that need not be compared */
 };
 
-/* This rank's call to which `progress` of a peer belongs: the last of its calls that has a step so early. Calls before
- * the last round of lines were compared in that round. */
-static struct known_call call_of_progress(const kolo_comm *comm, uint64_t progress) {
-    struct known_call call = {comm->call.number, comm->call.stamp};
+/* This rank's schedule to which `progress` of a peer belongs: the last one that has a step so early. Those before the
+ * last round of lines were compared in it. */
+static struct known_schedule schedule_of_progress(const kolo_comm *comm, uint64_t progress) {
+    struct known_schedule schedule = {comm->call.schedule, comm->call.stamp, true};
     uint64_t step = comm->call.step;
     while (progress <= step) {
-        const struct kolo_past_steps *past = &comm->call.past[--call.number % KOLO_STAMPS];
-        if (call.number == 0 || call.number + KOLO_STAMPS < comm->call.number ||
+        const struct kolo_past_steps *past = &comm->call.past[(schedule.index - 1) % KOLO_STAMPS];
+        if (schedule.index == 0 || schedule.index + KOLO_STAMPS == comm->call.schedule ||
             past->line_rounds != comm->call.line_rounds)
-            return (struct known_call){0, 0};
+            return (struct known_schedule){0, 0, false};
+        schedule.index--;
         step = past->step;
-        call.stamp = past->stamp;
+        schedule.stamp = past->stamp;
     }
-    return call;
+    return schedule;
 }
 
 /* True if the rank of `signal`, whose progress was seen to be *progress, has made other calls than this one: up to the
  * last of this rank's in which it has published. If it has published more since, its stamp may be that of a newer call
  * in the same place, and its later progress counts, *progress. It can do so a few times only, as it gets no more than
- * KOLO_SLOTS calls ahead. */
+ * KOLO_SLOTS schedules ahead. */
 static bool differs(const kolo_comm *comm, const struct kolo_shared_signal *signal, uint64_t *progress) {
     for (;;) {
-        const struct known_call call = call_of_progress(comm, *progress);
-        const uint64_t theirs = kolo_load_acquire(&signal->stamps[call.number % KOLO_STAMPS]); /* pairs with publish */
-        if (call.number == 0 || theirs == call.stamp)
+        const struct known_schedule ours = schedule_of_progress(comm, *progress);
+        const uint64_t theirs = kolo_load_acquire(&signal->stamps[ours.index % KOLO_STAMPS]); /* pairs with publish */
+        if (!ours.counts || theirs == ours.stamp)
             return false;
         const uint64_t later = kolo_load_acquire(&signal->progress);
         if (later == *progress)

@@ -28,25 +28,25 @@
  * The rule that makes this right. Whoever waits for steps of its peers in a call is among the readers that every other
  * rank names when it retires the call's tickets. In a gather that is the root alone (kolo_slot_retire_by), in a
  * broadcast or scatter it is everybody: the root names those that read its slot, and the others name as many, although
- * nobody has read theirs. For each call with steps takes at least one ticket, so the slots of call c are used again in
- * call c + KOLO_SLOTS at the latest. In that call a rank either claims its own slot, or waits for a rank that does so,
- * or for the laggard itself. Each claim waits until the readers that the claimer named in call c are done with it. So
- * nobody ends call c + KOLO_SLOTS before the last comparison of call c, whoever the roots of the calls between are, and
- * even where all of those wait for nobody. A tree names fewer readers: there a rank may still have to compare a stamp
- * of the call whose slots are claimed, but none of an earlier one. That is why there is one stamp more than there are
- * slots, and why nobody gets further than that.
+ * nobody has read theirs. For each schedule takes at least one ticket, so the slots of schedule s are used again in
+ * schedule s + KOLO_SLOTS at the latest. There a rank either claims its own slot, or waits for a rank that does so, or
+ * for the laggard itself. Each claim waits until the readers that the claimer named in schedule s are done with it. So
+ * nobody ends schedule s + KOLO_SLOTS before the last comparison in schedule s, whoever the roots of the calls between
+ * are, and even where all of those wait for nobody. A tree names fewer readers: there a rank may still have to compare
+ * a stamp of the schedule whose slots are claimed, but none of an earlier one. That is why there is one stamp more than
+ * there are slots, and why nobody gets further than that.
  *
  * A rank that only claims slots compares as well; otherwise ranks that are all roots, or that all send to others, would
  * never find out. The step that a claim waits for is of an earlier call, and the peer may have published later ones by
- * then. So each rank keeps the stamps and first steps of its own last calls (comm->call.past). From them it knows to
- * which call the peer's progress belongs, and it compares the peer's stamp of that call, which covers all calls before
- * it. The peer does not wait for this comparison, and may be so many calls further by the time of it that the stamp is
- * a newer one in the same place. It has then published steps in the calls between. So a stamp that differs counts only
- * if the peer's progress is still the same after the stamp was read; otherwise the claimer looks again. Calls before a
- * round of lines need not be compared: the lines carry stamps, and no rank ends the round without data of every rank.
- * Thus a rank that claims a slot agrees with those that read what the slot held in all calls up to that one: ranks that
- * differ in call c end no call with steps from c + KOLO_SLOTS on, and none in which they wait for each other. A rank
- * that makes no more calls, and so neither claims nor waits, does not find out.
+ * then. So each rank keeps the stamps and first steps of its own last schedules (comm->call.past). From them it knows
+ * to which one the peer's progress belongs, and it compares the peer's stamp of that one, which covers all calls before
+ * it. The peer does not wait for this comparison, and may be so far ahead by the time of it that the stamp is a newer
+ * one in the same place. It has then published steps in the calls between. So a stamp that differs counts only if the
+ * peer's progress is still the same after the stamp was read; otherwise the claimer looks again. Calls before a round
+ * of lines (algo/lines.h) need not be compared: lines carry stamps, and no rank ends a round without data of every
+ * rank. Thus a rank that claims a slot agrees with those that read what the slot held in all calls up to that one:
+ * ranks that differ in a call end no more than KOLO_SLOTS schedules after it, and no call in which they wait for each
+ * other. A rank that makes no more calls, and so neither claims nor waits, does not find out.
  *
  * Memory order: payload, then stamp, then progress (release) on one side; progress (acquire), stamp, payload on the
  * other. A slot is written again only after its readers' later steps were acquired. A stamp is released, too: who has
@@ -60,15 +60,13 @@
 #include "comm/failure/failure.h"
 #include "sync/point.h"
 
-#define KOLO_STAMP_MIX UINT64_C(0x9e3779b97f4a7c15) /* odd: a difference never goes away */
-
 /* Begins a call: numbers it, and shows what it is to ranks that wait long for this one. */
 static inline void kolo_call_begin(kolo_comm *comm, kolo_collective collective, kolo_dtype dtype, kolo_op op,
                                    uint32_t root, size_t count) {
     KOLO_POINT("call.beginning");
     comm->call.number++;
     comm->call.word = kolo_call_word(collective, dtype, op, root, count);
-    comm->call.stamp = (comm->call.stamp ^ comm->call.word) * KOLO_STAMP_MIX;
+    comm->call.stamp = kolo_stamp_after(comm->call.stamp, comm->call.word);
     /* Pairs with failure.c's look, as does the next. */
     kolo_store_release(&comm->history->words[comm->call.number % (2 * KOLO_HISTORY)], comm->call.word);
     KOLO_POINT("call.described");
@@ -88,14 +86,15 @@ static inline void kolo_call_leave(kolo_comm *comm) {
 /* Notes a call that all ranks make in the same order but in which none waits: ranks that differ in it find out in their
  * next call. */
 static inline void kolo_call_note(kolo_comm *comm, kolo_collective collective, uint32_t index) {
-    comm->call.stamp = (comm->call.stamp ^ kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index)) * KOLO_STAMP_MIX;
+    comm->call.stamp = kolo_stamp_after(comm->call.stamp, kolo_call_word(collective, KOLO_U8, KOLO_SUM, 0, index));
 }
 
 /* Publishes step `step` of the present call, from 1. */
 static inline void kolo_step_publish(kolo_comm *comm, uint64_t step) {
     struct kolo_shared_signal *signal = comm->signal;
     KOLO_POINT("step.stamping");
-    kolo_store_release(&signal->stamps[comm->call.stamp_place], comm->call.stamp); /* pairs with kolo_slot_claim */
+    kolo_store_release(&signal->stamps[comm->call.schedule % KOLO_STAMPS],
+                       comm->call.stamp); /* pairs with kolo_slot_claim */
     kolo_publish(&comm->waiter, &signal->progress, comm->call.step + step, &signal->bell);
     KOLO_POINT("step.published");
 }
@@ -114,7 +113,7 @@ static inline int kolo_step_await(kolo_comm *comm, uint32_t peer, uint64_t step)
         return rc;
     KOLO_POINT("step.awaited");
     comm->call.peer_steps[peer] = comm->call.step + step; /* spares kolo_slot_claim a look at the line */
-    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.stamp_place]) != comm->call.stamp, 0))
+    if (__builtin_expect(kolo_load_relaxed(&signal->stamps[comm->call.schedule % KOLO_STAMPS]) != comm->call.stamp, 0))
         return kolo_failure_publish(comm, KOLO_ERR_MISMATCH, peer, 0);
     return 0;
 }
@@ -140,7 +139,6 @@ static inline void kolo_places_retire(kolo_comm *comm, uint64_t step) {
 /* Begins a schedule of `steps` steps and `tickets` tickets. A call has one schedule; algo/direct_buffers.c says when
  * it has two. */
 static inline void kolo_schedule_begin(kolo_comm *comm, uint64_t steps, uint64_t tickets) {
-    comm->call.stamp_place = comm->call.number % KOLO_STAMPS;
     comm->call.steps = steps;
     comm->call.tickets = tickets;
 }
@@ -175,8 +173,9 @@ static inline uint8_t *kolo_slot(const kolo_comm *comm, uint32_t rank, uint64_t 
 
 static inline void kolo_schedule_end(kolo_comm *comm) {
     KOLO_POINT("call.ending");
-    comm->call.past[comm->call.stamp_place] = (struct kolo_past_steps){
+    comm->call.past[comm->call.schedule % KOLO_STAMPS] = (struct kolo_past_steps){
         .step = comm->call.step, .stamp = comm->call.stamp, .line_rounds = comm->call.line_rounds};
+    comm->call.schedule += comm->call.tickets > 0;
     comm->call.step += comm->call.steps;
     comm->call.ticket += comm->call.tickets;
 }

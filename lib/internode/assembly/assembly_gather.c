@@ -201,7 +201,8 @@ static int gather_all(struct kolo_assembly *assembly, uint32_t *groups, struct k
         rc = kolo_random_bytes(membership->session, sizeof membership->session);
     if (rc < 0)
         return rc;
-    membership->terms = (struct kolo_terms){settings->slot_bytes, settings->algorithm, settings->net};
+    membership->terms =
+        (struct kolo_terms){settings->slot_bytes, settings->threads, settings->algorithm, settings->net};
     assembly->peers[0].identity = identify(settings);
     find_groups(assembly, groups);
     KOLO_POINT("assembly.gathered");

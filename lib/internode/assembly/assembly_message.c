@@ -50,11 +50,12 @@ static bool carry_terms(struct kolo_wire *wire, struct kolo_terms *terms) {
     net->silence_ns = (int64_t)kolo_wire_number(wire, (uint64_t)net->silence_ns, 8);
     net->lanes = (uint32_t)kolo_wire_number(wire, net->lanes, 4);
     net->rank_order = kolo_wire_number(wire, net->rank_order, 4) == 1;
+    terms->threads = (uint32_t)kolo_wire_number(wire, terms->threads, 4);
     return (unsigned)terms->algorithm < KOLO_ALGORITHMS && (unsigned)net->exchange < KOLO_EXCHANGES &&
            terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&
            terms->slot_bytes <= KOLO_SLOT_BYTES_MAX && net->lanes >= 1 && net->lanes <= KOLO_LANES_MAX &&
            net->streams >= 1 && net->streams <= KOLO_STREAMS_MAX && net->servers >= 1 &&
-           net->servers <= KOLO_RANKS_MAX && net->silence_ns > 0;
+           net->servers <= KOLO_RANKS_MAX && net->silence_ns > 0 && terms->threads <= KOLO_THREADS_MAX;
 }
 
 static bool carry_range(struct kolo_wire *wire, struct kolo_assembly_message *message, uint32_t count_max) {

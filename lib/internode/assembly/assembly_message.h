@@ -40,6 +40,7 @@ struct kolo_node_identity {
 /* What rank 0 decides for all. */
 struct kolo_terms {
     size_t slot_bytes;
+    uint32_t threads;
     kolo_algorithm algorithm;
     struct kolo_net_settings net; /* but for rendezvous, engine and zero_copy, which are each rank's own */
 };

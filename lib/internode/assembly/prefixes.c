@@ -39,10 +39,11 @@ static void set_by_ranks(struct kolo_prefixes *prefixes, const struct kolo_nodes
 /* Numbers the terms that `node` gets, and counts those of the node that gets most. got: how many each gets so far. */
 static void place(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes, uint32_t node, uint32_t *got) {
     for (uint32_t term = 0; term < nodes->size; term++) {
+        const uint32_t until = prefixes->each[term].until;
         prefixes->each[term].place = KOLO_PREFIX_UNUSED;
-        for (uint32_t rank = term + 1; rank < prefixes->each[term].until; rank++) {
-            const uint32_t taker = nodes->node_of[rank];
-            if (taker == nodes->node_of[term] || !kolo_nodes_is_next(nodes, rank, term))
+        for (uint32_t taker = 0; until > term + 1 && taker < nodes->nodes; taker++) {
+            if (taker == nodes->node_of[term] ||
+                kolo_nodes_ranks_below(nodes, taker, until) == kolo_nodes_ranks_below(nodes, taker, term))
                 continue;
             if (taker == node)
                 prefixes->each[term].place = got[taker];

@@ -3,6 +3,7 @@
 #define KOLO_INTERNODE_HIERARCHY_COLLECTIVES_H
 
 #include "algo/algo.h"
+#include "base/status.h"
 
 typedef int kolo_nodes_run_fn(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
 
@@ -10,5 +11,13 @@ kolo_nodes_run_fn kolo_nodes_reduce; /* all-reduce, barrier, reduce, reduce-scat
 kolo_nodes_run_fn kolo_nodes_spread; /* broadcast, all-gather */
 kolo_nodes_run_fn kolo_nodes_move;   /* gather, scatter, all-to-all */
 kolo_nodes_run_fn kolo_nodes_scan;   /* scan, exclusive scan */
+
+/* For a call whose slots would have to be larger to hold one element of each partial result: the same on all ranks. */
+static inline int kolo_nodes_refuse(const kolo_comm *comm, const kolo_kernel *kernel, size_t slot_bytes) {
+    return kolo_fail(KOLO_ERR_UNSUPPORTED,
+                     "rank %u: the operation's elements of %u bytes take slots of %zu bytes where the ranks are spread"
+                     " over the machines like this; they have %zu: set KOLO_SLOT_BYTES",
+                     comm->global_rank, kernel->element_bytes, slot_bytes, comm->segment.slot_bytes);
+}
 
 #endif

@@ -16,6 +16,7 @@
 #include "internode/hierarchy/hierarchy.h"
 
 #include "internode/hierarchy/collectives.h"
+#include "internode/proxy.h"
 
 int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
     static kolo_nodes_run_fn *const collectives[KOLO_COLLECTIVES] = {[KOLO_ALLREDUCE] = kolo_nodes_reduce,
@@ -34,5 +35,8 @@ int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct
                                                                      [KOLO_ALLTOALLV] = kolo_nodes_move,
                                                                      [KOLO_SCAN] = kolo_nodes_scan,
                                                                      [KOLO_EXSCAN] = kolo_nodes_scan};
-    return collectives[collective](comm, collective, message);
+    const int rc = collectives[collective](comm, collective, message);
+    if (rc < 0)
+        kolo_proxy_abandon(comm);
+    return rc;
 }

@@ -12,7 +12,8 @@
  * The order of the sum is the canonical one among the ranks of each node, and then among the nodes. With
  * KOLO_NET_ORDER=rank it is the canonical one among all ranks: where the ranks of some node are not one subtree of
  * that, a ticket has a partial result for each subtree that they are (internode/assembly/subtrees.h), one behind
- * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. */
+ * another, and chunks are as much smaller. Where rounding cannot show the order nothing changes. An own operation that
+ * is not commutative always takes this order. */
 #include "internode/hierarchy/collectives.h"
 
 #include "internode/hierarchy/ticks.h"
@@ -28,7 +29,8 @@ struct hierarchy {
     const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
 };
 
-static_assert(KOLO_SUBTREES_OF_NODE_MAX * sizeof(uint64_t) <= KOLO_PAGE_BYTES, "a chunk has at least one element");
+static_assert(KOLO_SUBTREES_OF_NODE_MAX * sizeof(uint64_t) <= KOLO_PAGE_BYTES,
+              "a chunk has at least one element of each dtype");
 
 /* What one ticket carries. */
 struct piece {
@@ -237,7 +239,8 @@ static int run_tick(const struct hierarchy *h, size_t tick) {
     return rc;
 }
 
-/* Whether the order of the inputs can show in the result: in sums, products and averages of floats. */
+/* Whether the order of the inputs can show in the result: in sums, products and averages of floats, and in what the
+ * program's own functions make. */
 static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
     static const kolo_dtype dtypes[] = {KOLO_F16, KOLO_BF16, KOLO_F32, KOLO_F64};
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
@@ -245,13 +248,14 @@ static bool rounds(const kolo_reducer *reducer, const kolo_kernel *kernel) {
         if (kernel == &kernels[KOLO_SUM] || kernel == &kernels[KOLO_PROD] || kernel == &kernels[KOLO_AVG])
             return true;
     }
-    return false;
+    return kernel->is_own;
 }
 
-/* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. */
+/* Elements of a chunk of which a slot holds all of a node's partial results; whole lines, where that many fit. 0: not
+ * even one element does. */
 static size_t chunk_count_of(const struct hierarchy *h) {
     const kolo_kernel *kernel = h->message->kernel;
-    const size_t line_count = KOLO_LINE_BYTES / kernel->element_bytes;
+    const size_t line_count = (KOLO_LINE_BYTES + kernel->element_bytes - 1) / kernel->element_bytes;
     size_t count = h->comm->segment.slot_bytes / kernel->acc_bytes;
     if (h->subtrees)
         count /= h->subtrees->count_max;
@@ -275,9 +279,11 @@ int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct 
         h.collective = KOLO_ALLREDUCE;
     if (collective == KOLO_REDUCE_SCATTERV)
         h.collective = KOLO_REDUCE_SCATTER;
-    if (comm->internode->subtrees && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
+    if (kolo_internode_by_rank(comm, kernel) && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
     h.chunk_count = chunk_count_of(&h);
+    if (h.chunk_count == 0)
+        return kolo_nodes_refuse(comm, kernel, h.subtrees->count_max * (size_t)kernel->acc_bytes);
     h.tickets = count_tickets(&h);
     h.straight = !is_scattered(&h) && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
     int rc = 0;

@@ -74,8 +74,8 @@ static int fold(const struct scan *s, size_t ticket) {
         return rc;
     for (uint32_t local = 0; own_count && local < comm->size; local++) {
         const uint32_t term = kolo_nodes_rank(&internode->nodes, internode->node, local);
-        const uint32_t begin = internode->prefixes->each[term].first;
-        if (!kolo_prefix_is_used(internode->prefixes, term) || kolo_scan_is_input(comm, term))
+        const uint32_t begin = s->layout.prefixes->each[term].first;
+        if (!kolo_prefix_is_used(s->layout.prefixes, term) || kolo_scan_is_input(comm, &s->layout, term))
             continue;
         set_sources(s, ticket, begin, local - begin + 1, own);
         kernel->fold_partial(kolo_scan_term(comm, &s->layout, comm->call.ticket + ticket, local) +
@@ -99,7 +99,7 @@ static int order(const struct scan *s, size_t ticket) {
                                .collective = KOLO_SCAN,
                                .kernel = s->layout.kernel,
                                .count = count,
-                               .prefixes = comm->internode->prefixes,
+                               .prefixes = s->layout.prefixes,
                                .stride = s->layout.stride};
     kolo_proxy_order(comm, &order, kolo_ticks_in_background(comm, s->tickets, true));
     return 0;
@@ -133,12 +133,12 @@ static const uint8_t *find_term(const struct scan *s, size_t ticket, uint32_t ra
     const uint64_t over_all = comm->call.ticket + ticket;
     return internode->nodes.node_of[rank] == internode->node
                ? kolo_scan_term(comm, &s->layout, over_all, kolo_nodes_local_rank(&internode->nodes, rank))
-               : kolo_scan_place(comm, &s->layout, over_all, internode->prefixes->each[rank].place);
+               : kolo_scan_place(comm, &s->layout, over_all, s->layout.prefixes->each[rank].place);
 }
 
 static void push_term(const struct scan *s, struct stack *stack, size_t ticket, uint32_t rank, size_t at,
                       size_t count) {
-    const struct kolo_prefixes *prefixes = s->comm->internode->prefixes;
+    const struct kolo_prefixes *prefixes = s->layout.prefixes;
     const uint32_t ranks = kolo_nodes_local_rank(&s->comm->internode->nodes, rank) - prefixes->each[rank].first + 1;
     const void *part = find_term(s, ticket, rank) + at * kolo_scan_term_bytes(s->comm, &s->layout, rank);
     if (ranks == 1) {
@@ -151,13 +151,13 @@ static void push_term(const struct scan *s, struct stack *stack, size_t ticket, 
 /* The inputs of this node's ranks that no term has. */
 static void push_own(const struct scan *s, struct stack *stack, size_t ticket, size_t at, size_t count) {
     const kolo_comm *comm = s->comm;
-    const uint32_t first = comm->internode->prefixes->each[comm->global_rank].first;
+    const uint32_t first = s->layout.prefixes->each[comm->global_rank].first;
     const uint32_t ranks = comm->rank - first + (s->inputs > comm->global_rank);
     if (ranks == 0)
         return;
     set_sources(s, ticket, first, ranks, at);
     s->layout.kernel->fold_partial(room(s, stack), comm->call.sources, ranks, count);
-    push(s, stack, room(s, stack), comm->internode->prefixes->by_rank ? ranks : 1, count);
+    push(s, stack, room(s, stack), s->layout.prefixes->by_rank ? ranks : 1, count);
 }
 
 /* Makes `count` elements of the result, from element `at` of the chunk on. */
@@ -165,18 +165,19 @@ static void fold_result(const struct scan *s, size_t ticket, uint8_t *result, si
     const kolo_comm *comm = s->comm;
     const struct kolo_internode *internode = comm->internode;
     const struct kolo_nodes *nodes = &internode->nodes;
+    const struct kolo_prefixes *prefixes = s->layout.prefixes;
     struct stack stack = {.height = 0};
-    for (uint32_t rank = 0; internode->prefixes->by_rank && rank < comm->global_rank; rank++)
-        if (internode->prefixes->each[rank].until > comm->global_rank)
+    for (uint32_t rank = 0; prefixes->by_rank && rank < comm->global_rank; rank++)
+        if (prefixes->each[rank].until > comm->global_rank)
             push_term(s, &stack, ticket, rank, at, count);
-    for (uint32_t node = 0; !internode->prefixes->by_rank && node < nodes->nodes; node++) {
+    for (uint32_t node = 0; !prefixes->by_rank && node < nodes->nodes; node++) {
         const uint32_t below = kolo_nodes_ranks_below(nodes, node, comm->global_rank);
         if (node == internode->node)
             push_own(s, &stack, ticket, at, count);
         else if (below)
             push_term(s, &stack, ticket, kolo_nodes_rank(nodes, node, below - 1), at, count);
     }
-    if (internode->prefixes->by_rank)
+    if (prefixes->by_rank)
         push_own(s, &stack, ticket, at, count);
     while (stack.height > 1)
         join(s, &stack, count);
@@ -219,11 +220,14 @@ int kolo_nodes_scan(kolo_comm *comm, kolo_collective collective, const struct ko
     const kolo_kernel *kernel = message->kernel;
     const size_t slot_bytes = comm->segment.slot_bytes;
     const size_t own_max = slot_bytes / (kernel->element_bytes + kernel->acc_bytes);
-    const size_t taken_max = 2 * slot_bytes / kernel->acc_bytes / comm->internode->prefixes->places_max;
+    const struct kolo_prefixes *prefixes = comm->internode->prefixes[kolo_internode_by_rank(comm, kernel)];
+    const size_t taken_max = 2 * slot_bytes / kernel->acc_bytes / prefixes->places_max;
     struct scan s = {.comm = comm,
                      .message = message,
-                     .layout = {kernel, own_max < taken_max ? own_max : taken_max},
+                     .layout = {kernel, prefixes, own_max < taken_max ? own_max : taken_max},
                      .inputs = comm->global_rank + (collective == KOLO_SCAN)};
+    if (s.layout.stride == 0)
+        return kolo_nodes_refuse(comm, kernel, (prefixes->places_max * (size_t)kernel->acc_bytes + 1) / 2);
     s.tickets = message->count ? (message->count + s.layout.stride - 1) / s.layout.stride : 1;
     int rc = 0;
     kolo_ticks_begin(comm, s.tickets);

@@ -1,0 +1,33 @@
+/* Calls in the background: many in flight at once, and how much of a call hides behind computing.
+ *
+ * The computing is arithmetic in registers, as long as the call takes alone by the slowest rank's clock: it needs a
+ * core, and neither caches nor memory. A program that needs those, too, pays more. */
+#ifndef PERF_BACKGROUND_H
+#define PERF_BACKGROUND_H
+
+#include "perf_report.h"
+#include "perf_sampler.h"
+
+/* The `call` of a sampler: each of its messages in a request of its own, all in flight, then waits for all. */
+int perf_background_call(const perf_sampler *sampler, const perf_call *first);
+
+/* One message size. Times are medians, of one call each, in every sample the slowest rank's. */
+typedef struct perf_overlap {
+    perf_row row; /* without its times */
+    double call_us;
+    double compute_us;
+    double turns_us;     /* the call, then the computing */
+    double both_us;      /* the call in the background of the computing, until both are over */
+    double computing_us; /* of that, until the computing is over */
+    double hidden_percent;
+    double slowdown_percent;
+} perf_overlap;
+
+/* Measures messages of `bytes` bytes; collective. As perf_sampler_row. The sampler has one message. */
+int perf_overlap_take(perf_sampler *sampler, size_t bytes, bool in_place, perf_overlap *taken);
+
+/* The table's first lines, after those of perf_report_head, and a row of it. */
+void perf_overlap_head(const perf_report *report);
+void perf_overlap_row(perf_report *report, const perf_overlap *taken);
+
+#endif

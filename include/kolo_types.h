@@ -1,0 +1,131 @@
+/* What calls take and return: errors, element types, reductions, algorithms, and their names. Part of kolo.h, which
+ * says what holds for all calls.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_TYPES_H
+#define KOLO_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KOLO_API __attribute__((visibility("default")))
+#else
+#define KOLO_API
+#endif
+
+enum {
+    KOLO_OK = 0,
+    KOLO_ERR_ARG = -1,         /* an argument, option or environment variable is wrong; nothing was done */
+    KOLO_ERR_SYSTEM = -2,      /* a system call failed */
+    KOLO_ERR_NO_SPACE = -3,    /* no room for the shared segment */
+    KOLO_ERR_TIMEOUT = -4,     /* a peer did not come before the deadline */
+    KOLO_ERR_PEER_DEAD = -5,   /* a peer ended, or left the communicator, while it was still needed */
+    KOLO_ERR_MISMATCH = -6,    /* ranks made different calls, or have different settings */
+    KOLO_ERR_ABORTED = -7,     /* a rank called kolo_comm_abort */
+    KOLO_ERR_VERSION = -8,     /* ranks run versions of kolo that cannot share a segment */
+    KOLO_ERR_UNSUPPORTED = -9, /* legal, but not available in this build or on this machine; nothing was done */
+    KOLO_ERR_STATE = -10       /* the communicator is broken, or was inherited through fork */
+};
+
+/* Element types. F16 is IEEE binary16, BF16 the upper half of a binary32. Both are accumulated in binary32 and rounded
+ * once, to nearest, ties to even. */
+typedef enum kolo_dtype {
+    KOLO_I8,
+    KOLO_U8,
+    KOLO_I16,
+    KOLO_U16,
+    KOLO_I32,
+    KOLO_U32,
+    KOLO_I64,
+    KOLO_U64,
+    KOLO_F16,
+    KOLO_BF16,
+    KOLO_F32,
+    KOLO_F64,
+    KOLO_DTYPES,     /* how many there are */
+    KOLO_OPAQUE = 31 /* elements of an operation of kolo_op_create, whatever they are; for no other call */
+} kolo_dtype;
+
+/* Reductions. Integer overflow wraps. AVG divides the sum, in the type of accumulation, by the number of ranks
+ * (integers: toward zero). MIN and MAX order -0 below +0 and return NaN if any input is NaN. A NaN in a result of two
+ * or more ranks is always the dtype's positive quiet NaN without payload. BAND, BOR and BXOR are for integers only. */
+typedef enum kolo_op {
+    KOLO_SUM,
+    KOLO_PROD,
+    KOLO_MIN,
+    KOLO_MAX,
+    KOLO_AVG,
+    KOLO_BAND,
+    KOLO_BOR,
+    KOLO_BXOR,
+    KOLO_OPS,              /* how many there are */
+    KOLO_OPS_OWN = 1 << 30 /* from here on: of kolo_op_create */
+} kolo_op;
+
+/* How a collective moves its data. AUTO chooses by collective, message size, number of ranks and dtype. */
+typedef enum kolo_algorithm {
+    KOLO_ALGORITHM_AUTO,
+    KOLO_ALGORITHM_ONESHOT, /* every rank reads what it needs from the ranks that have it, and reduces all of it */
+    KOLO_ALGORITHM_MESH,    /* direct reduce-scatter, then direct all-gather */
+    KOLO_ALGORITHM_RING,    /* 2(N-1) steps between neighbours; float sums associate in ring order */
+    KOLO_ALGORITHM_CENTRAL, /* like a parameter server: rank 0 reduces for all */
+    KOLO_ALGORITHM_DIRECT,  /* without copies, where all buffers are of kolo_alloc; elsewhere as AUTO */
+    KOLO_ALGORITHM_TREE,    /* mesh within groups of near ranks, then between the groups; see KOLO_TREE_LEVELS */
+    KOLO_ALGORITHMS         /* how many there are */
+} kolo_algorithm;
+
+typedef enum kolo_collective {
+    KOLO_BARRIER,
+    KOLO_BROADCAST,
+    KOLO_ALLREDUCE,
+    KOLO_ALLGATHER,
+    KOLO_ALLGATHERV,
+    KOLO_REDUCE,
+    KOLO_REDUCE_SCATTER,
+    KOLO_REDUCE_SCATTERV,
+    KOLO_GATHER,
+    KOLO_GATHERV,
+    KOLO_SCATTER,
+    KOLO_SCATTERV,
+    KOLO_ALLTOALL,
+    KOLO_ALLTOALLV,
+    KOLO_SCAN,
+    KOLO_EXSCAN,
+    KOLO_ALLOC,
+    KOLO_FREE,
+    KOLO_SPLIT,
+    KOLO_DUP,
+    KOLO_GROW,
+    KOLO_SEND, /* these two are no collectives, but have a name and a number, too */
+    KOLO_RECV,
+    KOLO_COLLECTIVES /* how many there are */
+} kolo_collective;
+
+/* Names are constant strings; NULL where there is no such value. Never fail, never block. */
+KOLO_API const char *kolo_strerror(int status);                        /* "timeout", ...; never NULL */
+KOLO_API const char *kolo_version(void);                               /* "0.1.0" */
+KOLO_API const char *kolo_dtype_name(kolo_dtype dtype);                /* "f32", ... */
+KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);                    /* of one element; 0: no such dtype, or OPAQUE */
+KOLO_API const char *kolo_op_name(kolo_op op);                         /* "sum", ... */
+KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype);           /* 1 or 0 */
+KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
+KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
+KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
+KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */
+KOLO_API int kolo_collective_has_counts(kolo_collective collective);   /* 1: one for each block; 0 */
+
+/* What went wrong in the calling thread's last failed call: names the value, the rank and what to do. Never NULL; valid
+ * until the thread's next call that fails. */
+KOLO_API const char *kolo_error_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+/* Makes, finds and ends the lanes of a communicator. */
+#include "api/lanes/lanes.h"
+
+#include <stdlib.h>
+
+#include "kolo_lanes.h"
+#include "api/groups/derive.h"
+#include "api/lanes/helpers.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+
+/* The check of a long wait in a lane other than 0: it also ends when a call in the background is given up. */
+static int check_wait(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    const kolo_comm *lane = waiter->owner;
+    if (kolo_load_acquire(&lane->first->stopping)) /* pairs with kolo_queue_end */
+        return kolo_fail(KOLO_ERR_STATE, "rank %u: the call was given up", lane->global_rank);
+    return kolo_failure_check(waiter, wait);
+}
+
+static int allocate(kolo_comm *comm, uint32_t count) {
+    comm->lanes = calloc(1, sizeof *comm->lanes);
+    if (comm->lanes) {
+        comm->lanes->count = 1; /* so far */
+        comm->lanes->lane[0] = comm;
+        comm->lanes->tables = calloc((size_t)count * 4 * comm->global_size, sizeof *comm->lanes->tables);
+    }
+    if (comm->lanes && comm->lanes->tables)
+        return 0;
+    const int rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: out of memory", comm->global_rank);
+    return comm->global_size > 1 ? kolo_failure_publish(comm, rc, comm->rank, 0) : rc;
+}
+
+int kolo_lanes_make(kolo_comm *comm) {
+    const uint32_t count = comm->segment.header ? comm->settings.threads : comm->origin.threads;
+    const int64_t timeout_ns = comm->waiter.timeout_ns;
+    if (comm->origin.lane || count <= 1)
+        return 0;
+    comm->origin.threads = count; /* as rank 0 has decided */
+    int rc = allocate(comm, count);
+    comm->waiter.timeout_ns = comm->origin.create_timeout_ns; /* it is part of the creation */
+    for (uint32_t lane = 1; rc == 0 && lane < count; lane++) {
+        rc = kolo_comm_make_lane(comm, lane, &comm->lanes->lane[lane]);
+        if (rc < 0)
+            break;
+        comm->lanes->lane[lane]->waiter.check = check_wait;
+        comm->lanes->lane[lane]->token->ready = false; /* calls by lanes look at more than that */
+        comm->lanes->count++;
+    }
+    comm->waiter.timeout_ns = timeout_ns;
+    if (rc == 0)
+        comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
+    return rc;
+}
+
+void kolo_lanes_end(kolo_comm *comm) {
+    struct kolo_lanes *lanes = comm->lanes;
+    if (!lanes)
+        return;
+    kolo_helpers_end(lanes->helpers, !comm->token->ours);
+    for (uint32_t lane = 1; lane < lanes->count; lane++)
+        kolo_comm_destroy(lanes->lane[lane]);
+    free(lanes->tables);
+    free(lanes);
+    comm->lanes = NULL;
+}
+
+void kolo_lanes_break(kolo_comm *comm) {
+    for (uint32_t lane = 1; lane < kolo_lanes_count(comm); lane++)
+        kolo_comm_break(comm->lanes->lane[lane]);
+}
+
+int kolo_comm_lanes(const kolo_comm *comm) {
+    return (int)kolo_lanes_count(comm);
+}

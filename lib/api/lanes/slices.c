@@ -1,0 +1,61 @@
+/* Divides calls among lanes. */
+#include "api/lanes/slices.h"
+
+/* What goes round a ring is added in an order that depends on where it is. */
+static bool goes_round_ring(const struct kolo_descriptor *descriptor, const kolo_comm *first) {
+    return descriptor->collective == KOLO_ALLREDUCE &&
+           (first->settings.algorithm == KOLO_ALGORITHM_RING ||
+            (first->nodes && first->origin.net.exchange == KOLO_EXCHANGE_RING));
+}
+
+uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_comm *first, size_t longest,
+                           size_t element_bytes, size_t bytes_min) {
+    const uint32_t lanes = kolo_lanes_count(first);
+    const size_t bytes = longest * element_bytes, slices = bytes / KOLO_SLICE_BYTES_MIN;
+    const size_t blocks = descriptor->send != WHOLE || descriptor->recv != WHOLE ? first->global_size : 1;
+    if (lanes == 1 || slices <= 1 || bytes < bytes_min / blocks || goes_round_ring(descriptor, first))
+        return 1;
+    return slices < lanes ? (uint32_t)slices : lanes;
+}
+
+size_t kolo_slice_longest(size_t count, size_t element_bytes, uint32_t lanes) {
+    size_t first;
+    return kolo_plan_slice(count, (uint32_t)element_bytes, lanes, 0, &first);
+}
+
+static struct kolo_blocks slice_blocks(const struct kolo_blocks *whole, size_t element_bytes, uint32_t ranks,
+                                       uint32_t lane, uint32_t lanes, size_t *tables) {
+    size_t *counts = tables, *offsets = tables + ranks;
+    if (!whole->counts)
+        return (struct kolo_blocks){NULL, NULL};
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        size_t first;
+        counts[rank] = kolo_plan_slice(whole->counts[rank], (uint32_t)element_bytes, lanes, lane, &first);
+        offsets[rank] = whole->offsets[rank] + first;
+    }
+    return (struct kolo_blocks){counts, offsets};
+}
+
+/* A buffer that may be passed to memcpy: with a count of 0 the caller's may be NULL, and where the root alone has one.
+ */
+static uint8_t *from(const void *buffer, size_t bytes) {
+    static uint8_t nothing;
+    return buffer ? (uint8_t *)buffer + bytes : &nothing;
+}
+
+void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *descriptor, const kolo_comm *first,
+                     const struct kolo_arguments *call, const kolo_kernel *kernel, uint32_t lane, uint32_t lanes) {
+    const uint32_t ranks = first->global_size;
+    const size_t element_bytes = kernel->element_bytes;
+    size_t *tables = kolo_lanes_tables(first, lane), begin;
+    const size_t count = kolo_plan_slice(call->count, (uint32_t)element_bytes, lanes, lane, &begin);
+    *slice = (struct kolo_message){
+        .send = from(call->send, descriptor->send == COUNTED ? 0 : begin * element_bytes),
+        .recv = from(call->recv, descriptor->recv == COUNTED ? 0 : begin * element_bytes),
+        .count = count,
+        .gap = call->count - count,
+        .send_blocks = slice_blocks(&call->send_blocks, element_bytes, ranks, lane, lanes, tables),
+        .recv_blocks = slice_blocks(&call->recv_blocks, element_bytes, ranks, lane, lanes, tables + 2 * ranks),
+        .kernel = kernel,
+        .root = (uint32_t)call->root};
+}

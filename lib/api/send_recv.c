@@ -1,0 +1,207 @@
+/* Messages between two ranks: checks the arguments, and waits or leaves a request. */
+#include <limits.h>
+#include <string.h>
+
+#include "api/requests/queue.h"
+#include "base/sized.h"
+#include "base/status.h"
+
+static_assert(KOLO_SEND_SMALL_BYTES == KOLO_CELL_PAYLOAD && KOLO_SEND_SMALL_MAX == KOLO_CELLS, "what kolo.h says");
+
+/* One half of a call, as the caller passes it. */
+struct half {
+    const char *peer_name, *buffer_name;
+    const void *buffer;
+    size_t count;
+    int peer, tag;
+    int peer_min, tag_min; /* that are legal */
+};
+
+static int check_half(const char *function, const kolo_comm *comm, const struct half *half, kolo_dtype dtype) {
+    const uint32_t rank = comm->global_rank;
+    if (half->peer < half->peer_min || half->peer >= (int)comm->global_size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s %d: must be from 0 to %u%s", rank, function, half->peer_name,
+                         half->peer, comm->global_size - 1, half->peer_min < 0 ? ", or KOLO_ANY_RANK" : "");
+    if (half->tag < half->tag_min)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tag %d: must be from 0 to %d%s", rank, function, half->tag,
+                         INT_MAX, half->tag_min < 0 ? ", or KOLO_ANY_TAG" : "");
+    if (half->count > KOLO_COUNT_MAX)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: count %zu: more %s than memory can hold", rank, function,
+                         half->count, kolo_dtype_name(dtype));
+    if (half->count && !half->buffer)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s is NULL with count %zu", rank, function, half->buffer_name,
+                         half->count);
+    return 0;
+}
+
+static int check(const char *function, const kolo_comm *comm, const struct half *send, const struct half *recv,
+                 kolo_dtype dtype) {
+    if ((unsigned)dtype >= KOLO_DTYPES)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype %d: there is no such dtype", comm->global_rank, function,
+                         (int)dtype);
+    int rc = send ? check_half(function, comm, send, dtype) : 0;
+    if (rc == 0 && recv)
+        rc = check_half(function, comm, recv, dtype);
+    if (rc == 0 && send && recv && send->count && recv->count) {
+        const uintptr_t s = (uintptr_t)send->buffer, r = (uintptr_t)recv->buffer;
+        const size_t element_bytes = kolo_dtype_bytes(dtype);
+        if (s < r + recv->count * element_bytes && r < s + send->count * element_bytes)
+            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: the %zu elements at send %p and the %zu at recv %p overlap",
+                             comm->global_rank, function, send->count, send->buffer, recv->count, recv->buffer);
+    }
+    return rc;
+}
+
+/* Checks a call's arguments and puts them down; either half may be NULL. */
+static int prepare(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
+                   kolo_dtype dtype, kolo_received *received, struct kolo_transfer *transfer) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_received, received_bytes, count);
+    int rc = check(function, comm, send, recv, dtype);
+    if (rc == 0 && received)
+        rc = kolo_sized_check(&sized, function, received);
+    if (rc < 0)
+        return rc;
+    if (comm->global_size > 1 && !comm->segment.rings)
+        return kolo_fail(KOLO_ERR_NO_SPACE,
+                         "rank %u: %s: no address space, or length of a file, was left for messages when the "
+                         "communicator was made: raise that limit (ulimit -v, ulimit -f)",
+                         comm->global_rank, function);
+    transfer->comm = comm;
+    transfer->request = NULL;
+    transfer->parts = 0;
+    transfer->status = 0;
+    transfer->sends = send;
+    transfer->receives = recv;
+    transfer->received = received;
+    if (send)
+        transfer->sending = (struct kolo_sending){
+            .data = send->buffer, .count = send->count, .dtype = dtype, .to = (uint32_t)send->peer, .tag = send->tag};
+    if (recv) {
+        const bool any = recv->peer == KOLO_ANY_RANK && comm->global_size > 1;
+        transfer->receiving = (struct kolo_receiving){.data = (uint8_t *)recv->buffer,
+                                                      .count = recv->count,
+                                                      .dtype = dtype,
+                                                      .from = any                           ? KOLO_RANKS_MAX
+                                                              : recv->peer == KOLO_ANY_RANK ? comm->global_rank
+                                                                                            : (uint32_t)recv->peer,
+                                                      .tag = recv->tag};
+    }
+    return 0;
+}
+
+/* A kolo_transfer_until_fn. */
+static bool is_over(void *argument) {
+    const struct kolo_transfer *transfer = argument;
+    return transfer->parts == 0;
+}
+
+/* Makes a call whose arguments are legal. */
+static int run(const char *function, struct kolo_transfer *transfer) {
+    kolo_comm *comm = transfer->comm;
+    transfer->sending.is_blocking = true;
+    int rc = kolo_transfer_begin(transfer);
+    if (rc < 0 || transfer->parts == 0)
+        return rc < 0 ? rc : transfer->status;
+    if (transfer->receives) {
+        kolo_transfer_give_up(transfer, function);
+        /* Refused: what the call has sent its own rank is taken back. */
+        if (transfer->receiving.status < 0 && transfer->sends && transfer->sending.to == comm->global_rank &&
+            !transfer->sending.is_done)
+            kolo_aside_remove_last(&comm->channels);
+    }
+    rc = comm->segment.header ? kolo_transfer_run(comm, is_over, transfer, false) : kolo_transfer_advance(comm);
+    return rc < 0 ? rc : transfer->status;
+}
+
+/* The path that every call takes that is not in the background. */
+static int call(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
+                kolo_dtype dtype, kolo_received *received) {
+    struct kolo_transfer transfer;
+    const bool was_ready = kolo_is_ready(comm);
+    int rc = was_ready ? 0 : kolo_queue_claim(function, comm, false);
+    if (rc < 0)
+        return rc;
+    rc = kolo_enter(function, comm);
+    if (rc == 0) {
+        rc = prepare(function, comm, send, recv, dtype, received, &transfer);
+        if (rc == 0)
+            rc = run(function, &transfer);
+        kolo_leave(comm);
+    }
+    if (!was_ready)
+        kolo_queue_release(comm, rc);
+    return rc;
+}
+
+/* And the one of those in the background. */
+static int background(const char *function, kolo_comm *comm, const struct half *send, const struct half *recv,
+                      kolo_dtype dtype, kolo_received *received, kolo_request **request) {
+    kolo_request *made;
+    if (!request)
+        return kolo_fail(KOLO_ERR_ARG, "%s: request is NULL", function);
+    int rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    rc = kolo_request_create_transfer(&made, function, comm);
+    if (rc == 0) {
+        rc = prepare(function, comm, send, recv, dtype, received, made->transfer);
+        if (rc < 0)
+            kolo_request_free(made);
+        else
+            rc = kolo_request_issue_transfer(made, function);
+    }
+    if (rc == 0)
+        *request = made;
+    kolo_leave(comm);
+    return rc;
+}
+
+/* What callers pass. */
+#define SEND(name, buffer_, count_, to, tag_)                                                                          \
+    (&(const struct half){.peer_name = "to",                                                                           \
+                          .buffer_name = (name),                                                                       \
+                          .buffer = (buffer_),                                                                         \
+                          .count = (count_),                                                                           \
+                          .peer = (to),                                                                                \
+                          .tag = (tag_)})
+#define RECV(name, buffer_, count_, from, tag_)                                                                        \
+    (&(const struct half){.peer_name = "from",                                                                         \
+                          .buffer_name = (name),                                                                       \
+                          .buffer = (buffer_),                                                                         \
+                          .count = (count_),                                                                           \
+                          .peer = (from),                                                                              \
+                          .tag = (tag_),                                                                               \
+                          .peer_min = KOLO_ANY_RANK,                                                                   \
+                          .tag_min = KOLO_ANY_TAG})
+
+int kolo_send(kolo_comm *comm, const void *buffer, size_t count, kolo_dtype dtype, int to, int tag) {
+    return call("kolo_send", comm, SEND("buffer", buffer, count, to, tag), NULL, dtype, NULL);
+}
+
+int kolo_isend(kolo_comm *comm, const void *buffer, size_t count, kolo_dtype dtype, int to, int tag,
+               kolo_request **request) {
+    return background("kolo_isend", comm, SEND("buffer", buffer, count, to, tag), NULL, dtype, NULL, request);
+}
+
+int kolo_recv(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int from, int tag,
+              kolo_received *received) {
+    return call("kolo_recv", comm, NULL, RECV("buffer", buffer, count, from, tag), dtype, received);
+}
+
+int kolo_irecv(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int from, int tag,
+               kolo_received *received, kolo_request **request) {
+    return background("kolo_irecv", comm, NULL, RECV("buffer", buffer, count, from, tag), dtype, received, request);
+}
+
+int kolo_sendrecv(kolo_comm *comm, const void *send, size_t send_count, int to, int send_tag, void *recv,
+                  size_t recv_count, int from, int recv_tag, kolo_dtype dtype, kolo_received *received) {
+    return call("kolo_sendrecv", comm, SEND("send", send, send_count, to, send_tag),
+                RECV("recv", recv, recv_count, from, recv_tag), dtype, received);
+}
+
+int kolo_isendrecv(kolo_comm *comm, const void *send, size_t send_count, int to, int send_tag, void *recv,
+                   size_t recv_count, int from, int recv_tag, kolo_dtype dtype, kolo_received *received,
+                   kolo_request **request) {
+    return background("kolo_isendrecv", comm, SEND("send", send, send_count, to, send_tag),
+                      RECV("recv", recv, recv_count, from, recv_tag), dtype, received, request);
+}

@@ -1,0 +1,133 @@
+/* What a rank keeps of its sends and receives, see comm/channels/transfer.h: those in flight, and the messages that it
+ * has put aside. */
+#ifndef KOLO_COMM_CHANNELS_CHANNELS_H
+#define KOLO_COMM_CHANNELS_CHANNELS_H
+
+#include <stdbool.h>
+
+#include "kolo.h"
+#include "shm/layout.h"
+
+/* What a message is, as its cell says. */
+struct kolo_envelope {
+    uint32_t from;
+    int32_t tag;
+    uint32_t dtype;
+    uint64_t count;
+    uint64_t number;        /* among those of its pair */
+    uint64_t chunks_before; /* as in kolo_shared_cell */
+};
+
+/* Called when a send or a receive is done, which is no longer in flight then. */
+typedef void kolo_transfer_over_fn(void *owner);
+
+/* Why a send or a receive cannot go on: *flag, of `peer`, is not yet `target`. flag NULL: no one flag would do. */
+struct kolo_obstacle {
+    const kolo_atomic_u64 *flag;
+    uint64_t target;
+    uint32_t peer;
+};
+
+struct kolo_sending {
+    const uint8_t *data;
+    uint64_t count;
+    kolo_dtype dtype;
+    uint32_t to;
+    int tag;
+    bool is_blocking;            /* this rank begins nothing else before it is done */
+    kolo_transfer_over_fn *over; /* NULL: nobody asks for it */
+    void *owner;
+
+    /* How far it has got; 0 at the beginning. */
+    struct kolo_sending *next; /* the one that was begun after it */
+    uint64_t number;           /* of the message, once it is posted */
+    uint64_t filled;           /* chunks */
+    bool is_streamed, is_done;
+    struct kolo_obstacle obstacle;
+};
+
+struct kolo_receiving {
+    uint8_t *data;
+    uint64_t count; /* that `data` has room for */
+    kolo_dtype dtype;
+    uint32_t from; /* KOLO_RANKS_MAX: any */
+    int tag;       /* KOLO_ANY_TAG: any */
+    kolo_transfer_over_fn *over;
+    void *owner;
+
+    /* How far it has got; 0 at the beginning. */
+    struct kolo_receiving *next;
+    struct kolo_envelope message; /* once it is matched: what is received */
+    uint64_t taken;               /* chunks */
+    bool is_matched, is_asked, is_done;
+    int status; /* once it is done: 0, or KOLO_ERR_ARG with its message set */
+    struct kolo_obstacle obstacle;
+};
+
+/* How far a rank has got with one other rank. */
+struct kolo_pair {
+    uint64_t sent;                 /* messages to it */
+    uint64_t taken;                /* of those, as far as this rank has seen */
+    uint64_t served;               /* of those, messages that it has asked for and got */
+    struct kolo_sending *blocked;  /* the first one to it that waits for a cell */
+    uint64_t received;             /* messages from it, those put aside included */
+    uint64_t asked;                /* of those, messages that this rank has asked for */
+    struct kolo_receiving *asking; /* the receive that has asked last, until it is done */
+    bool has_ring;                 /* the ring to it has memory */
+    bool is_awaited;               /* of another node: the relays know that this rank may wait for it */
+};
+
+/* A message that was taken before a receive asked for it, or that a rank has sent to itself. */
+struct kolo_aside {
+    struct kolo_aside *next; /* the one that came after it */
+    struct kolo_envelope envelope;
+    bool is_whole; /* it is in `payload`; otherwise its sender still waits with it */
+    uint8_t payload[];
+};
+
+struct kolo_channels {
+    struct kolo_pair *pairs; /* one for each rank; NULL: nothing has been sent or received */
+    struct kolo_sending *sends;
+    struct kolo_receiving *receives;      /* both: in flight, in the order in which they were begun */
+    struct kolo_aside *aside;             /* the one that came first */
+    struct kolo_aside **end;              /* where the next one's address goes; NULL: there has been none */
+    uint64_t chunks;                      /* of this rank's stream that earlier messages took */
+    const struct kolo_sending *streaming; /* whose message goes through the stream; NULL: none does */
+    uint64_t moves;                       /* how often this rank has published something */
+    bool has_stream;                      /* this rank's stream has memory */
+    bool listens;                         /* as in kolo_shared_mailbox */
+    uint32_t next;                        /* the rank to begin with when a message from any rank is looked for */
+
+    /* For checks and messages, while this rank waits for what is in flight, and not for a collective. */
+    struct kolo_pair_call own;         /* one of these calls; word 0: it does not wait so */
+    struct kolo_pair_call theirs;      /* what it was found not to match; word 0: nothing */
+    uint64_t awaited[KOLO_RANK_WORDS]; /* the ranks that it waits for, as a set (comm/ranks.h) */
+    bool awaits_any;                   /* it waits for whichever rank comes, too */
+};
+
+/* Whether this rank waits for sends and receives, and so what is waited for does not concern a collective. */
+static inline bool kolo_channels_busy(const struct kolo_channels *channels) {
+    return channels->own.word != 0;
+}
+
+static inline bool kolo_channels_in_flight(const struct kolo_channels *channels) {
+    return channels->sends || channels->receives;
+}
+
+/* Makes `pairs`, once: 0 or KOLO_ERR_NO_SPACE. */
+int kolo_channels_prepare(struct kolo_channels *channels, uint32_t ranks);
+
+/* Puts a message aside, as the last one. payload: a copy is taken of so many bytes; NULL: it is not whole. False: out
+ * of memory. */
+bool kolo_aside_add(struct kolo_channels *channels, const struct kolo_envelope *envelope, const uint8_t *payload,
+                    size_t bytes);
+
+/* The first message from `from` (KOLO_RANKS_MAX: any rank) with that tag (KOLO_ANY_TAG: any), as the place that holds
+ * its address, for kolo_aside_remove; NULL: there is none. */
+struct kolo_aside **kolo_aside_find(struct kolo_channels *channels, uint32_t from, int tag);
+void kolo_aside_remove(struct kolo_channels *channels, struct kolo_aside **place);
+void kolo_aside_remove_last(struct kolo_channels *channels);
+
+void kolo_channels_destroy(struct kolo_channels *channels);
+
+#endif

@@ -1,0 +1,136 @@
+/* Begins sends and receives, and waits for them. */
+#include "comm/channels/transfer.h"
+
+#include <string.h>
+
+#include "comm/channels/ends.h"
+#include "comm/failure/failure.h"
+#include "comm/ranks.h"
+#include "comm/step/call_word.h"
+#include "sync/point.h"
+
+void kolo_sending_begin(kolo_comm *comm, struct kolo_sending *sending) {
+    struct kolo_sending **end = &comm->channels.sends;
+    while (*end)
+        end = &(*end)->next;
+    *end = sending;
+}
+
+int kolo_transfer_advance(kolo_comm *comm) {
+    if (comm->channels.sends)
+        kolo_sends_advance(comm);
+    return comm->channels.receives ? kolo_receives_advance(comm) : 0;
+}
+
+/* What is said of the wait in which something goes wrong. */
+static void describe(kolo_comm *comm) {
+    struct kolo_channels *channels = &comm->channels;
+    const struct kolo_sending *sending = channels->sends;
+    const struct kolo_receiving *receiving = channels->receives;
+    memset(channels->awaited, 0, sizeof channels->awaited);
+    channels->awaits_any = false;
+    for (; sending; sending = sending->next)
+        kolo_ranks_add(channels->awaited, sending->to);
+    for (; receiving; receiving = receiving->next) {
+        const bool any = receiving->from == KOLO_RANKS_MAX && !receiving->is_matched;
+        channels->awaits_any |= any;
+        if (!any && receiving->from != comm->global_rank)
+            kolo_ranks_add(channels->awaited, receiving->is_matched ? receiving->message.from : receiving->from);
+    }
+    sending = channels->sends;
+    receiving = channels->receives;
+    if (receiving) {
+        const bool any = receiving->from == KOLO_RANKS_MAX;
+        channels->own = (struct kolo_pair_call){
+            kolo_call_word(KOLO_RECV, receiving->dtype, KOLO_SUM, any ? 0 : receiving->from, receiving->count),
+            kolo_pair_detail(receiving->tag, any)};
+    } else {
+        channels->own =
+            (struct kolo_pair_call){kolo_call_word(KOLO_SEND, sending->dtype, KOLO_SUM, sending->to, sending->count),
+                                    kolo_pair_detail(sending->tag, false)};
+    }
+}
+
+/* The one flag without which nothing in flight can go on; flag NULL: there is none such. */
+static struct kolo_obstacle only_obstacle(const struct kolo_channels *channels) {
+    const struct kolo_sending *sending = channels->sends;
+    const struct kolo_receiving *receiving = channels->receives;
+    if (!receiving && !sending->next)
+        return sending->obstacle;
+    if (!sending && !receiving->next)
+        return receiving->obstacle;
+    return (struct kolo_obstacle){0};
+}
+
+/* As a wait says it: a local rank, or the proxy, which has the relay. */
+static uint32_t peer_of(const kolo_comm *comm, uint32_t rank) {
+    return kolo_is_near(comm, rank) ? kolo_local_of(comm, rank) : KOLO_PEER_PROXY;
+}
+
+/* Waits until `events` has gone beyond `seen`. */
+static int await_event(kolo_comm *comm, uint64_t seen) {
+    struct kolo_channels *channels = &comm->channels;
+    struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[comm->rank];
+    if (!channels->listens) {
+        KOLO_POINT("transfer.listening");
+        channels->listens = true;
+        kolo_store_release(&mailbox->listens, 1);
+        kolo_fence_sleeper();
+        return 0; /* and look at everything again */
+    }
+    const uint32_t all = comm->global_size, first = kolo_ranks_lowest(channels->awaited, all);
+    const uint32_t peer = first < all ? first : (comm->global_rank + 1) % all;
+    KOLO_POINT("transfer.awaiting_event");
+    return kolo_wait_at_least(&comm->waiter, &mailbox->events, seen + 1, &mailbox->bell, peer_of(comm, peer));
+}
+
+/* Waits for the one flag. */
+static int await_flag(kolo_comm *comm, const struct kolo_obstacle *obstacle) {
+    const uint32_t peer = peer_of(comm, obstacle->peer);
+    KOLO_POINT("transfer.awaiting");
+    return kolo_wait_at_least(
+        &comm->waiter, obstacle->flag, obstacle->target,
+        peer == KOLO_PEER_PROXY ? &comm->segment.internode->lanes[0].bell : &comm->segment.signals[peer].bell, peer);
+}
+
+/* Whether to look at everything again before this rank sleeps, for the `turn`th time. */
+static bool may_spin(kolo_waiter *waiter, uint32_t turn) {
+    return turn < waiter->spins && !(waiter->oversubscribed && waiter->oversubscribed(waiter));
+}
+
+int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argument, bool is_interruptible) {
+    const kolo_atomic_u64 *events = &comm->segment.mailboxes[comm->rank].events;
+    struct kolo_channels *channels = &comm->channels;
+    int rc = 0;
+    for (uint32_t turn = 0; rc == 0; turn++) {
+        const uint64_t seen = kolo_load_acquire(events), moves = channels->moves; /* pairs with kolo_publish_to */
+        rc = kolo_transfer_advance(comm);
+        if (rc < 0 || until(argument) || !kolo_channels_in_flight(channels))
+            break;
+        if (moves != channels->moves)
+            turn = 0;
+        const struct kolo_obstacle only = only_obstacle(channels);
+        describe(comm);
+        if (only.flag && !is_interruptible) {
+            rc = await_flag(comm, &only);
+        } else if (may_spin(&comm->waiter, turn)) {
+            kolo_pause();
+        } else {
+            rc = await_event(comm, seen);
+            turn = 0;
+        }
+    }
+    channels->own.word = 0;
+    return rc;
+}
+
+void kolo_transfer_interrupt(kolo_comm *comm) {
+    struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[comm->rank];
+    kolo_fetch_add(&mailbox->events, 1);
+    kolo_bell_ring_slowly(&mailbox->bell);
+}
+
+void kolo_transfer_drop(kolo_comm *comm) {
+    comm->channels.sends = NULL;
+    comm->channels.receives = NULL;
+}

@@ -1,0 +1,160 @@
+/* The table of own operations, and how their functions fold: see own_ops.h. */
+#include "reduce/own/own_ops.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "sync/atomic.h"
+#include "sync/common_lock.h"
+
+/* What is folded at a time where results have to wait: a few such blocks are on the stack, one for each level of the
+ * tree over the inputs. */
+enum { BLOCK_BYTES = 4096 };
+
+static_assert(KOLO_OP_ELEMENT_BYTES_MAX <= BLOCK_BYTES, "a block has at least one element");
+
+struct own_op {
+    kolo_atomic_u64 number; /* 0: the place is free. It is stored after all else, and read before */
+    kolo_op_function *function;
+    void *context;
+    kolo_kernel kernel;
+};
+
+static struct own_op own_ops[KOLO_OPS_OWN_MAX];
+
+/* Folding. */
+
+static uint32_t power_of_two_below(uint32_t n) {
+    uint32_t power = 1;
+    while (power < n - power)
+        power *= 2;
+    return power;
+}
+
+/* The tree over `n` sources, `bytes` of each from byte `at` on: in `room`, or, of one source, where it lies. */
+static const void *fold_block(const struct own_op *own, const void *const *sources, uint32_t n, size_t at, size_t bytes,
+                              uint8_t *room) {
+    _Alignas(64) uint8_t left_room[BLOCK_BYTES];
+    if (n == 1)
+        return (const uint8_t *)sources[0] + at;
+    const uint32_t left_n = power_of_two_below(n);
+    const void *right = fold_block(own, sources + left_n, n - left_n, at, bytes, room);
+    if (right != room)
+        memcpy(room, right, bytes);
+    own->function(left_n == 1 ? (const uint8_t *)sources[0] + at
+                              : fold_block(own, sources, left_n, at, bytes, left_room),
+                  room, bytes / own->kernel.element_bytes, own->context);
+    return room;
+}
+
+/* Whether `dst` is one of the sources. */
+static bool is_source(const void *dst, const void *const *sources, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (sources[i] == dst)
+            return true;
+    return false;
+}
+
+/* A kolo_fold_fn but for the operation. The result is made in `dst`, unless that holds a source which is still to be
+ * read then: every source but the last. */
+static void fold(const struct own_op *own, void *dst, const void *const *sources, uint32_t n, size_t count) {
+    _Alignas(64) uint8_t apart[BLOCK_BYTES];
+    const size_t element_bytes = own->kernel.element_bytes, end = count * element_bytes;
+    const bool is_apart = is_source(dst, sources, n - 1);
+    const size_t block_bytes = n <= 2 && !is_apart ? end : BLOCK_BYTES / element_bytes * element_bytes;
+    for (size_t at = 0; at < end; at += block_bytes) {
+        const size_t bytes = end - at < block_bytes ? end - at : block_bytes;
+        uint8_t *to = (uint8_t *)dst + at;
+        const void *result = fold_block(own, sources, n, at, bytes, is_apart ? apart : to);
+        if (result != to)
+            memcpy(to, result, bytes);
+    }
+}
+
+static void fold_to_both(const struct own_op *own, void *dst, void *second, const void *const *sources, size_t count) {
+    fold(own, dst, sources, 2, count);
+    memcpy(second, dst, count * own->kernel.element_bytes);
+}
+
+static void chain(const struct own_op *own, void *dst, const void *left, const void *right, size_t count) {
+    const void *const sources[2] = {left, right};
+    fold(own, dst, sources, 2, count);
+}
+
+/* The kernels of a place. */
+
+#define PLACE(i)                                                                                                       \
+    static void fold_##i(void *dst, const void *const *sources, uint32_t n, size_t count, uint32_t ranks) {            \
+        (void)ranks;                                                                                                   \
+        fold(&own_ops[i], dst, sources, n, count);                                                                     \
+    }                                                                                                                  \
+    static void fold_to_both_##i(void *dst, void *second, const void *const *sources, size_t count, uint32_t ranks) {  \
+        (void)ranks;                                                                                                   \
+        fold_to_both(&own_ops[i], dst, second, sources, count);                                                        \
+    }                                                                                                                  \
+    static void chain_##i(void *acc_out, const void *acc_in, const void *source, size_t count) {                       \
+        chain(&own_ops[i], acc_out, acc_in, source, count);                                                            \
+    }                                                                                                                  \
+    static void chain_end_##i(void *dst, const void *acc_in, const void *source, size_t count, uint32_t ranks) {       \
+        (void)ranks;                                                                                                   \
+        chain(&own_ops[i], dst, acc_in, source, count);                                                                \
+    }                                                                                                                  \
+    static void fold_partial_##i(void *acc_dst, const void *const *sources, uint32_t n, size_t count) {                \
+        fold(&own_ops[i], acc_dst, sources, n, count);                                                                 \
+    }
+#define KERNELS(i)                                                                                                     \
+    [i] = {.fold = fold_##i,                                                                                           \
+           .fold_to_both = fold_to_both_##i,                                                                           \
+           .chain = chain_##i,                                                                                         \
+           .chain_end = chain_end_##i,                                                                                 \
+           .fold_partial = fold_partial_##i,                                                                           \
+           .fold_partials = fold_partial_##i,                                                                          \
+           .finish = fold_##i},
+/* Of places in octal, so that two digits go through all. */
+#define EIGHT(of, i) of(i##0) of(i##1) of(i##2) of(i##3) of(i##4) of(i##5) of(i##6) of(i##7)
+#define ALL(of)                                                                                                        \
+    EIGHT(of, 0) EIGHT(of, 01) EIGHT(of, 02) EIGHT(of, 03) EIGHT(of, 04) EIGHT(of, 05) EIGHT(of, 06) EIGHT(of, 07)
+
+ALL(PLACE)
+
+static const kolo_kernel kernels[] = {ALL(KERNELS)};
+
+static_assert(sizeof kernels / sizeof *kernels == KOLO_OPS_OWN_MAX, "each place has its kernels");
+
+/* The table. */
+
+static struct own_op *place_of(kolo_op op) {
+    return &own_ops[(uint32_t)op % KOLO_OPS_OWN_MAX];
+}
+
+bool kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes,
+                     bool is_commutative) {
+    static uint32_t taken; /* how often any place was; under the lock */
+    uint32_t place = 0;
+    kolo_common_lock();
+    while (place < KOLO_OPS_OWN_MAX && kolo_load_acquire(&own_ops[place].number)) /* pairs with kolo_own_op_remove */
+        place++;
+    if (place < KOLO_OPS_OWN_MAX) {
+        struct own_op *own = &own_ops[place];
+        const uint32_t number = KOLO_OPS_OWN | (taken++ * KOLO_OPS_OWN_MAX % KOLO_OPS_OWN) | place;
+        own->function = function;
+        own->context = context;
+        own->kernel = kernels[place];
+        own->kernel.element_bytes = own->kernel.acc_bytes = (uint32_t)element_bytes;
+        own->kernel.is_own = true;
+        own->kernel.keeps_order = !is_commutative;
+        kolo_store_release(&own->number, number); /* pairs with kolo_own_op_kernel */
+        *op = (kolo_op)number;
+    }
+    kolo_common_unlock();
+    return place < KOLO_OPS_OWN_MAX;
+}
+
+bool kolo_own_op_remove(kolo_op op) {
+    return (uint32_t)op >= KOLO_OPS_OWN && kolo_compare_and_swap(&place_of(op)->number, (uint32_t)op, 0);
+}
+
+const kolo_kernel *kolo_own_op_kernel(kolo_op op) {
+    const struct own_op *own = place_of(op);
+    return (uint32_t)op >= KOLO_OPS_OWN && kolo_load_acquire(&own->number) == (uint32_t)op ? &own->kernel : NULL;
+}

@@ -1,0 +1,25 @@
+/* Operations of the program's own (kolo_op_create), and the kernels that call their functions.
+ *
+ * A kernel is a plain function without a context. So this is a table with a fixed number of places, each of which has
+ * kernels of its own that know their place. An operation's number names its place and, above that, how often the place
+ * was taken before, so that a number means nothing any more once its operation is destroyed.
+ *
+ * The type of accumulation is the element itself. Inputs are folded in the canonical order (reduce/reducer.h), each
+ * source to the left of those after it. */
+#ifndef KOLO_REDUCE_OWN_OWN_OPS_H
+#define KOLO_REDUCE_OWN_OWN_OPS_H
+
+#include <stdbool.h>
+
+#include "reduce/reducer.h"
+
+/* Takes a place; false: all are taken. */
+bool kolo_own_op_add(kolo_op *op, kolo_op_function *function, void *context, size_t element_bytes, bool is_commutative);
+
+/* Gives it back; false: there is no such operation. */
+bool kolo_own_op_remove(kolo_op op);
+
+/* The operation's kernel; NULL: there is no such operation. */
+const kolo_kernel *kolo_own_op_kernel(kolo_op op);
+
+#endif

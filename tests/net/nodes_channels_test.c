@@ -1,0 +1,211 @@
+/* Messages between two ranks of several nodes: the parts of tests/ranks/channel_parts.c and in_flight_parts.c, on 2 and
+ * 3 nodes of several ranks; and what a mismatch, a death and a rank that has left leave. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "channel_parts.h"
+#include "in_flight_parts.h"
+#include "node_files.h"
+
+enum { WITHIN_MS = 100, COMPUTING_MS = 600, TIMEOUT_MS = 1000, LARGE = 200000 };
+
+/* The ranks of each node; 0: no more nodes. */
+static const int layouts[][NODES_MAX] = {{1, 1}, {2, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}};
+
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+struct setup {
+    int node_of[HARNESS_RANKS_MAX];
+    void (*part)(struct rank *rank);
+    int victim; /* who dies in `death` */
+};
+
+static void run_part(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_options options = rank->options;
+    nodes_place(&options, setup->node_of[rank->rank]);
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &options), 0, "kolo_comm_create"))
+        return;
+    setup->part(rank);
+    if (rank->comm)
+        kolo_barrier(rank->comm); /* the first rank of a node carries the others' messages */
+    kolo_comm_destroy(rank->comm);
+    rank->comm = NULL;
+}
+
+/* Each rank sends its neighbours in the ring of all ranks a large message. */
+static void exchange(struct rank *rank, kolo_comm *comm) {
+    static _Thread_local unsigned char sent[LARGE], taken[LARGE];
+    const int self = kolo_comm_rank(comm), size = kolo_comm_size(comm), left = (self + size - 1) % size;
+    kolo_received received = {.received_bytes = sizeof received};
+    memset(sent, self + 1, sizeof sent);
+    if (expect_status(
+            rank,
+            kolo_sendrecv(comm, sent, LARGE, (self + 1) % size, 3, taken, LARGE, KOLO_ANY_RANK, 3, KOLO_U8, &received),
+            0, "kolo_sendrecv among the survivors"))
+        expect(rank,
+               received.rank == left && received.count == LARGE && taken[0] == left + 1 && taken[LARGE - 1] == left + 1,
+               "%zu elements of rank %d: %d ... %d", received.count, received.rank, taken[0], taken[LARGE - 1]);
+}
+
+/* Where more than half are left, they go on. */
+static void go_on(struct rank *rank) {
+    kolo_comm *left = NULL;
+    if (rank->ranks < 4)
+        return;
+    expect_status(rank, kolo_comm_shrink(rank->comm, &left), 0, "kolo_comm_shrink");
+    kolo_comm_destroy(rank->comm);
+    rank->comm = left;
+    if (left)
+        exchange(rank, left);
+}
+
+/* The last rank, of another node than rank 0, and rank 0 do not agree; the others hear of it in a barrier. */
+static void mismatch(struct rank *rank) {
+    static _Thread_local int32_t data[300];
+    const int last = rank->ranks - 1;
+    int status;
+    if (rank->rank == 0)
+        status = kolo_recv(rank->comm, data, 100, KOLO_I32, last, KOLO_ANY_TAG, NULL);
+    else if (rank->rank == last)
+        status = kolo_send(rank->comm, data, 300, KOLO_I32, 0, 7);
+    else
+        status = kolo_barrier(rank->comm);
+    if (expect_status(rank, status, KOLO_ERR_MISMATCH, "a message that does not fit"))
+        expect_message(rank, "a mismatch", "recv of 100 i32", "send of 300 i32", "tag 7", NULL);
+}
+
+/* Rank 0 waits for the last rank, which is killed before it has sent anything, or the first rank of its node is. The
+ * others compute. */
+static void death(struct rank *rank) {
+    const int last = rank->ranks - 1;
+    const struct setup *setup = rank->team->argument;
+    static _Thread_local unsigned char sent[LARGE];
+    kolo_request *request = NULL;
+    int32_t value = 0;
+    exchange(rank, rank->comm);
+    kolo_barrier(rank->comm);
+    if (rank->rank == setup->victim) {
+        sleep_ms(50);
+        event_set();
+        raise(SIGKILL);
+    }
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_isend(rank->comm, sent, LARGE, KOLO_U8, last, 1, &request), 0, "kolo_isend");
+        const int status = kolo_recv(rank->comm, &value, 1, KOLO_I32, last, 0, NULL);
+        const int64_t took_ns = now_ns() - event_ns();
+        expect_status(rank, status, KOLO_ERR_PEER_DEAD, "the death of who is waited for");
+        expect_prompt(rank, took_ns, WITHIN_MS, "a death");
+        expect_status(rank, kolo_request_wait(request), KOLO_ERR_PEER_DEAD, "a message in flight");
+    } else {
+        sleep_ms(COMPUTING_MS);
+        expect(rank, kolo_barrier(rank->comm) < 0, "a barrier with a rank that is dead");
+    }
+    go_on(rank);
+}
+
+/* The last rank sends one message and leaves: rank 0 gets that, and learns that there are no more. */
+static void leaving(struct rank *rank) {
+    int32_t value = 5;
+    kolo_barrier(rank->comm);
+    if (rank->rank == rank->ranks - 1) {
+        expect_status(rank, kolo_send(rank->comm, &value, 1, KOLO_I32, 0, 0), 0, "kolo_send");
+        kolo_comm_destroy(rank->comm);
+        rank->comm = NULL;
+    } else if (rank->rank != 0) {
+        sleep_ms(COMPUTING_MS);
+    } else {
+        expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, KOLO_ANY_RANK, 0, NULL), 0, "kolo_recv");
+        if (expect_status(rank, kolo_recv(rank->comm, &value, 1, KOLO_I32, rank->ranks - 1, 0, NULL),
+                          KOLO_ERR_PEER_DEAD, "a receive from a rank that has left"))
+            expect_message(rank, "a rank that has left", "has left", NULL);
+    }
+}
+
+/* Rank 0 waits for a message with a tag that the last rank does not send: it sends another one. */
+static void lateness(struct rank *rank) {
+    int32_t value = 0;
+    kolo_barrier(rank->comm);
+    const int last = rank->ranks - 1;
+    char call[64];
+    snprintf(call, sizeof call, "in recv of 1 i32 from rank %d, tag 2", last);
+    if (rank->rank == last)
+        expect_status(rank, kolo_send(rank->comm, &value, 1, KOLO_I32, 0, 1), 0, "kolo_send with another tag");
+    if (rank->rank != 0) {
+        sleep_ms(2 * TIMEOUT_MS);
+        if (expect_status(rank, kolo_barrier(rank->comm), KOLO_ERR_TIMEOUT, "a barrier after that"))
+            expect_message(rank, "a barrier after that", "did not come; rank 0 waited for it", call, NULL);
+        return;
+    }
+    const int64_t begin_ns = now_ns();
+    const int status = kolo_recv(rank->comm, &value, 1, KOLO_I32, last, 2, NULL);
+    const int64_t took_ns = now_ns() - begin_ns;
+    if (expect_status(rank, status, KOLO_ERR_TIMEOUT, "a receive of what is not sent"))
+        expect_message(rank, "a receive of what is not sent", "node ", "did not come", call, NULL);
+    expect(rank, took_ns >= TIMEOUT_MS * INT64_C(1000000), "it took only %d us", (int)(took_ns / 1000));
+    expect_prompt(rank, took_ns, 2 * TIMEOUT_MS, "the deadline");
+}
+
+/* Lays out the ranks of a team and says whether it is wanted; `number` chooses how nodes are linked. */
+static int prepare(size_t layout, size_t number, int *node_of) {
+    const int ranks = nodes_lay_out(layouts[layout], node_of);
+    setenv("KOLO_NET", number % 2 ? "poll" : "auto", 1);
+    setenv("KOLO_NET_THREADS", layout % 2 ? "2" : "1", 1);
+    nodes_meet_at("127.0.0.1");
+    return wants_ranks(ranks) && !(arguments.quick && (layout + number) % 2) ? ranks : 0;
+}
+
+/* leads: who dies is the first rank of the last node. */
+static void run_layout(size_t layout, void (*part)(struct rank *rank), size_t number, bool leads) {
+    struct setup setup = {.part = part};
+    const int ranks = prepare(layout, number, setup.node_of);
+    if (ranks == 0)
+        return;
+    for (setup.victim = ranks - 1; leads && setup.node_of[setup.victim - 1] == setup.node_of[ranks - 1];)
+        setup.victim--;
+    harness_run(&(struct team){.ranks = ranks,
+                               .slot_bytes = 4096,
+                               .timeout_ms = part == lateness ? TIMEOUT_MS : 0,
+                               .creates_itself = true,
+                               .victim = part == death ? setup.victim + 1 : 0,
+                               .run = run_part,
+                               .argument = &setup});
+}
+
+static void place(struct rank *rank, int node) {
+    nodes_place(&rank->options, node);
+}
+
+static void run_in_flight(size_t layout, const struct in_flight_part *part, size_t number) {
+    int node_of[HARNESS_RANKS_MAX];
+    const struct in_flight setup = {
+        .part = part, .progress = (number + layout / 2) % 2 ? 1 : -1, .place = place, .node_of = node_of};
+    const int ranks = prepare(layout, number, node_of);
+    if (ranks < part->ranks_min || (arguments.threads && part->dies))
+        return;
+    harness_run(&(struct team){.ranks = ranks,
+                               .creates_itself = true,
+                               .victim = part->dies ? ranks : 0,
+                               .run = in_flight_run,
+                               .argument = &setup});
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "Messages between two ranks of several nodes.");
+    setenv("KOLO_NET_AUTH", "none", 1);
+    nodes_open();
+    for (size_t layout = 0; layout < LAYOUTS; layout++) {
+        for (size_t part = 0; part < CHANNEL_PARTS; part++)
+            run_layout(layout, channel_parts[part], part, false);
+        for (size_t part = 0; part < IN_FLIGHT_PARTS; part++)
+            run_in_flight(layout, &in_flight_parts[part], part);
+        run_layout(layout, mismatch, layout, false);
+        run_layout(layout, leaving, layout, false);
+        run_layout(layout, lateness, layout, false);
+        for (int leads = 0; !arguments.threads && leads < 2; leads++)
+            run_layout(layout, death, layout, leads);
+    }
+    return harness_end();
+}

@@ -1,0 +1,43 @@
+/* Random programs: the ranks derive the same calls from the seed, on communicators that the program makes and destroys,
+ * and compare every result with the sequential reference.
+ *
+ * An event of the program is a row of the table in random_program.c: a further kind of call gets a row there. */
+#ifndef KOLO_TESTS_RANDOM_PROGRAM_H
+#define KOLO_TESTS_RANDOM_PROGRAM_H
+
+#include "reference.h"
+
+/* How ranks wait for requests. What each allows is legal by kolo.h. */
+typedef enum program_waits {
+    WAITS_ANYHOW,   /* a progress thread carries requests out: each rank waits for what and when it likes */
+    WAITS_IN_ORDER, /* without one: each rank waits when it likes, in the order of issue, and blocks only after that */
+    WAITS_TOGETHER, /* without one: all ranks wait, and block, at the same places of the program */
+    PROGRAM_WAITS
+} program_waits;
+
+struct program {
+    program_waits waits;
+    uint32_t calls;     /* of each stream */
+    int lanes;          /* of each communicator, which kolo's threads use, or the program's */
+    uint32_t streams;   /* threads of each rank, which run programs of their own on communicators of their own */
+    const int *node_of; /* the node of each rank, if ranks are reduced node by node; NULL: in their order */
+    bool has_nodes;     /* there are several */
+};
+
+/* One call of a communicator of so many ranks, on one node or several, which the reference can follow; `index` is as in
+ * struct call. */
+struct call call_draw(uint64_t draw, uint32_t index, int ranks, bool has_nodes, kolo_algorithm algorithm);
+
+/* Makes what calls need, before anything else. */
+void program_begin(void);
+
+/* How many ranks the program of the present seed has, how they wait, and with what their communicator is made. */
+void program_draw(struct program *program, struct team *team);
+
+/* Prints the same. */
+void program_tell(const struct program *program, const struct team *team);
+
+/* Runs the program on the communicator of all ranks of the team, which stays the caller's. */
+void program_run(const struct rank *rank, kolo_comm *world, const struct program *program);
+
+#endif
