@@ -1,0 +1,26 @@
+"""kolo: all-reduce and the other collectives between the processes of one machine, or of a few.
+
+    import kolo
+    with kolo.init() as comm:            # rank and size come from the launcher, such as kolorun -n 2
+        total = comm.all_reduce(x)       # a NumPy array, or anything with the buffer protocol or DLPack
+
+Needs the library libkolo of the same version, and no NumPy."""
+
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)  # kolo.torch and kolo.hvd may lie in another folder
+
+from ._comm import Comm, Failure, init, join, unlisten
+from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported,
+                      VersionMismatch)
+from ._library import VERSION as __version__
+from ._messages import ANY, Received
+from ._requests import Request, wait_all, wait_any
+from ._shared import SharedArray
+
+for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
+    _error.__module__ = "kolo"  # what tracebacks show
+
+__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Failure", "Mismatch", "NoSpace", "PeerDead",
+           "Received", "Request", "SharedArray", "Timeout", "Unsupported", "VersionMismatch", "__version__", "init",
+           "join", "unlisten", "wait_all", "wait_any"]

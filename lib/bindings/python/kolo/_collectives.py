@@ -1,0 +1,183 @@
+"""The collectives of a communicator.
+
+What holds for all: arrays are NumPy's (ml_dtypes' bfloat16 included), objects with the buffer protocol, or DLPack tensors
+on the CPU such as PyTorch's; contiguous, in C order. `out` has room for exactly the result; without it the result is a
+new array of x's kind. Rows are steps along the first dimension. Every rank makes the same calls in the same order.
+
+With async_=True a call returns a Request at once, and the result by Request.wait.
+
+Errors: ArgumentError and TypeError before anything was done; PeerDead, Timeout, Mismatch, Aborted, Error, after which the
+communicator is broken for every rank; Broken where it was so before."""
+
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+from . import _elements, _memory
+from ._calls import Call, Caller, bind
+from ._errors import ArgumentError
+from ._memory import View
+
+
+class Collectives:
+    """Part of Comm."""
+
+    rank: int
+    size: int
+    _caller: Caller
+
+    # Each call is put together in one place, for now, for the background and for plans.
+
+    def _elementwise(self, name: str, x: Any, out: Any, op: str) -> Call:
+        send = _memory.view(x, "x")
+        code = _elements.op_code(op, send.element)
+        recv = _memory.result(send, out, send.shape)
+        return Call(name, (send.address, recv.address, send.count, send.element.code, code), recv.array, (send, recv))
+
+    def _rows_for_each(self, x: View) -> "Tuple[int, ...]":
+        """The shape of one rank's block of x."""
+        if not x.shape or x.shape[0] % self.size:
+            raise ArgumentError(f"x has shape {x.shape}: its first dimension has to be a multiple of the {self.size} ranks")
+        return (x.shape[0] // self.size, *x.shape[1:])
+
+    def _root(self, root: int) -> int:
+        if not 0 <= root < self.size:
+            raise ArgumentError(f"root {root} is none of the ranks 0 to {self.size - 1}")
+        return root
+
+    def all_reduce(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
+        """op over all ranks' x, item by item; the same bits on every rank.
+
+        op: sum, prod, min, max, avg, band, bor or bxor. out: of x's shape, may be x itself. Returns it."""
+        return self._caller.make(self._elementwise("allreduce", x, out, op), async_)
+
+    def scan(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
+        """op over the x of ranks 0 to this one, item by item. Otherwise as all_reduce."""
+        return self._caller.make(self._elementwise("scan", x, out, op), async_)
+
+    def exscan(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
+        """op over the x of the ranks below this one. On rank 0 `out` keeps what it has: anything, if it is new."""
+        return self._caller.make(self._elementwise("exscan", x, out, op), async_)
+
+    def plan(self, x: Any, out: Any = None, op: str = "sum") -> "Callable[[], Any]":
+        """all_reduce(x, out, op) as a function without arguments, to be called again and again: each time it reduces
+        what x has then. It keeps pointers, so that a call costs about a microsecond of Python; both arrays live as
+        long as it does, and must not be resized."""
+        return bind(self._caller, self._elementwise("allreduce", x, out, op))
+
+    def broadcast(self, x: Any, root: int = 0, async_: bool = False) -> Any:
+        """Copies x of rank `root` into every other rank's x, of the same shape and type. Returns x."""
+        here = _memory.view(x, "x", self.rank != root)
+        call = Call("broadcast", (here.address, here.count, here.element.code, self._root(root)), x, here)
+        return self._caller.make(call, async_)
+
+    def all_gather(self, x: Any, out: Any = None, counts: Optional[Sequence[int]] = None, async_: bool = False) -> Any:
+        """Every rank's x, one after the other: out[r] is x of rank r. out: of shape (size, *x.shape).
+
+        Uneven: counts[r] is the number of rows of rank r, the same list on every rank; out has sum(counts) rows. In
+        place, x is this rank's part of out. Returns out."""
+        send = _memory.view(x, "x")
+        if counts is None:
+            recv = _memory.result(send, out, (self.size, *send.shape))
+            call = Call("allgather", (send.address, recv.address, send.count, send.element.code), recv.array, (send, recv))
+            return self._caller.make(call, async_)
+        rows = self._counts(counts, send, "counts", self.rank)
+        recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
+        call = Call("allgatherv", (send.address, recv.address, rows, None, send.element.code), recv.array, (send, recv, rows))
+        return self._caller.make(call, async_)
+
+    def _counts(self, counts: Optional[Sequence[int]], x: View, name: str, own: Optional[int]) -> Any:
+        """As the library takes them. own: the rank whose count x must have; None: x has all of them."""
+        rows = _memory.counts_of(counts, self.size, x.row, name)
+        expected = rows[own] if own is not None else sum(rows)
+        if expected != x.count:
+            raise ArgumentError(f"x has {x.shape[0] if x.shape else 1} rows, but {name} is {list(counts or ())}")
+        return rows
+
+    def reduce_scatter(self, x: Any, out: Any = None, op: str = "sum", counts: Optional[Sequence[int]] = None,
+                       async_: bool = False) -> Any:
+        """op over all ranks' x, of which this rank gets its block of rows: x has n * size rows, out has n.
+
+        Uneven: counts[r] is the number of rows for rank r, the same list on every rank; x has sum(counts) rows. In
+        place, out is this rank's part of x. Returns out."""
+        send = _memory.view(x, "x")
+        code = _elements.op_code(op, send.element)
+        if counts is None:
+            recv = _memory.result(send, out, self._rows_for_each(send))
+            arguments: "Tuple[Any, ...]" = (send.address, recv.address, recv.count, send.element.code, code)
+            return self._caller.make(Call("reduce_scatter", arguments, recv.array, (send, recv)), async_)
+        rows = self._counts(counts, send, "counts", None)
+        recv = _memory.result(send, out, (counts[self.rank], *send.shape[1:]))
+        arguments = (send.address, recv.address, rows, send.element.code, code)
+        return self._caller.make(Call("reduce_scatterv", arguments, recv.array, (send, recv, rows)), async_)
+
+    def reduce(self, x: Any, out: Any = None, op: str = "sum", root: int = 0, async_: bool = False) -> Any:
+        """all_reduce whose result only rank `root` gets. Returns it there, elsewhere None; there `out` is not used."""
+        send = _memory.view(x, "x")
+        code = _elements.op_code(op, send.element)
+        recv = _memory.result(send, out, send.shape) if self.rank == self._root(root) else None
+        arguments = (send.address, recv and recv.address, send.count, send.element.code, code, root)
+        return self._caller.make(Call("reduce", arguments, recv and recv.array, (send, recv)), async_)
+
+    def gather(self, x: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None,
+               async_: bool = False) -> Any:
+        """all_gather whose result only rank `root` gets. Returns it there, elsewhere None; there `out` is not used.
+
+        Uneven: the root says in counts how many rows each rank has, and the others pass counts=() or their own list."""
+        send = _memory.view(x, "x")
+        is_root = self.rank == self._root(root)
+        recv, rows = None, None
+        if counts is None:
+            if is_root:
+                recv = _memory.result(send, out, (self.size, *send.shape))
+            arguments: "Tuple[Any, ...]" = (send.address, recv and recv.address, send.count, send.element.code, root)
+            return self._caller.make(Call("gather", arguments, recv and recv.array, (send, recv)), async_)
+        if is_root:
+            rows = self._counts(counts, send, "counts", root)
+            recv = _memory.result(send, out, (sum(counts), *send.shape[1:]))
+        arguments = (send.address, send.count, recv and recv.address, rows, None, send.element.code, root)
+        return self._caller.make(Call("gatherv", arguments, recv and recv.array, (send, recv, rows)), async_)
+
+    def scatter(self, x: Any, out: Any = None, root: int = 0, counts: Optional[Sequence[int]] = None,
+                async_: bool = False) -> Any:
+        """Each rank gets its block of rows of rank root's x, which has n * size rows; out has n. Elsewhere x is not
+        used, and out must be given, which tells shape and type. Returns out.
+
+        Uneven: the root says in counts how many rows each rank gets, and the others pass counts=() or their own list."""
+        if self.rank != self._root(root):
+            if out is None:
+                raise ArgumentError("out is missing: only the root knows shape and type of the result")
+            recv = _memory.view(out, "out", True)
+            rooted: "Tuple[Any, ...]" = (recv.address, recv.count, recv.element.code, root)
+            call = Call("scatter", (None, *rooted), out, recv) if counts is None else \
+                Call("scatterv", (None, None, None, *rooted), out, recv)
+            return self._caller.make(call, async_)
+        send = _memory.view(x, "x")
+        rows = None if counts is None else self._counts(counts, send, "counts", None)
+        shape = self._rows_for_each(send) if counts is None else (counts[root], *send.shape[1:])
+        recv = _memory.result(send, out, shape)
+        rooted = (recv.address, recv.count, send.element.code, root)
+        call = Call("scatter", (send.address, *rooted), recv.array, (send, recv)) if rows is None else \
+            Call("scatterv", (send.address, rows, None, *rooted), recv.array, (send, recv, rows))
+        return self._caller.make(call, async_)
+
+    def all_to_all(self, x: Any, out: Any = None, send_counts: Optional[Sequence[int]] = None,
+                   recv_counts: Optional[Sequence[int]] = None, async_: bool = False) -> Any:
+        """Block r of x's rows goes to rank r, and block r of out's rows comes from it: x has n * size rows, and so has
+        out, which may be x.
+
+        Uneven: send_counts[r] rows go to rank r, recv_counts[r] come from it: its send_counts for this rank. x has
+        sum(send_counts) rows, out sum(recv_counts). Returns out."""
+        send = _memory.view(x, "x")
+        if send_counts is None and recv_counts is None:
+            recv = _memory.result(send, out, send.shape)
+            count = _memory.product(self._rows_for_each(send)) * send.element.width
+            arguments: "Tuple[Any, ...]" = (send.address, recv.address, count, send.element.code)
+            return self._caller.make(Call("alltoall", arguments, recv.array, (send, recv)), async_)
+        sent = self._counts(send_counts, send, "send_counts", None)
+        received = _memory.counts_of(recv_counts, self.size, send.row, "recv_counts")
+        recv = _memory.result(send, out, (sum(recv_counts or ()), *send.shape[1:]))
+        arguments = (send.address, sent, None, recv.address, received, None, send.element.code)
+        return self._caller.make(Call("alltoallv", arguments, recv.array, (send, recv, sent, received)), async_)
+
+    def barrier(self, async_: bool = False) -> Any:
+        """Returns when every rank has called it."""
+        return self._caller.make(Call("barrier", (), None, None), async_)

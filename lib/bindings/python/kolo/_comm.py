@@ -1,0 +1,237 @@
+"""Communicators: made, divided, shrunk, grown, ended; and what they tell of themselves."""
+
+import ctypes
+import os
+from types import TracebackType
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Type, Union
+
+from . import _elements, _interrupts, _library, _shared
+from ._calls import Caller
+from ._errors import ArgumentError, Error
+from ._handle import Handle, creation_error
+from ._messages import Messages
+
+CAUSES = ("none", "killed", "exited", "ended", "left", "stopped", "stalled", "aborted", "mismatch", "failed", "silent",
+          "execed")
+
+
+class Failure(NamedTuple):
+    """What broke a communicator, the same on every rank."""
+    error: Error
+    cause: str  # of kolo_cause: "killed", "exited", "left", "stopped", "stalled", "aborted", "mismatch" and others
+    rank: int  # at fault
+    reporter: int  # the rank that found it
+    code: int  # of abort, or the signal or exit status
+    call: int  # the reporter's, counted from 1; 0: outside a call
+
+
+class Comm(Messages):
+    """A communicator: this process's place among `size` ranks. Made by init, split, dup, shrink, grow and join. One
+    thread at a time uses it. As a context manager it is closed at the end.
+
+    rank: 0 to size - 1. local_rank, local_size: the same among the ranks of this machine. node, nodes: this machine's
+    number, and how many there are."""
+
+    def __init__(self, handle: Handle, has_thread: bool) -> None:
+        library, comm = handle.library, handle.comm
+        self._handle, self._has_thread = handle, has_thread
+        self._caller = Caller(handle, has_thread)
+        self.rank: int = library.kolo_comm_rank(comm)
+        self.size: int = library.kolo_comm_size(comm)
+        self.local_rank: int = library.kolo_comm_local_rank(comm)
+        self.local_size: int = library.kolo_comm_local_size(comm)
+        self.node: int = library.kolo_comm_node(comm)
+        self.nodes: int = library.kolo_comm_nodes(comm)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._handle.closed else ", broken" if self.failure else ""
+        return f"<kolo.Comm rank {self.rank} of {self.size}{state}>"
+
+    def __enter__(self) -> "Comm":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the communicator. Waits for no rank. Requests in flight fail; later calls raise Broken. While arrays of
+        `empty` are still referred to, their memory stays, and the other ranks see this one leave only with its end."""
+        self._handle.close()
+
+    def _derived(self, name: str, *arguments: Any) -> "Optional[Comm]":
+        """What a function of the library has made that gets the communicator, these arguments and a place."""
+        place = ctypes.c_void_p()
+        handle = self._handle
+        handle.refuse_closed()
+        self._caller.settle(messages=True)
+        function = getattr(handle.library, f"kolo_{name}")
+        status = function(handle.comm, *arguments, ctypes.addressof(place))
+        if status:
+            handle.fail(status)
+        made = Comm(Handle(place.value), self._has_thread) if place.value else None
+        handle.fail(0)
+        return made
+
+    def split(self, color: Optional[int], key: int = 0) -> "Optional[Comm]":
+        """Divides the ranks into groups: those with the same color, 0 or more, get a communicator of their own, in the
+        order of their keys. With color None this rank is in no group, and gets None. Every rank calls it."""
+        if color is not None and color < 0:
+            raise ArgumentError(f"color {color} is negative; None is for a rank that is in no group")
+        return self._derived("comm_split", -1 if color is None else color, key)
+
+    def dup(self) -> "Comm":
+        """A second communicator of the same ranks, for another thread or library. Every rank calls it."""
+        made = self._derived("comm_dup")
+        assert made is not None
+        return made
+
+    def shrink(self) -> "Comm":
+        """A new communicator of the ranks that are left of this one, which is broken and stays so. Every rank that is
+        left calls it. The ranks may not all have got equally far: agree first where to go on."""
+        handle, place = self._handle, ctypes.c_void_p()
+        handle.refuse_closed()
+        status, message = handle.call_apart(handle.library.kolo_comm_shrink, place)
+        if status:
+            raise handle.error(status, message)
+        return Comm(Handle(place.value), self._has_thread)
+
+    def listen(self, job: str) -> int:
+        """Begins to listen for processes that want to join under that job's name (kolo.join). Every rank calls it.
+        Returns a descriptor, which grow takes and kolo.unlisten closes."""
+        self._caller.settle(messages=True)
+        place = ctypes.c_int(-1)
+        status = self._handle.library.kolo_comm_listen(self._handle.comm, job.encode(), ctypes.addressof(place))
+        if status or _interrupts.raised:
+            self._handle.fail(status)
+        return place.value
+
+    def grow(self, listener: int, timeout: float = 10.0) -> "Optional[Comm]":
+        """A communicator of these ranks and the processes that wait at the listener; this one is then broken. None: no
+        process waits. timeout: seconds until all have to be ready. Every rank calls it."""
+        options = _library.GrowOptions(ctypes.sizeof(_library.GrowOptions), listener, int(1000 * timeout), None, None)
+        return self._derived("comm_grow", ctypes.addressof(options))
+
+    def abort(self, code: int = 1) -> None:
+        """Breaks the communicator for all ranks: their present or next call raises Aborted with that code."""
+        status = self._handle.library.kolo_comm_abort(self._handle.comm, code)
+        if status:
+            self._handle.fail(status)
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    @property
+    def failure(self) -> Optional[Failure]:
+        """What broke it; None: it is not broken, or it is closed."""
+        found = self._handle.failure()
+        if found is None:
+            return None
+        error = self._handle.error(found.status, found.message.decode(errors="replace"))
+        return Failure(error, CAUSES[found.cause], found.rank, found.reporter, found.code, found.call)
+
+    @property
+    def stats(self) -> "Dict[str, Union[int, Dict[str, int]]]":
+        """What this rank has done on it so far: calls, payload_bytes, waits_slept, segment_bytes and others, as
+        kolo_stats in kolo_comm.h has them."""
+        self._handle.refuse_closed()
+        status, told = _library.read_stats(self._handle.comm)
+        if status:
+            self._handle.fail(status)
+        return told
+
+    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32") -> _shared.SharedArray:
+        """A zeroed array in memory that all ranks have mapped, between which all_reduce copies nothing. Every rank calls
+        it with the same shape and dtype, a name such as "float32" or "bfloat16", or NumPy's. No length may be 0.
+
+        On a closed communicator its memory stays for as long as something refers to it."""
+        lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+        element = _elements.must_name(dtype)
+        if min(lengths, default=1) < 1:
+            raise ArgumentError(f"shape {lengths} has a length below 1")
+        self._caller.settle(messages=True)
+        place = ctypes.c_void_p()
+        status = self._handle.library.kolo_alloc(self._handle.comm, _shared.bytes_of(element, lengths),
+                                                 ctypes.addressof(place))
+        if status or _interrupts.raised:
+            self._handle.fail(status)
+        array = _shared.make(place.value or 0, element, lengths, self._handle)
+        self._handle.hold_for(array)
+        return array
+
+    def free(self, array: _shared.SharedArray) -> None:
+        """Gives memory of `empty` back at once. Every rank frees the same arrays in the same place among its calls.
+        Nothing may use the memory afterwards: neither this array nor another one, such as NumPy's, of its memory."""
+        if not isinstance(array, _shared.SharedArray) or not self._handle.holds_for(array):
+            raise ArgumentError("array is none of this communicator's `empty`, or has been freed")
+        self._caller.settle(messages=True)
+        status = self._handle.library.kolo_free(self._handle.comm, array.address)
+        if status:
+            self._handle.fail(status)
+        self._handle.let_go(array)
+
+
+def _text(value: Optional[str]) -> Optional[bytes]:
+    return None if value is None else value.encode()
+
+
+def _milliseconds(seconds: Optional[float]) -> int:
+    return -1 if seconds is None else max(1, int(1000 * seconds)) if seconds else 0
+
+
+def init(rank: Optional[int] = None, size: Optional[int] = None, *, name: Optional[str] = None,
+         rendezvous: Optional[str] = None, shm_fd: Optional[int] = None, timeout: Optional[float] = None,
+         create_timeout: Optional[float] = None, threads: Optional[int] = None, progress: Optional[bool] = None,
+         algorithm: str = "auto", slot_bytes: int = 0) -> Comm:
+    """Makes a communicator together with all other ranks, and waits for them. Whatever is not given comes from the
+    environment, as kolorun, mpirun, srun and torchrun set it; with nothing there it has one rank.
+
+    rank, size: this process's number, and how many there are.
+    name: of the job, which all ranks share. rendezvous: "HOST:PORT" where ranks on several machines meet; "": all are
+    on this machine. shm_fd: a descriptor of an empty shared file instead of a name.
+    timeout: seconds that a call waits for a rank, 300 if not given; create_timeout: that this one waits, 60. 0: no limit.
+    threads: with which each rank moves its data. progress: whether a thread carries out calls in the background.
+    algorithm, slot_bytes: see kolo_comm.h.
+
+    Raises ArgumentError, Timeout (with the ranks that never came), NoSpace, Mismatch, VersionMismatch, PeerDead, Error;
+    ImportError without the library."""
+    library = _library.load()
+    if algorithm not in _elements.ALGORITHMS:
+        raise ArgumentError(f"algorithm {algorithm!r} is none of {', '.join(_elements.ALGORITHMS)}")
+    options = _library.Options(
+        ctypes.sizeof(_library.Options), -1 if rank is None else rank, -1 if size is None else size, _text(name),
+        -1 if shm_fd is None else shm_fd, _elements.ALGORITHMS[algorithm], _milliseconds(timeout),
+        _milliseconds(create_timeout), slot_bytes, _text(rendezvous), 0 if progress is None else 1 if progress else -1,
+        threads or 0)
+    place = ctypes.c_void_p()
+    status, message = _interrupts.call_apart(library.kolo_comm_create, place, ctypes.byref(place), ctypes.byref(options))
+    if status:
+        raise creation_error(status, message)
+    return Comm(Handle(place.value), _environment_asks_for_thread() if progress is None else progress)
+
+
+def join(job: str, message: bytes = b"", timeout: float = 10.0) -> Comm:
+    """Asks the ranks that listen under that name (Comm.listen) to take this process in, and waits for their answer.
+    message: for a check that they may have. timeout: seconds until all are ready, once it is taken."""
+    library = _library.load()
+    text = ctypes.create_string_buffer(message, len(message) or 1)
+    options = _library.JoinOptions(ctypes.sizeof(_library.JoinOptions), job.encode(), ctypes.addressof(text),
+                                   len(message), int(1000 * timeout), None, None)
+    options.keep = text
+    place = ctypes.c_void_p()
+    status, told = _interrupts.call_apart(library.kolo_comm_join, place, ctypes.byref(place), ctypes.byref(options))
+    if status:
+        raise creation_error(status, told)
+    return Comm(Handle(place.value), _environment_asks_for_thread())
+
+
+def unlisten(listener: int, why: Optional[str] = None) -> None:
+    """Closes a descriptor of Comm.listen. why: the answer to the processes that wait there; None: other ranks still
+    listen."""
+    text = None if why is None else ctypes.create_string_buffer(why.encode())
+    _library.load().kolo_comm_unlisten(listener, None if text is None else ctypes.addressof(text))
+
+
+def _environment_asks_for_thread() -> bool:
+    return os.environ.get("KOLO_PROGRESS", "0") == "1"

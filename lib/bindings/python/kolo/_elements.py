@@ -1,0 +1,94 @@
+"""Element types: how NumPy, the buffer protocol, DLPack and kolo call them."""
+
+import re
+from typing import Any, FrozenSet, NamedTuple, Optional
+
+from ._errors import ArgumentError
+
+I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 = range(12)  # kolo_dtype
+OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7}  # kolo_op
+ALGORITHMS = {"auto": 0, "oneshot": 1, "mesh": 2, "ring": 3, "central": 4, "direct": 5, "tree": 6}  # kolo_algorithm
+
+_BITS = frozenset(("band", "bor", "bxor"))
+_FLOAT = frozenset(OPS) - _BITS
+
+
+class Element(NamedTuple):
+    """One item of an array, as `width` of kolo's elements: complex numbers are two each, and types that kolo does not
+    know are their bytes."""
+    name: str
+    code: int
+    bytes: int
+    width: int
+    ops: FrozenSet[str]  # that can be done with it; none: it can only be moved
+
+
+BOOL = Element("bool", U8, 1, 1, _BITS | {"min", "max", "prod"})
+_TABLE = {element.name: element for element in (
+    Element("int8", I8, 1, 1, frozenset(OPS)), Element("uint8", U8, 1, 1, frozenset(OPS)),
+    Element("int16", I16, 2, 1, frozenset(OPS)), Element("uint16", U16, 2, 1, frozenset(OPS)),
+    Element("int32", I32, 4, 1, frozenset(OPS)), Element("uint32", U32, 4, 1, frozenset(OPS)),
+    Element("int64", I64, 8, 1, frozenset(OPS)), Element("uint64", U64, 8, 1, frozenset(OPS)),
+    Element("float16", F16, 2, 1, _FLOAT), Element("bfloat16", BF16, 2, 1, _FLOAT),
+    Element("float32", F32, 4, 1, _FLOAT), Element("float64", F64, 8, 1, _FLOAT), BOOL,
+    Element("complex64", F32, 8, 2, frozenset(("sum", "avg"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg"))))}
+_SHORT = {"i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64",
+          "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+
+
+def raw(item_bytes: int) -> Element:
+    """A type that kolo does not know, as bytes."""
+    return Element(f"items of {item_bytes} bytes", U8, item_bytes, item_bytes, frozenset())
+
+
+def named(dtype: Any) -> Optional[Element]:
+    """By kolo's name or NumPy's, or anything that has such a name, as numpy.float32 and ml_dtypes.bfloat16 do."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    name = re.sub(r"^torch\.", "", name if isinstance(name, str) else str(dtype))
+    return _TABLE.get(_SHORT.get(name, name))
+
+
+def must_name(dtype: Any) -> Element:
+    """The same; ArgumentError where kolo has no such type."""
+    element = named(dtype)
+    if element is None:
+        raise ArgumentError(f"dtype {dtype!r} is none of {', '.join(_TABLE)}")
+    return element
+
+
+def of_format(text: str, item_bytes: int) -> Optional[Element]:
+    """By a format of the struct module. None: of the other byte order."""
+    if text[:1] in (">", "!") and item_bytes > 1:
+        return None
+    letter = text.lstrip("@=<>!")
+    if letter == "?":
+        return BOOL
+    if letter in ("e", "f", "d", "F", "D", "Zf", "Zd"):
+        return _TABLE[f"{'complex' if letter[0] in 'FDZ' else 'float'}{8 * item_bytes}"]
+    if len(letter) == 1 and letter in "bhilqnBHILQN":
+        return _TABLE[f"{'int' if letter.islower() else 'uint'}{8 * item_bytes}"]
+    return _TABLE["uint8"] if item_bytes == 1 else raw(item_bytes)
+
+
+def of_dlpack(code: int, bits: int, lanes: int) -> Element:
+    """By the three numbers of a DLDataType."""
+    kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code)
+    name = "bool" if kind == "bool" else f"{kind}{bits}"
+    return _TABLE[name] if lanes == 1 and name in _TABLE else raw(max(1, bits * lanes // 8))
+
+
+def dlpack_code(element: Element) -> int:
+    """The kind of a DLDataType."""
+    kind = element.name.rstrip("0123456789")
+    return {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}[kind]
+
+
+def op_code(op: str, element: Element) -> int:
+    """kolo_op, if it can be done with these elements."""
+    code = OPS.get(op)
+    if code is None:
+        raise ArgumentError(f"op {op!r} is none of {', '.join(OPS)}")
+    if op not in element.ops:
+        raise ArgumentError(f"op {op!r} cannot be done with {element.name}"
+                            + (f", only {', '.join(sorted(element.ops))}" if element.ops else ": they can only be moved"))
+    return code

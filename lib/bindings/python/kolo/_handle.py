@@ -1,0 +1,143 @@
+"""A communicator of the library: its pointer, its end, and its errors.
+
+The pointer is one ctypes object that every call passes, also those that Comm.plan has bound. When the communicator is closed
+it becomes NULL, and every later call is refused. The library's communicator ends then too; but if memory of Comm.empty
+is still referred to, only when the last such reference goes."""
+
+import atexit
+import ctypes
+import re
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import _errors, _interrupts, _library
+
+KILLED, EXITED = 1, 2  # of kolo_cause
+
+
+def _ranks_of(text: str) -> "Tuple[int, ...]":
+    """Of a list such as "1, 3-5"."""
+    ranks: "List[int]" = []
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
+        ranks += range(int(first), int(last or first) + 1)
+    return tuple(ranks)
+
+
+def creation_error(status: int, message: str) -> _errors.Error:
+    """Of a call that has made no communicator, or failed without breaking one."""
+    if status == _errors.TIMEOUT:
+        late = re.search(r"rank ([\d, -]+?)(?: and others)? (?:never )?came", message)
+        return _errors.Timeout(message, _ranks_of(late.group(1)) if late else ())
+    if status == _errors.PEER_DEAD:
+        return _errors.PeerDead(message)
+    if status == _errors.ABORTED:
+        return _errors.Aborted(message)
+    kind = _errors.WITHOUT_FACTS.get(status)
+    return kind(message) if kind else _errors.Error(message, status)
+
+
+_open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """While the interpreter is whole: so that other ranks see this one leave."""
+    for handle in list(_open):
+        handle.close()
+
+
+class Handle:
+    """Owns the library's communicator."""
+
+    def __init__(self, address: "Optional[int]") -> None:
+        self.library = _library.load()
+        self.comm = ctypes.c_void_p(address)  # what calls pass
+        self._owned = address
+        self.closed = False
+        self._apart = False  # whether another thread is in a call
+        self._memories: "Dict[int, weakref.ref[Any]]" = {}  # by address
+        self.flying: Dict[Any, None] = {}  # requests that are not complete: the library has their buffers
+        _interrupts.listen(self.comm)
+        _open.add(self)
+
+    def close(self) -> None:
+        """Every later call is refused."""
+        self.closed = True
+        self.comm.value = None
+        self._destroy_if_unused()
+
+    def _destroy_if_unused(self) -> None:
+        if self.closed and not self._memories and not self._apart:
+            self.destroy()
+
+    def call_apart(self, function: Any, place: ctypes.c_void_p) -> "Tuple[int, str]":
+        """A function of this communicator and a place. If it is interrupted, the communicator stays until it ends."""
+        def ended() -> None:
+            self._apart = False
+            self._destroy_if_unused()
+
+        self._apart = True
+        return _interrupts.call_apart(function, place, self.comm, ctypes.byref(place), ended=ended)
+
+    def hold_for(self, array: Any) -> None:
+        """The memory of `array` is the communicator's: it is not destroyed while that lives."""
+        address: int = array.address
+
+        def gone(_reference: "weakref.ref[Any]") -> None:
+            self._memories.pop(address, None)
+            self._destroy_if_unused()
+
+        self._memories[address] = weakref.ref(array, gone)
+
+    def holds_for(self, array: Any) -> bool:
+        reference = self._memories.get(array.address)
+        return reference is not None and reference() is array
+
+    def let_go(self, array: Any) -> None:
+        self._memories.pop(array.address, None)
+
+    def destroy(self) -> None:
+        address, self._owned = self._owned, None
+        self.comm.value = None
+        if address:
+            self.library.kolo_comm_destroy(ctypes.c_void_p(address))
+            for request in list(self.flying):  # which it has completed
+                request.collect()
+
+    def __del__(self) -> None:
+        self.destroy()
+
+    def failure(self) -> Optional[_library.Failure]:
+        """What broke it; None: it is not broken."""
+        failure = _library.Failure(failure_bytes=ctypes.sizeof(_library.Failure))
+        if self._owned:
+            self.library.kolo_comm_failure(ctypes.c_void_p(self._owned), ctypes.byref(failure))
+        return failure if failure.status else None
+
+    def error(self, status: int, message: str) -> _errors.Error:
+        """For a call that has returned this."""
+        failure = self.failure()
+        if self.closed and status in (_errors.ARG, _errors.STATE):
+            return _errors.Broken("the communicator is closed")
+        if failure is None or failure.status != status:
+            return creation_error(status, message)
+        if status == _errors.PEER_DEAD:
+            return _errors.PeerDead(message, failure.rank, failure.code if failure.cause == KILLED else None,
+                                    failure.code if failure.cause == EXITED else None)
+        if status == _errors.TIMEOUT:
+            return _errors.Timeout(message, (failure.rank,))
+        if status == _errors.ABORTED:
+            return _errors.Aborted(message, failure.rank, failure.code)
+        return creation_error(status, message)
+
+    def fail(self, status: int) -> None:
+        """For a call that has not returned 0, or during which a handler has raised: raises what is to be raised."""
+        interruption = _interrupts.take()
+        if interruption is not None:
+            raise interruption
+        if status < 0:
+            raise self.error(status, _library.message())
+
+    def refuse_closed(self) -> None:
+        if self.closed:
+            raise _errors.Broken("the communicator is closed")

@@ -1,0 +1,143 @@
+"""Finds libkolo, and declares its functions and structs as include/kolo*.h do."""
+
+import ctypes
+import functools
+import os
+import pathlib
+import sysconfig
+from typing import Any, Iterator
+
+from ._errors import VersionMismatch
+
+VERSION = "0.1.0"  # of this package; the library's must be the same
+SONAME = "libkolo.so.0.1"
+
+Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
+
+
+class Options(ctypes.Structure):
+    """kolo_options."""
+    _fields_ = [("options_bytes", Count), ("rank", Int), ("size", Int), ("job", ctypes.c_char_p), ("shm_fd", Int),
+                ("algorithm", Int), ("timeout_ms", ctypes.c_int64), ("create_timeout_ms", ctypes.c_int64),
+                ("slot_bytes", Count), ("rendezvous", ctypes.c_char_p), ("progress", Int), ("threads", Int)]
+
+
+class Failure(ctypes.Structure):
+    """kolo_failure."""
+    _fields_ = [("failure_bytes", Count), ("status", Int), ("rank", Int), ("reporter", Int), ("code", Int),
+                ("call", Number), ("message", ctypes.c_char * 384), ("cause", Int)]
+
+
+class Stats(ctypes.Structure):
+    """kolo_stats."""
+    _fields_ = [("stats_bytes", Count), ("calls", Number), ("calls_by_algorithm", Number * 16),
+                ("payload_bytes", Number), ("sent_bytes", Number), ("received_bytes", Number),
+                ("waits_slept", Number), ("waited_ns", Number), ("segment_bytes", Number), ("buffer_bytes", Number),
+                ("net_sent_bytes", Number), ("net_received_bytes", Number), ("net_system_calls", Number),
+                ("calls_by_collective", Number * 32)]
+
+
+class Received(ctypes.Structure):
+    """kolo_received."""
+    _fields_ = [("received_bytes", Count), ("rank", Int), ("tag", Int), ("count", Count)]
+
+
+class GrowOptions(ctypes.Structure):
+    """kolo_grow_options."""
+    _fields_ = [("grow_bytes", Count), ("listener", Int), ("timeout_ms", ctypes.c_int64), ("check", Pointer),
+                ("context", Pointer)]
+
+
+class JoinOptions(ctypes.Structure):
+    """kolo_join_options."""
+    keep: Any = None  # what the message points to
+    _fields_ = [("join_bytes", Count), ("job", ctypes.c_char_p), ("message", Pointer), ("message_bytes", Count),
+                ("timeout_ms", ctypes.c_int64), ("asked", Pointer), ("context", Pointer)]
+
+
+INTERRUPT_CHECK = ctypes.CFUNCTYPE(Int, Pointer)
+
+# Arguments after the communicator: p pointer, n count, i int. Each has a second form, kolo_i*, with a request behind.
+COLLECTIVES = {
+    "barrier": "", "broadcast": "pnii", "allreduce": "ppnii", "allgather": "ppni", "allgatherv": "ppppi",
+    "reduce": "ppniii", "reduce_scatter": "ppnii", "reduce_scatterv": "pppii", "gather": "ppnii",
+    "gatherv": "pnpppii", "scatter": "ppnii", "scatterv": "ppppnii", "alltoall": "ppni", "alltoallv": "ppppppi",
+    "scan": "ppnii", "exscan": "ppnii", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip",
+}
+OTHERS = {
+    "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
+    "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
+    "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp", "alloc": "pnp",
+    "free": "pp", "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
+    "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
+    "comm_nodes": "p",
+}
+KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int}
+
+
+def _candidates() -> Iterator[str]:
+    """Paths to try: what KOLO_LIBRARY names and nothing else; or the library in this package, as a wheel has it, the
+    one of the prefix in which this package is installed, and the one that the system's loader finds."""
+    named = os.environ.get("KOLO_LIBRARY")
+    if named:
+        yield named
+        return
+    package = pathlib.Path(__file__).resolve().parent
+    yield str(package / SONAME)
+    triplet = sysconfig.get_config_var("MULTIARCH") or ""
+    for folder in list(package.parents)[:4]:
+        yield str(folder / SONAME)
+        yield str(folder / triplet / SONAME)
+    yield SONAME
+
+
+def _open() -> "tuple[ctypes.CDLL, str]":
+    reason = ""
+    for path in _candidates():
+        if "/" in path and not os.path.exists(path) and not os.environ.get("KOLO_LIBRARY"):
+            continue
+        try:
+            return ctypes.CDLL(path), path
+        except OSError as error:
+            reason = reason or str(error)
+    raise ImportError(f"kolo: the library {SONAME} was not found ({reason}); install kolo, or name the file in "
+                      "KOLO_LIBRARY")
+
+
+@functools.lru_cache(maxsize=None)
+def load() -> ctypes.CDLL:
+    """The library with its functions declared. Raises ImportError if there is none, VersionMismatch if it is of another
+    version than this package."""
+    library, path = _open()
+    library.kolo_version.restype = ctypes.c_char_p
+    version = library.kolo_version().decode()
+    if version != VERSION:
+        raise VersionMismatch(f"the Python package kolo is {VERSION}, but the library {path} is {version}: install "
+                              "both of one version, or name another library in KOLO_LIBRARY")
+    for name in ("error_message", "algorithm_name", "collective_name"):
+        getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
+    for name, kinds in OTHERS.items():
+        getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
+    for name, kinds in COLLECTIVES.items():
+        getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in "p" + kinds]
+        getattr(library, f"kolo_i{name}").argtypes = [KINDS[kind] for kind in "p" + kinds + "p"]
+    return library
+
+
+def read_stats(comm: Any) -> "tuple[int, dict[str, Any]]":
+    """What kolo_comm_stats returns for the kolo_comm at that address, and the counters by their names."""
+    library, stats = load(), Stats(stats_bytes=ctypes.sizeof(Stats))
+    status = int(library.kolo_comm_stats(comm, ctypes.addressof(stats)))
+    told: "dict[str, Any]" = {name: getattr(stats, name) for name, kind, *_ in Stats._fields_[1:]
+                              if kind is ctypes.c_uint64}
+    for counters, name_of in (("calls_by_algorithm", library.kolo_algorithm_name),
+                              ("calls_by_collective", library.kolo_collective_name)):
+        named = ((name_of(number), calls) for number, calls in enumerate(getattr(stats, counters)))
+        told[counters] = {name.decode(): calls for name, calls in named if name}
+    return status, told
+
+
+def message() -> str:
+    """What went wrong in this thread's last failed call."""
+    text = load().kolo_error_message()
+    return bytes(text).decode(errors="replace")

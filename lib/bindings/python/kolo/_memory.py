@@ -1,0 +1,175 @@
+"""What a call reads and writes: address, number and type of an array's items, whatever library the array is of; and new
+arrays of the caller's kind for results."""
+
+import ctypes
+import sys
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from . import _dlpack, _elements
+from ._elements import Element
+from ._errors import ArgumentError
+
+
+class View:
+    """A contiguous array: where it is, and what keeps it there."""
+    __slots__ = ("address", "element", "shape", "items", "array", "keep")
+
+    def __init__(self, address: int, element: Element, shape: "Tuple[int, ...]", array: Any, keep: object) -> None:
+        self.address, self.element, self.shape, self.array, self.keep = address, element, shape, array, keep
+        self.items = product(shape)
+
+    @property
+    def count(self) -> int:
+        """Of kolo's elements."""
+        return self.items * self.element.width
+
+    @property
+    def row(self) -> int:
+        """Of kolo's elements, how many one step along the first dimension takes."""
+        return product(self.shape[1:]) * self.element.width
+
+
+def product(shape: Sequence[int]) -> int:
+    result = 1
+    for length in shape:
+        result *= length
+    return result
+
+
+class _Buffer(ctypes.Structure):
+    """Py_buffer."""
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)(
+    ("PyObject_GetBuffer", ctypes.pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
+
+_numpy_elements: Dict[Any, Element] = {}
+
+
+def _numpy_array(x: Any) -> bool:
+    kind = getattr(sys.modules.get("numpy"), "ndarray", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def _torch_tensor(x: Any) -> bool:
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def _numpy_element(dtype: Any, name: str) -> Element:
+    element = _elements.named(dtype) or _elements.raw(max(1, dtype.itemsize))
+    if dtype.hasobject:
+        raise ArgumentError(f"{name} holds Python objects: use the calls that end in _object")
+    if not dtype.isnative and element.ops:
+        raise ArgumentError(f"{name} is of the other byte order: pass {name}.astype({name}.dtype.newbyteorder('='))")
+    return _numpy_elements.setdefault(dtype, element)
+
+
+def _of_numpy(x: Any, name: str, writable: bool) -> View:
+    flags = x.flags
+    if not flags.c_contiguous:
+        raise ArgumentError(f"{name} is not contiguous: pass numpy.ascontiguousarray({name})")
+    if writable and not flags.writeable:
+        raise ArgumentError(f"{name} is read-only, but the result is to be written there")
+    dtype = x.dtype
+    element = _numpy_elements.get(dtype) or _numpy_element(dtype, name)
+    return View(_numpy_address(x, flags.writeable), element, x.shape, x, x)
+
+
+def _numpy_address(x: Any, writable: bool) -> int:
+    """By the buffer protocol, which is several times faster than x.ctypes.data; but it is not for all that NumPy has."""
+    if writable:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(x))
+        except (BufferError, TypeError, ValueError):  # a type without a format, as bfloat16; no items
+            pass
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def _of_buffer(x: Any, held: memoryview, name: str, writable: bool) -> View:
+    if not held.c_contiguous:
+        raise ArgumentError(f"{name} is not contiguous: pass a copy of it")
+    if writable and held.readonly:
+        raise ArgumentError(f"{name} is read-only, but the result is to be written there")
+    element = getattr(x, "element", None)  # of memory of Comm.empty
+    if not isinstance(element, Element):
+        element = _elements.of_format(held.format, held.itemsize)
+    if element is None:
+        raise ArgumentError(f"{name} is of the other byte order: pass a copy in this machine's")
+    buffer = _Buffer()
+    _get_buffer(held, ctypes.byref(buffer), 0)
+    address = buffer.buf or 0
+    _release_buffer(ctypes.byref(buffer))  # `held` goes on to hold it
+    return View(address, element, tuple(held.shape or ()), x, held)
+
+
+def view(x: Any, name: str, writable: bool = False) -> View:
+    """What `x`, the argument called `name`, is as memory. ArgumentError where it is not contiguous, or read-only but to
+    be written; TypeError where it is no array."""
+    if _numpy_array(x):
+        return _of_numpy(x, name, writable)
+    try:
+        held = memoryview(x)
+    except TypeError:
+        pass
+    else:
+        return _of_buffer(x, held, name, writable)
+    if hasattr(x, "__dlpack__"):
+        address, element, shape, keep = _dlpack.read(x, name)
+        return View(address, element, shape, x, keep)
+    raise TypeError(f"{name} is of type {type(x).__name__}: pass a NumPy array, or an object with the buffer protocol or "
+                    "DLPack")
+
+
+def like(model: View, shape: "Tuple[int, ...]") -> Any:
+    """A new array of the model's kind and type: NumPy's, PyTorch's, else a memoryview of a bytearray."""
+    if _numpy_array(model.array):
+        return sys.modules["numpy"].empty(shape, model.array.dtype)
+    if _torch_tensor(model.array):
+        return sys.modules["torch"].empty(shape, dtype=model.array.dtype)
+    memory = memoryview(bytearray(product(shape) * model.element.bytes))
+    held = model.keep
+    letter = held.format.lstrip("@=<") if isinstance(held, memoryview) and held.format else "B"
+    try:
+        return memory.cast(letter, shape) if 0 not in shape and len(shape) != 1 else memory.cast(letter)  # type: ignore
+    except (ValueError, TypeError):  # a format that memoryview cannot have
+        return memory
+
+
+def result(x: View, out: Any, shape: "Tuple[int, ...]", name: str = "out") -> View:
+    """Where a result of that shape, of x's type, goes: `out`, which must have room for exactly that, or a new array."""
+    if out is None:
+        return view(like(x, shape), name, True)
+    found = x if out is x.array else None
+    if found is None or not _is_writable(found):
+        found = view(out, name, True)
+    check_type(found, x.element, name)
+    if found.items != product(shape):
+        raise ArgumentError(f"{name} has {found.items} items, but the result has {product(shape)}: shape {shape}")
+    return found
+
+
+def _is_writable(found: View) -> bool:
+    held: Any = found.keep
+    return bool(held.flags.writeable) if _numpy_array(held) else not getattr(held, "readonly", False)
+
+
+def check_type(found: View, element: Element, name: str) -> None:
+    if found.element != element:
+        raise ArgumentError(f"{name} has items of type {found.element.name}, but those of x are {element.name}")
+
+
+def counts_of(counts: Optional[Sequence[int]], size: int, row: int, name: str) -> Any:
+    """Rows for each rank as an array of kolo's elements, for kolo_*v."""
+    if counts is None:
+        raise ArgumentError(f"{name} is missing")
+    numbers = [int(count) for count in counts]
+    if len(numbers) != size or min(numbers, default=0) < 0:
+        raise ArgumentError(f"{name} is {numbers}: give a number of rows, 0 or more, for each of the {size} ranks")
+    return (ctypes.c_size_t * size)(*(number * row for number in numbers))

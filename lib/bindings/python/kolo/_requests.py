@@ -1,0 +1,183 @@
+"""Calls in the background."""
+
+import ctypes
+import itertools
+import os
+import select
+import time
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Dict, Generator, Generic, List, Optional, Sequence, TypeVar, cast
+
+from . import _library
+from ._errors import ArgumentError, Error
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ._handle import Handle
+
+T = TypeVar("T")
+SLICE_S = 0.05  # longest sleep between two looks at a request
+
+_issued = itertools.count()
+
+
+class Background:
+    """Of one communicator with a progress thread: its eventfd, and who waits for it."""
+
+    def __init__(self, handle: "Handle") -> None:
+        number = ctypes.c_int(-1)
+        status = handle.library.kolo_comm_eventfd(handle.comm, ctypes.byref(number))
+        if status:
+            handle.fail(status)
+        self.fd = number.value
+        self._poll = select.poll()
+        self._poll.register(self.fd, select.POLLIN)
+        self._waiting: "Dict[Request[Any], asyncio.Future[None]]" = {}
+        self._loop: "Optional[asyncio.AbstractEventLoop]" = None
+
+    def sleep(self, longest_s: float) -> None:
+        """Until a request of the communicator completes; signals are handled."""
+        self._poll.poll(1000 * longest_s)
+        self.drain()
+
+    def drain(self) -> None:
+        """Takes the count of completions, and wakes the coroutines whose requests are complete."""
+        try:
+            os.read(self.fd, 8)
+        except BlockingIOError:
+            pass
+        for request in [request for request in self._waiting if request.done()]:
+            future = self._waiting.pop(request)
+            if not future.done():
+                future.set_result(None)
+        if not self._waiting and self._loop is not None:
+            self._loop.remove_reader(self.fd)
+            self._loop = None
+
+    def until_done(self, request: "Request[Any]") -> "asyncio.Future[None]":
+        """A future of the running event loop, which is done when the request is."""
+        import asyncio
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed():
+                raise ArgumentError("requests of one communicator can be awaited in one event loop at a time")
+            loop.add_reader(self.fd, self.drain)
+            self._loop, self._waiting = loop, {}
+        future: "asyncio.Future[None]" = loop.create_future()
+        self._waiting[request] = future
+        if request.done():  # before it was listed
+            loop.call_soon(self.drain)
+        return future
+
+
+class Request(Generic[T]):
+    """A call in the background, of async_=True. Its arrays are kept alive, and belong to kolo, until it is complete; so
+    wait for each request. `wait` returns what the call would have returned, and raises what it would have raised, as
+    often as it is asked."""
+
+    def __init__(self, handle: "Handle", address: ctypes.c_void_p, result: Any, keep: object,
+                 background: "Optional[Background]", is_message: bool) -> None:
+        self._handle, self._address, self._result, self._keep = handle, address, result, keep
+        self._background, self.is_message = background, is_message
+        self._error: Optional[Error] = None
+        self.issued = next(_issued)
+        handle.flying[self] = None
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether a progress thread carries it out."""
+        return self._background is not None
+
+    def done(self) -> bool:
+        """Whether it is complete. Without a progress thread the question carries out the communicator's oldest request,
+        and waits for the other ranks."""
+        if not self._address:
+            return True
+        flag = ctypes.c_int()
+        self._handle.library.kolo_request_test(self._address, ctypes.byref(flag))
+        self._handle.fail(0)  # what a handler has raised meanwhile
+        return bool(flag.value)
+
+    def shares_thread(self, other: "Request[Any]") -> bool:
+        """Whether both are of one communicator."""
+        return self._background is other._background
+
+    def sleep(self, longest_s: float) -> None:
+        """Until some request of the communicator has completed, with a progress thread."""
+        if self._background:
+            self._background.sleep(longest_s)
+
+    def wait(self, timeout: Optional[float] = None) -> T:
+        """Blocks until it is complete. With a timeout, in seconds, for which the communicator needs a progress thread:
+        raises TimeoutError when it has passed; the request goes on, and can be waited for again."""
+        if timeout is not None and not self._background and self._address:
+            raise ArgumentError("a timeout needs a communicator with progress=True")
+        self.wait_for_thread(timeout)
+        if self._address:
+            self.collect()
+            self._handle.fail(0)  # what a handler has raised meanwhile
+        if self._error is not None:
+            raise self._error
+        if isinstance(self._result, FunctionType):
+            self._result = self._result()
+        return cast(T, self._result)
+
+    def wait_for_thread(self, timeout: Optional[float] = None) -> None:
+        """If there is one: until it has completed the request, whatever the outcome."""
+        background = self._background
+        if not self._address or not background:
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            left = SLICE_S if end is None else end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"the request was not complete after {timeout} s; it goes on")
+            background.sleep(min(left, SLICE_S))
+
+    def collect(self) -> None:
+        """Takes the status of a complete request, and frees it."""
+        handle = self._handle
+        status = handle.library.kolo_request_wait(self._address)
+        message = _library.message() if status < 0 else ""
+        self._address = ctypes.c_void_p()
+        handle.flying.pop(self, None)
+        self._keep = None
+        if status < 0:
+            self._error = handle.error(status, message)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._address and not self._background:
+            raise ArgumentError("await needs a communicator with progress=True")
+        while not self.done() and self._background:
+            yield from self._background.until_done(self)
+        return self.wait()
+
+
+def wait_all(requests: "Sequence[Request[Any]]") -> "List[Any]":
+    """Waits for all of them, in the order of issue, and returns their results in the order given. Then raises the error
+    of the first in the list that has one."""
+    first: "Dict[int, BaseException]" = {}
+    for index in sorted(range(len(requests)), key=lambda i: requests[i].issued):
+        try:
+            requests[index].wait()
+        except Error as error:
+            first[index] = error
+    if first:
+        raise first[min(first)]
+    return [request.wait() for request in requests]
+
+
+def wait_any(requests: "Sequence[Request[Any]]") -> int:
+    """Waits until one of them is complete, and returns its index: requests[index].wait() then returns at once. Leave
+    those out that you have had."""
+    if not requests:
+        raise ArgumentError("wait_any of no requests")
+    ordered = sorted(range(len(requests)), key=lambda i: requests[i].issued)
+    while True:
+        for index in ordered:
+            if requests[index].done():
+                return index
+        threads = [request for request in requests if request.has_thread]
+        if len(threads) == len(requests):
+            threads[0].sleep(SLICE_S if all(r.shares_thread(threads[0]) for r in threads) else SLICE_S / 50)

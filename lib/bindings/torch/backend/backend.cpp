@@ -1,0 +1,308 @@
+/* The backend but for its operations: its life, buffers, failures and what goes through the store.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <Python.h>
+
+#include "backend.h"
+
+#include <algorithm>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "tensor_pool.h"
+
+namespace kolo_torch {
+
+/* Life. */
+
+KoloBackend::KoloBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout)
+    : KoloBackend(meet(*store, rank, size, timeout), store, timeout) {}
+
+KoloBackend::KoloBackend(std::shared_ptr<Communicator> communicator, c10::intrusive_ptr<c10d::Store> store,
+                         std::chrono::milliseconds timeout)
+    : Base(kolo_comm_rank(communicator->comm), kolo_comm_size(communicator->comm)), communicator_(communicator),
+      comm_(communicator->comm), store_(std::move(store)), watcher_(std::make_shared<Watcher>(communicator)),
+      pool_(std::make_shared<TensorPool>()), timeout_(timeout) {
+#if KOLO_TORCH(2, 6)
+    options_ = c10::make_intrusive<Options>("kolo", timeout);
+#endif
+    init();
+}
+
+namespace {
+
+/* Gives Python's lock up, if this thread has it: the watcher may need it to come to its end. */
+class WithoutLock {
+  public:
+    WithoutLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+    ~WithoutLock() {
+        if (state_)
+            PyEval_RestoreThread(state_);
+    }
+
+  private:
+    PyThreadState *const state_;
+};
+
+} // namespace
+
+KoloBackend::~KoloBackend() {
+    const WithoutLock without;
+    shutdown();
+}
+
+kolo_comm *KoloBackend::comm() const {
+    if (__builtin_expect(!comm_, 0))
+        throw_error("kolo: the process group has been shut down");
+    return comm_;
+}
+
+void KoloBackend::shutdown() {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        comm_ = nullptr;
+        communicator_.reset();
+    }
+    watcher_->stop(); /* without the mutex, which a future's callback may want */
+}
+
+void KoloBackend::abort() {
+    /* Without the mutex, which a thread has that waits in an operation: kolo ends its wait. */
+    if (comm_)
+        kolo_comm_abort(comm_, 1);
+}
+
+WorkPointer KoloBackend::done() const {
+#if KOLO_TORCH(2, 8)
+    return {};
+#else
+    /* A work without requests. */
+    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::UNKNOWN, sequence_, nullptr, Tensors(), Tensors());
+    watcher_->add(work);
+    work->wait();
+    return work;
+#endif
+}
+
+void KoloBackend::setTimeout(std::chrono::milliseconds timeout) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    timeout_ = timeout;
+#if KOLO_TORCH(2, 6)
+    options_->timeout = timeout;
+#endif
+}
+
+/* Buffers. */
+
+uint64_t TensorPool::buffers() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return buffers_.size();
+}
+
+uint64_t TensorPool::free_ones(size_t bytes, std::vector<size_t> &numbers) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t mask = 0;
+    for (size_t i = 0; i < buffers_.size() && numbers.size() < 64; i++) {
+        if (buffers_[i].bytes != bytes)
+            continue;
+        mask |= uint64_t{buffers_[i].is_free} << numbers.size();
+        numbers.push_back(i);
+    }
+    return mask;
+}
+
+at::Tensor TensorPool::allocate(const std::shared_ptr<Communicator> &communicator, int64_t numel,
+                                const at::TensorOptions &options) {
+    const size_t page = 4096, wanted = static_cast<size_t>(numel) * options.dtype().itemsize(),
+                 bytes = (wanted + page - 1) / page * page;
+    std::vector<size_t> numbers;
+    uint64_t vote[3] = {free_ones(bytes, numbers), bytes, ~uint64_t{bytes}};
+    check(kolo_allreduce(communicator->comm, vote, vote, 3, KOLO_U64, KOLO_BAND));
+    const bool all_alike = (vote[1] | vote[2]) == ~uint64_t{0};
+    size_t number;
+    if (!all_alike || !bytes || (!vote[0] && numbers.size() == 64))
+        return at::empty({numel}, options);
+    if (vote[0]) {
+        number = numbers[static_cast<size_t>(__builtin_ctzll(vote[0]))];
+    } else {
+        void *address = nullptr;
+        const int rc = kolo_alloc(communicator->comm, bytes, &address);
+        if (rc == KOLO_ERR_NO_SPACE || rc == KOLO_ERR_SYSTEM) { /* on all ranks */
+            TORCH_WARN_ONCE("kolo: tensors are allocated in ordinary memory, through copies: ", kolo_error_message());
+            return at::empty({numel}, options);
+        }
+        check(rc);
+        std::lock_guard<std::mutex> lock(mutex_);
+        number = buffers_.size();
+        buffers_.push_back({address, bytes, true});
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    buffers_[number].is_free = false;
+    return at::from_blob(
+        buffers_[number].address, {numel},
+        [communicator, pool = shared_from_this(), number](void *) {
+            std::lock_guard<std::mutex> held(pool->mutex_);
+            pool->buffers_[number].is_free = true;
+        },
+        options);
+}
+
+at::Tensor KoloBackend::allocateTensor(long numel, at::TensorOptions options) {
+    TORCH_CHECK(options.device().is_cpu(), "kolo: allocates tensors in the CPU's memory, not on ", options.device());
+    TORCH_CHECK(numel >= 0, "kolo: a tensor of ", numel, " elements");
+    std::lock_guard<std::mutex> lock(mutex_);
+    comm();
+    return pool_->allocate(communicator_, numel, options);
+}
+
+uint64_t KoloBackend::buffers() const {
+    return pool_->buffers();
+}
+
+/* Sparse tensors. */
+
+/* What all ranks have at `tensor`, one behind the other: counts in elements. */
+static at::Tensor gather_rows(kolo_comm *comm, const at::Tensor &tensor, const std::vector<int64_t> &rows) {
+    int64_t sum = 0, row = 1;
+    for (const int64_t n : rows)
+        sum += n;
+    std::vector<int64_t> sizes = tensor.sizes().vec();
+    sizes[0] = sum;
+    for (size_t i = 1; i < sizes.size(); i++)
+        row *= sizes[i];
+    std::vector<size_t> counts;
+    for (const int64_t n : rows)
+        counts.push_back(static_cast<size_t>(n * row) * tensor.element_size());
+    const at::Tensor all = at::empty(sizes, tensor.options()), own = tensor.contiguous();
+    check(kolo_allgatherv(comm, own.data_ptr(), all.data_ptr(), counts.data(), nullptr, KOLO_U8));
+    return all;
+}
+
+at::Tensor KoloBackend::sum_sparse(const at::Tensor &tensor) {
+    const at::NoGradGuard guard;
+    const at::Tensor own = tensor.coalesce();
+    const int64_t entries = own._nnz();
+    std::vector<int64_t> rows(static_cast<size_t>(size_));
+    check(kolo_allgather(comm(), &entries, rows.data(), 1, KOLO_I64));
+    const at::Tensor indices = gather_rows(comm_, own.indices().t(), rows),
+                     values = gather_rows(comm_, own.values(), rows);
+    return at::sparse_coo_tensor(indices.t(), values, own.sizes()).coalesce(); /* adds equal indices' values */
+}
+
+WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
+    TORCH_CHECK(tensors.size() == 1 && tensors[0].layout() == at::kSparse, "kolo: takes one sparse tensor");
+    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "kolo: sparse tensors can only be summed");
+    TORCH_CHECK(tensors[0].device().is_cpu(), "kolo: the tensor is on ", tensors[0].device());
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t sequence = ++sequence_;
+    tensors[0].copy_(sum_sparse(tensors[0]));
+    if (!is_async(options))
+        return done();
+    const auto work = c10::make_intrusive<KoloWork>(c10d::OpType::ALLREDUCE, sequence, nullptr, tensors, tensors);
+    watcher_->add(work);
+    work->wait();
+    return work;
+}
+
+/* Through the store. */
+
+void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+    using Clock = std::chrono::steady_clock;
+    const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
+    const auto end = Clock::now() + timeout;
+    const auto inline_barrier = [&] {
+        std::lock_guard<std::mutex> lock(mutex_);
+        check(kolo_barrier(comm()));
+    };
+    const std::string prefix = "kolo/monitored/" + std::to_string(monitored_barriers_++) + "/";
+    const auto left = [&] {
+        const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+        return std::max(ms, std::chrono::milliseconds(1));
+    };
+    const auto came = [&](const std::string &key) {
+        try {
+            store_->wait({prefix + key}, left());
+        } catch (const std::exception &) {
+            return false;
+        }
+        return true;
+    };
+    if (rank_ > 0) {
+        store_->set(prefix + std::to_string(rank_), std::vector<uint8_t>{1});
+        TORCH_CHECK(came("end") && store_->get(prefix + "end")[0] == 1, "Rank ", rank_,
+                    " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank "
+                    "0. Please check rank 0 logs for faulty rank.");
+        inline_barrier();
+        return;
+    }
+    std::vector<std::string> missing;
+    for (int r = 1; r < size_ && (missing.empty() || wait_all_ranks); r++) {
+        TORCH_CHECK(Clock::now() < end || wait_all_ranks, "[Rank 0]: Rank 0 timed out in monitoredBarrier after ",
+                    timeout.count(), " ms, before it looked for rank ", r);
+        if (!came(std::to_string(r)))
+            missing.push_back(std::to_string(r));
+    }
+    store_->set(prefix + "end", std::vector<uint8_t>{missing.empty()});
+    if (missing.empty()) {
+        inline_barrier(); /* with this rank the store may end: no one is to look there any more */
+        return;
+    }
+    std::string ranks;
+    for (const std::string &r : missing)
+        ranks += (ranks.empty() ? "" : ", ") + r;
+    TORCH_CHECK(false, "[Rank 0]: Rank", missing.size() > 1 ? "s " : " ", ranks, " failed to pass monitoredBarrier in ",
+                timeout.count(), " ms");
+}
+
+#if KOLO_TORCH(2, 6)
+
+c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                     const std::vector<int> &ranks,
+                                                     const c10::intrusive_ptr<Options> &options) {
+    const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+    if (own == ranks.end())
+        return {};
+    return c10::make_intrusive<KoloBackend>(store, static_cast<int>(own - ranks.begin()),
+                                            static_cast<int>(ranks.size()), options ? options->timeout : timeout_);
+}
+
+c10d::ErrorType KoloBackend::getError() {
+    kolo_failure failure = {};
+    failure.failure_bytes = sizeof failure;
+    check(kolo_comm_failure(comm(), &failure));
+    return failure.status == 0                  ? c10d::ErrorType::SUCCESS
+           : failure.status == KOLO_ERR_TIMEOUT ? c10d::ErrorType::TIMEOUT
+                                                : c10d::ErrorType::COMM_ERROR;
+}
+
+/* A communicator that is broken is shrunk by kolo, without the store, which may have ended with its rank. If all ranks
+ * are well, those that stay meet anew. */
+c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t> &ranks_to_exclude, int flags,
+                                                      const c10::intrusive_ptr<Options> &options) {
+    const auto timeout = options ? options->timeout : timeout_;
+    std::vector<int> left;
+    for (int r = 0; r < size_; r++)
+        if (std::find(ranks_to_exclude.begin(), ranks_to_exclude.end(), r) == ranks_to_exclude.end())
+            left.push_back(r);
+    if (flags & 1) /* SHRINK_ABORT */
+        abort();
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (getError() == c10d::ErrorType::SUCCESS) {
+        const auto store = c10::make_intrusive<c10d::PrefixStore>("kolo/shrunk/" + std::to_string(shrinks_++), store_);
+        return split(store, left, options);
+    }
+    kolo_comm *made = nullptr;
+    check(kolo_comm_shrink(comm(), &made));
+    auto communicator = std::make_shared<Communicator>(made);
+    std::vector<int> survivors(static_cast<size_t>(kolo_comm_size(made)));
+    check(kolo_allgather(made, &rank_, survivors.data(), 1, KOLO_I32));
+    if (survivors != left)
+        throw_error(c10::str("kolo: of the group's ranks ", survivors, " are left, not ", left,
+                             ", which were to be: exclude all others"));
+    return c10::make_intrusive<KoloBackend>(communicator, store_, timeout);
+}
+
+#endif
+
+} // namespace kolo_torch

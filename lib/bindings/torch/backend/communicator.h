@@ -1,0 +1,45 @@
+/* A kolo communicator of a process group: made with the group's store, and kept for as long as something uses it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_TORCH_COMMUNICATOR_H
+#define KOLO_TORCH_COMMUNICATOR_H
+
+#include <chrono>
+#include <memory>
+
+#include <kolo.h>
+
+#include "torch_compat.h"
+
+namespace kolo_torch {
+
+/* What an exception says of an error of kolo's with that kolo_error_message. */
+std::string error_text(int status, const std::string &message);
+
+[[noreturn]] void throw_error(const std::string &text);
+
+/* Throws it with kolo's message if status is an error. */
+[[noreturn]] void fail(int status);
+inline void check(int status) {
+    if (__builtin_expect(status < 0, 0))
+        fail(status);
+}
+
+/* Owned by the backend, by its tensors of kolo_alloc and by nobody else: the last of them destroys it. */
+struct Communicator {
+    explicit Communicator(kolo_comm *made) : comm(made) {}
+    Communicator(const Communicator &) = delete;
+    ~Communicator() {
+        kolo_comm_destroy(comm);
+    }
+    kolo_comm *const comm;
+};
+
+/* Makes it together with all other ranks of the group. Rank 0 writes into the store how they meet: by a name that
+ * cannot be guessed where all are on one machine, else also at an address of its own. */
+std::shared_ptr<Communicator> meet(c10d::Store &store, int rank, int size, std::chrono::milliseconds timeout);
+
+} // namespace kolo_torch
+
+#endif

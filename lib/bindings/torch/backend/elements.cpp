@@ -1,0 +1,105 @@
+/* PyTorch's types and operations in kolo's. Complex numbers are two floats each, for what treats both alike. A bool is
+ * a byte of 0 or 1, whose sum is their "or" and whose product their "and", as NCCL has it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "elements.h"
+
+namespace kolo_torch {
+
+Element element_of(const at::Tensor &tensor) {
+    switch (tensor.scalar_type()) {
+    case at::kFloat:
+        return {KOLO_F32, 1, true};
+    case at::kBFloat16:
+        return {KOLO_BF16, 1, true};
+    case at::kHalf:
+        return {KOLO_F16, 1, true};
+    case at::kDouble:
+        return {KOLO_F64, 1, true};
+    case at::kLong:
+        return {KOLO_I64, 1, true};
+    case at::kInt:
+        return {KOLO_I32, 1, true};
+    case at::kShort:
+        return {KOLO_I16, 1, true};
+    case at::kChar:
+        return {KOLO_I8, 1, true};
+    case at::kBool:
+    case at::kByte:
+        return {KOLO_U8, 1, true};
+    case at::kComplexFloat:
+        return {KOLO_F32, 2, true};
+    case at::kComplexDouble:
+        return {KOLO_F64, 2, true};
+    case at::kComplexHalf:
+        return {KOLO_F16, 2, true};
+#if KOLO_TORCH(2, 3)
+    case at::kUInt16:
+        return {KOLO_U16, 1, true};
+    case at::kUInt32:
+        return {KOLO_U32, 1, true};
+    case at::kUInt64:
+        return {KOLO_U64, 1, true};
+#endif
+    default:
+        return {KOLO_U8, static_cast<size_t>(tensor.element_size()), false};
+    }
+}
+
+kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
+    const bool is_bool = tensor.scalar_type() == at::kBool, is_complex = tensor.is_complex();
+    TORCH_CHECK(element_of(tensor).is_reduced, "kolo: ", tensor.scalar_type(),
+                " can be moved between ranks, but not reduced: convert the tensor first");
+    kolo_op found = KOLO_OPS;
+    switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::PREMUL_SUM:
+        found = is_bool ? KOLO_MAX : KOLO_SUM;
+        break;
+    case c10d::ReduceOp::AVG:
+        found = is_bool ? KOLO_OPS : KOLO_AVG;
+        break;
+    case c10d::ReduceOp::PRODUCT:
+        found = is_complex ? KOLO_OPS : is_bool ? KOLO_MIN : KOLO_PROD;
+        break;
+    case c10d::ReduceOp::MIN:
+        found = is_complex ? KOLO_OPS : KOLO_MIN;
+        break;
+    case c10d::ReduceOp::MAX:
+        found = is_complex ? KOLO_OPS : KOLO_MAX;
+        break;
+    case c10d::ReduceOp::BAND:
+        found = KOLO_BAND;
+        break;
+    case c10d::ReduceOp::BOR:
+        found = KOLO_BOR;
+        break;
+    case c10d::ReduceOp::BXOR:
+        found = KOLO_BXOR;
+        break;
+    default:
+        break;
+    }
+    TORCH_CHECK(found != KOLO_OPS && kolo_op_supports(found, element_of(tensor).dtype), "kolo: this ReduceOp (number ",
+                static_cast<int>(static_cast<c10d::ReduceOp::RedOpType>(op)), ") cannot be done with ",
+                tensor.scalar_type());
+    return found;
+}
+
+bool multiplies_first(const c10d::ReduceOp &op) {
+    return op == c10d::ReduceOp::PREMUL_SUM;
+}
+
+void multiply(at::Tensor &tensor, const c10d::ReduceOp &op) {
+    const auto *factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
+    TORCH_CHECK(factor, "kolo: PREMUL_SUM without a factor");
+    const at::NoGradGuard guard;
+    const at::Tensor by = tensor_factor(*factor);
+    if (by.defined())
+        tensor.mul_(by.to(tensor.scalar_type()));
+    else
+        tensor.mul_(factor->double_factor);
+}
+
+} // namespace kolo_torch

@@ -1,0 +1,30 @@
+/* PyTorch's types and operations in kolo's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_TORCH_ELEMENTS_H
+#define KOLO_TORCH_ELEMENTS_H
+
+#include "backend.h"
+
+namespace kolo_torch {
+
+/* What an element of a tensor is to kolo. */
+struct Element {
+    kolo_dtype dtype;
+    size_t times;    /* how many of them */
+    bool is_reduced; /* false: bytes, which can only be moved */
+};
+
+Element element_of(const at::Tensor &tensor);
+
+/* A reduction of PyTorch's, for tensors of that type. Throws where there is none. */
+kolo_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor);
+
+/* PREMUL_SUM: multiplies the tensor, which kolo then sums. For all others it does nothing. */
+bool multiplies_first(const c10d::ReduceOp &op);
+void multiply(at::Tensor &tensor, const c10d::ReduceOp &op);
+
+} // namespace kolo_torch
+
+#endif

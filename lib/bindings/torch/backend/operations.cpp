@@ -1,0 +1,606 @@
+/* The operations of the backend: what PyTorch's arguments are to kolo's functions.
+ *
+ * Each operation checks its tensors, begins an Issue, and makes one or several calls in it. Those are done in place
+ * where the tensors are contiguous. Other inputs are copied before the call, and other outputs are copied to behind it.
+ * A list of tensors goes to kolo's functions with a count for each rank (..v): its blocks lie where they are, if they
+ * are apart from the other buffer of the call, and otherwise go through a packed copy.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "elements.h"
+
+#include <ATen/record_function.h>
+
+namespace kolo_torch {
+
+/* One operation while it is issued: keeps other threads out. */
+class Issue {
+  public:
+    Issue(KoloBackend &backend, c10d::OpType type, const char *title, bool is_async, at::TensorList inputs,
+          at::TensorList outputs)
+        : lock_(backend.mutex_), comm(backend.comm()), backend_(backend), recording_(at::RecordScope::USER_SCOPE) {
+        const uint64_t sequence = ++backend.sequence_;
+        if (backend.coalesced_) {
+            work_ = backend.coalesced_;
+            for (const at::Tensor &output : outputs)
+                work_->add_output(output);
+        } else if (is_async) {
+            backend.watcher_->sweep();
+            work_ = c10::make_intrusive<KoloWork>(type, sequence, title, inputs, outputs);
+            backend.watcher_->add(work_);
+        } else if (recording_.isActive()) {
+            recording_._setAsync(); /* as other backends' events are marked */
+            recorded_.assign(inputs.begin(), inputs.end());
+            recording_.before(title, c10::ArrayRef<const c10::IValue>(recorded_.data(), recorded_.size()));
+        }
+    }
+
+    /* Calls kolo: `function` gets a place for the request, or NULL where it is to be done at once. */
+    template <class Function> void call(Function function) {
+        kolo_request *request = nullptr;
+        check(function(work_ ? &request : nullptr));
+        if (work_)
+            work_->add(request);
+    }
+
+    /* Does it behind the calls. */
+    template <class Step> void afterwards(Step step) {
+        if (work_) {
+            work_->afterwards(std::move(step));
+            return;
+        }
+        const at::NoGradGuard guard;
+        step();
+    }
+
+    void keep(const at::Tensor &tensor) {
+        if (work_)
+            work_->keep(tensor);
+    }
+
+    at::Tensor input(const at::Tensor &tensor) {
+        at::Tensor whole = tensor.is_contiguous() ? tensor : tensor.contiguous();
+        keep(whole);
+        return whole;
+    }
+
+    /* For an output that has to be filled with what it has now, if it is also read. Copied back by written(). */
+    at::Tensor output(const at::Tensor &tensor, bool is_read) {
+        if (tensor.is_contiguous()) {
+            keep(tensor);
+            return tensor;
+        }
+        at::Tensor whole =
+            is_read ? tensor.contiguous()
+                    : at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
+        keep(whole);
+        return whole;
+    }
+
+    void written(const at::Tensor &tensor, const at::Tensor &whole) {
+        if (!tensor.is_same(whole))
+            afterwards([tensor, whole] { tensor.copy_(whole); });
+    }
+
+    kolo_received *received() {
+        return work_->received();
+    }
+
+    WorkPointer work() const {
+        return work_ ? WorkPointer(work_) : backend_.done();
+    }
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+
+  public:
+    kolo_comm *const comm;
+
+  private:
+    KoloBackend &backend_;
+    at::RecordFunction recording_; /* what a profiler sees of it */
+    std::vector<c10::IValue> recorded_;
+    c10::intrusive_ptr<KoloWork> work_; /* NULL: it is done at once */
+};
+
+namespace {
+
+/* A call of kolo_NAME, or of kolo_iNAME where it is in the background. */
+#define CALL(issue, name, ...)                                                                                         \
+    (issue).call([&](kolo_request **request) {                                                                         \
+        return request ? kolo_i##name((issue).comm, __VA_ARGS__, request) : kolo_##name((issue).comm, __VA_ARGS__);    \
+    })
+
+void check_tensor(const at::Tensor &tensor) {
+    TORCH_CHECK(tensor.device().is_cpu(), "kolo: the tensor is on ", tensor.device(), "; kolo is for the CPU's memory");
+    TORCH_CHECK(tensor.layout() == at::kStrided, "kolo: the tensor is ", tensor.layout(),
+                ": make it dense, or use all_reduce");
+}
+
+const at::Tensor &single(const Tensors &tensors) {
+    TORCH_CHECK(tensors.size() == 1, "kolo: takes one tensor, not ", tensors.size());
+    check_tensor(tensors[0]);
+    return tensors[0];
+}
+
+/* The tensors of the one list that there is. */
+const Tensors &single(const std::vector<Tensors> &lists, int size) {
+    TORCH_CHECK(lists.size() == 1, "kolo: takes one list of tensors, not ", lists.size());
+    TORCH_CHECK(lists[0].size() == static_cast<size_t>(size), "kolo: the list has ", lists[0].size(),
+                " tensors, but the group ", size, " ranks");
+    for (const at::Tensor &tensor : lists[0])
+        check_tensor(tensor);
+    return lists[0];
+}
+
+void check_same(const at::Tensor &a, const at::Tensor &b) {
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "kolo: one tensor is of ", a.scalar_type(), ", another one of ",
+                b.scalar_type());
+}
+
+void check_lengths(const at::Tensor &whole, const at::Tensor &part, int size) {
+    check_tensor(whole);
+    check_tensor(part);
+    check_same(whole, part);
+    TORCH_CHECK(whole.numel() == part.numel() * size, "kolo: a tensor of ", whole.numel(), " elements is not ", size,
+                " times as large as one of ", part.numel());
+}
+
+void check_root(int64_t root, int size) {
+    TORCH_CHECK(root >= 0 && root < size, "kolo: root ", root, " is no rank of the group, which has ", size);
+}
+
+size_t bytes(const at::Tensor &tensor) {
+    return tensor.nbytes();
+}
+char *address(const at::Tensor &tensor) {
+    return static_cast<char *>(tensor.data_ptr());
+}
+
+/* One block for each rank, of any length: `base` and, in bytes, where each begins and how long it is. */
+struct Blocks {
+    char *base = nullptr;
+    std::vector<size_t> counts, offsets;
+    size_t reach = 0; /* of the blocks, from base on */
+
+    bool overlaps(const char *begin, size_t length) const {
+        return reach && length && begin < base + reach && base < begin + length;
+    }
+};
+
+/* Where the tensors, which are contiguous, lie. */
+Blocks blocks_of(const Tensors &tensors) {
+    Blocks blocks;
+    for (const at::Tensor &tensor : tensors)
+        if (bytes(tensor) && (!blocks.base || address(tensor) < blocks.base))
+            blocks.base = address(tensor);
+    for (const at::Tensor &tensor : tensors) {
+        blocks.counts.push_back(bytes(tensor));
+        blocks.offsets.push_back(bytes(tensor) ? static_cast<size_t>(address(tensor) - blocks.base) : 0);
+        blocks.reach = std::max(blocks.reach, blocks.offsets.back() + blocks.counts.back());
+    }
+    return blocks;
+}
+
+/* Parts of a new tensor, one behind the other, that are like these. */
+Tensors packed(Issue &issue, const Tensors &like) {
+    int64_t total = 0, begin = 0;
+    for (const at::Tensor &tensor : like)
+        total += tensor.numel();
+    const at::Tensor whole = at::empty({total}, like[0].options().memory_format(at::MemoryFormat::Contiguous));
+    issue.keep(whole);
+    Tensors parts;
+    for (const at::Tensor &tensor : like) {
+        parts.push_back(whole.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+        begin += tensor.numel();
+    }
+    return parts;
+}
+
+Tensors packed_inputs(Issue &issue, const Tensors &tensors) {
+    const at::NoGradGuard guard;
+    Tensors parts = packed(issue, tensors);
+    for (size_t i = 0; i < parts.size(); i++)
+        parts[i].copy_(tensors[i]);
+    return parts;
+}
+
+/* A list of inputs: where they are, or in contiguous copies. */
+struct Inputs {
+    Tensors parts; /* live until the call is over */
+    Blocks blocks;
+
+    Inputs(Issue &issue, const Tensors &tensors) {
+        for (const at::Tensor &tensor : tensors)
+            parts.push_back(issue.input(tensor));
+        blocks = blocks_of(parts);
+    }
+
+    void pack(Issue &issue) {
+        parts = packed_inputs(issue, parts);
+        blocks = blocks_of(parts);
+    }
+};
+
+/* A list of outputs: where they are, if they are contiguous and apart from the input; else one behind the other in a
+ * new tensor, from which they are copied behind the call. */
+struct Outputs {
+    Tensors parts; /* of the new tensor */
+    Blocks blocks;
+
+    Outputs(Issue &issue, const Tensors &tensors, const char *input, size_t input_bytes) {
+        bool in_place = true;
+        for (const at::Tensor &tensor : tensors)
+            in_place = in_place && tensor.is_contiguous();
+        if (in_place)
+            blocks = blocks_of(tensors);
+        if (!in_place || blocks.overlaps(input, input_bytes)) {
+            parts = packed(issue, tensors);
+            blocks = blocks_of(parts);
+        }
+        for (const at::Tensor &tensor : tensors)
+            issue.keep(tensor);
+    }
+
+    void written(Issue &issue, const Tensors &tensors) const {
+        if (parts.empty())
+            return;
+        issue.afterwards([to = tensors, from = parts] {
+            for (size_t i = 0; i < to.size(); i++)
+                to[i].copy_(from[i]);
+        });
+    }
+};
+
+/* Operations on one tensor, of which the coalesced ones do several. */
+
+void reduce_all(Issue &issue, const at::Tensor &tensor, const c10d::ReduceOp &reduction) {
+    check_tensor(tensor);
+    const Element element = element_of(tensor);
+    const kolo_op op = op_of(reduction, tensor);
+    at::Tensor whole = issue.output(tensor, true);
+    if (multiplies_first(reduction))
+        multiply(whole, reduction);
+    void *const data = whole.data_ptr();
+    CALL(issue, allreduce, data, data, static_cast<size_t>(whole.numel()) * element.times, element.dtype, op);
+    issue.written(tensor, whole);
+}
+
+void gather_all(Issue &issue, const at::Tensor &output, const at::Tensor &input, int size) {
+    check_lengths(output, input, size);
+    const Element element = element_of(input);
+    const at::Tensor from = issue.input(input), to = issue.output(output, false);
+    CALL(issue, allgather, from.data_ptr(), to.data_ptr(), static_cast<size_t>(from.numel()) * element.times,
+         element.dtype);
+    issue.written(output, to);
+}
+
+void scatter_reduced(Issue &issue, const at::Tensor &output, const at::Tensor &input, const c10d::ReduceOp &reduction,
+                     int size) {
+    check_lengths(input, output, size);
+    const Element element = element_of(input);
+    const kolo_op op = op_of(reduction, input);
+    at::Tensor from = multiplies_first(reduction) ? input.clone(at::MemoryFormat::Contiguous) : input;
+    if (multiplies_first(reduction))
+        multiply(from, reduction);
+    from = issue.input(from);
+    const at::Tensor to = issue.output(output, false);
+    CALL(issue, reduce_scatter, from.data_ptr(), to.data_ptr(), static_cast<size_t>(to.numel()) * element.times,
+         element.dtype, op);
+    issue.written(output, to);
+}
+
+} // namespace
+
+/* Collectives. */
+
+WorkPointer KoloBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+    const at::Tensor &tensor = single(tensors);
+    const Element element = element_of(tensor);
+    check_root(options.rootRank, size_);
+    Issue issue(*this, c10d::OpType::BROADCAST, "kolo:broadcast", is_async(options), tensors, tensors);
+    const at::Tensor whole = issue.output(tensor, true);
+    CALL(issue, broadcast, whole.data_ptr(), static_cast<size_t>(whole.numel()) * element.times, element.dtype,
+         static_cast<int>(options.rootRank));
+    issue.written(tensor, whole);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
+    TORCH_CHECK(tensors.size() == 1, "kolo: takes one tensor, not ", tensors.size());
+    if (tensors[0].layout() == at::kSparse)
+        return allreduce_sparse(tensors, options);
+    Issue issue(*this, c10d::OpType::ALLREDUCE, "kolo:all_reduce", is_async(options), tensors, tensors);
+    reduce_all(issue, tensors[0], options.reduceOp);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
+    Issue issue(*this, c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", is_async(options), tensors, tensors);
+    for (const at::Tensor &tensor : tensors)
+        reduce_all(issue, tensor, options.reduceOp);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+    const at::Tensor &tensor = single(tensors);
+    const Element element = element_of(tensor);
+    const kolo_op op = op_of(options.reduceOp, tensor);
+    check_root(options.rootRank, size_);
+    const bool is_root = rank_ == options.rootRank;
+    Issue issue(*this, c10d::OpType::REDUCE, "kolo:reduce", is_async(options), tensors, tensors);
+    at::Tensor whole = multiplies_first(options.reduceOp) && !is_root ? tensor.clone(at::MemoryFormat::Contiguous)
+                                                                      : issue.output(tensor, true);
+    if (multiplies_first(options.reduceOp))
+        multiply(whole, options.reduceOp);
+    issue.keep(whole);
+    void *const data = whole.data_ptr();
+    CALL(issue, reduce, data, is_root ? data : nullptr, static_cast<size_t>(whole.numel()) * element.times,
+         element.dtype, op, static_cast<int>(options.rootRank));
+    if (is_root)
+        issue.written(tensor, whole);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
+                                   const c10d::AllgatherOptions &options) {
+    const Tensors &list = single(outputs, size_);
+    const at::Tensor &input = single(inputs);
+    for (const at::Tensor &tensor : list)
+        check_same(tensor, input);
+    const at::Tensor &own = list[static_cast<size_t>(rank_)];
+    TORCH_CHECK(own.numel() == input.numel(), "kolo: the input has ", input.numel(), " elements, but output ", rank_,
+                " ", own.numel());
+    Issue issue(*this, c10d::OpType::ALLGATHER, "kolo:all_gather", is_async(options), inputs, list);
+    const at::Tensor from = issue.input(input);
+    const Outputs to(issue, list, address(from), bytes(from));
+    CALL(issue, allgatherv, from.data_ptr(), to.blocks.base, to.blocks.counts.data(), to.blocks.offsets.data(),
+         KOLO_U8);
+    to.written(issue, list);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
+    Issue issue(*this, c10d::OpType::_ALLGATHER_BASE, "kolo:_allgather_base", is_async(options), input, output);
+    gather_all(issue, output, input, size_);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                         const c10d::AllgatherOptions &options) {
+    TORCH_CHECK(outputs.size() == inputs.size(), "kolo: ", inputs.size(), " inputs for ", outputs.size(), " outputs");
+    Issue issue(*this, COALESCED, "kolo:_allgather_base", is_async(options), inputs, outputs);
+    for (size_t i = 0; i < outputs.size(); i++)
+        gather_all(issue, outputs[i], inputs[i], size_);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                                             const c10d::AllgatherOptions &options) {
+    TORCH_CHECK(outputs.size() == static_cast<size_t>(size_), "kolo: ", outputs.size(),
+                " lists of outputs, but the group has ", size_, " ranks");
+    Tensors all;
+    for (const Tensors &list : outputs) {
+        TORCH_CHECK(list.size() == inputs.size(), "kolo: ", inputs.size(), " inputs for ", list.size(), " outputs");
+        all.insert(all.end(), list.begin(), list.end());
+    }
+    Issue issue(*this, c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", is_async(options), inputs, all);
+    for (size_t i = 0; i < inputs.size(); i++) {
+        Tensors list;
+        for (const Tensors &of_rank : outputs)
+            list.push_back(of_rank[i]);
+        const at::Tensor from = issue.input(inputs[i]);
+        const Outputs to(issue, list, address(from), bytes(from));
+        CALL(issue, allgatherv, from.data_ptr(), to.blocks.base, to.blocks.counts.data(), to.blocks.offsets.data(),
+             KOLO_U8);
+        to.written(issue, list);
+    }
+    return issue.work();
+}
+
+WorkPointer KoloBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
+    const at::Tensor &input = single(inputs);
+    check_root(options.rootRank, size_);
+    const bool is_root = rank_ == options.rootRank;
+    TORCH_CHECK(is_root || outputs.empty(), "kolo: only the root of gather has outputs");
+    const Tensors list = is_root ? single(outputs, size_) : Tensors();
+    for (const at::Tensor &tensor : list)
+        check_same(tensor, input);
+    Issue issue(*this, c10d::OpType::GATHER, "kolo:gather", is_async(options), inputs, list);
+    const at::Tensor from = issue.input(input);
+    const int root = static_cast<int>(options.rootRank);
+    if (!is_root) {
+        CALL(issue, gatherv, from.data_ptr(), bytes(from), nullptr, nullptr, nullptr, KOLO_U8, root);
+        return issue.work();
+    }
+    const Outputs to(issue, list, address(from), bytes(from));
+    CALL(issue, gatherv, from.data_ptr(), bytes(from), to.blocks.base, to.blocks.counts.data(),
+         to.blocks.offsets.data(), KOLO_U8, root);
+    to.written(issue, list);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) {
+    const at::Tensor &output = single(outputs);
+    check_root(options.rootRank, size_);
+    const bool is_root = rank_ == options.rootRank;
+    TORCH_CHECK(is_root || inputs.empty(), "kolo: only the root of scatter has inputs");
+    const Tensors list = is_root ? single(inputs, size_) : Tensors();
+    for (const at::Tensor &tensor : list)
+        check_same(tensor, output);
+    Issue issue(*this, c10d::OpType::SCATTER, "kolo:scatter", is_async(options), list, outputs);
+    const at::Tensor to = issue.output(output, false);
+    const int root = static_cast<int>(options.rootRank);
+    if (is_root) {
+        Inputs from(issue, list);
+        if (from.blocks.overlaps(address(to), bytes(to)))
+            from.pack(issue);
+        CALL(issue, scatterv, from.blocks.base, from.blocks.counts.data(), from.blocks.offsets.data(), to.data_ptr(),
+             bytes(to), KOLO_U8, root);
+    } else {
+        CALL(issue, scatterv, nullptr, nullptr, nullptr, to.data_ptr(), bytes(to), KOLO_U8, root);
+    }
+    issue.written(output, to);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                        const c10d::ReduceScatterOptions &options) {
+    const at::Tensor &output = single(outputs);
+    const Tensors &list = single(inputs, size_);
+    const Element element = element_of(output);
+    const kolo_op op = op_of(options.reduceOp, output);
+    std::vector<size_t> counts;
+    for (const at::Tensor &tensor : list) {
+        check_same(tensor, output);
+        counts.push_back(static_cast<size_t>(tensor.numel()) * element.times);
+    }
+    TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "kolo: the output has ", output.numel(),
+                " elements, but input ", rank_, " ", list[static_cast<size_t>(rank_)].numel());
+    Issue issue(*this, c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", is_async(options), list, outputs);
+    Tensors parts = packed_inputs(issue, list);
+    if (multiplies_first(options.reduceOp))
+        for (at::Tensor &part : parts)
+            multiply(part, options.reduceOp);
+    const at::Tensor to = issue.output(output, false);
+    CALL(issue, reduce_scatterv, blocks_of(parts).base, to.data_ptr(), counts.data(), element.dtype, op);
+    issue.written(output, to);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                              const c10d::ReduceScatterOptions &options) {
+    Issue issue(*this, c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", is_async(options), input,
+                output);
+    scatter_reduced(issue, output, input, options.reduceOp, size_);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                         const c10d::ReduceScatterOptions &options) {
+    TORCH_CHECK(outputs.size() == inputs.size(), "kolo: ", inputs.size(), " inputs for ", outputs.size(), " outputs");
+    Issue issue(*this, COALESCED, "kolo:_reduce_scatter_base", is_async(options), inputs, outputs);
+    for (size_t i = 0; i < outputs.size(); i++)
+        scatter_reduced(issue, outputs[i], inputs[i], options.reduceOp, size_);
+    return issue.work();
+}
+
+namespace {
+
+/* Rows of a tensor for each rank, in elements of kolo's. splits empty: equal parts. */
+std::vector<size_t> counts_of_rows(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size,
+                                   const Element &element) {
+    const int64_t rows = tensor.dim() ? tensor.size(0) : 1;
+    const size_t row = rows ? static_cast<size_t>(tensor.numel() / rows) * element.times : 0;
+    if (splits.empty()) {
+        TORCH_CHECK(rows % size == 0, "kolo: ", rows, " rows cannot be divided among ", size,
+                    " ranks: pass split sizes");
+        return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size) * row);
+    }
+    TORCH_CHECK(splits.size() == static_cast<size_t>(size), "kolo: ", splits.size(), " split sizes for ", size,
+                " ranks");
+    std::vector<size_t> counts;
+    int64_t sum = 0;
+    for (const int64_t split : splits) {
+        TORCH_CHECK(split >= 0, "kolo: split size ", split, " is negative");
+        counts.push_back(static_cast<size_t>(split) * row);
+        sum += split;
+    }
+    TORCH_CHECK(sum == rows, "kolo: the split sizes add up to ", sum, ", but the tensor has ", rows, " rows");
+    return counts;
+}
+
+} // namespace
+
+WorkPointer KoloBackend::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
+                                       std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options) {
+    check_tensor(output);
+    check_tensor(input);
+    check_same(output, input);
+    const Element element = element_of(input);
+    const std::vector<size_t> sent = counts_of_rows(input, input_splits, size_, element),
+                              taken = counts_of_rows(output, output_splits, size_, element);
+    Issue issue(*this, c10d::OpType::ALLTOALL_BASE, "kolo:all_to_all", is_async(options), input, output);
+    const at::Tensor from = issue.input(input), to = issue.output(output, false);
+    CALL(issue, alltoallv, from.data_ptr(), sent.data(), nullptr, to.data_ptr(), taken.data(), nullptr, element.dtype);
+    issue.written(output, to);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
+    TORCH_CHECK(inputs.size() == static_cast<size_t>(size_) && outputs.size() == inputs.size(), "kolo: ", inputs.size(),
+                " inputs and ", outputs.size(), " outputs for ", size_, " ranks");
+    for (size_t i = 0; i < inputs.size(); i++) {
+        check_tensor(inputs[i]);
+        check_tensor(outputs[i]);
+        check_same(inputs[i], outputs[0]);
+        check_same(outputs[i], outputs[0]);
+    }
+    Issue issue(*this, c10d::OpType::ALLTOALL, "kolo:all_to_all", is_async(options), inputs, outputs);
+    Inputs from(issue, inputs);
+    const Outputs to(issue, outputs, from.blocks.base, from.blocks.reach);
+    if (to.blocks.overlaps(from.blocks.base, from.blocks.reach)) /* they are packed, but lie between the inputs */
+        from.pack(issue);
+    CALL(issue, alltoallv, from.blocks.base, from.blocks.counts.data(), from.blocks.offsets.data(), to.blocks.base,
+         to.blocks.counts.data(), to.blocks.offsets.data(), KOLO_U8);
+    to.written(issue, outputs);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::barrier(const c10d::BarrierOptions &options) {
+    Issue issue(*this, c10d::OpType::BARRIER, "kolo:barrier", is_async(options), {}, {});
+    issue.call([&](kolo_request **request) {
+        return request ? kolo_ibarrier(issue.comm, request) : kolo_barrier(issue.comm);
+    });
+    return issue.work();
+}
+
+/* Messages. */
+
+WorkPointer KoloBackend::send(Tensors &tensors, int to, int tag) {
+    const at::Tensor &tensor = single(tensors);
+    Issue issue(*this, c10d::OpType::SEND, "kolo:send", true, tensors, tensors);
+    const at::Tensor whole = issue.input(tensor);
+    issue.call([&](kolo_request **request) {
+        return kolo_isend(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, to, tag, request);
+    });
+    return issue.work();
+}
+
+WorkPointer KoloBackend::recv(Tensors &tensors, int from, int tag) {
+    const at::Tensor &tensor = single(tensors);
+    Issue issue(*this, from == KOLO_ANY_RANK ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
+                from == KOLO_ANY_RANK ? "kolo:recvAnySource" : "kolo:recv", true, tensors, tensors);
+    const at::Tensor whole = issue.output(tensor, true);
+    issue.call([&](kolo_request **request) {
+        return kolo_irecv(issue.comm, whole.data_ptr(), bytes(whole), KOLO_U8, from, tag, issue.received(), request);
+    });
+    issue.written(tensor, whole);
+    return issue.work();
+}
+
+WorkPointer KoloBackend::recvAnysource(Tensors &tensors, int tag) {
+    return recv(tensors, KOLO_ANY_RANK, tag);
+}
+
+/* Several in one work. */
+
+void KoloBackend::startCoalescing() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!coalesced_, "kolo: operations are being coalesced already");
+    comm();
+    coalesced_ = c10::make_intrusive<KoloWork>(COALESCED, sequence_, nullptr, Tensors(), Tensors());
+    watcher_->add(coalesced_);
+}
+
+WorkPointer KoloBackend::endCoalescing() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(coalesced_, "kolo: no operations are being coalesced");
+    return std::move(coalesced_);
+}
+
+void KoloBackend::endCoalescing(std::vector<WorkPointer> &) {
+    endCoalescing();
+}
+
+} // namespace kolo_torch

@@ -1,0 +1,45 @@
+/* The Python module: the class Backend, which kolo/torch/__init__.py registers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "backend.h"
+
+#include <pybind11/chrono.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+using kolo_torch::KoloBackend;
+
+PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
+    module.doc() = "The backend of torch.distributed, in C++.";
+    py::module_::import("torch.distributed"); /* has the class that this one is derived from */
+    using Release = py::call_guard<py::gil_scoped_release>;
+    py::class_<KoloBackend, c10::intrusive_ptr<KoloBackend>, kolo_torch::Base>(module, "Backend",
+                                                                               "kolo for a process group.")
+        .def(py::init([](const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+                         std::chrono::milliseconds timeout) {
+                 return c10::make_intrusive<KoloBackend>(store, rank, size, timeout);
+             }),
+             py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), Release(),
+             "Makes a communicator with the other ranks, which find each other by the store.")
+        .def_property_readonly(
+            "comm", [](const KoloBackend &self) { return reinterpret_cast<uintptr_t>(self.comm()); },
+            "The address of the kolo_comm, which lives until the group is destroyed.")
+#if KOLO_TORCH(2, 6)
+        .def_property_readonly("options", &KoloBackend::getBackendOptions, "With the timeout.")
+#endif
+        .def_property_readonly("buffers", &KoloBackend::buffers, "How many buffers allocate_tensor has made so far.")
+        /* What the base class of some versions lacks. */
+        .def("abort", &KoloBackend::abort, Release(), "Breaks the group for all ranks.")
+        .def("shutdown", &KoloBackend::shutdown, Release(), "Leaves the group; later calls fail.")
+#if !KOLO_TORCH(2, 9)
+        .def("allocate_tensor",
+             [](KoloBackend &self, int64_t numel, py::object dtype) {
+                 auto *type = reinterpret_cast<THPDtype *>(dtype.ptr());
+                 py::gil_scoped_release release;
+                 return self.allocateTensor(numel, at::TensorOptions(type->scalar_type));
+             })
+#endif
+        ;
+}

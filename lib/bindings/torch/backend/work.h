@@ -1,0 +1,127 @@
+/* What an operation in the background gives its caller.
+ *
+ * kolo carries requests out by itself, in its progress thread, in the order of issue. What is left is to notice that
+ * they are complete, to do what comes behind them (such as copying into a tensor that is not contiguous), and to tell
+ * those who wait. Exactly one thread does so, the one that claims the work first:
+ *     the caller of wait(), which waits for the requests;
+ *     a caller of isCompleted() who finds them complete;
+ *     the watcher, for a work whose future somebody wants, or for which somebody waits with a timeout.
+ *
+ * kolo_request_test and kolo_request_wait are called in any thread, also while another one is in a call on the
+ * communicator: with a progress thread kolo allows that (kolo_requests.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_TORCH_WORK_H
+#define KOLO_TORCH_WORK_H
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+
+#include "communicator.h"
+
+namespace kolo_torch {
+
+class Watcher;
+
+class KoloWork : public c10d::Work {
+  public:
+    KoloWork(c10d::OpType type, uint64_t sequence, const char *title, at::TensorList inputs, at::TensorList outputs)
+        : Work(-1, type, title, inputs.vec()), outputs_(outputs.vec()), sequence_(sequence) {}
+
+    bool isCompleted() override;
+    bool isSuccess() const override;
+    std::vector<at::Tensor> result() override {
+        return outputs_;
+    }
+    int sourceRank() const override;
+    bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    uint64_t sequence() const {
+        return sequence_;
+    }
+#if KOLO_TORCH(2, 0)
+    uint64_t getSequencenumber() const override {
+        return sequence_;
+    }
+#endif
+
+    /* For who issues. */
+    void add(kolo_request *request) {
+        requests_.push_back(request);
+    }
+    void keep(const at::Tensor &tensor) {
+        kept_.push_back(tensor);
+    }
+    void afterwards(std::function<void()> step) {
+        steps_.push_back(std::move(step));
+    }
+    void add_output(const at::Tensor &tensor) {
+        outputs_.push_back(tensor);
+    }
+    kolo_received *received(); /* place for what a receive tells */
+    void watch_with(std::shared_ptr<Watcher> watcher) {
+        watcher_ = std::move(watcher);
+    }
+
+    /* If nobody else does: waits for the requests, does the steps behind them and tells all who wait. */
+    void settle_if_free();
+    void settle_at_end(); /* also what the watcher has claimed, which is no more */
+    /* Returns whether it is settled; does it if nobody has claimed it and the requests are complete. */
+    bool poll(bool for_watcher);
+
+  private:
+    enum class Claim { NONE, WAITER, WATCHER };
+    bool claim(Claim by);
+    bool requests_are_done() const;
+    void settle();
+
+    std::vector<kolo_request *> requests_;
+    std::vector<at::Tensor> outputs_, kept_;
+    std::vector<std::function<void()>> steps_;
+    std::deque<kolo_received> received_;
+    std::shared_ptr<Watcher> watcher_;
+    c10::intrusive_ptr<c10::ivalue::Future> future_;
+    const uint64_t sequence_;
+    std::mutex claim_mutex_; /* of the two below, and of future_ */
+    Claim claim_ = Claim::NONE;
+    bool is_settled_ = false;
+};
+
+/* The works of a communicator that are in flight: each until it is settled, so that its buffers live as long as kolo
+ * needs them. For those that nobody waits for there is a thread, from the first one on. */
+class Watcher : public std::enable_shared_from_this<Watcher> {
+  public:
+    explicit Watcher(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
+    ~Watcher();
+
+    void add(const c10::intrusive_ptr<KoloWork> &work);
+    void remove(KoloWork *work);
+    void watch(KoloWork *work); /* has the thread settle it */
+    bool is_here();             /* whether the caller is that thread */
+    void sweep();               /* settles those that are complete and that nobody else refers to */
+
+    /* Lets go of the communicator, which is then destroyed unless tensors hold it, ends the thread, and settles all
+     * works, which have failed if they were not complete. */
+    void stop();
+
+  private:
+    void run(int event_fd);
+    std::vector<c10::intrusive_ptr<KoloWork>> works(bool forgotten_only);
+
+    std::shared_ptr<Communicator> communicator_;
+    std::mutex mutex_; /* of all below */
+    std::condition_variable ended_;
+    std::unordered_map<KoloWork *, c10::intrusive_ptr<KoloWork>> in_flight_;
+    std::vector<c10::intrusive_ptr<KoloWork>> watched_;
+    int wake_fd_ = -1;
+    pid_t pid_ = 0; /* of the process that has the thread; 0: it was not started */
+    std::thread::id thread_;
+    bool is_stopping_ = false, has_ended_ = false;
+};
+
+} // namespace kolo_torch
+
+#endif

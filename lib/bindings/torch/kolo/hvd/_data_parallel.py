@@ -1,0 +1,119 @@
+"""Training of one model by all ranks: they begin with the same parameters, and step with the same gradients."""
+
+import contextlib
+import os
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type, Union
+
+import torch
+
+import kolo
+
+from ._compression import Compression, Compressor
+from ._gradients import Reducer
+from ._job import communicator
+from ._tensors import Average, Sum, broadcast_async_, broadcast_object, checked_op
+
+Parameters = Union[Mapping[str, torch.Tensor], "Iterable[Union[torch.Tensor, Tuple[str, torch.Tensor]]]"]
+
+BUCKET_BYTES = 4 << 20  # of gradients that travel together
+
+
+def broadcast_parameters(params: Parameters, root_rank: int) -> None:
+    """Rank root_rank's tensors go to all ranks. params: model.state_dict(), model.named_parameters(), or the tensors."""
+    entries = params.items() if isinstance(params, Mapping) else params
+    tensors = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
+    for handle in [broadcast_async_(tensor, root_rank) for tensor in tensors if isinstance(tensor, torch.Tensor)]:
+        handle.wait()
+
+
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+    """Rank root_rank's state_dict goes to all ranks, learning rates and momenta included. By pickle: for ranks that trust
+    each other only."""
+    is_root = communicator().rank == root_rank
+    state = broadcast_object(optimizer.state_dict() if is_root else None, root_rank)
+    if not is_root:
+        optimizer.load_state_dict(state)
+
+
+class _Distributed:
+    """Comes before the optimizer's own class in the class of what DistributedOptimizer returns."""
+    _reducer: Reducer
+    _steps_alone, _is_reduced = False, False
+
+    def synchronize(self) -> None:
+        """Waits for the gradients of all ranks, such as before clipping them; the next step() does not do so again."""
+        self._reducer.finish()
+        self._is_reduced = True
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """In this context step() takes the gradients as they are."""
+        self._steps_alone = True
+        try:
+            yield
+        finally:
+            self._steps_alone = False
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        self._reducer.set_passes(passes)
+
+    def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:
+        """The optimizer's own, with the gradients of all ranks. closure: every rank must call it as often."""
+        def reduced() -> Any:
+            assert closure is not None
+            loss = closure()
+            self._reducer.finish()
+            return loss
+
+        if closure is None and not self._steps_alone and not self._is_reduced:
+            self._reducer.finish()
+        self._is_reduced = False
+        return super().step(None if closure is None else closure if self._steps_alone else reduced)  # type: ignore
+
+    def zero_grad(self, *arguments: Any, **named: Any) -> None:
+        if self._reducer.is_busy():
+            raise RuntimeError("zero_grad() while gradients are on their way: call step() or synchronize() first")
+        super().zero_grad(*arguments, **named)  # type: ignore
+
+
+def _names(optimizer: torch.optim.Optimizer, named_parameters: "Optional[Iterable[Tuple[str, torch.Tensor]]]") \
+        -> "Dict[torch.Tensor, str]":
+    """Of all parameters that the optimizer trains, in its order."""
+    given = list(named_parameters or ())
+    if len({name for name, _ in given}) != len(given):
+        raise kolo.ArgumentError("named_parameters has a name twice")
+    known = {parameter: name for name, parameter in given}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if given and any(parameter not in known for parameter in parameters):
+        raise kolo.ArgumentError("named_parameters lacks a parameter of the optimizer: pass model.named_parameters()")
+    return {parameter: known.get(parameter, f"parameter {index}") for index, parameter in enumerate(parameters)
+            if parameter.requires_grad}
+
+
+def DistributedOptimizer(optimizer: torch.optim.Optimizer,
+                         named_parameters: "Optional[Iterable[Tuple[str, torch.Tensor]]]" = None,
+                         compression: Type[Compressor] = Compression.none, backward_passes_per_step: int = 1,
+                         op: str = Average, gradient_predivide_factor: float = 1.0, sparse_as_dense: bool = False) -> Any:
+    """The optimizer, whose step() uses the gradients of all ranks; also an instance of the optimizer's class. Every rank
+    calls it at the same time. Gradients travel during the backward pass, several at once: buckets of up to
+    HOROVOD_FUSION_THRESHOLD bytes, 4 MiB if not set.
+
+    compression: of what travels, Compression.none, fp16 or bf16. backward_passes_per_step: how many times a gradient is
+    added to before it travels. op: Average or Sum. gradient_predivide_factor: with Average, by what gradients are divided
+    before they are added up; the sum is divided by the rest. sparse_as_dense: takes sparse gradients, as dense ones.
+
+    A parameter whose gradient no rank has gets 0 as its gradient."""
+    if checked_op(op) not in (Average, Sum):
+        raise kolo.ArgumentError(f"op {op!r} is neither Average nor Sum")
+    if gradient_predivide_factor != 1 and op != Average:
+        raise kolo.ArgumentError("gradient_predivide_factor is for op Average only")
+    if backward_passes_per_step < 1:
+        raise kolo.ArgumentError(f"backward_passes_per_step is {backward_passes_per_step}: it has to be 1 or more")
+    kind = type(optimizer)
+    made = object.__new__(type(kind.__name__, (_Distributed, kind), {}))
+    # All but what a learning-rate scheduler has put in the place of `step`.
+    vars(made).update({name: value for name, value in vars(optimizer).items() if name != "step"})
+    bucket_bytes = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", BUCKET_BYTES))
+    made._reducer = Reducer(_names(optimizer, named_parameters), compression, op, gradient_predivide_factor,
+                            backward_passes_per_step, sparse_as_dense, bucket_bytes)
+    return made

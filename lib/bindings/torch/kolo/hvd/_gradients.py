@@ -1,0 +1,152 @@
+"""Gradients are reduced during the backward pass.
+
+The parameters are in buckets, in the reverse of their order, since gradients come about in that order. A bucket is one flat
+buffer and one call. It starts when it and all before it are full, and goes on in the background while the pass goes on.
+So every rank makes the same calls in the same order, whatever the order in which its gradients come. `finish` starts what
+is left: gradients that never came count as 0."""
+
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+
+import torch
+
+import kolo
+
+from ._compression import Compressor
+from ._job import communicator
+from ._tensors import Average, Sum
+
+
+class Bucket:
+    """Parameters of one type, whose gradients travel together."""
+
+    def __init__(self, parameters: "Sequence[torch.Tensor]", compression: Type[Compressor]) -> None:
+        self.parameters, self._compression = parameters, compression
+        self.flat = _shared(sum(parameter.numel() for parameter in parameters), parameters[0].dtype)
+        pieces = self.flat.split([parameter.numel() for parameter in parameters])
+        self._views = [piece.view(parameter.shape) for piece, parameter in zip(pieces, parameters)]
+        self._missing = set(parameters)
+        self._request: "Optional[kolo.Request[Any]]" = None
+        self._context: Any = None
+
+    def take(self, parameter: torch.Tensor) -> None:
+        """Its gradient has come."""
+        self._missing.discard(parameter)
+
+    def is_full(self) -> bool:
+        return not self._missing
+
+    def start(self, op: str, prescale: float) -> None:
+        for view, parameter in zip(self._views, self.parameters):
+            if parameter.grad is None:
+                view.zero_()
+            else:
+                view.copy_(parameter.grad)
+        if prescale != 1:
+            self.flat.mul_(prescale)
+        wire, self._context = self._compression.compress(self.flat)
+        self._request = communicator().all_reduce(wire, wire, op, async_=True)
+
+    def finish(self, postscale: float) -> None:
+        """Waits, and writes the gradients of all ranks."""
+        assert self._request is not None
+        reduced = self._compression.decompress(self._request.wait(), self._context)
+        self._request, self._context = None, None
+        if reduced is not self.flat:
+            self.flat.copy_(reduced)
+        if postscale != 1:
+            self.flat.mul_(postscale)
+        for view, parameter in zip(self._views, self.parameters):
+            if parameter.grad is not None:
+                parameter.grad.copy_(view)
+            elif parameter.requires_grad:
+                parameter.grad = view.clone()
+        self._missing = set(self.parameters)
+
+
+def _shared(items: int, dtype: torch.dtype) -> torch.Tensor:
+    """In memory that all ranks have mapped, where there is room for that."""
+    try:
+        return torch.from_dlpack(communicator().empty(max(1, items), dtype))[:items]
+    except (kolo.NoSpace, kolo.ArgumentError):  # a type that kolo does not know
+        return torch.zeros(items, dtype=dtype)
+
+
+def divide(parameters: "Iterable[torch.Tensor]", bucket_bytes: int) -> "List[List[torch.Tensor]]":
+    """Into lists of one type and about so many bytes, each of at least one parameter."""
+    lists: "List[List[torch.Tensor]]" = []
+    open_lists: "Dict[torch.dtype, Tuple[List[torch.Tensor], int]]" = {}
+    for parameter in parameters:
+        own_bytes = parameter.numel() * parameter.element_size()
+        members, used_bytes = open_lists.get(parameter.dtype, ([], 0))
+        if not members or used_bytes + own_bytes > bucket_bytes:
+            members, used_bytes = [], 0
+            lists.append(members)
+        members.append(parameter)
+        open_lists[parameter.dtype] = (members, used_bytes + own_bytes)
+    return lists
+
+
+def _call_after(parameter: torch.Tensor, function: "Callable[[torch.Tensor], None]") -> Any:
+    """Has the function called when a backward pass has added to the parameter's gradient. To be kept."""
+    if hasattr(parameter, "register_post_accumulate_grad_hook"):
+        return parameter.register_post_accumulate_grad_hook(function)
+    accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]  # PyTorch before 2.1
+    accumulator.register_hook(lambda *_: function(parameter))
+    return accumulator
+
+
+class Reducer:
+    """Of one optimizer. passes: how many backward passes there are for each `finish`."""
+
+    def __init__(self, named: "Dict[torch.Tensor, str]", compression: Type[Compressor], op: str, predivide: float,
+                 passes: int, sparse_as_dense: bool, bucket_bytes: int) -> None:
+        ranks = communicator().size
+        self._names, self._passes, self._sparse_as_dense = named, passes, sparse_as_dense
+        self._op = op if predivide == 1 else Sum
+        self._prescale = 1 / predivide
+        self._postscale = predivide / ranks if predivide != 1 and op == Average else 1.0
+        with torch.no_grad():
+            self._buckets = [Bucket(members, compression) for members in divide(reversed(list(named)), bucket_bytes)]
+        self._bucket_of = {parameter: bucket for bucket in self._buckets for parameter in bucket.parameters}
+        self._left = dict.fromkeys(named, passes)
+        self._started = 0
+        self._accumulators = [_call_after(parameter, self._arrive) for parameter in named]
+
+    def set_passes(self, passes: int) -> None:
+        self._passes = passes
+        self._left = dict.fromkeys(self._left, passes)
+
+    def is_busy(self) -> bool:
+        """Whether gradients are on their way."""
+        return self._started > 0
+
+    def _arrive(self, parameter: torch.Tensor) -> None:
+        """A backward pass has added to a parameter's gradient."""
+        name = self._names[parameter]
+        if not self._left[parameter]:
+            raise RuntimeError(f"{name} has got more than {self._passes} gradients since the last step() or synchronize(): "
+                               "pass a larger backward_passes_per_step to DistributedOptimizer")
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            if not self._sparse_as_dense:
+                raise kolo.ArgumentError(f"the gradient of {name} is sparse: pass sparse_as_dense=True to DistributedOptimizer")
+            parameter.grad = parameter.grad.to_dense()
+        self._left[parameter] -= 1
+        if not self._left[parameter]:
+            self._bucket_of[parameter].take(parameter)
+            while self._started < len(self._buckets) and self._buckets[self._started].is_full():
+                self._start()
+
+    @torch.no_grad()
+    def _start(self) -> None:
+        self._started += 1
+        self._buckets[self._started - 1].start(self._op, self._prescale)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """All gradients become those of all ranks. Every rank calls it as often."""
+        while self._started < len(self._buckets):
+            self._start()
+        for bucket in self._buckets:
+            bucket.finish(self._postscale)
+        self._started = 0
+        self.set_passes(self._passes)

@@ -1,0 +1,44 @@
+"""init_process_group under launchers that set no RANK, such as kolorun and mpirun: the ranks meet as those of a program in C
+do (kolo.init), and rank 0 tells the others where PyTorch's store is. On one machine that is a file in rank 0's memory,
+which nobody can reach from outside and which ends with rank 0; else a port of rank 0's machine, as under torchrun."""
+
+import datetime
+import importlib
+import os
+import socket
+from typing import Any, Iterator, Tuple
+
+LAUNCHED = ("KOLO_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def _host() -> str:
+    """Of rank 0, by which the other machines reach it."""
+    return os.environ.get("KOLO_RENDEZVOUS", "").rpartition(":")[0].strip("[]") or socket.gethostname()
+
+
+def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
+    import kolo
+    from torch.distributed import FileStore, TCPStore
+    with kolo.init(create_timeout=timeout.total_seconds()) as comm:
+        if comm.nodes > 1:
+            store = TCPStore(_host(), 0, comm.size, True, timeout, False) if comm.rank == 0 else None
+            host, port = comm.broadcast_object(store and (_host(), store.port))
+            os.environ.setdefault("MASTER_ADDR", host)  # which the backend asks for
+            return store or TCPStore(host, port, comm.size, False, timeout), comm.rank, comm.size
+        path = f"/proc/{os.getpid()}/fd/{os.memfd_create('kolo-torch-store')}" if comm.rank == 0 else None
+        return FileStore(comm.broadcast_object(path), comm.size), comm.rank, comm.size
+
+
+def add_launchers() -> None:
+    """To those with which PyTorch's "env://", its default, works."""
+    handlers = importlib.import_module("torch.distributed.rendezvous")._rendezvous_handlers
+    by_variables = handlers["env"]
+
+    def handler(url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=30), **options: Any) \
+            -> "Iterator[Tuple[Any, int, int]]":
+        if "RANK" in os.environ or not any(name in os.environ for name in LAUNCHED):
+            yield from by_variables(url, timeout=timeout, **options)
+        else:
+            yield _meet(timeout)
+
+    handlers["env"] = handler

@@ -1,0 +1,299 @@
+"""As ranks: every collective, in and out of place, even and uneven, on arrays of every kind; plans, shared memory and
+what is refused."""
+
+import ctypes
+import math
+import os
+import sys
+import unittest
+
+import kolo
+from kolo import _dlpack
+import python_arrays
+import python_ranks
+from python_arrays import each_kind, numpy
+
+
+def block(rank, length=6):
+    """What a rank puts in, small enough to be exact in every type."""
+    return [(rank + 1) * (i % 5 + 1) for i in range(length)]
+
+
+class Reductions(python_ranks.RankTest):
+    def expected(self, op, ranks, length=6):
+        columns = list(zip(*(block(rank, length) for rank in ranks)))
+        fold = {"sum": sum, "prod": math.prod, "min": min, "max": max}[op]
+        return [fold(column) for column in columns]
+
+    def test_all_reduce(self):
+        for kind in each_kind(self):
+            for op in ("sum", "min", "max"):
+                expected = self.expected(op, range(self.comm.size))
+                x, out = kind.make(block(self.comm.rank), (2, 3)), kind.filled(2, 3)
+                self.assertIs(out, self.comm.all_reduce(x, out, op))
+                self.assert_values(expected, out)
+                self.assert_values(block(self.comm.rank), x)
+                self.assertIs(x, self.comm.all_reduce(x, x, op))
+                self.assert_values(expected, x)
+
+    def test_new_result_has_the_kind_of_x(self):
+        for kind in each_kind(self):
+            x = kind.make(block(self.comm.rank), (2, 3))
+            result = self.comm.all_reduce(x)
+            if kind.name.startswith("memoryview"):
+                self.assertEqual((x.shape, x.format), (result.shape, result.format))
+            if kind.name.startswith("numpy"):
+                self.assertEqual((x.shape, x.dtype), (result.shape, result.dtype))
+            if not kind.name.startswith("DLPack"):
+                self.assert_values(self.expected("sum", range(self.comm.size)), result)
+
+    def test_average_and_bits(self):
+        x = (ctypes.c_double * 3)(*(self.comm.rank + i for i in range(3)))
+        mean = (self.comm.size - 1) / 2
+        self.assert_values([mean, mean + 1, mean + 2], self.comm.all_reduce(x, op="avg"))
+        bits = self.comm.all_reduce(bytes([1 << self.comm.rank]), bytearray(1), "bor")
+        self.assertEqual((1 << self.comm.size) - 1, bits[0])
+
+    def test_scan(self):
+        ranks = range(self.comm.rank)
+        for kind in each_kind(self):
+            x, out = kind.make(block(self.comm.rank), (6,)), kind.filled(6)
+            self.assert_values(self.expected("sum", [*ranks, self.comm.rank]), self.comm.scan(x, out))
+            out = kind.filled(6, value=3)
+            self.assert_values(self.expected("sum", ranks) if self.comm.rank else [3] * 6, self.comm.exscan(x, out))
+
+    def test_reduce(self):
+        for kind in each_kind(self):
+            for root in range(self.comm.size):
+                x, out = kind.make(block(self.comm.rank), (6,)), kind.filled(6)
+                result = self.comm.reduce(x, out, root=root)
+                self.assertIs(result, out if self.comm.rank == root else None)
+                self.assert_values(self.expected("sum", range(self.comm.size)) if result is not None else [0] * 6, out)
+
+    def test_reduce_scatter(self):
+        size, rank = self.comm.size, self.comm.rank
+        for kind in each_kind(self):
+            x, out = kind.make(block(rank, 4 * size), (2 * size, 2)), kind.filled(2, 2)
+            self.comm.reduce_scatter(x, out)
+            whole = self.expected("sum", range(size), 4 * size)
+            self.assert_values(whole[4 * rank:4 * rank + 4], out)
+            counts = [r + 1 for r in range(size)]
+            rows = sum(counts)
+            x, out = kind.make(block(rank, 2 * rows), (rows, 2)), kind.filled(counts[rank], 2)
+            self.comm.reduce_scatter(x, out, counts=counts)
+            begin = 2 * sum(counts[:rank])
+            self.assert_values(self.expected("sum", range(size), 2 * rows)[begin:begin + 2 * counts[rank]], out)
+
+
+class Movements(python_ranks.RankTest):
+    def test_broadcast(self):
+        for kind in each_kind(self):
+            for root in range(self.comm.size):
+                x = kind.make(block(self.comm.rank), (3, 2))
+                self.assertIs(x, self.comm.broadcast(x, root))
+                self.assert_values(block(root), x)
+
+    def test_all_gather(self):
+        size, rank = self.comm.size, self.comm.rank
+        for kind in each_kind(self):
+            x, out = kind.make(block(rank), (3, 2)), kind.filled(size, 3, 2)
+            self.assert_values(sum(map(block, range(size)), []), self.comm.all_gather(x, out))
+            counts = [r + 1 for r in range(size)]
+            x, out = kind.make(block(rank, 2 * rank + 2), (rank + 1, 2)), kind.filled(sum(counts), 2)
+            self.comm.all_gather(x, out, counts)
+            self.assert_values(sum((block(r, 2 * r + 2) for r in range(size)), []), out)
+
+    def test_nothing_of_some_ranks(self):
+        size, rank = self.comm.size, self.comm.rank
+        out = self.comm.all_gather(bytes([rank] * rank), counts=range(size))
+        self.assertEqual(b"".join(bytes([r] * r) for r in range(size)), bytes(out))
+        self.assertEqual(b"", bytes(self.comm.all_reduce(b"")))
+
+    def test_gather_and_scatter(self):
+        size, rank = self.comm.size, self.comm.rank
+        counts = [r + 1 for r in range(size)]
+        for kind in each_kind(self):
+            for root in range(size):
+                is_root = rank == root
+                whole = kind.filled(size, 6) if is_root else None
+                result = self.comm.gather(kind.make(block(rank), (6,)), whole, root)
+                if is_root:
+                    self.assert_values(sum(map(block, range(size)), []), result)
+                out = kind.filled(6)
+                self.comm.scatter(whole, out, root)
+                self.assert_values(block(rank), out)
+                uneven = kind.filled(sum(counts), 2) if is_root else None
+                self.comm.gather(kind.make(block(rank, 2 * counts[rank]), (counts[rank], 2)), uneven, root,
+                                 counts if is_root else ())
+                out = kind.filled(counts[rank], 2)
+                self.comm.scatter(uneven, out, root, counts if is_root else ())
+                self.assert_values(block(rank, 2 * counts[rank]), out)
+
+    def test_all_to_all(self):
+        size, rank = self.comm.size, self.comm.rank
+        for kind in each_kind(self):
+            x = kind.make([10 * rank + r for r in range(size) for _ in range(2)], (size, 2))
+            expected = [10 * r + rank for r in range(size) for _ in range(2)]
+            self.assert_values(expected, self.comm.all_to_all(x, kind.filled(size, 2)))
+            self.assert_values(expected, self.comm.all_to_all(x, x))
+            sent, received = [rank + 1] * size, [r + 1 for r in range(size)]
+            x = kind.make([10 * rank + r for r in range(size) for _ in range(rank + 1)], (size * (rank + 1), 1))
+            out = self.comm.all_to_all(x, kind.filled(sum(received), 1), sent, received)
+            self.assert_values([10 * r + rank for r in range(size) for _ in range(r + 1)], out)
+
+    def test_bytes_and_unknown_types(self):
+        text = self.comm.broadcast(bytearray(b"hello" if self.comm.rank == 0 else 5))
+        self.assertEqual(b"hello", text)
+        gathered = self.comm.all_gather(bytes([self.comm.rank] * 3))
+        self.assertEqual(b"".join(bytes([r] * 3) for r in range(self.comm.size)), bytes(gathered))
+
+        class Pair(ctypes.Structure):
+            _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_double)]
+
+        pairs = (Pair * 2)((1, 2.5), (3, 4.5)) if self.comm.rank == 0 else (Pair * 2)()
+        self.comm.broadcast(pairs)
+        self.assertEqual((3, 4.5), (pairs[1].a, pairs[1].b))
+        with self.assertRaisesRegex(kolo.ArgumentError, "can only be moved"):
+            self.comm.all_reduce(pairs)
+
+    def test_objects(self):
+        size, rank = self.comm.size, self.comm.rank
+        for root in range(size):
+            self.assertEqual({"root": root}, self.comm.broadcast_object({"root": rank} if rank == root else None, root))
+            self.assertEqual([f"{r}" * r for r in range(size)] if rank == root else None,
+                             self.comm.gather_object(f"{rank}" * rank, root))
+            self.assertEqual((root, rank), self.comm.scatter_object([(root, r) for r in range(size)], root))
+        self.assertEqual([{r} for r in range(size)], self.comm.all_gather_object({rank}))
+
+
+class Plans(python_ranks.RankTest):
+    def test_plan(self):
+        for kind in each_kind(self):
+            x, out = kind.make([self.comm.rank], (1,)), kind.filled(1)
+            plan = self.comm.plan(x, out, "max")
+            for _ in range(3):
+                self.assertIs(out, plan())
+                self.assert_values([self.comm.size - 1], out)
+
+    def test_plan_sees_new_values_and_keeps_its_arrays(self):
+        x = (ctypes.c_int * 1)(1)
+        plan = self.comm.plan(x)
+        for value in range(3):
+            x[0] = value
+            self.assertEqual(value * self.comm.size, plan()[0])
+        del x
+        self.assertEqual(2 * self.comm.size, plan()[0])
+
+    @unittest.skipIf(os.environ.get("KOLO_PROGRESS") == "1", "with a thread it first looks for requests in flight")
+    def test_plan_is_one_function(self):
+        """What it costs, by count: its own frame and the call of the library, nothing else of Python's."""
+        plan, events = self.comm.plan(bytearray(8)), []
+        plan()
+        sys.setprofile(lambda frame, event, argument: events.append((event, frame.f_code.co_name)))
+        plan()
+        sys.setprofile(None)
+        self.assertEqual([("call", "planned"), ("return", "planned")], [each for each in events if each[1] == "planned"])
+        self.assertEqual(["call", "return"], [event for event, _ in events if not event.startswith("c_")])
+
+    def test_plan_after_the_end(self):
+        group = self.comm.dup()
+        plan = group.plan(bytearray(8))
+        plan()
+        group.close()
+        with self.assertRaises(kolo.Broken):
+            plan()
+
+
+class Shared(python_ranks.RankTest):
+    def test_empty(self):
+        x, out = self.comm.empty((2, 3), "int64"), self.comm.empty((2, 3), "int64")
+        self.assertEqual(((2, 3), "int64", 48), (x.shape, x.dtype, memoryview(x).nbytes))
+        self.assertEqual([[0] * 3] * 2, x.tolist())
+        for i in range(6):
+            x[i // 3][i % 3] = i + self.comm.rank
+        self.comm.all_reduce(x, out)
+        ranks = self.comm.size
+        self.assertEqual([ranks * i + ranks * (ranks - 1) // 2 for i in range(6)], sum(out.tolist(), []))
+        self.comm.free(x)
+        self.comm.free(out)
+        with self.assertRaises(kolo.ArgumentError):
+            self.comm.free(out)
+
+    def test_dlpack_takes_and_gives(self):
+        x = self.comm.empty(4, "float32")
+        x[:] = [1, 2, 3, 4]
+        lent = python_arrays.Lent([0] * 4, (4,))
+        self.comm.all_reduce(x, lent)
+        self.assertEqual([self.comm.size * i for i in (1, 2, 3, 4)], lent.tolist())
+        del lent
+        capsule = x.__dlpack__()
+        self.assertIn("dltensor", repr(capsule))
+        del capsule
+        self.assertEqual({}, _dlpack._lent)
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_numpy_views_outlive_the_communicator(self):
+        group = self.comm.dup()
+        views = [group.empty((5, 2), "float16").numpy(), numpy.from_dlpack(group.empty(3, "float64"))]
+        for view in views:
+            view[...] = self.comm.rank + 1
+            group.all_reduce(view, view)
+        group.close()
+        with self.assertRaises(kolo.Broken):
+            group.barrier()
+        part = views[0][1:, 1]
+        del views[0]
+        self.assertEqual([sum(range(1, self.comm.size + 1))] * 4, part.tolist())
+        handle = group._handle
+        self.assertIsNotNone(handle._owned)
+        del part, views, view
+        self.assertIsNone(handle._owned, "nothing refers to the memory any more")
+
+    def test_shapes_that_are_refused(self):
+        for arguments in (((2, 0),), ((-1,),), ((3,), "float31")):
+            with self.assertRaises(kolo.ArgumentError):
+                self.comm.empty(*arguments)
+
+
+class Refusals(python_ranks.RankTest):
+    """Nothing was done, so that ranks need not agree on these, and the next call works."""
+
+    def tearDown(self):
+        self.comm.barrier()
+
+    def refused(self, pattern, call, *arguments, **options):
+        with self.assertRaisesRegex(kolo.ArgumentError, pattern) as caught:
+            call(*arguments, **options)
+        self.assertIsInstance(caught.exception, ValueError)
+        self.assertEqual(-1, caught.exception.status)
+
+    def test_names_the_argument(self):
+        data = memoryview(bytearray(8))
+        self.refused("x is not contiguous", self.comm.all_reduce, data[::2])
+        self.refused("out is not contiguous", self.comm.all_reduce, data[:4], data[::2])
+        self.refused("out is read-only", self.comm.all_reduce, bytes(4), bytes(4))
+        self.refused("out has 3 items, but the result has 4", self.comm.all_reduce, bytes(4), bytearray(3))
+        self.refused("out has items of type float64, but those of x are uint8", self.comm.all_reduce, bytes(4),
+                     (ctypes.c_double * 4)())
+        self.refused("op 'mean' is none of sum, prod", self.comm.all_reduce, bytes(4), op="mean")
+        self.refused("op 'bor' cannot be done with float64", self.comm.all_reduce, (ctypes.c_double * 4)(), op="bor")
+        self.refused("root 9 is none of the ranks", self.comm.broadcast, bytearray(4), 9)
+        self.refused("other byte order", self.comm.all_reduce, (ctypes.c_int.__ctype_be__ * 2)())
+        self.refused("counts is", self.comm.all_gather, bytes(4), counts=[1] * (self.comm.size + 1))
+        self.refused("recv_counts is missing", self.comm.all_to_all, bytes(self.comm.size),
+                     send_counts=[1] * self.comm.size)
+        with self.assertRaisesRegex(TypeError, "x is of type float"):
+            self.comm.all_reduce(1.5)
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_numpy(self):
+        data = numpy.zeros((4, 4), "float32")
+        self.refused("x is not contiguous: pass numpy.ascontiguousarray", self.comm.all_reduce, data[:, 1])
+        self.refused("x is of the other byte order", self.comm.all_reduce, data.astype(">f4"))
+        self.refused("x holds Python objects", self.comm.all_reduce, numpy.array([object()]))
+        data.flags.writeable = False
+        self.refused("out is read-only", self.comm.all_reduce, data, data)
+
+
+if __name__ == "__main__":
+    python_ranks.main()

@@ -1,0 +1,42 @@
+"""What the Python tests that run as ranks share: one communicator for the whole process."""
+
+import sys
+import unittest
+
+import kolo
+
+comm = None
+
+
+def values_of(x):
+    """All items in their order, as Python numbers."""
+    found = x.tolist() if hasattr(x, "tolist") else list(x)
+    while found and isinstance(found[0], list):
+        found = [value for row in found for value in row]
+    return found
+
+
+class RankTest(unittest.TestCase):
+    """Every rank runs the same tests in the same order."""
+
+    kind = None  # what to say with a wrong result
+
+    @property
+    def comm(self):
+        return comm
+
+    def assert_values(self, expected, x):
+        self.assertEqual(list(expected), values_of(x), self.kind)
+
+
+def main(**options):
+    """Runs the calling script's tests as one rank. A failure breaks the communicator, so that the others end, too."""
+    global comm
+    sys.modules.setdefault("python_ranks", sys.modules[__name__])
+    with kolo.init(timeout=60, **options) as made:
+        comm = made
+        result = unittest.main(module="__main__", exit=False, failfast=True).result
+        if not result.wasSuccessful() and comm.failure is None:
+            comm.abort(1)
+        comm = None
+    sys.exit(not result.wasSuccessful())

@@ -1,0 +1,83 @@
+"""The wheel builds, is one for every Python 3 and for old glibcs, has the library inside, and works away from the tree.
+77: scikit-build-core, or an archive that is linked into the library, is not installed."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2] / "lib/bindings/python"
+CACHE = pathlib.Path(os.environ["WHEEL_CACHE"])
+SKIPPED = 77
+GLIBC_MAX = (2, 27)  # the oldest one with which the wheel runs
+
+
+class Wheel(unittest.TestCase):
+    def test_wheel(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-wheel-") as folder:
+            work = pathlib.Path(folder)
+            command = [sys.executable, "-c", "import sys, scikit_build_core.build as b; print(b.build_wheel(sys.argv[1], "
+                       "{'build-dir': sys.argv[2], 'cmake.build-type': 'Debug', 'cmake.define.CMAKE_C_FLAGS_DEBUG': '-O0'}))", work, work / "build"]
+            done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=500, check=False)
+            if "is not installed: it is to be linked into the library" in done.stderr + done.stdout:
+                self.skipTest("an archive that is linked into the library is not installed")
+            self.assertEqual(0, done.returncode, done.stdout[-3000:] + done.stderr[-3000:])
+            wheel, = work.glob("*.whl")
+            self.assertRegex(wheel.name, r"^kolo-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
+            with zipfile.ZipFile(wheel) as archive:
+                names = archive.namelist()
+                archive.extractall(work / "site")
+            library, = (name for name in names if ".so" in name)
+            self.assertRegex(library, r"^kolo/libkolo\.so\.[\d.]+$")
+            self.assertIn("kolo/py.typed", names)
+            self.assertFalse([name for name in names if not name.startswith("kolo")])
+            needed = subprocess.run(["readelf", "-d", work / "site" / library], capture_output=True, text=True, check=True)
+            self.assertEqual({"libc.so.6", "libpthread.so.0"},
+                             set(re.findall(r"NEEDED.*\[(.*?)\]", needed.stdout)) - {"libm.so.6"} -
+                             {name for name in re.findall(r"\[(ld-linux\S*)\]", needed.stdout)})
+            self.assert_runs_with_old_glibc(work / "site" / library)
+            self.assert_tag(wheel)
+            self.assert_works(work / "site")
+            for old in CACHE.glob("*.whl"):
+                old.unlink()
+            shutil.copy(wheel, CACHE)
+
+    def assert_runs_with_old_glibc(self, library):
+        symbols = subprocess.run(["objdump", "-T", library], capture_output=True, text=True, check=True).stdout
+        newer = [line for line in symbols.split("\n") for version in re.findall(r"GLIBC_(\d+)\.(\d+)", line)
+                 if tuple(map(int, version)) > GLIBC_MAX]
+        self.assertEqual([], newer, "lib/bindings/python/wheel_glibc.c has to make them of what is older")
+
+    def assert_tag(self, wheel):
+        """What auditwheel says, where it is installed."""
+        if importlib.util.find_spec("auditwheel") is None:
+            return
+        shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True,
+                               check=True)
+        self.assertRegex(shown.stdout, rf'tag:\s+"manylinux_{GLIBC_MAX[0]}_{GLIBC_MAX[1]}_\w+"')
+
+    def assert_works(self, site):
+        kept = {name: value for name, value in os.environ.items() if name not in ("KOLO_LIBRARY", "PYTHONPATH")}
+        code = "import kolo; print(kolo.init().all_gather_object('x'), kolo._library.load()._name)"
+        done = subprocess.run([sys.executable, "-B", "-c", code], env={**kept, "PYTHONPATH": str(site)}, cwd=site,
+                              capture_output=True, text=True, timeout=100, check=False)
+        self.assertRegex(done.stdout, rf"^\['x'\] {re.escape(str(site.resolve()))}/kolo/libkolo\.so", done.stderr)
+
+
+if __name__ == "__main__":
+    for needed in ("scikit_build_core",):
+        if importlib.util.find_spec(needed) is None:
+            print(f"{needed} is not installed")
+            sys.exit(SKIPPED)
+    if not shutil.which("readelf"):
+        print("readelf is not installed")
+        sys.exit(SKIPPED)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    result = unittest.main(exit=False, verbosity=2).result
+    sys.exit(1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0)

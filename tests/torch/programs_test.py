@@ -1,0 +1,138 @@
+"""The examples of lib/bindings/torch/examples, as people start them. One whose packages are missing is skipped.
+
+    programs_test.py CLASS..."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+EXAMPLES = pathlib.Path(os.environ["KOLO_TORCH_EXAMPLES"])
+PATIENCE_S = 200
+
+
+def needs(*packages):
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+def kolorun(ranks, script, *options):
+    return [os.environ["KOLORUN"], "-n", str(ranks), sys.executable, "-B", EXAMPLES / script, *options]
+
+
+def torchrun(ranks, script, *options):
+    return [sys.executable, "-B", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
+            EXAMPLES / script, *options]
+
+
+def printed(command, **variables):
+    """What a command prints that goes well."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                          env={**os.environ, **variables})
+    if done.returncode:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@needs("torch")
+class Training(unittest.TestCase):
+    OPTIONS = ("--backend", "gloo", "kolo", "--steps", "25", "--hidden", "256")
+
+    def check(self, launcher, ranks, parallel):
+        with tempfile.TemporaryDirectory(prefix="kolo-programs-") as folder:
+            path, plot = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "plot.svg")
+            said = printed(launcher(ranks, "digits_train.py", *self.OPTIONS, "--parallel", parallel, "--json", path,
+                                    "--plot", plot))
+            gloo, kolo = json.loads(path.read_text())
+            self.assertTrue(plot.exists() or "matplotlib is not installed" in said, said)
+        self.assertRegex(said, rf"{parallel}, {ranks} ranks, 25 steps")
+        self.assertEqual((("gloo", ranks), ("kolo", ranks)), tuple((each["backend"], each["ranks"]) for each in (gloo, kolo)))
+        self.assertEqual(25, len(kolo["losses"]))
+        self.assertLess(kolo["losses"][-1], 0.7 * kolo["losses"][0])
+        self.assertLess(max(abs(a - b) for a, b in zip(gloo["losses"], kolo["losses"])), 1e-4)
+        self.assertTrue(0 < kolo["alone_ms"] and 0 <= kolo["communication_share"] < 1)
+
+    def test_ddp_under_kolorun(self):
+        self.check(kolorun, 2, "ddp")
+
+    def test_fsdp_under_torchrun(self):
+        self.check(torchrun, 2, "fsdp")
+
+
+@needs("torch", "transformers", "accelerate")
+class HuggingFace(unittest.TestCase):
+    """Programs that ask for "gloo": they get kolo, and the same curve."""
+
+    def losses(self, script, *options):
+        found = {}
+        for backend, variables in (("gloo", {}), ("kolo", {"KOLO_TORCH_GLOO": "1"})):
+            said = printed(torchrun(2, script, *options), **variables)
+            self.assertRegex(said, "2 ranks over " + (r"kolo \([1-9]\d* calls\)" if backend == "kolo" else "gloo"))
+            found[backend] = [float(loss) for loss in re.findall(r"(\d+\.\d+)", said.partition("loss")[2])]
+        for gloo, kolo in zip(found["gloo"], found["kolo"]):
+            self.assertAlmostEqual(gloo, kolo, delta=2e-3 * gloo)
+        return found["kolo"]
+
+    def test_trainer(self):
+        first, last = self.losses("tiny_trainer.py", "--steps", "15")
+        self.assertLess(last, 0.9 * first)
+
+    def test_accelerate(self):
+        _, accuracy = self.losses("digits_accelerate.py", "--epochs", "2")
+        self.assertGreater(accuracy, 80)
+
+
+@needs("torch", "ray")
+class Ray(unittest.TestCase):
+    def test_two_workers(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-programs-") as home:  # Ray writes a token there
+            said = printed([sys.executable, "-B", EXAMPLES / "digits_ray.py", "--steps", "30"], HOME=home,
+                           RAY_DEDUP_LOGS="0")
+        self.assertRegex(said, r"2 workers over kolo \([1-9]\d* calls\): test accuracy [89]\d\.")
+
+
+@needs("lightgbm", "numpy")
+class LightGbm(unittest.TestCase):
+    def test_same_as_one_process(self):
+        said = printed(kolorun(3, "digits_lightgbm.py", "--rounds", "4"))
+        self.assertEqual(0, float(re.search("difference from one process: (.*)", said).group(1)), said)
+        self.assertGreater(float(re.search("accuracy (.*) %", said).group(1)), 80, said)
+        self.assertGreater(int(re.search(r"(\d+) calls", said).group(1)), 100, said)
+
+
+@needs("jax", "numpy")
+class Jax(unittest.TestCase):
+    CALLS = """
+import jax, jax.numpy as jnp, kolo, jax_collectives
+with kolo.init() as comm:
+    over = jax_collectives.Collectives(comm)
+    x, total = jnp.arange(3.0), sum(range(1, comm.size + 1))
+    function = jax.jit(lambda x: (over.psum({"x": (comm.rank + 1) * x})["x"] ** 2).sum())
+    assert function(x) == total ** 2 * 5
+    assert jnp.array_equal(jax.grad(function)(x), 2 * total * comm.size * (comm.rank + 1) * x)
+    assert over.pmean(jnp.bfloat16(comm.rank + 1)) == total / comm.size
+    assert over.all_gather(jnp.float32(comm.rank)).tolist() == list(range(comm.size))
+"""
+
+    def test_calls(self):
+        printed([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", self.CALLS],
+                PYTHONPATH=f"{os.environ['PYTHONPATH']}:{EXAMPLES}")
+
+    def test_same_as_one_process(self):
+        said = printed(kolorun(3, "digits_jax.py", "--steps", "30"))
+        self.assertLess(float(re.search("difference from one process: (.*)", said).group(1)), 1e-5, said)
+        self.assertIn("parameters of all ranks are the same", said)
+        self.assertGreater(float(re.search("accuracy (.*) %", said).group(1)), 75, said)
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False, verbosity=2).result
+    for _, reason in result.skipped:
+        print(reason)
+    all_skipped = result.testsRun == len(result.skipped)
+    sys.exit(1 if not result.wasSuccessful() else 77 if all_skipped else 0)

@@ -1,0 +1,262 @@
+"""As ranks: kolo.hvd, and a script for Horovod that is run after its import was changed. 77: PyTorch is not installed."""
+
+import contextlib
+import importlib.util
+import io
+import itertools
+import os
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print("PyTorch is not installed")
+    sys.exit(77)
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import kolo
+import kolo.hvd as hvd
+
+EXAMPLES = os.environ["KOLO_TORCH_EXAMPLES"]
+sys.path.append(EXAMPLES)
+import digits  # noqa: E402
+import digits_hvd  # noqa: E402
+
+
+def rank_sum(function):
+    return sum(function(rank) for rank in range(hvd.size()))
+
+
+class Tensors(unittest.TestCase):
+    def test_place(self):
+        self.assertTrue(hvd.is_initialized())
+        self.assertEqual((hvd.rank(), hvd.size()), (hvd.local_rank(), hvd.local_size()))
+        self.assertEqual((0, 1), (hvd.cross_rank(), hvd.cross_size()))
+        self.assertEqual(list(range(hvd.size())), hvd.allgather_object(hvd.rank()))
+        self.assertEqual({"root": 1}, hvd.broadcast_object({"root": hvd.rank()}, root_rank=1))
+
+    def test_allreduce(self):
+        x = torch.arange(5.0) + hvd.rank()
+        total = rank_sum(lambda rank: torch.arange(5.0) + rank)
+        for op, expected in ((None, total / hvd.size()), (hvd.Average, total / hvd.size()), (hvd.Sum, total),
+                             (hvd.Min, torch.arange(5.0)), (hvd.Max, torch.arange(5.0) + hvd.size() - 1)):
+            torch.testing.assert_close(hvd.allreduce(x, op=op), expected, rtol=1e-6, atol=0)
+        torch.testing.assert_close(hvd.allreduce(x, average=False, name="x"), total)
+        torch.testing.assert_close(hvd.allreduce(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4), 2 * total)
+        for narrow in (hvd.Compression.fp16, hvd.Compression.bf16):
+            found = hvd.allreduce(x, compression=narrow)
+            self.assertEqual(torch.float32, found.dtype)
+            torch.testing.assert_close(found, total / hvd.size(), rtol=1e-2, atol=0)
+        self.assertTrue(torch.equal(torch.arange(5.0) + hvd.rank(), x), "the argument has changed")
+        self.assertEqual(rank_sum(lambda rank: rank), hvd.allreduce(torch.tensor(hvd.rank()), op=hvd.Sum).item())
+        with self.assertRaisesRegex(kolo.ArgumentError, "Adasum is not in kolo"):
+            hvd.allreduce(x, op=hvd.Adasum)
+
+    def test_in_place_and_in_the_background(self):
+        tensors = [torch.full((3, 2), float(hvd.rank() + i)) for i in range(4)]
+        tensors.append(tensors.pop().t())  # not contiguous
+        handles = [hvd.allreduce_async_(tensor, op=hvd.Sum) for tensor in tensors]
+        other = hvd.allreduce_async(tensors[0].new_ones(7))
+        self.assertTrue((hvd.synchronize(other) == 1).all())
+        for i, (tensor, handle) in enumerate(zip(tensors, handles)):
+            self.assertTrue(hvd.poll(handle))
+            self.assertIs(tensor, hvd.synchronize(handle))
+            self.assertTrue((tensor == rank_sum(lambda rank: rank + i)).all())
+        x = torch.tensor([hvd.rank()])
+        self.assertIs(x, hvd.broadcast_(x, root_rank=1))
+        self.assertEqual(1, x.item())
+
+    def test_rows(self):
+        rows = torch.cat([torch.full((rank + 1, 2), rank) for rank in range(hvd.size())])
+        self.assertTrue(torch.equal(rows, hvd.allgather(torch.full((hvd.rank() + 1, 2), hvd.rank()))))
+        self.assertEqual(list(range(hvd.size())), hvd.allgather(torch.tensor(hvd.rank())).tolist())
+        splits = [hvd.rank() + 1] * hvd.size()
+        found, counts = hvd.alltoall(torch.full((sum(splits), 2), hvd.rank()), splits)
+        self.assertTrue(torch.equal(rows, found))
+        self.assertEqual([rank + 1 for rank in range(hvd.size())], counts.tolist())
+        hvd.barrier()
+
+    def test_gradients(self):
+        weight = torch.arange(6.0).view(3, 2) + hvd.rank()
+        mean = rank_sum(lambda rank: torch.arange(6.0).view(3, 2) + rank) / hvd.size()
+        for function, expected in (
+                (hvd.allreduce, mean), (lambda x: hvd.broadcast(x, 1), mean * hvd.size() * (hvd.rank() == 1)),
+                (lambda x: hvd.allgather(x)[3:6], mean * hvd.size() * (hvd.rank() == 1))):
+            x = torch.ones(3, 2, requires_grad=True)
+            (function(x) * weight).sum().backward()
+            torch.testing.assert_close(x.grad, expected)
+
+
+class Forked(nn.Module):
+    """Uses its layers in an order that depends on the rank, so that gradients come in different orders."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(5))
+        self.unused = nn.Parameter(torch.ones(3))
+        self.wide = nn.Linear(6, 6, dtype=torch.float64)
+
+    def forward(self, x, rank):
+        for layer in self.layers if rank % 2 else reversed(self.layers):
+            x = torch.tanh(layer(x))
+        return self.wide(x.double()).square().mean() + (self.unused.sum() if rank == 0 else 0)
+
+
+def rows_of(rank, step):
+    return torch.randn(4, 6, generator=torch.Generator().manual_seed(100 * step + rank))
+
+
+class Optimizers(unittest.TestCase):
+    def model(self):
+        torch.manual_seed(hvd.rank())
+        model = Forked()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        return model
+
+    def reference(self, steps, make=torch.optim.SGD, passes=1, clip=None, **options):
+        """What one process gets that does the work of all ranks."""
+        torch.manual_seed(0)
+        model = Forked()
+        optimizer = make(model.parameters(), **options)
+        for step in range(steps):
+            optimizer.zero_grad()
+            for rank, part in itertools.product(range(hvd.size()), range(passes)):
+                (model(rows_of(rank, passes * step + part), rank) / hvd.size()).backward()
+            if clip:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+        return model
+
+    def assert_same(self, reference, model, tolerance=1e-6):
+        for (name, expected), found in zip(reference.named_parameters(), model.parameters()):
+            torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, msg=name)
+            bits = hvd.allgather(found.detach().reshape(1, -1))
+            self.assertTrue((bits == bits[0]).all(), f"{name} differs between ranks")
+
+    def test_any_order_of_gradients(self):
+        model = self.model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        torch.optim.lr_scheduler.StepLR(optimizer, 100)  # which puts a function of its own in the place of step
+        os.environ["HOROVOD_FUSION_THRESHOLD"] = "400"
+        self.addCleanup(os.environ.pop, "HOROVOD_FUSION_THRESHOLD")
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+        self.assertIsInstance(optimizer, torch.optim.SGD)
+        for step in range(6):
+            optimizer.zero_grad()
+            model(rows_of(hvd.rank(), step), hvd.rank()).backward()
+            with self.assertRaisesRegex(RuntimeError, "on their way"):  # the first bucket has started
+                optimizer.zero_grad()
+            optimizer.step()
+        self.assert_same(self.reference(6, lr=0.1, momentum=0.9), model)
+
+    def test_several_passes_and_clipping(self):
+        model = self.model()
+        optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.01), backward_passes_per_step=2)
+        for step in range(4):
+            optimizer.zero_grad()
+            for part in range(2):
+                model(rows_of(hvd.rank(), 2 * step + part), hvd.rank()).backward()
+            if step == 3:
+                with self.assertRaisesRegex(RuntimeError, "parameter .* more than 2 gradients"):
+                    model(rows_of(hvd.rank(), 0), hvd.rank()).backward()
+                break
+            optimizer.synchronize()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        optimizer.synchronize()
+        self.assert_same(self.reference(3, torch.optim.Adam, 2, 0.01, lr=0.01), model)
+
+    def test_compression_and_closure(self):
+        for options in ({"compression": hvd.Compression.fp16}, {"compression": hvd.Compression.bf16},
+                        {"gradient_predivide_factor": 4.0}):
+            model = self.model()
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+            for step in range(3):
+                def closure(step=step, optimizer=optimizer, model=model):
+                    optimizer.zero_grad()
+                    loss = model(rows_of(hvd.rank(), step), hvd.rank())
+                    loss.backward()
+                    return loss
+                self.assertGreater(optimizer.step(closure).item(), 0)
+            self.assert_same(self.reference(3, lr=0.1), model, 1e-3 if "compression" in options else 1e-6)
+
+    def test_sparse_gradients(self):
+        for as_dense in (True, False):
+            table = nn.Embedding(5, 2, sparse=True)
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1), sparse_as_dense=as_dense)
+            before = hvd.broadcast_(table.weight.data, 0).clone()
+            loss = table(torch.tensor([hvd.rank()])).sum()
+            if not as_dense:
+                with self.assertRaisesRegex(kolo.ArgumentError, "parameter 0 is sparse: pass sparse_as_dense=True"):
+                    loss.backward()
+                break
+            loss.backward()
+            optimizer.step()
+            expected = torch.zeros(5, 2)
+            expected[:hvd.size()] = 1 / hvd.size()
+            torch.testing.assert_close(before - table.weight.data, expected)
+
+    def test_state_of_the_root(self):
+        model = self.model()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1 / (1 + hvd.rank()))
+        if hvd.rank() == 1:
+            model(rows_of(1, 0), 0).backward()
+            optimizer.step()
+        hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+        self.assertEqual(0.05, optimizer.param_groups[0]["lr"])
+        moments = hvd.allgather(torch.cat([state["exp_avg"].double().reshape(1, -1) for state in optimizer.state.values()], 1))
+        self.assertTrue((moments == moments[0]).all())
+        self.assertGreater(moments.abs().sum(), 0)
+
+    def test_refusals(self):
+        model = nn.Linear(2, 2)
+        for pattern, options in (("Adasum", {"op": hvd.Adasum}), ("neither Average nor Sum", {"op": hvd.Max}),
+                                 ("for op Average only", {"op": hvd.Sum, "gradient_predivide_factor": 2}),
+                                 ("lacks a parameter", {"named_parameters": [("weight", model.weight)]}),
+                                 ("a name twice", {"named_parameters": [("a", model.weight), ("a", model.bias)]}),
+                                 ("is 0: it has to be", {"backward_passes_per_step": 0})):
+            with self.assertRaisesRegex(kolo.ArgumentError, pattern):
+                hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1), **options)
+
+
+class Script(unittest.TestCase):
+    """The example, with one process that does the work of all ranks beside it."""
+    BATCH, EPOCHS = 24, 3
+
+    def reference(self):
+        torch.manual_seed(42)
+        model = digits_hvd.Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02 * hvd.size(), momentum=0.9)
+        train_set, _ = digits.load()
+        samplers = [digits_hvd.DistributedSampler(train_set.labels, hvd.size(), rank) for rank in range(hvd.size())]
+        for epoch in range(self.EPOCHS):
+            for sampler in samplers:
+                sampler.set_epoch(epoch)
+            for batches in zip(*(torch.tensor(list(sampler)).split(self.BATCH) for sampler in samplers)):
+                optimizer.zero_grad()
+                rows = torch.cat(batches)
+                F.nll_loss(model(train_set.images[rows]), train_set.labels[rows]).backward()
+                optimizer.step()
+        return model
+
+    def test_same_as_one_process(self):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            model, accuracy = digits_hvd.main(["--batch-size", str(self.BATCH), "--epochs", str(self.EPOCHS)])
+        self.assertEqual(self.EPOCHS + 1 if hvd.rank() == 0 else 0, len(printed.getvalue().splitlines()))
+        self.assertGreater(accuracy, 0.7)
+        for (name, found), expected in zip(model.named_parameters(), self.reference().parameters()):
+            bits = hvd.allgather(found.detach().reshape(1, -1))
+            self.assertTrue((bits == bits[0]).all(), f"{name} differs between ranks")
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=name)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with unittest.TestCase().assertRaisesRegex(kolo.ArgumentError, "call hvd.init"):
+        hvd.rank()
+    hvd.init(timeout=60)
+    done = unittest.main(exit=False, failfast=True, verbosity=2 if hvd.rank() == 0 else 0).result
+    hvd.shutdown()
+    sys.exit(not done.wasSuccessful())

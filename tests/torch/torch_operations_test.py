@@ -1,0 +1,292 @@
+"""Every operation of the backend on every type, inline and in the background, on tensors that are contiguous or not,
+against a reference that each rank computes from all ranks' inputs."""
+
+import functools
+import itertools
+import operator
+import unittest
+
+import torch_ranks
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+COMPLEX = [torch.complex64, torch.complex128]
+MOVED = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64")
+         if hasattr(torch, name)]
+ALL = FLOATS + INTEGERS + COMPLEX + [torch.bool] + MOVED
+OPS = {
+    ReduceOp.SUM: (operator.add, FLOATS + INTEGERS + COMPLEX), ReduceOp.PRODUCT: (operator.mul, FLOATS + INTEGERS),
+    ReduceOp.MIN: (torch.minimum, FLOATS + INTEGERS), ReduceOp.MAX: (torch.maximum, FLOATS + INTEGERS),
+    ReduceOp.BAND: (operator.and_, INTEGERS + [torch.bool]), ReduceOp.BOR: (operator.or_, INTEGERS + [torch.bool]),
+    ReduceOp.BXOR: (operator.xor, INTEGERS + [torch.bool]),
+}
+
+
+def values(shape, dtype, rank, salt=0):
+    """A rank's input: small numbers, whose sums and products are exact in every type."""
+    count = functools.reduce(operator.mul, shape, 1)
+    numbers = (torch.arange(count) * 7 + rank * 5 + salt * 3) % 4
+    if dtype.is_complex:
+        return torch.complex((numbers % 3).double(), (numbers % 2).double()).to(dtype).reshape(shape)
+    return (numbers % 2 if dtype == torch.bool else numbers).float().to(dtype).reshape(shape)
+
+
+def strided(tensor):
+    """The same values in memory with holes."""
+    holes = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype)
+    holes[..., 0].copy_(tensor)
+    return holes[..., 0]
+
+
+def raw(tensor):
+    """Its bytes: what types without arithmetic can be compared by."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+class Ranks:
+    """The operations as one rank makes them."""
+
+    def __init__(self):
+        dist.init_process_group("kolo")
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.cases = 0
+
+    def case(self, name, expected, outputs, call):
+        """call(async_op) fills the outputs."""
+        for is_async in (False, True):
+            self.cases += 1
+            before = [output.clone() for output in outputs]
+            work = call(is_async)
+            if is_async:
+                work.wait()
+            for want, found in zip(expected, outputs):
+                assert torch.equal(raw(want), raw(found)), f"{name}, async {is_async}: {found}, not {want}"
+            for output, old in zip(outputs, before):
+                output.copy_(old)
+
+    def inputs(self, shape, dtype, salt=0):
+        return [values(shape, dtype, rank, salt) for rank in range(self.size)]
+
+    def reductions(self, shape, make):
+        for op, (function, dtypes) in OPS.items():
+            for dtype in dtypes:
+                inputs = self.inputs(shape, dtype)
+                total = functools.reduce(function, inputs)
+                name = f"{op} of {dtype}"
+                mine = make(inputs[self.rank])
+                self.case(f"all_reduce, {name}", [total], [mine],
+                          lambda is_async: dist.all_reduce(mine, op=op, async_op=is_async))
+                root = self.size - 1
+                self.case(f"reduce, {name}", [total if self.rank == root else inputs[self.rank]], [mine],
+                          lambda is_async: dist.reduce(mine, root, op=op, async_op=is_async))
+                self.scattered(name, inputs, total, op, make)
+
+    def scattered(self, name, inputs, total, op, make):
+        rows = total.shape[0] // self.size
+        part = total[self.rank * rows:(self.rank + 1) * rows]
+        mine, output = make(inputs[self.rank]), make(torch.zeros_like(part))
+        self.case(f"reduce_scatter_tensor, {name}", [part], [output],
+                  lambda is_async: dist.reduce_scatter_tensor(output, mine, op=op, async_op=is_async))
+        parts = [make(chunk.clone()) for chunk in inputs[self.rank].split(rows)]
+        self.case(f"reduce_scatter, {name}", [part], [output],
+                  lambda is_async: dist.reduce_scatter(output, parts, op=op, async_op=is_async))
+
+    def movements(self, dtype, make):
+        inputs, root = self.inputs((self.size, 3), dtype), self.size // 2
+        mine, whole = make(inputs[self.rank]), torch.stack(inputs).reshape(-1, 3)
+        self.case(f"broadcast of {dtype}", [inputs[root]], [mine],
+                  lambda is_async: dist.broadcast(mine, root, async_op=is_async))
+        every = [make(torch.zeros_like(x)) for x in inputs]
+        self.case(f"all_gather of {dtype}", inputs, every,
+                  lambda is_async: dist.all_gather(every, mine, async_op=is_async))
+        all_of_them = make(torch.zeros_like(whole))
+        self.case(f"all_gather_into_tensor of {dtype}", [whole], [all_of_them],
+                  lambda is_async: dist.all_gather_into_tensor(all_of_them, mine, async_op=is_async))
+        at_root = every if self.rank == root else None
+        self.case(f"gather of {dtype}", inputs if at_root else [], at_root or [],
+                  lambda is_async: dist.gather(mine, at_root, root, async_op=is_async))
+        to_scatter = [make(x) for x in inputs] if self.rank == root else None
+        output = make(torch.zeros_like(inputs[0]))
+        self.case(f"scatter of {dtype}", [inputs[self.rank]], [output],
+                  lambda is_async: dist.scatter(output, to_scatter, root, async_op=is_async))
+        rows = torch.cat([x[self.rank:self.rank + 1] for x in inputs])
+        exchanged = make(torch.zeros_like(rows))
+        self.case(f"all_to_all_single of {dtype}", [rows], [exchanged],
+                  lambda is_async: dist.all_to_all_single(exchanged, mine, async_op=is_async))
+        came = [make(torch.zeros(1, 3, dtype=torch.uint8).to(dtype)) for _ in inputs]
+        sent = [make(row.clone()) for row in inputs[self.rank].split(1)]
+        self.case(f"all_to_all of {dtype}", list(rows.split(1)), came,
+                  lambda is_async: dist.all_to_all(came, sent, async_op=is_async))
+
+    def uneven(self):
+        shapes = [(rank + 1, 2) for rank in range(self.size)]
+        inputs = [values(shape, torch.float32, rank) for rank, shape in enumerate(shapes)]
+        every = [torch.zeros(shape) for shape in shapes]
+        self.case("all_gather, uneven", inputs, every, lambda is_async: dist.all_gather(
+            every, inputs[self.rank], async_op=is_async))
+        parts = [[values(shape, torch.float32, rank, to) for to, shape in enumerate(shapes)] for rank in range(self.size)]
+        total = functools.reduce(operator.add, [of_rank[self.rank] for of_rank in parts])
+        output = torch.zeros(shapes[self.rank])
+        self.case("reduce_scatter, uneven", [total], [output], lambda is_async: dist.reduce_scatter(
+            output, list(parts[self.rank]), async_op=is_async))
+        sizes = [[(rank + 2 * to) % 3 for to in range(self.size)] for rank in range(self.size)]  # 0 is among them
+        rows = [[values((n, 2), torch.int64, rank, to) for to, n in enumerate(of_rank)]
+                for rank, of_rank in enumerate(sizes)]
+        expected = torch.cat([of_rank[self.rank] for of_rank in rows])
+        exchanged = torch.zeros_like(expected)
+        self.case("all_to_all_single, uneven", [expected], [exchanged], lambda is_async: dist.all_to_all_single(
+            exchanged, torch.cat(rows[self.rank]), [of_rank[self.rank] for of_rank in sizes], sizes[self.rank],
+            async_op=is_async))
+        came = [torch.zeros_like(of_rank[self.rank]) for of_rank in rows]
+        self.case("all_to_all, uneven", [of_rank[self.rank] for of_rank in rows], came,
+                  lambda is_async: dist.all_to_all(came, list(rows[self.rank]), async_op=is_async))
+
+    def averages(self):
+        for dtype in FLOATS + COMPLEX:
+            inputs = self.inputs((8,), dtype)
+            wide = torch.complex128 if dtype.is_complex else torch.float64
+            mean, mine = sum(x.to(wide) for x in inputs) / self.size, inputs[self.rank].clone()
+            dist.all_reduce(mine, op=ReduceOp.AVG)
+            torch.testing.assert_close(mine.to(wide), mean, rtol=1e-2, atol=0)
+            factor = 0.5
+            for by in (factor, torch.tensor([factor]) if torch_ranks.VERSION >= (2, 0) else [torch.tensor([factor])]):
+                mine = inputs[self.rank].clone()
+                dist.all_reduce(mine, op=dist._make_nccl_premul_sum(by))
+                torch.testing.assert_close(mine.to(wide), mean * factor * self.size, rtol=1e-6, atol=0)
+
+    def coalesced(self):
+        if torch_ranks.VERSION < (2, 1):
+            return
+        inputs = [self.inputs((n,), torch.float32, n) for n in (1, 5, 0, 300)]
+        sums = [functools.reduce(operator.add, of_ranks) for of_ranks in inputs]
+        mine = [of_ranks[self.rank].clone() for of_ranks in inputs]
+        with dist._coalescing_manager(async_ops=True) as manager:
+            for tensor in mine:
+                dist.all_reduce(tensor)
+        manager.wait()
+        assert all(torch.equal(a, b) for a, b in zip(sums, mine)), mine
+        outputs = [torch.zeros(self.size * len(of_ranks[0])) for of_ranks in inputs]
+        with dist._coalescing_manager():
+            for output, of_ranks in zip(outputs, inputs):
+                dist.all_gather_into_tensor(output, of_ranks[self.rank])
+        assert all(torch.equal(torch.cat(of_ranks), output) for of_ranks, output in zip(inputs, outputs)), outputs
+        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+            outputs = [torch.zeros(5), torch.zeros(300)]
+            for output, of_ranks in zip(outputs, (inputs[1], inputs[3])):
+                whole = torch.cat([of_ranks[self.rank]] * self.size)
+                dist.reduce_scatter_tensor(output, whole)
+        manager.wait()
+        assert torch.equal(outputs[0], sums[1]) and torch.equal(outputs[1], sums[3]), outputs
+
+    def messages(self):
+        following, previous = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        if self.size == 1:
+            return
+        for count in (1, 100, 100000):
+            mine, came = torch.full((count,), float(self.rank)), torch.zeros(count)
+            works = dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, following),
+                                            dist.P2POp(dist.irecv, came, previous)])
+            for work in works:
+                work.wait()
+            assert (came == previous).all(), came
+            receives = [dist.irecv(came[tag:tag + 1], previous, tag=tag) for tag in range(min(count, 5))]
+            for tag in reversed(range(min(count, 5))):
+                dist.send(mine[:1] + tag, following, tag=tag)
+            for tag, receive in enumerate(receives):
+                receive.wait()
+                assert came[tag] == previous + tag
+        if self.rank == 0:
+            came = torch.zeros(1)
+            senders = {dist.recv(came) for _ in range(self.size - 1)}
+            assert senders == set(range(1, self.size)), senders
+        else:
+            dist.send(torch.tensor([float(self.rank)]), 0)
+
+    def message_beside_collective(self):
+        """A collective in the background waits for a rank that first wants a message, which is sent behind it."""
+        if self.size < 2:
+            return
+        x, message = torch.ones(1000), torch.zeros(1000)
+        if self.rank == 0:
+            work = dist.all_reduce(x, async_op=True)
+            sent = dist.isend(torch.ones(1000), 1)
+            sent.wait()
+        else:
+            if self.rank == 1:
+                dist.recv(message, 0)
+                assert message.sum() == 1000
+            work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        assert (x == self.size).all()
+
+    def objects(self):
+        told = [None] * self.size
+        dist.all_gather_object(told, {"rank": self.rank})
+        assert told == [{"rank": rank} for rank in range(self.size)]
+        things = [str(self.rank), None]
+        dist.broadcast_object_list(things, 0)
+        assert things == ["0", None]
+
+    def sparse(self):
+        indices = torch.tensor([[0, self.rank, 2], [1, 1, 0]])
+        mine = torch.sparse_coo_tensor(indices, torch.tensor([1.0, 2.0, 3.0]), (self.size + 2, 2))
+        dense = torch.zeros(self.size + 2, 2)
+        for rank in range(self.size):
+            dense[0, 1] += 1
+            dense[rank, 1] += 2
+            dense[2, 0] += 3
+        dist.all_reduce(mine)
+        assert torch.equal(dense, mine.to_dense()), mine
+
+    def refusals(self):
+        cases = [
+            (lambda: dist.all_reduce(torch.ones(2), op=ReduceOp.BAND), "cannot be done with"),
+            (lambda: dist.all_gather_into_tensor(torch.zeros(7), torch.zeros(5)), "times as large"),
+            (lambda: dist.all_to_all_single(torch.zeros(3), torch.zeros(3), [9] * self.size, [3] * self.size), "add up to"),
+        ]
+        if MOVED:
+            cases.append((lambda: dist.all_reduce(torch.zeros(2, dtype=MOVED[0])), "convert|[Ff]loat8"))
+        for call, message in cases:
+            with unittest.TestCase().assertRaisesRegex((RuntimeError, ValueError), message):
+                call()
+
+    def futures(self):
+        x = torch.full((4,), float(self.rank + 1))
+        future = dist.all_reduce(x, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
+        assert future.wait().tolist() == [2.0 * sum(range(1, self.size + 1))] * 4
+        work = dist.barrier(async_op=True)
+        work.wait()
+        assert work.is_completed() and work.is_success()
+        late = dist.all_reduce(torch.ones(1), async_op=True)
+        assert late.wait(__import__("datetime").timedelta(seconds=30))
+        while not late.is_completed():
+            pass
+        forgotten = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(5)]
+        del forgotten, late
+
+
+def operations():
+    ranks = Ranks()
+    for make in (lambda tensor: tensor.clone(), strided):
+        ranks.reductions((4 * ranks.size,), make)
+        for dtype in ALL:
+            ranks.movements(dtype, make)
+    ranks.reductions((500 * ranks.size, 3), lambda tensor: tensor.clone())
+    for part in (ranks.uneven, ranks.averages, ranks.coalesced, ranks.messages, ranks.message_beside_collective,
+                 ranks.objects, ranks.sparse, ranks.refusals, ranks.futures):
+        part()
+    print(f"{ranks.cases} cases")
+
+
+class Operations(torch_ranks.JobTest):
+    def test_against_reference(self):
+        for ranks in (1, 2, 3, 4):
+            with self.subTest(ranks=ranks):
+                print(ranks, "ranks:", self.run_ranks(operations, ranks)[0].split("\n")[-2])
+
+
+if __name__ == "__main__":
+    unittest.main()

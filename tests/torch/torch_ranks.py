@@ -1,0 +1,85 @@
+"""What the tests of the backend share: ranks that run a function, and what they say.
+
+Ranks are forked, since importing PyTorch takes seconds of processor time. Before the fork nothing is done with it."""
+
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+import warnings
+
+if importlib.util.find_spec("torch") is None:
+    print("PyTorch is not installed")
+    sys.exit(77)
+import torch
+import torch.distributed as dist
+
+import launching
+
+DEADLINE_S = 100
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+BackendError = getattr(dist, "DistBackendError", RuntimeError)  # before 2.1 there is none
+
+
+class Job:
+    """Processes that call function(*arguments) as ranks, with the variables by which torch.distributed finds them."""
+
+    def __init__(self, function, ranks, *arguments, **variables):
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(launching.free_port()), WORLD_SIZE=str(ranks))
+        self.outputs = [tempfile.TemporaryFile("w+") for _ in range(ranks)]
+        self.pids = [self._start(function, rank, arguments, variables) for rank in range(ranks)]
+
+    def _start(self, function, rank, arguments, variables):
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            for fd in (1, 2):
+                os.dup2(self.outputs[rank].fileno(), fd)
+            os.environ.update(RANK=str(rank), **variables)
+            torch.set_num_threads(1)
+            warnings.simplefilter("ignore")  # names that a later version of PyTorch deprecates
+            function(*arguments)
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+
+    def wait(self):
+        """[(exit status or minus the signal, output)] of the ranks. Those that are not over in time are killed."""
+        statuses, end_s = {}, time.monotonic() + DEADLINE_S
+        while len(statuses) < len(self.pids):
+            for rank, pid in enumerate(self.pids):
+                ended, status = os.waitpid(pid, os.WNOHANG) if rank not in statuses else (0, 0)
+                if ended:
+                    statuses[rank] = os.waitstatus_to_exitcode(status)
+                elif rank not in statuses and time.monotonic() > end_s:
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+        told = []
+        for rank, output in enumerate(self.outputs):
+            output.seek(0)
+            told.append((statuses[rank], output.read()))
+            output.close()
+        return told
+
+
+class JobTest(unittest.TestCase):
+    def run_ranks(self, function, ranks, *arguments, killed=(), **variables):
+        """Their outputs. All have to succeed but those that are `killed`."""
+        ends = Job(function, ranks, *arguments, **variables).wait()
+        for rank, (status, output) in enumerate(ends):
+            wanted = -signal.SIGKILL if rank in killed else 0
+            self.assertEqual(wanted, status, f"rank {rank} of {ranks}, {function.__name__}{arguments}:\n{output}")
+        return [output for _, output in ends]

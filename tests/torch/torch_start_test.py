@@ -1,0 +1,100 @@
+"""The backend is there without an import, by each name, also under torchrun; and is gone without a trace."""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import launching
+import torch_ranks
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def meet(name):
+    dist.init_process_group(name)
+    x = torch.ones(3) * (dist.get_rank() + 1)
+    dist.all_reduce(x)
+    dist.broadcast(x, dist.get_world_size() - 1)
+    dist.barrier()
+    total = sum(range(1, dist.get_world_size() + 1))
+    assert x.tolist() == [total] * 3, x
+
+
+def with_name_gloo():
+    import kolo.torch
+    kolo.torch._take_gloos_place(dist.distributed_c10d)  # what KOLO_TORCH_GLOO=1 does when torch is imported
+    meet("gloo")
+    assert dist.get_backend() == "gloo"
+    assert kolo.torch.stats()["calls"] > 0
+    DistributedDataParallel(torch.nn.Linear(3, 3))
+    dist.monitored_barrier()
+    group = dist.new_group([0])
+    if dist.get_rank() == 0:
+        assert kolo.torch.stats(group)["calls"] == 0
+
+
+def with_other_version():
+    import kolo._library
+    kolo._library.VERSION = "0.0.0"
+    try:
+        meet("kolo")
+    except ImportError as error:
+        assert "0.0.0" in str(error) and kolo.__version__ in str(error), error
+    else:
+        raise AssertionError("a library of another version is taken")
+
+
+def without_compiled_part():
+    import kolo.torch
+    kolo.torch.__path__ = []
+    os.environ["XDG_CACHE_HOME"] = "/nonexistent"
+    try:
+        meet("kolo")
+    except ImportError as error:
+        assert "-m kolo.torch build" in str(error) and ".".join(torch.__version__.split(".")[:2]) in str(error), error
+    else:
+        raise AssertionError("it is there")
+
+
+class Start(torch_ranks.JobTest):
+    def test_without_an_import(self):
+        before = set(os.listdir("/dev/shm"))
+        for ranks in (1, 2, 3):
+            self.run_ranks(meet, ranks, "kolo")
+        left, end_s = set(os.listdir("/dev/shm")) - before, time.monotonic() + 5
+        while left and time.monotonic() < end_s:  # names of other jobs that are just meeting
+            time.sleep(0.1)
+            left &= set(os.listdir("/dev/shm"))
+        self.assertEqual([], [name for name in left if "-torch-" in name])
+
+    def test_name_gloo(self):
+        self.run_ranks(with_name_gloo, 2)
+
+    def test_other_version(self):
+        self.run_ranks(with_other_version, 1)
+
+    def test_without_compiled_part(self):
+        self.run_ranks(without_compiled_part, 1)
+
+    def test_kolorun(self):
+        for name in ("kolo", "gloo"):
+            done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c",
+                                   f"import torch_start_test; torch_start_test.meet('{name}')"],
+                                  cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
+                                  timeout=torch_ranks.DEADLINE_S)
+            self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_torchrun_with_name_gloo(self):
+        code = "import kolo.torch, torch_start_test; torch_start_test.meet('gloo'); kolo.torch.comm()"
+        done = subprocess.run([sys.executable, "-B", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no_python",
+                               "--master_port", str(launching.free_port()), sys.executable, "-B", "-c", code],
+                              cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
+                              env=dict(os.environ, KOLO_TORCH_GLOO="1"), timeout=torch_ranks.DEADLINE_S)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
