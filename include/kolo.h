@@ -1,8 +1,9 @@
 /* kolo: all-reduce and other collectives between the processes of one many-core machine. This header has all that
- * programs call, in five parts that it includes:
+ * programs call, in six parts that it includes:
  *     kolo_types.h        errors, element types, reductions, algorithms, and their names
  *     kolo_comm.h         communicators: create, split, grow, shrink, destroy; what failed, what was done
- *     kolo_collectives.h  collectives that block, operations of the program's own, buffers that need no copy
+ *     kolo_collectives.h  collectives that block, operations of the program's own
+ *     kolo_memory.h       memory that all ranks have mapped
  *     kolo_requests.h     collectives in the background
  *     kolo_messages.h     messages between two ranks
  * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
@@ -39,6 +40,7 @@
 
 #include "kolo_collectives.h"
 #include "kolo_comm.h"
+#include "kolo_memory.h"
 #include "kolo_messages.h"
 #include "kolo_requests.h"
 #include "kolo_types.h"

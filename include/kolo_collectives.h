@@ -1,5 +1,5 @@
-/* Collectives that block, operations of the program's own, and buffers that need no copy. Part of kolo.h, which says
- * what holds for all calls. kolo_requests.h has the same collectives in the background.
+/* Collectives that block, and operations of the program's own. Part of kolo.h, which says what holds for all calls.
+ * kolo_requests.h has the same collectives in the background.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -138,23 +138,6 @@ KOLO_API int kolo_op_create(kolo_op *op, kolo_op_function *function, void *conte
 /* Ends an operation, which no call may be using, in the background either. Later calls with it return KOLO_ERR_ARG, as
  * this does if it does not exist. */
 KOLO_API int kolo_op_destroy(kolo_op op);
-
-/* Memory that all ranks share. */
-
-/* Allocates a buffer of `bytes` for each rank and maps all of them on every rank: an all-reduce whose send and recv lie
- * in such buffers on every rank (anywhere in them) copies nothing. Collective: every rank calls it with the same bytes
- * and blocks until all have come. Each gets its own buffer in *buffer: zeroed, aligned to a page, on its own NUMA node,
- * of huge pages where the system has them. It uses no file name and does not count against the limit of /dev/shm. The
- * communicator owns it: kolo_free or kolo_comm_destroy gives it back.
- *     KOLO_ERR_ARG: comm or buffer is NULL, bytes is 0 or too large. KOLO_ERR_NO_SPACE (the message gives need and
- * limit), KOLO_ERR_SYSTEM: on every rank, and the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH (different
- * bytes), ABORTED, STATE: see kolo_types.h. */
-KOLO_API int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer);
-
-/* Frees a buffer of kolo_alloc. Waits for nobody. Every rank frees the same buffers in the same place among its calls,
- * in any order of allocation. NULL is fine, and so is a broken communicator. KOLO_ERR_ARG: not such a buffer.
- * KOLO_ERR_STATE: inherited through fork. */
-KOLO_API int kolo_free(kolo_comm *comm, void *buffer);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,8 @@
  * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
  * copied chunk c.
  *
- * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct_buffers.h).
+ * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct_buffers.h). Where all
+ * ranks' `recv` are the same memory, each copies its own block there.
  *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"
@@ -98,13 +99,18 @@ int kolo_allgather_run(kolo_comm *comm, const struct kolo_message *message) {
 
 int kolo_allgather_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = bytes};
+    const struct kolo_direct use = {.send = KOLO_OF_ALL,
+                                    .send_bytes = bytes,
+                                    .recv_bytes = kolo_blocks_bytes(comm, message),
+                                    .same_result = true,
+                                    .own_send = true};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     const size_t stride = kolo_block_stride(message);
     copy_own(message->recv + comm->rank * stride, message->send, bytes);
-    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer))
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); !comm->call.one_target && peer != comm->rank;
+         peer = kolo_rank_after(comm, peer))
         kolo_copy(message->recv + peer * stride, comm->call.sources[peer], bytes);
     comm->stats.sent_bytes += bytes;
     comm->stats.received_bytes += bytes * (comm->size - 1);

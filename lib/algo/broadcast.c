@@ -76,7 +76,7 @@ int kolo_broadcast_direct(kolo_comm *comm, const struct kolo_message *message) {
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    if (comm->rank != message->root)
+    if (message->recv != comm->call.sources[message->root]) /* else this is the root, or all have the same memory */
         kolo_copy(message->recv, comm->call.sources[message->root], bytes);
     *(comm->rank == message->root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
     return kolo_direct_end(comm);

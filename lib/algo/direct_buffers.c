@@ -1,6 +1,8 @@
 /* Finding the buffers of kolo_alloc that ranks pass: see direct_buffers.h. */
 #include "algo/direct_buffers.h"
 
+#include "base/status.h"
+#include "comm/nodes.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
@@ -19,20 +21,68 @@ static void show_places(kolo_comm *comm, const struct kolo_message *message, con
     kolo_step_publish(comm, 1);
 }
 
-/* False if a buffer is not one of kolo_alloc's: the same on all ranks. */
-static bool find_buffers(kolo_comm *comm, uint32_t root, const struct kolo_direct *use) {
+/* Finds where the buffers of `rank` are; returns whether `recv` is in memory that all have. */
+static bool find_places(kolo_comm *comm, uint32_t rank, const struct kolo_direct *use) {
+    const struct kolo_heap *heap = &comm->first->heap;
+    struct kolo_shared_signal *signal = &comm->segment.signals[rank];
+    const uint64_t send = kolo_load_relaxed(&signal->places[0]), recv = kolo_load_relaxed(&signal->places[1]);
+    comm->call.sources[rank] = kolo_heap_address(heap, send, use->send_bytes, rank);
+    comm->call.targets[rank] = kolo_heap_address(heap, recv, use->recv_bytes, rank);
+    return comm->call.targets[rank] && kolo_heap_is_common(heap, recv);
+}
+
+/* The same on all ranks, as what follows is. Returns how many of them receive in memory that all have. */
+static uint32_t find_buffers(kolo_comm *comm, const struct kolo_direct *use) {
+    uint32_t common = 0;
+    comm->call.one_target = use->same_result;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
-        struct kolo_shared_signal *signal = &comm->segment.signals[rank];
-        const uint64_t send = kolo_load_relaxed(&signal->places[0]), recv = kolo_load_relaxed(&signal->places[1]);
-        uint8_t *source = kolo_heap_address(&comm->first->heap, send, use->send_bytes, rank);
-        uint8_t *target = kolo_heap_address(&comm->first->heap, recv, use->recv_bytes, rank);
-        if ((has(use->send, rank, root) && !source) || (has(use->recv, rank, root) && !target) ||
-            (use->apart && source && source == target))
+        common += find_places(comm, rank, use);
+        comm->call.one_target &= comm->call.targets[rank] && comm->call.targets[rank] == comm->call.targets[0];
+    }
+    return common;
+}
+
+/* False if a buffer is not one of kolo_alloc's. */
+static bool is_possible(const kolo_comm *comm, uint32_t root, const struct kolo_direct *use) {
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const uint8_t *source = comm->call.sources[rank], *target = comm->call.targets[rank];
+        if ((has(use->send, rank, root) && !source && !(use->own_send && comm->call.one_target)) ||
+            (has(use->recv, rank, root) && !target) || (use->apart && source && source == target))
             return false;
-        comm->call.sources[rank] = source;
-        comm->call.targets[rank] = target;
     }
     return true;
+}
+
+static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t other_bytes) {
+    return one && other && one_bytes && other_bytes && one < other + other_bytes && other < one + one_bytes;
+}
+
+/* Whether rank `writer` receives in memory that another one passes, too. */
+static bool disturbs(const kolo_comm *comm, uint32_t writer, uint32_t root, const struct kolo_direct *use) {
+    const uint8_t *target = comm->call.targets[writer];
+    const bool reads_others = !(use->own_send && comm->call.one_target);
+    if (use->recv == KOLO_OF_ROOT && writer != root)
+        return false;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const uint8_t *other = comm->call.targets[rank];
+        const bool same = use->same_result && other == target;
+        if (rank != writer &&
+            ((reads_others && overlap(target, use->recv_bytes, comm->call.sources[rank], use->send_bytes)) ||
+             (use->recv != KOLO_OF_ROOT && !same && overlap(target, use->recv_bytes, other, use->recv_bytes))))
+            return true;
+    }
+    return false;
+}
+
+/* Refuses calls whose result would depend on which rank is faster. */
+static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_direct *use) {
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        if (disturbs(comm, rank, root, use))
+            return kolo_fail(KOLO_ERR_ARG,
+                             "rank %u: rank %u receives in memory of KOLO_ALLOC_SHARED that another rank passes, too: "
+                             "all ranks may receive the same result at the same place, and send from elsewhere",
+                             comm->global_rank, kolo_rank_global(comm, rank));
+    return 0;
 }
 
 int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use) {
@@ -45,8 +95,16 @@ int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const
     show_places(comm, message, use);
     rc = kolo_step_await_all(comm, 1);
     kolo_places_retire(comm, 2);
-    if (rc < 0 || find_buffers(comm, message->root, use))
+    if (rc < 0)
         return rc;
+    const uint32_t common = find_buffers(comm, use);
+    const int refused = common ? check_common(comm, message->root, use) : 0;
+    if (refused < 0) {
+        rc = kolo_direct_end(comm);
+        return rc < 0 ? rc : refused;
+    }
+    if (is_possible(comm, message->root, use))
+        return 0;
     KOLO_POINT("direct.impossible");
     kolo_schedule_begin(comm, 1, 0);
     kolo_schedule_end(comm);

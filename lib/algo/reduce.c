@@ -111,7 +111,8 @@ int kolo_reduce_mesh_run(kolo_comm *comm, const struct kolo_message *message) {
 int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     const size_t bytes = message->count * kernel->element_bytes;
-    const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ROOT, bytes, bytes, false};
+    const struct kolo_direct use = {
+        .send = KOLO_OF_ALL, .recv = KOLO_OF_ROOT, .send_bytes = bytes, .recv_bytes = bytes};
     size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)

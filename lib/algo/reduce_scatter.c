@@ -85,7 +85,8 @@ int kolo_reduce_scatter_run(kolo_comm *comm, const struct kolo_message *message)
 
 int kolo_reduce_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
-    const struct kolo_direct use = {.send = KOLO_OF_ALL, .send_bytes = kolo_blocks_bytes(comm, message)};
+    const struct kolo_direct use = {
+        .send = KOLO_OF_ALL, .send_bytes = kolo_blocks_bytes(comm, message), .recv_bytes = bytes};
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;

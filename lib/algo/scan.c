@@ -124,7 +124,7 @@ static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool 
     const kolo_kernel *kernel = message->kernel;
     const size_t bytes = message->count * kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / kernel->element_bytes;
     const size_t piece_bytes = piece_count * kernel->element_bytes;
-    const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ALL, bytes, bytes, false};
+    const struct kolo_direct use = {.send = KOLO_OF_ALL, .recv = KOLO_OF_ALL, .send_bytes = bytes, .recv_bytes = bytes};
     size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)

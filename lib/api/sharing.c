@@ -19,9 +19,13 @@
 enum { STATUSES = -KOLO_ERR_STATE + 1, WORDS_MAX = KOLO_LINES_BYTES_MAX / sizeof(uint64_t) };
 
 void kolo_shared_call_begin(kolo_comm *comm, kolo_collective collective, size_t count) {
+    kolo_shared_call_begin_with(comm, collective, 0, count);
+}
+
+void kolo_shared_call_begin_with(kolo_comm *comm, kolo_collective collective, uint32_t flags, size_t count) {
     comm->stats.calls_by_collective[collective]++;
     if (comm->global_size > 1)
-        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, 0, count);
+        kolo_call_begin(comm, collective, KOLO_U8, KOLO_SUM, flags, count);
 }
 
 void kolo_shared_call_leave(kolo_comm *comm) {

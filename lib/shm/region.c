@@ -1,4 +1,4 @@
-/* Maps the buffers of kolo_alloc, of all ranks side by side. */
+/* Maps buffers that ranks share, of all ranks side by side. */
 #include "shm/region.h"
 
 #include <errno.h>
@@ -47,28 +47,37 @@ static int create_huge(size_t bytes) {
     return -1;
 }
 
-int kolo_region_create(size_t part_bytes, uint32_t parts) {
-    const size_t bytes = part_bytes * parts;
+static int refuse_size(const struct kolo_region_shape *shape, size_t bytes, uint64_t available_bytes) {
+    if (shape->parts == 1)
+        return kolo_fail(KOLO_ERR_NO_SPACE,
+                         "%s: %zu bytes needed, and %" PRIu64
+                         " are available: free buffers, ask for less, or raise the memory limit",
+                         shape->function, bytes, available_bytes);
+    return kolo_fail(KOLO_ERR_NO_SPACE,
+                     "%s: %zu bytes for each of %u ranks are %zu in all, and %" PRIu64
+                     " are available: free buffers, ask for less, or raise the memory limit",
+                     shape->function, shape->part_bytes, shape->parts, bytes, available_bytes);
+}
+
+int kolo_region_create(const struct kolo_region_shape *shape) {
+    const size_t bytes = shape->part_bytes * shape->parts;
     struct rlimit file; /* beyond which sizing it would end the process with SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &file) == 0 && bytes > file.rlim_cur)
         return kolo_fail(KOLO_ERR_NO_SPACE,
-                         "kolo_alloc: a file of %zu bytes needed, and this process may write %llu: raise that limit "
+                         "%s: a file of %zu bytes needed, and this process may write %llu: raise that limit "
                          "(ulimit -f)",
-                         bytes, (unsigned long long)file.rlim_cur);
-    int fd = part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
+                         shape->function, bytes, (unsigned long long)file.rlim_cur);
+    int fd = shape->part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
     if (fd >= 0)
         return fd;
     const uint64_t available_bytes = kolo_memory_available();
     if (bytes > available_bytes)
-        return kolo_fail(KOLO_ERR_NO_SPACE,
-                         "kolo_alloc: %zu bytes for each of %u ranks are %zu in all, and %" PRIu64
-                         " are available: free buffers, ask for less, or raise the memory limit",
-                         part_bytes, parts, bytes, available_bytes);
+        return refuse_size(shape, bytes, available_bytes);
     fd = kolo_memory_file_create("kolo-alloc", 0);
     if (fd < 0)
-        return kolo_fail_system(-fd, "kolo_alloc: creating a memfd");
+        return kolo_fail_system(-fd, "%s: creating a memfd", shape->function);
     if (ftruncate(fd, (off_t)bytes) < 0) {
-        const int rc = kolo_fail_system(errno, "kolo_alloc: sizing a memfd to %zu bytes", bytes);
+        const int rc = kolo_fail_system(errno, "%s: sizing a memfd to %zu bytes", shape->function, bytes);
         close(fd);
         return rc;
     }
@@ -76,44 +85,63 @@ int kolo_region_create(size_t part_bytes, uint32_t parts) {
 }
 
 /* Each owner is the first to touch its part, so that the pages come from its own NUMA node. */
-static int fill(uint8_t *part, size_t part_bytes, int fd, off_t offset) {
-    if (madvise(part, part_bytes, MADV_POPULATE_WRITE) == 0)
+static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off_t offset) {
+    if (bytes == 0 || madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
     int error = errno;
     if (error == EINVAL) /* a kernel before 5.14 */
-        error = posix_fallocate(fd, offset, (off_t)part_bytes);
+        error = posix_fallocate(fd, offset, (off_t)bytes);
     if (error == 0)
         return 0;
     if (error == ENOMEM || error == ENOSPC || error == EFAULT)
-        return kolo_fail(KOLO_ERR_NO_SPACE, "kolo_alloc: the system does not have %zu bytes of memory left: %s",
-                         part_bytes, strerror(error));
-    return kolo_fail_system(error, "kolo_alloc: filling %zu bytes", part_bytes);
+        return kolo_fail(KOLO_ERR_NO_SPACE, "%s: the system does not have %zu bytes of memory left: %s", function,
+                         bytes, strerror(error));
+    return kolo_fail_system(error, "%s: filling %zu bytes", function, bytes);
 }
 
-int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint32_t parts, uint32_t own) {
-    const size_t bytes = part_bytes * parts;
+/* The part of `shape` that this rank fills. Of the only part it is a slice of whole pages, about the one that this rank
+ * owns where the ranks divide a message of that size among themselves. */
+static size_t own_share(const struct kolo_region_shape *shape, size_t *offset) {
+    if (shape->parts == shape->ranks) {
+        *offset = shape->rank * shape->part_bytes;
+        return shape->part_bytes;
+    }
+    const size_t page_bytes = shape->part_bytes % HUGE_PAGE_BYTES == 0 ? HUGE_PAGE_BYTES : KOLO_PAGE_BYTES;
+    const size_t pages = shape->part_bytes / page_bytes;
+    *offset = pages * shape->rank / shape->ranks * page_bytes;
+    return pages * (shape->rank + 1) / shape->ranks * page_bytes - *offset;
+}
+
+int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape) {
+    const size_t bytes = shape->part_bytes * shape->parts;
     uint8_t *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED && errno == ENOMEM)
         return kolo_fail(KOLO_ERR_NO_SPACE,
-                         "kolo_alloc: no address space for %zu bytes: ask for less, or raise its limit (ulimit -v)",
-                         bytes);
+                         "%s: no address space for %zu bytes: ask for less, or raise its limit (ulimit -v)",
+                         shape->function, bytes);
     if (base == MAP_FAILED)
-        return kolo_fail_system(errno, "kolo_alloc: mapping %zu bytes", bytes);
-    if (part_bytes % HUGE_PAGE_BYTES == 0)
+        return kolo_fail_system(errno, "%s: mapping %zu bytes", shape->function, bytes);
+    if (shape->part_bytes % HUGE_PAGE_BYTES == 0)
         madvise(base, bytes, MADV_HUGEPAGE); /* refused where the system has none for shared memory */
     KOLO_POINT("region.mapped");
-    const int rc = fill(base + own * part_bytes, part_bytes, fd, (off_t)(own * part_bytes));
+    size_t offset, share_bytes = own_share(shape, &offset);
+    const int rc = fill(shape->function, base + offset, share_bytes, fd, (off_t)offset);
     if (rc < 0) {
         munmap(base, bytes);
         return rc;
     }
-    *region = (struct kolo_region){.base = base, .part_bytes = part_bytes, .parts = parts};
+    *region = (struct kolo_region){.base = base,
+                                   .own = base + (shape->parts == 1 ? 0 : shape->rank * shape->part_bytes),
+                                   .part_bytes = shape->part_bytes,
+                                   .parts = shape->parts,
+                                   .rank = shape->rank};
     return 0;
 }
 
-void kolo_region_leave(struct kolo_region *region, uint32_t own) {
+void kolo_region_leave(struct kolo_region *region) {
     KOLO_POINT("region.leaving");
-    madvise(region->base + own * region->part_bytes, region->part_bytes, MADV_REMOVE);
+    if (region->parts > 1) /* else others may still use it */
+        madvise(region->own, region->part_bytes, MADV_REMOVE);
     KOLO_POINT("region.returned");
     kolo_region_forget(region);
 }

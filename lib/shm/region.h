@@ -1,5 +1,5 @@
-/* Memory for kolo_alloc: a nameless file that all ranks of a communicator map whole, one part per rank, each part
- * placed by its owner. It is freed when the last process has unmapped it or has ended. */
+/* Memory for kolo_alloc: a nameless file that all ranks of a node map whole. It has a part for each rank,
+ * placed by its owner, or one part for all. It is freed when the last process has unmapped it or has ended. */
 #ifndef KOLO_SHM_REGION_H
 #define KOLO_SHM_REGION_H
 
@@ -8,25 +8,39 @@
 
 #include "shm/memory_file.h"
 
-struct kolo_region {
-    uint8_t *base;     /* part r is at base + r * part_bytes; NULL: not mapped */
-    size_t part_bytes; /* whole pages; whole huge pages from one huge page on */
-    uint32_t parts;
+/* What a region is to be. */
+struct kolo_region_shape {
+    const char *function; /* of the API, for messages */
+    size_t part_bytes;    /* whole pages; of kolo_alloc whole huge pages from one huge page on */
+    uint32_t parts;       /* 1: all ranks have the same memory */
+    uint32_t ranks, rank;
 };
+
+struct kolo_region {
+    uint8_t *base; /* where all parts are mapped, one behind the other; NULL: not mapped */
+    uint8_t *own;  /* this rank's part */
+    size_t part_bytes;
+    uint32_t parts, rank;
+};
+
+/* The part of `rank`. */
+static inline uint8_t *kolo_region_part(const struct kolo_region *region, uint32_t rank) {
+    return rank == region->rank || region->parts == 1 ? region->own : region->base + rank * region->part_bytes;
+}
 
 /* Bytes of a part that holds `bytes`; 0 if `parts` of them are more than can be mapped. */
 size_t kolo_region_part_bytes(size_t bytes, uint32_t parts);
 
-/* Returns a descriptor of a new file of `parts` parts, of huge pages where the system has set enough of them aside.
- * KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. */
-int kolo_region_create(size_t part_bytes, uint32_t parts);
+/* Returns a descriptor of a new file, of huge pages where the system has set enough of them aside. KOLO_ERR_NO_SPACE,
+ * KOLO_ERR_SYSTEM. */
+int kolo_region_create(const struct kolo_region_shape *shape);
 
-/* Maps all parts and fills part `own` with zeroed pages near the calling thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM,
- * with nothing left mapped. */
-int kolo_region_map(struct kolo_region *region, int fd, size_t part_bytes, uint32_t parts, uint32_t own);
+/* Maps all parts and fills the own part, or this rank's slice of the only one, with zeroed pages near the calling
+ * thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM, with nothing left mapped. */
+int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
 
-/* Gives the memory of part `own` back and unmaps all parts. */
-void kolo_region_leave(struct kolo_region *region, uint32_t own);
+/* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. */
+void kolo_region_leave(struct kolo_region *region);
 
 /* In a forked child: unmaps, and leaves what is shared alone. */
 void kolo_region_forget(struct kolo_region *region);

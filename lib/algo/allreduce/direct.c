@@ -1,5 +1,5 @@
 /* Direct: an all-reduce of buffers that kolo_alloc made (algo/direct_buffers.h). The owner of a slice of the message
- * reads it from all ranks' `send` and writes it to all ranks' `recv`.
+ * reads it from all ranks' `send` and writes it to all ranks' `recv`, or to the one `recv` that all have.
  *
  * In place works: only the owner reads and writes its slice, and it reads a piece of it from all buffers before it
  * writes that piece to any. */
@@ -13,14 +13,17 @@
 static void reduce_piece(kolo_comm *comm, const struct kolo_message *message, size_t count, size_t left) {
     const size_t bytes = count * message->kernel->element_bytes;
     const bool stream = message->plan.stream;
-    uint8_t *result = stream ? comm->call.stage : comm->call.targets[comm->rank];
+    const uint32_t targets = comm->call.one_target ? 1 : comm->size;
+    uint8_t *result = stream ? comm->call.stage : comm->call.targets[targets > 1 ? comm->rank : 0];
     message->kernel->fold(result, comm->call.sources, comm->size, count, comm->size);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + bytes;
+        if (rank >= targets)
+            continue;
         if (stream)
             kolo_copy_stream(comm->call.targets[rank], result, bytes,
                              left - count >= count ? comm->call.sources[rank] : NULL);
-        else if (rank != comm->rank)
+        else if (targets > 1 && rank != comm->rank)
             kolo_copy(comm->call.targets[rank], result, bytes);
         comm->call.targets[rank] += bytes;
     }
@@ -28,7 +31,11 @@ static void reduce_piece(kolo_comm *comm, const struct kolo_message *message, si
 
 int kolo_direct_run(kolo_comm *comm, const struct kolo_message *message) {
     const size_t element_bytes = message->kernel->element_bytes, whole_bytes = message->count * element_bytes;
-    const struct kolo_direct use = {KOLO_OF_ALL, KOLO_OF_ALL, whole_bytes, whole_bytes, false};
+    const struct kolo_direct use = {.send = KOLO_OF_ALL,
+                                    .recv = KOLO_OF_ALL,
+                                    .send_bytes = whole_bytes,
+                                    .recv_bytes = whole_bytes,
+                                    .same_result = true};
     size_t first, count = kolo_plan_slice(message->count, (uint32_t)element_bytes, comm->size, comm->rank, &first);
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)

@@ -2,6 +2,7 @@
 #ifndef KOLO_COMM_STEP_CALL_H
 #define KOLO_COMM_STEP_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shm/layout.h"
@@ -30,6 +31,7 @@ struct kolo_call {
     /* Scratch memory of the algorithms. */
     const void **sources; /* [ranks]: inputs of a fold */
     uint8_t **targets;    /* [ranks]: destinations of a result, in memory that all have mapped */
+    bool one_target;      /* those are the same memory, where one rank stores what all receive */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */
 

@@ -44,7 +44,8 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
     case KOLO_GROW:
         break;
     case KOLO_ALLOC:
-        snprintf(text, text_bytes, " of %" PRIu64 " bytes", parts->count);
+        snprintf(text, text_bytes, " of %" PRIu64 " bytes%s", parts->count,
+                 parts->root & KOLO_ALLOC_SHARED ? ", shared" : "");
         break;
     case KOLO_ALLGATHERV:
     case KOLO_REDUCE_SCATTERV:

@@ -27,6 +27,7 @@ void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region) {
         index++;
     heap->regions[index] = *region;
     heap->live++;
+    heap->common += region->parts == 1;
     heap->bytes += region->part_bytes;
 }
 
@@ -35,16 +36,17 @@ int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32
     return place && (place & OFFSET_MASK) == 0 ? (int64_t)(place >> KOLO_HEAP_OFFSET_BITS) - 1 : -1;
 }
 
-void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, uint32_t own) {
+void kolo_heap_remove(struct kolo_heap *heap, uint32_t index) {
     heap->live--;
+    heap->common -= heap->regions[index].parts == 1;
     heap->bytes -= heap->regions[index].part_bytes;
-    kolo_region_leave(&heap->regions[index], own);
+    kolo_region_leave(&heap->regions[index]);
 }
 
 uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size_t bytes, uint32_t own) {
     for (uint32_t index = 0; index < heap->capacity; index++) {
         const struct kolo_region *region = &heap->regions[index];
-        const uintptr_t offset = (uintptr_t)address - (uintptr_t)(region->base + own * region->part_bytes);
+        const uintptr_t offset = (uintptr_t)address - (uintptr_t)kolo_region_part(region, own);
         if (region->base && offset < region->part_bytes && bytes <= region->part_bytes - offset)
             return ((uint64_t)index + 1) << KOLO_HEAP_OFFSET_BITS | offset;
     }
@@ -58,16 +60,21 @@ uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t 
     const struct kolo_region *region = &heap->regions[index];
     if (offset > region->part_bytes || bytes > region->part_bytes - offset)
         return NULL;
-    return region->base + rank * region->part_bytes + offset;
+    return kolo_region_part(region, rank) + offset;
 }
 
-void kolo_heap_destroy(struct kolo_heap *heap, uint32_t own, bool forked) {
+bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place) {
+    const uint64_t index = (place >> KOLO_HEAP_OFFSET_BITS) - 1;
+    return index < heap->capacity && heap->regions[index].parts == 1;
+}
+
+void kolo_heap_destroy(struct kolo_heap *heap, bool forked) {
     for (uint32_t index = 0; index < heap->capacity; index++) {
         struct kolo_region *region = &heap->regions[index];
         if (region->base && forked)
             kolo_region_forget(region);
         else if (region->base)
-            kolo_region_leave(region, own);
+            kolo_region_leave(region);
     }
     free(heap->regions);
 }

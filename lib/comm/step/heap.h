@@ -1,5 +1,6 @@
-/* The buffers of kolo_alloc on one communicator. All ranks allocate and free the same buffers in the same order, so all
- * have the same table: an index and an offset mean the same on each rank. */
+/* The buffers of kolo_alloc on one communicator, of which a rank has a part of its own or all have the same. All ranks
+ * allocate and free the same buffers in the same order, so all have the same table: an index and an offset mean the
+ * same on each rank. */
 #ifndef KOLO_COMM_STEP_HEAP_H
 #define KOLO_COMM_STEP_HEAP_H
 
@@ -13,8 +14,9 @@
 struct kolo_heap {
     struct kolo_region *regions; /* base is NULL where an index is free */
     uint32_t capacity;
-    uint32_t live;  /* buffers that are not freed */
-    uint64_t bytes; /* of this rank's parts of them */
+    uint32_t live;   /* buffers that are not freed */
+    uint32_t common; /* and of those, buffers of which all ranks have the same memory */
+    uint64_t bytes;  /* of this rank's parts of them */
 };
 
 /* Makes room for one region more. KOLO_ERR_SYSTEM: out of memory. */
@@ -27,7 +29,7 @@ void kolo_heap_add(struct kolo_heap *heap, const struct kolo_region *region);
 int64_t kolo_heap_index(const struct kolo_heap *heap, const void *buffer, uint32_t own);
 
 /* Gives buffer `index` back. */
-void kolo_heap_remove(struct kolo_heap *heap, uint32_t index, uint32_t own);
+void kolo_heap_remove(struct kolo_heap *heap, uint32_t index);
 
 /* The place of `bytes` bytes at `address` in part `own` of a buffer, as a word that every rank understands; 0 if they
  * are not all in one buffer. */
@@ -36,7 +38,10 @@ uint64_t kolo_heap_place(const struct kolo_heap *heap, const void *address, size
 /* Address of `place` in part `rank`; NULL if it is no place, or if `bytes` bytes from there on do not fit the part. */
 uint8_t *kolo_heap_address(const struct kolo_heap *heap, uint64_t place, size_t bytes, uint32_t rank);
 
+/* Whether all ranks have the same memory at `place`, which is one of a buffer. */
+bool kolo_heap_is_common(const struct kolo_heap *heap, uint64_t place);
+
 /* Gives all buffers back or, in a forked child, forgets them. */
-void kolo_heap_destroy(struct kolo_heap *heap, uint32_t own, bool forked);
+void kolo_heap_destroy(struct kolo_heap *heap, bool forked);
 
 #endif

@@ -1,0 +1,57 @@
+/* Memory that all ranks have mapped: a buffer for each rank, or one for all. Part of kolo.h, which says what holds for
+ * all calls.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef KOLO_MEMORY_H
+#define KOLO_MEMORY_H
+
+#include "kolo_comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocates a buffer of `bytes` for each rank and maps all of them on every rank: an all-reduce whose send and recv lie
+ * in such buffers on every rank (anywhere in them) copies nothing. Collective: every rank calls it with the same bytes
+ * and blocks until all have come. Each gets its own buffer in *buffer: zeroed, aligned to a page, on its own NUMA node,
+ * of huge pages where the system has them. It uses no file name and does not count against the limit of /dev/shm. The
+ * communicator owns it: kolo_free or kolo_comm_destroy gives it back.
+ *     KOLO_ERR_ARG: comm or buffer is NULL, bytes is 0 or too large. KOLO_ERR_NO_SPACE (the message gives need and
+ * limit), KOLO_ERR_SYSTEM: on every rank, and the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH (different
+ * bytes), ABORTED, STATE: see kolo_types.h. */
+KOLO_API int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer);
+
+#define KOLO_ALLOC_SHARED 1u /* a flag: one buffer, which all ranks have */
+
+/* As kolo_alloc, with flags: 0, or KOLO_ALLOC_SHARED. With that there is one buffer of `bytes` for all ranks of a
+ * machine, in the memory of one, and what a rank writes there all ranks have. Each gets it at an address of its own.
+ * Where there are several machines, each has its own. Each rank places about the slice of it that it owns where all
+ * divide the buffer among themselves in order, on its NUMA node. Every rank passes the same flags: MISMATCH otherwise;
+ * KOLO_ERR_ARG: an unknown flag.
+ *     Parameters of N ranks that are stored so, and gradients of K bytes in each rank, take (N + 1) K, not 2 N K.
+ *
+ * What collectives do with it:
+ *     - `send` may lie there, on one rank or on all.
+ *     - `recv` of kolo_allreduce, kolo_broadcast, kolo_allgather and kolo_allgatherv, by which all ranks get the same
+ *       result, may be the same place of it on all ranks. Where the call needs no copies (KOLO_ALGORITHM_DIRECT, for an
+ *       all-gather whatever `send` is) the result is stored once, each slice by one rank. Otherwise every rank of the
+ *       machine stores it: the same bytes, but more work.
+ *     - Otherwise what a rank receives, and what it passes as both send and recv, must be a place for it alone. For
+ *       all ranks to reduce in place there is a mistake, with wrong results. Calls that need no copies see it and
+ *       return KOLO_ERR_ARG on every rank, having done nothing.
+ *     - When a collective has returned on one rank, others may still be storing its result, or reading. Before a rank
+ *       changes what others use there it needs a kolo_barrier, or another call that waits for all. */
+KOLO_API int kolo_alloc_with(kolo_comm *comm, size_t bytes, unsigned flags, void **buffer);
+
+/* Frees a buffer of kolo_alloc or kolo_alloc_with. Waits for nobody: of a shared one the others keep what they have
+ * until they free it. Every rank frees the same buffers in the same place among its calls, in any order of allocation.
+ * NULL is fine, and so is a broken communicator. KOLO_ERR_ARG: not such a buffer. KOLO_ERR_STATE: inherited through
+ * fork. */
+KOLO_API int kolo_free(kolo_comm *comm, void *buffer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* kolo_alloc, kolo_alloc_with and kolo_free. */
+#include <unistd.h>
+
+#include "api/requests/queue.h"
+#include "api/sharing.h"
+#include "base/status.h"
+#include "comm/step/heap.h"
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+/* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
+static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, struct kolo_region *region) {
+    int rc = fd < 0 ? fd : kolo_region_map(region, fd, shape);
+    if (rc == 0)
+        rc = kolo_heap_reserve(&comm->heap);
+    KOLO_POINT("alloc.mapped");
+    rc = kolo_status_agree(comm, shape->function, rc);
+    KOLO_POINT("alloc.agreed");
+    if (rc < 0 && region->base)
+        kolo_region_leave(region);
+    return rc;
+}
+
+static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, void **buffer) {
+    struct kolo_region region = {0};
+    int fd = comm->rank == 0 ? kolo_region_create(shape) : -1;
+    KOLO_POINT("alloc.created");
+    int rc = kolo_file_hand_to_all(comm, shape->function, &fd);
+    if (rc == 0)
+        rc = map_file(comm, fd, shape, &region);
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        return rc;
+    KOLO_POINT("alloc.adding");
+    kolo_heap_add(&comm->heap, &region);
+    *buffer = region.own;
+    return 0;
+}
+
+static int check(const char *function, const kolo_comm *comm, const struct kolo_region_shape *shape, size_t bytes,
+                 unsigned flags, void *const *buffer) {
+    if (flags & ~KOLO_ALLOC_SHARED)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: flags %#x: there is only KOLO_ALLOC_SHARED (%#x)",
+                         comm->global_rank, function, flags, KOLO_ALLOC_SHARED);
+    if (!buffer || bytes == 0 || shape->part_bytes == 0 || bytes > KOLO_CALL_COUNT)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s", comm->global_rank, function,
+                         !buffer      ? "buffer is NULL"
+                         : bytes == 0 ? "bytes is 0"
+                                      : "more bytes than memory can hold");
+    return 0;
+}
+
+static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsigned flags, void **buffer) {
+    int rc = kolo_get_ready(function, comm);
+    if (rc < 0)
+        return rc;
+    const uint32_t parts = flags & KOLO_ALLOC_SHARED ? 1 : comm->size;
+    const struct kolo_region_shape shape = {.function = function,
+                                            .part_bytes = kolo_region_part_bytes(bytes, parts),
+                                            .parts = parts,
+                                            .ranks = comm->size,
+                                            .rank = comm->rank};
+    rc = check(function, comm, &shape, bytes, flags, buffer);
+    if (rc == 0)
+        rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    kolo_shared_call_begin_with(comm, KOLO_ALLOC, flags, bytes);
+    rc = allocate(comm, &shape, buffer);
+    kolo_shared_call_leave(comm);
+    return rc;
+}
+
+int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer) {
+    return alloc_with("kolo_alloc", comm, bytes, 0, buffer);
+}
+
+int kolo_alloc_with(kolo_comm *comm, size_t bytes, unsigned flags, void **buffer) {
+    return alloc_with("kolo_alloc_with", comm, bytes, flags, buffer);
+}
+
+int kolo_free(kolo_comm *comm, void *buffer) {
+    if (!comm || !comm->token->ours) /* a broken communicator's buffers can still be freed */
+        return kolo_unusable("kolo_free", comm);
+    kolo_get_ready("kolo_free", comm); /* requests in flight may still use it */
+    const int64_t index = buffer ? kolo_heap_index(&comm->heap, buffer, comm->rank) : -1;
+    if (buffer && index < 0)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: kolo_free: %p is no buffer of kolo_alloc on this communicator",
+                         comm->global_rank, buffer);
+    if (!buffer)
+        return 0;
+    KOLO_POINT("free.noting");
+    kolo_call_note(comm, KOLO_FREE, (uint32_t)index);
+    KOLO_POINT("free.noted");
+    kolo_heap_remove(&comm->heap, (uint32_t)index);
+    KOLO_POINT("free.removed");
+    return 0;
+}
