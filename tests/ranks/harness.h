@@ -80,8 +80,9 @@ int64_t patience_ms(int64_t ms);
 /* Returns `holds`; if false, reports the failure. rank NULL: outside a team. */
 bool expect(const struct rank *rank, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Expects that what took so long took patience_ms(ms) at most; `what` happened. A machine that others keep busy makes
- * one late now and then: its team is run again, and fails where it is late three times. */
+/* Expects that what took so long took patience_ms(ms) at most, not counting what the machine took from the team since
+ * event_set (held_time.h); `what` happened. What else makes one late now and then, such as a machine below this one,
+ * cannot be seen from here: the team is run again, and fails where it is late three times. */
 bool expect_prompt(const struct rank *rank, int64_t took_ns, int64_t ms, const char *what);
 
 /* Expects status `wanted`; `what` was called. */
@@ -102,7 +103,7 @@ void record_result(const struct rank *rank, uint32_t index, uint64_t result);
 /* Rank 0's result `index` of the team that ran last. */
 uint64_t recorded_result(uint32_t index);
 
-/* A time that all ranks and the parent see, for "how long after the event"; 0 before it is set. */
+/* A time that all ranks and the parent see, for "how long after the event"; 0 before it is set. It is taken last. */
 void event_set(void);
 int64_t event_ns(void);
 
