@@ -279,9 +279,8 @@ static void run_to_self(const struct rank *rank, kolo_comm *comm) {
             works = expect_status(rank, kolo_irecv(comm, &taken[i], 1, KOLO_U64, rank->rank, 0, NULL, &requests[i]), 0,
                                   "kolo_irecv") &&
                     expect_status(rank, kolo_ibarrier(comm, &requests[MANY + i]), 0, "kolo_ibarrier") &&
-                    expect_status(rank,
-                                  kolo_isend(comm, &sent[i], 1, KOLO_U64, rank->rank, 0, &requests[2 * MANY + i]), 0,
-                                  "kolo_isend");
+                    expect_status(rank, kolo_isend(comm, &sent[i], 1, KOLO_U64, rank->rank, 0, &requests[2 * MANY + i]),
+                                  0, "kolo_isend");
         }
         works = works && expect_status(rank, kolo_request_wait_all(requests, (size_t)3 * MANY), 0, "to itself") &&
                 expect(rank, memcmp(sent, taken, sizeof sent) == 0, "other messages in round %d", round);
@@ -362,9 +361,9 @@ static void run_mismatch(const struct rank *rank, kolo_comm *comm) {
 }
 
 const struct in_flight_part in_flight_parts[IN_FLIGHT_PARTS] = {
-    {run_ring, 1, false, false},      {run_half_blocking, 1, false, false},
-    {run_crossing, 3, false, false},  {run_beside_collectives, 2, false, false},
-    {run_many, 1, false, false},      {run_any_and_self, 1, false, false},
-    {run_to_self, 1, false, false},   {run_arguments, 1, false, false},
-    {run_abort, 2, true, false},      {run_departure, 2, true, false},
-    {run_death, 2, true, true},       {run_mismatch, 2, true, false}};
+    {run_ring, 1, false, false},     {run_half_blocking, 1, false, false},
+    {run_crossing, 3, false, false}, {run_beside_collectives, 2, false, false},
+    {run_many, 1, false, false},     {run_any_and_self, 1, false, false},
+    {run_to_self, 1, false, false},  {run_arguments, 1, false, false},
+    {run_abort, 2, true, false},     {run_departure, 2, true, false},
+    {run_death, 2, true, true},      {run_mismatch, 2, true, false}};
