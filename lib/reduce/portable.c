@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reduce/compress/compressor.h"
 #include "reduce/float16.h"
 #include "reduce/kernel_table.h"
 
@@ -123,4 +124,5 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 #define OP_TEMPLATE    "reduce/portable_op.h"
 #include "reduce/each_dtype.h"
 
-const kolo_reducer kolo_reducer_portable = {.name = "portable", .kernels = KERNELS};
+const kolo_reducer kolo_reducer_portable = {
+    .name = "portable", .kernels = KERNELS, .compressor = &kolo_compressor_portable};

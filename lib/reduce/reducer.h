@@ -61,6 +61,7 @@ typedef struct kolo_kernel {
 typedef struct kolo_reducer {
     const char *name; /* "portable", "avx2", "avx512", "avx512bf16", "neon" */
     kolo_kernel kernels[KOLO_DTYPES][KOLO_OPS];
+    const struct kolo_compressor *compressor; /* reduce/compress/compressor.h */
 } kolo_reducer;
 
 /* The best instance that `features` (bits of cpu/features.h, already masked) allow; never NULL. Selects the copies

@@ -60,6 +60,10 @@ static ALWAYS_INLINE pair interleave_f32(pair x) {
                   (vector)_mm256_permute2x128_si256(outer, inner, 0x31)};
 }
 
+static ALWAYS_INLINE uint32_t sign_bits(vector x) {
+    return (uint32_t)_mm256_movemask_ps((__m256)x);
+}
+
 #define INSTANCE         kolo_reducer_avx2
 #define INSTANCE_NAME    "avx2"
 #define CANONICAL_IN_F32 0

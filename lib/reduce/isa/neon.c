@@ -46,6 +46,11 @@ static ALWAYS_INLINE pair interleave_f32(pair x) {
                   (vector)vzip2q_u32((uint32x4_t)x.first, (uint32x4_t)x.second)};
 }
 
+static ALWAYS_INLINE uint32_t sign_bits(vector x) {
+    const int32x4_t place = {0, 1, 2, 3};
+    return vaddvq_u32(vshlq_u32(vshrq_n_u32((uint32x4_t)x, 31), place));
+}
+
 #define INSTANCE         kolo_reducer_neon
 #define INSTANCE_NAME    "neon"
 #define CANONICAL_IN_F32 0

@@ -6,6 +6,7 @@
  *   canonical_f32                  every NaN becomes the positive quiet one without payload, and likewise for f64
  *   unpack_F16, pack_F16           VECTOR_BYTES bytes of binary16 from and to a pair, elements in order
  *   interleave_f32                 of a pair, the first lane of each, then the second of each, and so on
+ *   sign_bits                      of the lanes of F32, as an integer, lane 0 in bit 0
  *
  * and the parameters
  *
@@ -19,9 +20,10 @@
 #include "reduce/template/template_names.h"
 #include "reduce/template/vector_access.h"
 #include "reduce/template/vector_arithmetic.h"
+#include "reduce/compress/compress_template.h"
 
 #define DTYPE_TEMPLATE "reduce/template/dtype_template.h"
 #define OP_TEMPLATE    "reduce/template/op_template.h"
 #include "reduce/each_dtype.h"
 
-const kolo_reducer INSTANCE = {.name = INSTANCE_NAME, .kernels = KERNELS};
+const kolo_reducer INSTANCE = {.name = INSTANCE_NAME, .kernels = KERNELS, .compressor = &compressor};

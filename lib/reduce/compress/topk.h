@@ -1,0 +1,17 @@
+/* Chooses the elements of a tensor that are largest by magnitude, in the order that compressor.h gives: NaNs, then
+ * infinities, then numbers. Of elements of one magnitude those with the lowest indices are chosen. So the choice is the
+ * same for every instance. */
+#ifndef KOLO_REDUCE_COMPRESS_TOPK_H
+#define KOLO_REDUCE_COMPRESS_TOPK_H
+
+#include "reduce/compress/compressor.h"
+
+/* How many indices kolo_topk_choose needs room for beside its result. */
+size_t kolo_topk_room(size_t count, size_t k);
+
+/* chosen[0 .. k-1] = the indices of the k largest of `count` elements, ascending; k from 1 to count, count below 2^32.
+ * `work` has kolo_topk_room(count, k) elements. */
+void kolo_topk_choose(const kolo_compressor *compressor, uint32_t *chosen, size_t k, const void *values, size_t count,
+                      uint32_t *work);
+
+#endif
