@@ -80,6 +80,16 @@ typedef enum kolo_algorithm {
     KOLO_ALGORITHMS         /* how many there are */
 } kolo_algorithm;
 
+/* What is sent for the elements of f32 tensors, in buckets that say so (kolo_fusion.h). */
+typedef enum kolo_compression {
+    KOLO_COMPRESSION_NONE,   /* the elements themselves */
+    KOLO_COMPRESSION_BF16,   /* each rounded to BF16 */
+    KOLO_COMPRESSION_F16,    /* each rounded to F16 */
+    KOLO_COMPRESSION_TOPK,   /* of each tensor those that are largest by magnitude, with their indices */
+    KOLO_COMPRESSION_ONEBIT, /* signs, and of every 512 elements the mean magnitude */
+    KOLO_COMPRESSIONS        /* how many there are */
+} kolo_compression;
+
 typedef enum kolo_collective {
     KOLO_BARRIER,
     KOLO_BROADCAST,
@@ -115,6 +125,7 @@ KOLO_API size_t kolo_dtype_bytes(kolo_dtype dtype);                    /* of one
 KOLO_API const char *kolo_op_name(kolo_op op);                         /* "sum", ... */
 KOLO_API int kolo_op_supports(kolo_op op, kolo_dtype dtype);           /* 1 or 0 */
 KOLO_API const char *kolo_algorithm_name(kolo_algorithm algorithm);    /* "mesh", ... */
+KOLO_API const char *kolo_compression_name(kolo_compression kind);     /* "none", "bf16", "f16", "topk", "onebit" */
 KOLO_API const char *kolo_collective_name(kolo_collective collective); /* "allreduce", ... */
 KOLO_API int kolo_collective_has_op(kolo_collective collective);       /* 1: it reduces; 0 */
 KOLO_API int kolo_collective_has_root(kolo_collective collective);     /* 1: all ranks name one; 0 */

@@ -28,6 +28,11 @@ static const char *const algorithms[KOLO_ALGORITHMS] = {
     [KOLO_ALGORITHM_TREE] = "tree",
 };
 
+static const char *const compressions[KOLO_COMPRESSIONS] = {
+    [KOLO_COMPRESSION_NONE] = "none", [KOLO_COMPRESSION_BF16] = "bf16",     [KOLO_COMPRESSION_F16] = "f16",
+    [KOLO_COMPRESSION_TOPK] = "topk", [KOLO_COMPRESSION_ONEBIT] = "onebit",
+};
+
 static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_BARRIER] = "barrier",
     [KOLO_BROADCAST] = "broadcast",
@@ -97,6 +102,10 @@ int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
 
 const char *kolo_algorithm_name(kolo_algorithm algorithm) {
     return (unsigned)algorithm < KOLO_ALGORITHMS ? algorithms[algorithm] : NULL;
+}
+
+const char *kolo_compression_name(kolo_compression kind) {
+    return (unsigned)kind < KOLO_COMPRESSIONS ? compressions[kind] : NULL;
 }
 
 const char *kolo_collective_name(kolo_collective collective) {
