@@ -1,11 +1,12 @@
 /* kolo: all-reduce and other collectives between the processes of one many-core machine. This header has all that
- * programs call, in six parts that it includes:
+ * programs call, in parts that it includes:
  *     kolo_types.h        errors, element types, reductions, algorithms, and their names
  *     kolo_comm.h         communicators: create, split, grow, shrink, destroy; what failed, what was done
  *     kolo_collectives.h  collectives that block, operations of the program's own
  *     kolo_memory.h       memory that all ranks have mapped
  *     kolo_requests.h     collectives in the background
  *     kolo_messages.h     messages between two ranks
+ *     kolo_optimizer.h    an all-reduce that updates parameters on the way
  * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
  * about plans, kolo_watch.h for tools that look at running jobs. What stands here holds for all of them.
  *
@@ -42,6 +43,7 @@
 #include "kolo_comm.h"
 #include "kolo_memory.h"
 #include "kolo_messages.h"
+#include "kolo_optimizer.h"
 #include "kolo_requests.h"
 #include "kolo_types.h"
 

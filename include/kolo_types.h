@@ -107,6 +107,7 @@ typedef enum kolo_collective {
     KOLO_ALLTOALLV,
     KOLO_SCAN,
     KOLO_EXSCAN,
+    KOLO_ALLREDUCE_APPLY,
     KOLO_ALLOC,
     KOLO_FREE,
     KOLO_SPLIT,

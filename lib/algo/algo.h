@@ -15,6 +15,13 @@ struct kolo_blocks {
     const size_t *offsets; /* where they begin, in elements */
 };
 
+/* What kolo_allreduce_apply does between its two halves. */
+struct kolo_apply {
+    kolo_apply_function *function;
+    void *context;
+    bool has_gradients, has_parameters;
+};
+
 /* The data of a call, or of one lane's slice of it. Where a buffer has a block for each rank, blocks.counts is NULL if
  * all are of `count` elements, `gap` elements apart; else both of its tables are there. */
 struct kolo_message {
@@ -27,6 +34,10 @@ struct kolo_message {
     const kolo_kernel *kernel; /* also gives the size of an element; that of SUM where nothing is reduced */
     uint32_t root;             /* a rank among those of all nodes */
     struct kolo_answer plan;   /* not set where the message goes through lines */
+
+    /* Of kolo_allreduce_apply only, see algo/fusion/apply.h. */
+    const struct kolo_apply *apply;
+    uint32_t lane, lanes;
 };
 
 /* Runs a call. */
@@ -41,7 +52,7 @@ kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, ko
     kolo_exscan_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
 kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce_mesh_run, kolo_reduce_scatter_run,
-    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run;
+    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run, kolo_apply_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
@@ -49,7 +60,7 @@ enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
  * another algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_reduce_direct,
     kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
-    kolo_exscan_direct;
+    kolo_exscan_direct, kolo_apply_direct;
 
 /* Elements of chunk `chunk` of a message or block of `count`, and where it begins there. Of a block that is shorter
  * than others the last chunks are empty. */

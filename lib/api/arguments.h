@@ -18,6 +18,7 @@ struct kolo_descriptor {
     bool has_root; /* a rank that all name */
     enum shape send, recv;
     bool send_at_root, recv_at_root; /* that only the root has */
+    bool applies;                    /* a function to the ranges of the message that ranks own */
     bool is_unequal;                 /* the counts of blocks are known to their sender and receiver alone */
 
     kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
@@ -34,6 +35,7 @@ struct kolo_arguments {
     kolo_op op; /* SUM for a collective without one */
     int root;   /* 0 likewise */
     struct kolo_blocks send_blocks, recv_blocks;
+    struct kolo_apply apply;   /* of a collective that applies it */
     const kolo_kernel *kernel; /* of a call in the background */
     uint64_t opaque;           /* kolo_call_opaque; 0: the dtype says all */
     bool by_lane;              /* a call of kolo_lanes.h */
@@ -68,6 +70,11 @@ __attribute__((cold)) int kolo_arguments_explain(const struct kolo_descriptor *d
 /* The kernel for a call with an operation of kolo_op_create; NULL: there is no such operation, or it is not for this
  * dtype. Fills in the rest of what the call's word says of it. */
 const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call);
+
+/* Makes a call of a collective, or issues it for the background: functions outside api/collectives.c begin there. */
+int kolo_collective_make(kolo_collective collective, kolo_comm *comm, const struct kolo_arguments *call);
+int kolo_collective_issue(kolo_collective collective, const char *function, kolo_comm *comm,
+                          const struct kolo_arguments *call, kolo_request **request);
 
 /* What stands for the count in the word of a call whose blocks have counts that all ranks know. */
 size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks);

@@ -8,6 +8,7 @@
 #include "api/lanes/slices.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
+#include "algo/fusion/apply.h"
 #include "base/status.h"
 #include "comm/creation/create.h"
 #include "comm/step/history.h"
@@ -121,6 +122,12 @@ static const struct kolo_descriptor descriptors[KOLO_COLLECTIVES] = {
                      .lines = kolo_exscan_lines,
                      .algorithms = ONE(kolo_exscan_run),
                      .direct = kolo_exscan_direct},
+    [KOLO_ALLREDUCE_APPLY] = {.function = "kolo_allreduce_apply",
+                              .collective = KOLO_ALLREDUCE_APPLY,
+                              .has_op = true,
+                              .applies = true,
+                              .algorithms = ONE(kolo_apply_run),
+                              .direct = kolo_apply_direct},
 };
 
 int kolo_collective_has_op(kolo_collective collective) {
@@ -323,6 +330,11 @@ static inline __attribute__((always_inline)) int run_message(const struct kolo_d
         message.send_blocks = call->send_blocks;
         message.recv_blocks = call->recv_blocks;
     }
+    if (descriptor->applies) {
+        message.apply = &call->apply;
+        message.lane = 0;
+        message.lanes = 1;
+    }
     message.kernel = kernel;
     message.root = (uint32_t)call->root;
     /* Such messages take long enough to afford two looks at the clock. */
@@ -331,6 +343,8 @@ static inline __attribute__((always_inline)) int run_message(const struct kolo_d
     if (is_timed)
         kolo_history_begin(comm);
     int rc = find_longest(descriptor, comm, call, &longest);
+    if (descriptor->applies)
+        longest = kolo_apply_longest(call->count, kernel->element_bytes, comm->global_size);
     const uint32_t slices =
         comm->lanes && !call->by_lane
             ? kolo_slices_count(descriptor, comm, longest, kernel->element_bytes, KOLO_HELPED_BYTES_MIN)
@@ -398,7 +412,10 @@ static inline __attribute__((always_inline)) int make(const struct kolo_descript
     comm->stats.payload_bytes += call->count * kernel->element_bytes;
     if (comm->global_size > 1)
         return run(descriptor, comm, call, kernel);
-    copy_alone(descriptor, call, kernel->element_bytes);
+    if (descriptor->applies)
+        kolo_apply_alone(&call->apply, call->send, call->recv, call->count);
+    else
+        copy_alone(descriptor, call, kernel->element_bytes);
     return 0;
 }
 
@@ -557,6 +574,15 @@ int kolo_lane_call(const char *function, kolo_collective collective, kolo_comm *
         rc = make_in_lane(&descriptors[collective], lane, &call, call.kernel);
     kolo_leave(lane);
     return rc;
+}
+
+int kolo_collective_make(kolo_collective which, kolo_comm *comm, const struct kolo_arguments *call) {
+    return collective(&descriptors[which], comm, *call);
+}
+
+int kolo_collective_issue(kolo_collective which, const char *function, kolo_comm *comm,
+                          const struct kolo_arguments *call, kolo_request **request) {
+    return background(&descriptors[which], function, comm, call, request);
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {

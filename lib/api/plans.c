@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kolo_tools.h"
+#include "algo/fusion/apply.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/creation/create.h"
@@ -61,11 +62,13 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
                                        .tree_sizes = settings.tree_levels_given ? settings.tree_levels : NULL},
         &source);
     const kolo_kernel *kernel = &kolo_reducer_select(settings.features)->kernels[dtype][used];
-    const struct kolo_question question = {.collective = collective,
-                                           .count = count,
-                                           .ranks = (uint32_t)ranks,
-                                           .element_bytes = kernel->element_bytes,
-                                           .acc_bytes = kernel->acc_bytes};
+    const struct kolo_question question = {
+        .collective = collective,
+        .count = collective == KOLO_ALLREDUCE_APPLY ? kolo_apply_longest(count, kernel->element_bytes, (uint32_t)ranks)
+                                                    : count,
+        .ranks = (uint32_t)ranks,
+        .element_bytes = kernel->element_bytes,
+        .acc_bytes = kernel->acc_bytes};
     struct kolo_answer answer;
     kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
     kolo_plan made;

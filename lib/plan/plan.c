@@ -34,6 +34,7 @@ static const struct traits {
     [KOLO_ALLTOALLV] = {.sends_blocks = true, .has_heads = true},
     [KOLO_SCAN] = {.has_lines = true},
     [KOLO_EXSCAN] = {.has_lines = true},
+    [KOLO_ALLREDUCE_APPLY] = {.sends_blocks = true}, /* of a rank's range */
 };
 
 static size_t smaller(size_t a, size_t b) {

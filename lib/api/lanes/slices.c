@@ -12,7 +12,8 @@ uint32_t kolo_slices_count(const struct kolo_descriptor *descriptor, const kolo_
                            size_t element_bytes, size_t bytes_min) {
     const uint32_t lanes = kolo_lanes_count(first);
     const size_t bytes = longest * element_bytes, slices = bytes / KOLO_SLICE_BYTES_MIN;
-    const size_t blocks = descriptor->send != WHOLE || descriptor->recv != WHOLE ? first->global_size : 1;
+    const bool has_blocks = descriptor->send != WHOLE || descriptor->recv != WHOLE || descriptor->applies;
+    const size_t blocks = has_blocks ? first->global_size : 1;
     if (lanes == 1 || slices <= 1 || bytes < bytes_min / blocks || goes_round_ring(descriptor, first))
         return 1;
     return slices < lanes ? (uint32_t)slices : lanes;
@@ -48,6 +49,16 @@ void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *d
     const uint32_t ranks = first->global_size;
     const size_t element_bytes = kernel->element_bytes;
     size_t *tables = kolo_lanes_tables(first, lane), begin;
+    if (descriptor->applies) {
+        *slice = (struct kolo_message){.send = call->send,
+                                       .recv = call->recv,
+                                       .count = call->count,
+                                       .kernel = kernel,
+                                       .apply = &call->apply,
+                                       .lane = lane,
+                                       .lanes = lanes};
+        return;
+    }
     const size_t count = kolo_plan_slice(call->count, (uint32_t)element_bytes, lanes, lane, &begin);
     *slice = (struct kolo_message){
         .send = from(call->send, descriptor->send == COUNTED ? 0 : begin * element_bytes),

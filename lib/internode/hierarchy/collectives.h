@@ -11,6 +11,11 @@ kolo_nodes_run_fn kolo_nodes_reduce; /* all-reduce, barrier, reduce, reduce-scat
 kolo_nodes_run_fn kolo_nodes_spread; /* broadcast, all-gather */
 kolo_nodes_run_fn kolo_nodes_move;   /* gather, scatter, all-to-all */
 kolo_nodes_run_fn kolo_nodes_scan;   /* scan, exclusive scan */
+kolo_nodes_run_fn kolo_nodes_apply;  /* all-reduce with a function in its middle */
+
+/* Gives the function the reduced gradients of `count` elements of this rank's range, from its element `first` on. */
+void kolo_nodes_apply_piece(kolo_comm *comm, const struct kolo_message *message, size_t first, size_t count,
+                            const uint8_t *gradients);
 
 /* For a call whose slots would have to be larger to hold one element of each partial result: the same on all ranks. */
 static inline int kolo_nodes_refuse(const kolo_comm *comm, const kolo_kernel *kernel, size_t slot_bytes) {

@@ -34,7 +34,8 @@ int kolo_hierarchy_run(kolo_comm *comm, kolo_collective collective, const struct
                                                                      [KOLO_ALLTOALL] = kolo_nodes_move,
                                                                      [KOLO_ALLTOALLV] = kolo_nodes_move,
                                                                      [KOLO_SCAN] = kolo_nodes_scan,
-                                                                     [KOLO_EXSCAN] = kolo_nodes_scan};
+                                                                     [KOLO_EXSCAN] = kolo_nodes_scan,
+                                                                     [KOLO_ALLREDUCE_APPLY] = kolo_nodes_apply};
     const int rc = collectives[collective](comm, collective, message);
     if (rc < 0)
         kolo_proxy_abandon(comm);

@@ -26,6 +26,7 @@ struct hierarchy {
     size_t chunk_count;         /* elements */
     size_t tickets;
     bool straight;                        /* see above */
+    const struct kolo_apply *apply;       /* takes the result, see nodes_apply.c; NULL: `recv` does */
     const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
 };
 
@@ -207,7 +208,9 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
         return 0;
     for (uint32_t local = 0; is_scattered(h) && local <= comm->rank; local++)
         own = overlap_of(h, piece, local, &at);
-    if (own.count && !h->straight)
+    if (own.count && h->apply)
+        kolo_nodes_apply_piece(h->comm, h->message, own.first, own.count, result + own.place * element_bytes);
+    else if (own.count && !h->straight)
         kolo_copy(h->message->recv + own.first * element_bytes, result + own.place * element_bytes,
                   own.count * element_bytes);
     return own.count;
@@ -277,8 +280,10 @@ int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct 
     struct hierarchy h = {.comm = comm, .message = message, .collective = collective};
     if (collective == KOLO_BARRIER)
         h.collective = KOLO_ALLREDUCE;
-    if (collective == KOLO_REDUCE_SCATTERV)
+    if (collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLREDUCE_APPLY)
         h.collective = KOLO_REDUCE_SCATTER;
+    if (collective == KOLO_ALLREDUCE_APPLY)
+        h.apply = message->apply;
     if (kolo_internode_by_rank(comm, kernel) && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
     h.chunk_count = chunk_count_of(&h);
