@@ -6,7 +6,7 @@
  *     kolo_memory.h       memory that all ranks have mapped
  *     kolo_requests.h     collectives in the background
  *     kolo_messages.h     messages between two ranks
- *     kolo_optimizer.h    an all-reduce that updates parameters on the way
+ *     kolo_optimizer.h    an all-reduce that updates parameters on the way, and optimizers made of it
  * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
  * about plans, kolo_watch.h for tools that look at running jobs. What stands here holds for all of them.
  *

@@ -1,0 +1,56 @@
+/* An optimizer, as its own rank holds it. Nothing of it is shared: ranks meet in kolo_allreduce_apply and in other
+ * collectives of the communicator, which it makes as a program would.
+ *
+ * The message is divided into segments, each of which is a message of kolo_allreduce_apply. What a rank owns of all of
+ * them lies one behind the other in its arrays of state. A step is, for each segment,
+ *   - one kolo_allreduce_apply whose function updates what the rank owns; or,
+ *   - where the norm of all gradients comes first, one without parameters, whose function keeps the reduced gradients;
+ *     then the sum of the squares of all that, by an all-reduce of one number; then one without gradients.
+ * The first call of each can be begun in the background before the step. Factors are those of the groups' settings when
+ * the step's first segment begins. */
+#ifndef KOLO_API_OPTIMIZER_OPTIMIZER_H
+#define KOLO_API_OPTIMIZER_OPTIMIZER_H
+
+#include "kolo.h"
+#include "reduce/optimizers/steps.h"
+#include "reduce/reducer.h"
+
+struct kolo_optimizer_segment {
+    kolo_optimizer *optimizer;
+    size_t begin, count;   /* in the message, elements */
+    size_t first, owned;   /* what this rank owns, in the segment */
+    size_t place;          /* where that begins in the arrays of state */
+    kolo_request *request; /* of a segment that has begun */
+    const void *gradients; /* of the segment, from its beginning on to the end of the step */
+    void *parameters;
+};
+
+struct kolo_optimizer {
+    kolo_comm *comm;
+    kolo_optimizer_options options; /* segments is NULL */
+    struct kolo_optimizer_segment *segments;
+    size_t nsegments, begun; /* of those */
+    kolo_parameter_group *groups;
+    struct kolo_step_factors *factors; /* of each group, in the step that has begun */
+    size_t ngroups;
+    bool has_momentum;
+    bool is_under_way; /* a step has begun */
+    uint64_t steps;
+
+    const kolo_steps *kernels;
+    const kolo_kernel *convert; /* of F16 and BF16 to f32 and back; NULL: the message needs no conversion */
+    unsigned type;              /* KOLO_STEPS_F32 or F64 */
+    size_t element_bytes, real_bytes;
+    kolo_dtype real; /* of state */
+
+    size_t owned;                           /* of all segments */
+    uint8_t *states[KOLO_OPTIMIZER_STATES]; /* [owned] of `real`; NULL: there is none */
+    uint8_t *kept;                          /* [owned] reduced gradients; NULL: no norm is needed */
+    size_t *blocks;                         /* [2 * size] for counts and offsets */
+};
+
+static inline bool kolo_optimizer_needs_norm(const kolo_optimizer *optimizer) {
+    return optimizer->options.clip_norm != 0 || optimizer->options.skip_nonfinite;
+}
+
+#endif

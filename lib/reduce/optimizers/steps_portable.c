@@ -1,0 +1,21 @@
+/* The portable kernels of optimizers, which specify the others: one element at a time, as steps.h says. */
+#include "reduce/optimizers/steps.h"
+
+#include <math.h>
+#include <string.h>
+
+#define REAL       float
+#define NAME(verb) verb##_f32
+#define SQRT       sqrtf
+#include "reduce/optimizers/portable_steps.h"
+#undef REAL
+#undef NAME
+#undef SQRT
+
+#define REAL       double
+#define NAME(verb) verb##_f64
+#define SQRT       sqrt
+#include "reduce/optimizers/portable_steps.h"
+
+const kolo_steps kolo_steps_portable = {
+    "portable", {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {squares_f32, squares_f64}};
