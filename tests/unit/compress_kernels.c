@@ -204,12 +204,13 @@ static void test_signs(void **context) {
     }
 }
 
-/* Elements by magnitude, the largest first, and of equals the first. */
+/* Elements by magnitude, NaNs and then the largest first, and of equals the first. */
 static const float *sorted_values;
 
 static int by_magnitude(const void *a, const void *b) {
     const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    const uint32_t x = f32_bits(sorted_values[i]) & INT32_MAX, y = f32_bits(sorted_values[j]) & INT32_MAX;
+    const uint32_t x = isnan(sorted_values[i]) ? INT32_MAX : f32_bits(sorted_values[i]) & INT32_MAX;
+    const uint32_t y = isnan(sorted_values[j]) ? INT32_MAX : f32_bits(sorted_values[j]) & INT32_MAX;
     return x != y ? (x < y ? 1 : -1) : i < j ? -1 : i > j;
 }
 

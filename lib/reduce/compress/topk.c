@@ -13,7 +13,8 @@ enum {
     DIGIT_BITS = 11,
     DIGITS = 3, /* of the 31 bits below the sign, the last one of 9 bits */
     BINS = 1 << DIGIT_BITS,
-    MAGNITUDE_BITS = 31
+    MAGNITUDE_BITS = 31,
+    INFINITE = 0x7f800000 /* the magnitude; NaNs are above it, */
 };
 
 /* The elements among which the largest are sought. */
@@ -30,7 +31,8 @@ static inline uint32_t index_of(const struct candidates *among, size_t i) {
 static inline uint32_t magnitude_of(const struct candidates *among, size_t i) {
     uint32_t bits;
     memcpy(&bits, among->values + (size_t)index_of(among, i) * sizeof bits, sizeof bits);
-    return bits & INT32_MAX;
+    bits &= INT32_MAX;
+    return bits > INFINITE ? INFINITE + 1 : bits; /* and alike */
 }
 
 /* The lowest bit of the digit. */

@@ -1,6 +1,6 @@
-/* Chooses the elements of a tensor that are largest by magnitude, in the order that compressor.h gives: NaNs, then
- * infinities, then numbers. Of elements of one magnitude those with the lowest indices are chosen. So the choice is the
- * same for every instance. */
+/* Chooses the elements of a tensor that are largest by magnitude, NaNs first, then infinities, then numbers. Of
+ * elements of one magnitude, and of NaNs, those with the lowest indices are chosen. So the choice is the same for every
+ * instance. */
 #ifndef KOLO_REDUCE_COMPRESS_TOPK_H
 #define KOLO_REDUCE_COMPRESS_TOPK_H
 
