@@ -99,6 +99,7 @@ static int64_t averaged_prefixes(const perf_recipe *of, uint64_t position, int r
 static uint64_t input_real(const perf_recipe *of, uint64_t position, int rank) {
     switch (of->op) {
     case KOLO_SUM:
+    case KOLO_SUM_EXACT:
         return (uint64_t)summand(of, position, rank, (int64_t)traits[of->dtype].exact_max);
     case KOLO_PROD:
         return factor(of, position, rank);

@@ -16,7 +16,7 @@ extern "C" {
  * `count` elements of any alignment. In place if send == recv; otherwise the two must not overlap. The result depends
  * only on the inputs, the number of ranks, dtype and op: inputs are combined as a balanced binary tree over the ranks,
  * split at the largest power of two below their number. With one rank the input is copied. Sums, products and averages
- * of floats have two exceptions.
+ * of floats have two exceptions; KOLO_SUM_EXACT has none, and does not depend on the order of the ranks either.
  *     - KOLO_ALGORITHM_RING combines in the order of the ring.
  *     - On several machines each machine's ranks are combined first, then the machines (with KOLO_NET_ALGO=ring in the
  *       order of that ring), so that the bits also depend on which ranks share a machine. KOLO_NET_ORDER=rank gives the

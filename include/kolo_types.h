@@ -54,7 +54,11 @@ typedef enum kolo_dtype {
 
 /* Reductions. Integer overflow wraps. AVG divides the sum, in the type of accumulation, by the number of ranks
  * (integers: toward zero). MIN and MAX order -0 below +0 and return NaN if any input is NaN. A NaN in a result of two
- * or more ranks is always the dtype's positive quiet NaN without payload. BAND, BOR and BXOR are for integers only. */
+ * or more ranks is always the dtype's positive quiet NaN without payload. BAND, BOR and BXOR are for integers only.
+ * SUM_EXACT, for floats only, is the correctly rounded sum: the element nearest to the true sum of all inputs, ties to
+ * even, whatever their order, the algorithm, and which ranks share a machine. Nothing is rounded on the way: F16 and
+ * BF16 are rounded once, from the true sum, and a result is infinite only if that is too large (or an input is), though
+ * a part of it may have been. Infinities and NaNs are as with SUM, and so is -0. */
 typedef enum kolo_op {
     KOLO_SUM,
     KOLO_PROD,
@@ -64,6 +68,7 @@ typedef enum kolo_op {
     KOLO_BAND,
     KOLO_BOR,
     KOLO_BXOR,
+    KOLO_SUM_EXACT,
     KOLO_OPS,              /* how many there are */
     KOLO_OPS_OWN = 1 << 30 /* from here on: of kolo_op_create */
 } kolo_op;

@@ -41,8 +41,8 @@ static int refuse_op(const struct kolo_descriptor *descriptor, const kolo_comm *
     if (dtype == KOLO_OPAQUE)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: dtype opaque is only for operations of kolo_op_create", rank,
                          function);
-    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for integers, not for %s", rank, function, kolo_op_name(op),
-                     kolo_dtype_name(dtype));
+    return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: op %s is for %s, not for %s", rank, function, kolo_op_name(op),
+                     op == KOLO_SUM_EXACT ? "floats" : "integers", kolo_dtype_name(dtype));
 }
 
 int kolo_arguments_explain(const struct kolo_descriptor *descriptor, const kolo_comm *comm,

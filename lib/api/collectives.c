@@ -216,6 +216,7 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
                                            .element_bytes = kernel->element_bytes,
                                            .acc_bytes = kernel->acc_bytes,
                                            .keeps_order = kernel->keeps_order,
+                                           .is_whole = kernel->is_whole,
                                            .lanes = lanes};
     const size_t bytes = message->count * kernel->element_bytes;
     if (comm->nodes) {

@@ -16,10 +16,11 @@ static const struct {
 
 static const struct {
     const char *name;
-    int integers_only;
+    int integers_only, floats_only;
 } ops[KOLO_OPS] = {
-    [KOLO_SUM] = {"sum", 0}, [KOLO_PROD] = {"prod", 0}, [KOLO_MIN] = {"min", 0}, [KOLO_MAX] = {"max", 0},
-    [KOLO_AVG] = {"avg", 0}, [KOLO_BAND] = {"band", 1}, [KOLO_BOR] = {"bor", 1}, [KOLO_BXOR] = {"bxor", 1},
+    [KOLO_SUM] = {"sum", 0}, [KOLO_PROD] = {"prod", 0}, [KOLO_MIN] = {"min", 0},
+    [KOLO_MAX] = {"max", 0}, [KOLO_AVG] = {"avg", 0},   [KOLO_BAND] = {"band", 1},
+    [KOLO_BOR] = {"bor", 1}, [KOLO_BXOR] = {"bxor", 1}, [KOLO_SUM_EXACT] = {"sum_exact", .floats_only = 1},
 };
 
 static const char *const algorithms[KOLO_ALGORITHMS] = {
@@ -98,7 +99,7 @@ const char *kolo_op_name(kolo_op op) {
 int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
     if ((unsigned)op >= KOLO_OPS || (unsigned)dtype >= KOLO_DTYPES)
         return 0;
-    return dtype < KOLO_F16 || !ops[op].integers_only;
+    return dtype < KOLO_F16 ? !ops[op].floats_only : !ops[op].integers_only;
 }
 
 const char *kolo_algorithm_name(kolo_algorithm algorithm) {

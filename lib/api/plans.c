@@ -68,7 +68,8 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
                                                     : count,
         .ranks = (uint32_t)ranks,
         .element_bytes = kernel->element_bytes,
-        .acc_bytes = kernel->acc_bytes};
+        .acc_bytes = kernel->acc_bytes,
+        .is_whole = kernel->is_whole};
     struct kolo_answer answer;
     kolo_plan_make(&question, &shared, settings.slot_bytes, &answer);
     kolo_plan made;

@@ -255,7 +255,7 @@ int kolo_exchange_create(struct kolo_exchange_state **result, kolo_comm *comm, u
     const uint32_t moves =
         locals * KOLO_MOVES_BLOCKS_MAX < KOLO_MOVES_MAX ? locals * KOLO_MOVES_BLOCKS_MAX : KOLO_MOVES_MAX;
     state->parts_max = moves > state->ranks ? moves : state->ranks; /* a subtree has one rank at least */
-    state->sources = calloc(state->nodes, sizeof *state->sources);
+    state->sources = calloc(state->ranks, sizeof *state->sources);
     state->pieces = calloc((size_t)state->nodes * KOLO_HALF_PIECE_COUNT, sizeof *state->pieces);
     state->neighbours = calloc(state->nodes, sizeof *state->neighbours);
     bool complete = state->sources && state->pieces && state->neighbours;

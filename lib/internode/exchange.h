@@ -148,7 +148,7 @@ struct kolo_exchange_state {
     uint64_t done;      /* and the first one of it that is not over */
     uint8_t *boxes;     /* [KOLO_SLOTS][nodes] of box_bytes */
     size_t box_bytes, boxes_bytes;
-    const void **sources; /* [nodes] */
+    const void **sources; /* [ranks] */
     float *pieces;        /* [nodes][KOLO_HALF_PIECE_COUNT], see exchange_half.c */
     uint8_t joined[KOLO_SUBTREES_STACK_MAX][KOLO_JOINED_PIECE_BYTES]; /* see exchange_partials.c */
     struct kolo_flight flights[KOLO_SLOTS];

@@ -3,9 +3,10 @@
  *
  * A node has one, or, with KOLO_NET_ORDER=rank and where the ranks of some node are not one subtree of the canonical
  * tree, one for each subtree that it holds (internode/assembly/subtrees.h). Those are joined as the rest of the tree
- * says, so that the bits are those of one machine. A message up has one partial result, and its part is the number of
- * that among all: of the subtree, or of the node. The partial results of a node lie one behind another, in its order
- * and in its box. */
+ * says, so that the bits are those of one machine. Where an op has no partial results but the inputs (is_whole in
+ * reduce/reducer.h), each rank is a subtree, and all are joined at once. A message up has one partial result, and its
+ * part is the number of that among all: of the subtree, or of the node. The partial results of a node lie one behind
+ * another, in its order and in its box. */
 #include "internode/exchange.h"
 
 #include "sync/point.h"
@@ -85,11 +86,24 @@ static void join_nodes(struct kolo_flight *flight, struct kolo_slice slice) {
                           slice.count, state->ranks);
 }
 
+/* Of an op that has no other partial results than inputs, and needs all of them. */
+static void join_inputs(struct kolo_flight *flight, struct kolo_slice slice) {
+    const struct kolo_order *order = &flight->order;
+    const struct kolo_exchange_state *state = flight->state;
+    for (uint32_t part = 0; part < order->subtrees->count; part++)
+        state->sources[part] = partial_at(flight, part, slice);
+    order->kernel->finish(order->result + kolo_exchange_down(flight, slice.first), state->sources,
+                          order->subtrees->count, slice.count, state->ranks);
+}
+
 void kolo_exchange_join(struct kolo_flight *flight, struct kolo_slice slice) {
     const size_t piece_count = KOLO_JOINED_PIECE_BYTES / flight->order.kernel->acc_bytes;
-    if (!flight->order.subtrees && slice.count)
+    const bool is_whole = flight->order.kernel->is_whole;
+    if (is_whole && slice.count)
+        join_inputs(flight, slice);
+    else if (!flight->order.subtrees && slice.count)
         join_nodes(flight, slice);
-    for (size_t first = 0; flight->order.subtrees && first < slice.count; first += piece_count) {
+    for (size_t first = 0; !is_whole && flight->order.subtrees && first < slice.count; first += piece_count) {
         const size_t left = slice.count - first;
         join_piece(flight, slice, first, left < piece_count ? left : piece_count);
     }

@@ -16,7 +16,8 @@ struct kolo_internode {
     uint32_t node; /* this one */
     uint8_t session[KOLO_SESSION_BYTES];
     struct kolo_subtrees *subtrees;             /* for the order of all ranks; NULL: that of the nodes is the same */
-    struct kolo_prefixes *prefixes[2];          /* for scans: node by node; by rank */
+    struct kolo_subtrees *inputs;               /* each rank by itself, where an op has no partial results */
+    struct kolo_prefixes *prefixes[3];          /* for scans: node by node; by rank; each rank by itself */
     uint32_t lanes;                             /* as rank 0 wants it */
     struct kolo_proxy *proxies[KOLO_LANES_MAX]; /* the leader's, one a lane */
 };

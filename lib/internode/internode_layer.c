@@ -102,8 +102,12 @@ static int extend(struct kolo_remote_ranks *remote, kolo_comm *comm) {
     comm->nodes = &internode->nodes;
     comm->node = internode->node;
     int rc = kolo_subtrees_make(&internode->subtrees, &internode->nodes);
+    if (rc == 0)
+        rc = kolo_subtrees_make_single(&internode->inputs, &internode->nodes);
     for (int by_rank = 0; rc == 0 && by_rank <= 1; by_rank++)
         rc = kolo_prefixes_make(&internode->prefixes[by_rank], &internode->nodes, internode->node, by_rank);
+    if (rc == 0)
+        rc = kolo_prefixes_make_single(&internode->prefixes[2], &internode->nodes, internode->node);
     return rc;
 }
 
@@ -166,8 +170,9 @@ static void free_part(kolo_comm *comm, bool forked) {
         return;
     kolo_nodes_free(&internode->nodes);
     free(internode->subtrees);
-    free(internode->prefixes[0]);
-    free(internode->prefixes[1]);
+    free(internode->inputs);
+    for (int i = 0; i < 3; i++)
+        free(internode->prefixes[i]);
     free(internode);
 }
 

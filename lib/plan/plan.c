@@ -103,7 +103,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     const struct kolo_shared_band *band = band_of(bytes, table);
     kolo_algorithm algorithm =
         (kolo_algorithm)(is_forced(question->collective, settings) ? settings->algorithm : band->algorithm);
-    if (question->keeps_order && algorithm == KOLO_ALGORITHM_RING)
+    if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
+        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
     answer->lines =

@@ -15,7 +15,8 @@ struct kolo_question {
     uint32_t element_bytes;
     uint32_t acc_bytes; /* of one element of the accumulation type; unused where nothing is reduced */
     bool keeps_order;   /* of the ranks, where it reduces: RING does not, and MESH takes its place */
-    uint32_t lanes;     /* `count` is the slice of one of so many; 0: it is the whole, and may go through lines */
+    bool is_whole;  /* needs all inputs at once, where it reduces: RING and TREE do not, and MESH takes their place */
+    uint32_t lanes; /* `count` is the slice of one of so many; 0: it is the whole, and may go through lines */
 };
 
 /* A region's first cache line, where blocks have counts that only two ranks know. */

@@ -1,5 +1,5 @@
-/* Includes the file OP_TEMPLATE for each op for which a dtype of this KIND needs kernels of its own. Parameters,
- * besides those of the dtype:
+/* Includes the file OP_TEMPLATE for each op for which a dtype of this KIND needs kernels of its own, and
+ * EXACT_OP_TEMPLATE for SUM_EXACT, after that for SUM. Parameters, besides those of the dtype:
  *
  *   OP       the enumerator without KOLO_, as in SUM; that file undefines it
  *   AVERAGE  1: an average, which needs no partial results of its own: without its division it is a sum
@@ -18,6 +18,10 @@
 #include OP_TEMPLATE
 #define OP PROD
 #include OP_TEMPLATE
+#endif
+#if KIND == FLOAT || KIND == HALF
+#define OP SUM_EXACT
+#include EXACT_OP_TEMPLATE
 #endif
 #if KIND == UNSIGNED
 #define OP BAND

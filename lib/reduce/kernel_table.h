@@ -9,11 +9,31 @@
  * of the unsigned one of its width. `acc` is the accumulation type, and `finish` what folds partial results of it to
  * the dtype. */
 #define KERNEL(dtype, op, whole, part, acc, finish, bytes, acc_bytes)                                                  \
-    [KOLO_##op] = {                                                                                                    \
-        fold_##whole,       fold_to_both_##whole, chain_##part, chain_end_##whole, widen_##dtype, fold_partial_##part, \
-        fold_partial_##acc, finish##_##whole,     bytes,        acc_bytes,         false,         false}
+    [KOLO_##op] = {fold_##whole,                                                                                       \
+                   fold_to_both_##whole,                                                                               \
+                   chain_##part,                                                                                       \
+                   chain_end_##whole,                                                                                  \
+                   widen_##dtype,                                                                                      \
+                   fold_partial_##part,                                                                                \
+                   fold_partial_##acc,                                                                                 \
+                   finish##_##whole,                                                                                   \
+                   bytes,                                                                                              \
+                   acc_bytes,                                                                                          \
+                   false,                                                                                              \
+                   false,                                                                                              \
+                   false}
 #define NO_KERNEL(dtype, op, bytes, wide_bytes)                                                                        \
     [KOLO_##op] = {.widen = widen_##dtype, .element_bytes = bytes, .acc_bytes = wide_bytes}
+/* An op whose partial results are the inputs: it has no more than the functions that take those. */
+#define WHOLE_KERNEL(dtype, op, last, wide_bytes, bytes)                                                               \
+    [KOLO_##op] = {.fold = fold_##dtype##_##op,                                                                        \
+                   .fold_to_both = fold_to_both_##dtype##_##op,                                                        \
+                   .widen = widen_##dtype,                                                                             \
+                   .fold_partial = fold_partial_##dtype##_##op,                                                        \
+                   .finish = last##_##dtype##_##op,                                                                    \
+                   .element_bytes = bytes,                                                                             \
+                   .acc_bytes = wide_bytes,                                                                            \
+                   .is_whole = true}
 #define INTEGER_KERNEL(dtype, op, whole, part, bytes) KERNEL(dtype, op, whole, part, part, fold, bytes, bytes)
 #define INTEGER_ROW(dtype, udtype, bytes)                                                                              \
     [KOLO_##dtype] = {                                                                                                 \
@@ -25,6 +45,7 @@
         INTEGER_KERNEL(dtype, BAND, udtype##_BAND, udtype##_BAND, bytes),                                              \
         INTEGER_KERNEL(dtype, BOR, udtype##_BOR, udtype##_BOR, bytes),                                                 \
         INTEGER_KERNEL(dtype, BXOR, udtype##_BXOR, udtype##_BXOR, bytes),                                              \
+        NO_KERNEL(dtype, SUM_EXACT, bytes, bytes),                                                                     \
     }
 #define FLOAT_ROW(dtype, acc, finish, bytes, acc_bytes)                                                                \
     [KOLO_##dtype] = {                                                                                                 \
@@ -36,6 +57,7 @@
         NO_KERNEL(dtype, BAND, bytes, acc_bytes),                                                                      \
         NO_KERNEL(dtype, BOR, bytes, acc_bytes),                                                                       \
         NO_KERNEL(dtype, BXOR, bytes, acc_bytes),                                                                      \
+        WHOLE_KERNEL(dtype, SUM_EXACT, finish, acc_bytes, bytes),                                                      \
     }
 
 #define KERNELS                                                                                                        \

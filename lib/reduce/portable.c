@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "reduce/compress/compressor.h"
+#include "reduce/exact/exact_element.h"
 #include "reduce/float16.h"
 #include "reduce/kernel_table.h"
 
@@ -120,8 +121,9 @@ enum { BLOCK_ELEMENTS = 256 }; /* combined at a time, in arrays small enough for
 /* What the templates call the operations above. */
 #define WIDE_NAME(verb) PASTE2(verb, WIDE)
 
-#define DTYPE_TEMPLATE "reduce/portable_dtype.h"
-#define OP_TEMPLATE    "reduce/portable_op.h"
+#define DTYPE_TEMPLATE    "reduce/portable_dtype.h"
+#define OP_TEMPLATE       "reduce/portable_op.h"
+#define EXACT_OP_TEMPLATE "reduce/exact/portable_exact_op.h"
 #include "reduce/each_dtype.h"
 
 const kolo_reducer kolo_reducer_portable = {

@@ -9,6 +9,7 @@
  * at the end, to nearest, ties to even. Every NaN that a kernel stores as a result is the dtype's positive
  * quiet NaN without payload. MIN and MAX order -0 below +0 and propagate NaN. AVG divides once, by `ranks`,
  * after the last op; the division is a true division of the accumulation type (integers: C's, toward zero).
+ * SUM_EXACT has no order: it adds without rounding, and rounds once, to nearest, ties to even.
  *
  * Buffers need no alignment. A destination may be the same buffer as a source (the same address), but must
  * not overlap one otherwise. */
@@ -56,6 +57,8 @@ typedef struct kolo_kernel {
     uint32_t acc_bytes; /* of one element of the accumulation type */
     bool is_own;        /* of kolo_op_create, without widen: reduce/own/own_ops.h */
     bool keeps_order;   /* and not commutative: sources must be in the order of their ranks */
+    bool is_whole;      /* has no partial results but the inputs, widened: KOLO_SUM_EXACT. Then chain, chain_end and
+                           fold_partials are NULL, fold_partial takes one source, and finish needs those of all ranks */
 } kolo_kernel;
 
 typedef struct kolo_reducer {

@@ -204,6 +204,26 @@ static bool make_own_call(struct rank *rank, uint32_t index) {
     return call_check(rank, &prepared, call_make(&prepared, rank->comm));
 }
 
+/* KOLO_SUM_EXACT, whose bits are those of one machine however the nodes exchange what they have. */
+static bool make_exact_call(struct rank *rank, uint32_t index) {
+    static const kolo_collective reducing[] = {KOLO_ALLREDUCE, KOLO_REDUCE, KOLO_REDUCE_SCATTER, KOLO_SCAN,
+                                               KOLO_EXSCAN};
+    static const size_t counts[] = {1, 300, 30, 3000, 0, 77};
+    const struct kind *kind = kinds;
+    while (kind->collective != reducing[index % 5])
+        kind++;
+    const struct call call = {.index = index,
+                              .kind = kind,
+                              .dtype = (kolo_dtype)(KOLO_F16 + index % 4),
+                              .op = KOLO_SUM_EXACT,
+                              .root = (int)(index % (uint32_t)rank->ranks),
+                              .count = counts[index % 6],
+                              .in_place = index / 5 % 2};
+    struct prepared prepared;
+    call_prepare(&prepared, &call, rank->comm);
+    return call_check(rank, &prepared, call_make(&prepared, rank->comm));
+}
+
 static void end_well(struct rank *rank) {
     const uint32_t calls = arguments.quick ? CALLS_QUICK : CALLS;
     if (!create(rank))
@@ -211,6 +231,8 @@ static void end_well(struct rank *rank) {
     for (uint32_t index = 0; index < calls && make_call(rank, index); index++)
         ;
     for (uint32_t index = 0; index < calls / 2 && make_own_call(rank, index); index++)
+        ;
+    for (uint32_t index = 0; index < calls / 8 * 7 && make_exact_call(rank, index); index++)
         ;
     kolo_comm_destroy(rank->comm);
     rank->comm = NULL;

@@ -224,7 +224,86 @@ static uint64_t reduce_halves(kolo_dtype dtype, kolo_op op, const uint64_t *bits
     return dtype == KOLO_F16 ? f16_nearest(result) : bf16_nearest(result);
 }
 
+/* SUM_EXACT: the true sum as a count for each power of two, made into a number of one bit for each, and rounded. */
+
+enum { LOWEST_POWER = -1080, POWERS = 2300 }; /* with room for sums of many */
+
+static const unsigned fraction_bits[KOLO_DTYPES] = {[KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
+
+/* The exponent that the unit of subnormals has. */
+static int least_power(kolo_dtype dtype) {
+    const int fraction = (int)fraction_bits[dtype], exponent_bits = 8 * sizes[dtype] - 1 - fraction;
+    return 2 - (1 << (exponent_bits - 1)) - fraction;
+}
+
+static void count_bits(int *counts, kolo_dtype dtype, uint64_t fraction, uint64_t exponent, int sign) {
+    if (exponent > 0)
+        fraction |= UINT64_C(1) << fraction_bits[dtype];
+    const int power = least_power(dtype) + (exponent > 0 ? (int)exponent - 1 : 0);
+    for (int i = 0; i <= (int)fraction_bits[dtype]; i++)
+        counts[power - LOWEST_POWER + i] += sign * (int)(fraction >> i & 1);
+}
+
+/* Carries, so that each count is 0 or 1. False: the number is negative. */
+static bool settle(int *counts) {
+    int carry = 0;
+    for (int i = 0; i < POWERS; i++) {
+        const int count = counts[i] + carry;
+        counts[i] = count & 1;
+        carry = (count - counts[i]) / 2;
+    }
+    return carry == 0;
+}
+
+static uint64_t round_counts(const int *counts, kolo_dtype dtype) {
+    const int fraction = (int)fraction_bits[dtype], least = least_power(dtype) - LOWEST_POWER;
+    const uint64_t infinity = (UINT64_C(1) << (8 * sizes[dtype] - 1)) - (UINT64_C(1) << fraction);
+    int top = POWERS - 1, rest = 0;
+    while (top >= 0 && !counts[top])
+        top--;
+    const int unit = top - fraction > least ? top - fraction : least;
+    uint64_t places = 0;
+    for (int i = top; i >= unit; i--)
+        places = 2 * places + (uint64_t)counts[i];
+    for (int i = 0; i < unit - 1; i++)
+        rest |= counts[i];
+    if (counts[unit - 1] && (rest || places % 2))
+        places++;
+    /* Numbers of the format, counted from zero, are in the order of their bits. */
+    const uint64_t bits = places + ((uint64_t)(unit - least) << fraction);
+    return unit - least < 5000 && bits < infinity ? bits : infinity;
+}
+
+static uint64_t sum_exactly(kolo_dtype dtype, const uint64_t *bits, int n) {
+    const unsigned fraction = fraction_bits[dtype], sign_at = 8u * sizes[dtype] - 1;
+    const uint64_t infinity = (UINT64_C(1) << sign_at) - (UINT64_C(1) << fraction);
+    int counts[POWERS], others = 0, specials[3] = {0};
+    for (int sign = 1;; sign = -1) { /* negated, if the sum turns out to be negative */
+        memset(counts, 0, sizeof counts);
+        for (int i = 0; i < n; i++) {
+            const uint64_t size = bits[i] & ((UINT64_C(1) << sign_at) - 1);
+            const bool is_negative = bits[i] >> sign_at & 1;
+            others += size != 0 || !is_negative;
+            if (size >= infinity)
+                specials[size > infinity ? 0 : is_negative ? 1 : 2] = 1;
+            else
+                count_bits(counts, dtype, size & ((UINT64_C(1) << fraction) - 1), size >> fraction,
+                           is_negative ? -sign : sign);
+        }
+        if (specials[0] || (specials[1] && specials[2]))
+            return infinity | UINT64_C(1) << (fraction - 1);
+        if (specials[1] || specials[2])
+            return infinity | (uint64_t)specials[1] << sign_at;
+        if (!settle(counts))
+            continue;
+        const uint64_t result = round_counts(counts, dtype);
+        return result | (uint64_t)(sign < 0 || others == 0) << sign_at;
+    }
+}
+
 static uint64_t reduce_element(kolo_dtype dtype, kolo_op op, const uint64_t *bits, int n, int ranks) {
+    if (op == KOLO_SUM_EXACT)
+        return sum_exactly(dtype, bits, n);
     switch (dtype) {
     case KOLO_F64:
         return reduce_f64(op, bits, n, ranks);
@@ -253,8 +332,6 @@ void oracle_reduce(kolo_dtype dtype, kolo_op op, const void *const *inputs, int 
 }
 
 /* Inputs. */
-
-static const unsigned fraction_bits[KOLO_DTYPES] = {[KOLO_F16] = 10, [KOLO_BF16] = 7, [KOLO_F32] = 23, [KOLO_F64] = 52};
 
 /* Bits of a float or the limits of an integer where kernels go wrong. */
 static uint64_t special_bits(kolo_dtype dtype, uint64_t draw) {

@@ -103,11 +103,16 @@ static uint32_t check_places(const struct kolo_nodes *nodes, const struct kolo_p
 static void check(const uint32_t *groups, uint32_t ranks) {
     struct kolo_nodes nodes;
     assert_int_equal(kolo_nodes_make(&nodes, groups, ranks), 0);
-    for (int by_rank = 0; by_rank < 2; by_rank++) {
+    for (int way = 0; way < 3; way++) { /* node by node; by rank; each rank by itself */
         uint32_t most = 1, places_max = 0;
         for (uint32_t node = 0; node < nodes.nodes; node++) {
             struct kolo_prefixes *prefixes;
-            assert_int_equal(kolo_prefixes_make(&prefixes, &nodes, node, by_rank), 0);
+            if (way == 2)
+                assert_int_equal(kolo_prefixes_make_single(&prefixes, &nodes, node), 0);
+            else
+                assert_int_equal(kolo_prefixes_make(&prefixes, &nodes, node, way == 1), 0);
+            for (uint32_t rank = 0; way == 2 && rank < ranks; rank++)
+                assert_int_equal(prefixes->each[rank].first, kolo_nodes_local_rank(&nodes, rank));
             const uint32_t places = check_places(&nodes, prefixes, node);
             most = places > most ? places : most;
             assert_true(node == 0 || prefixes->places_max == places_max); /* the same for all nodes */

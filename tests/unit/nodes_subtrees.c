@@ -83,6 +83,15 @@ static void check(const uint32_t *groups, uint32_t ranks) {
         assert_true(most <= KOLO_SUBTREES_OF_NODE_MAX);
     }
     free(subtrees);
+    assert_int_equal(kolo_subtrees_make_single(&subtrees, &nodes), 0);
+    assert_int_equal(subtrees->count, ranks);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct kolo_subtree *each = &subtrees->each[rank];
+        assert_true(each->node == nodes.node_of[rank] && each->ranks == 1 && each->place == each->local &&
+                    each->place < subtrees->count_max);
+        assert_int_equal(kolo_nodes_rank(&nodes, each->node, each->local), rank);
+    }
+    free(subtrees);
     kolo_nodes_free(&nodes);
 }
 

@@ -108,7 +108,8 @@ static void check_elements(kolo_collective collective, uint32_t element_bytes, u
                                            .ranks = ranks,
                                            .element_bytes = element_bytes,
                                            .acc_bytes = element_bytes,
-                                           .keeps_order = element_bytes % 2};
+                                           .keeps_order = element_bytes % 2,
+                                           .is_whole = element_bytes % 3 == 0};
     struct kolo_answer answer;
     kolo_plan_make(&question, settings, KOLO_PAGE_BYTES, &answer);
     const bool has_partials = answer.algorithm == KOLO_ALGORITHM_RING || answer.algorithm == KOLO_ALGORITHM_TREE;
@@ -119,6 +120,7 @@ static void check_elements(kolo_collective collective, uint32_t element_bytes, u
     assert_true(answer.chunks * answer.chunk_count >= 5000 && (answer.chunks - 1) * answer.chunk_count < 5000);
     assert_true((answer.blocks == 1 ? chunk_bytes : answer.blocks * region_bytes) <= KOLO_PAGE_BYTES);
     assert_false(question.keeps_order && answer.algorithm == KOLO_ALGORITHM_RING);
+    assert_false(question.is_whole && has_partials);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const size_t count = kolo_plan_slice(answer.chunk_count, element_bytes, ranks, rank, &first);
         assert_int_equal(first, end);

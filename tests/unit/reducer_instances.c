@@ -267,7 +267,8 @@ static void run_partials(test_case *test, uint64_t *state) {
     const void *pristine[KOLO_RANKS_MAX], *sources[KOLO_RANKS_MAX];
     fill_inputs(test, acc, pristine, state);
     reference->finish(expected, pristine, test->n, test->count, test->ranks);
-    reference->fold_partials(expected_acc, pristine, test->n, test->count);
+    if (reference->fold_partials)
+        reference->fold_partials(expected_acc, pristine, test->n, test->count);
     for (uint32_t index = 0; (instance = instance_next(&index, test->dtype, test->op));) {
         const kolo_kernel *kernel = &instance->kernels[test->dtype][test->op];
         place_inputs(test, acc, sources, state);
@@ -277,6 +278,8 @@ static void run_partials(test_case *test, uint64_t *state) {
         kernel->finish(dst, sources, test->n, test->count, test->ranks);
         check_result(test, test->dtype, result_area, dst, expected);
         check_sources(test, acc, sources);
+        if (!kernel->fold_partials)
+            continue;
 
         test->kernel = "fold_partials";
         test->alias = (int)random_below(state, test->n);
@@ -318,11 +321,14 @@ static void run_case(kolo_dtype dtype, kolo_op op, uint32_t n, size_t count) {
     if (n == 2) {
         run_fold_to_both(&test, &state);
         run_widen(&test, &state);
+    }
+    if (n == 2 && op != KOLO_SUM_EXACT) {
         run_chain(&test, &state);
         run_chain_end(&test, &state);
     }
     if (n <= PARTIALS_MAX) {
-        run_fold_partial(&test, &state);
+        if (n == 1 || op != KOLO_SUM_EXACT)
+            run_fold_partial(&test, &state);
         run_partials(&test, &state);
     }
     running = NULL;
@@ -352,7 +358,7 @@ static void test_instances_agree(void **state) {
     assert_int_equal(sigaction(SIGSEGV, &on_fault, NULL), 0);
     for (int dtype = 0; dtype < KOLO_DTYPES; dtype++) {
         for (int op = 0; op < KOLO_OPS; op++) {
-            if (dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op))
+            if (!op_fits((kolo_op)op, (kolo_dtype)dtype))
                 continue;
             uint64_t random = arguments.seed ^ (uint64_t)dtype << 8 ^ (uint64_t)op;
             fill_pools((kolo_dtype)dtype, &random);
@@ -373,13 +379,14 @@ static void test_tables_are_complete(void **state) {
         for (int dtype = 0; dtype < KOLO_DTYPES; dtype++) {
             for (int op = 0; op < KOLO_OPS; op++) {
                 const kolo_kernel *kernel = &instance->kernels[dtype][op];
-                bool lacks = dtype_is_float((kolo_dtype)dtype) && op_is_bitwise((kolo_op)op);
+                const bool lacks = !op_fits((kolo_op)op, (kolo_dtype)dtype), is_whole = op == KOLO_SUM_EXACT;
                 assert_int_equal(!kernel->fold, lacks);
                 assert_int_equal(!kernel->fold_to_both, lacks);
-                assert_int_equal(!kernel->chain, lacks);
-                assert_int_equal(!kernel->chain_end, lacks);
+                assert_int_equal(!kernel->chain, lacks || is_whole);
+                assert_int_equal(!kernel->chain_end, lacks || is_whole);
                 assert_int_equal(!kernel->fold_partial, lacks);
-                assert_int_equal(!kernel->fold_partials, lacks);
+                assert_int_equal(!kernel->fold_partials, lacks || is_whole);
+                assert_int_equal(kernel->is_whole, !lacks && is_whole);
                 assert_int_equal(!kernel->finish, lacks);
                 assert_non_null(kernel->widen);
                 assert_int_equal(kernel->element_bytes, dtype_bytes((kolo_dtype)dtype));

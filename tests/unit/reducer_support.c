@@ -26,7 +26,7 @@ static const struct {
     [KOLO_F32] = {"f32", 4, true, false}, [KOLO_F64] = {"f64", 8, true, false},
 };
 
-static const char *const ops[KOLO_OPS] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor"};
+static const char *const ops[KOLO_OPS] = {"sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "sum_exact"};
 
 static const char usage[] = "usage: %s [--seed N] [--thin N]\n"
                             "\n"
@@ -90,6 +90,10 @@ bool dtype_is_signed(kolo_dtype dtype) {
 
 bool op_is_bitwise(kolo_op op) {
     return op == KOLO_BAND || op == KOLO_BOR || op == KOLO_BXOR;
+}
+
+bool op_fits(kolo_op op, kolo_dtype dtype) {
+    return dtype_is_float(dtype) ? !op_is_bitwise(op) : op != KOLO_SUM_EXACT;
 }
 
 float_format format_of(kolo_dtype dtype) {

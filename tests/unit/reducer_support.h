@@ -27,6 +27,7 @@ size_t dtype_bytes(kolo_dtype dtype);
 bool dtype_is_float(kolo_dtype dtype);
 bool dtype_is_signed(kolo_dtype dtype); /* of integers */
 bool op_is_bitwise(kolo_op op);
+bool op_fits(kolo_op op, kolo_dtype dtype); /* the dtype has it */
 
 /* An IEEE format: the sign, the exponent, then the fraction. */
 typedef struct float_format {

@@ -53,7 +53,13 @@ static void place(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes
     }
 }
 
-int kolo_prefixes_make(struct kolo_prefixes **result, const struct kolo_nodes *nodes, uint32_t node, bool by_rank) {
+static void set_single(struct kolo_prefixes *prefixes, const struct kolo_nodes *nodes) {
+    for (uint32_t rank = 0; rank < nodes->size; rank++)
+        prefixes->each[rank] = (struct kolo_prefix){.until = nodes->size, .first = kolo_nodes_local_rank(nodes, rank)};
+}
+
+static int make(struct kolo_prefixes **result, const struct kolo_nodes *nodes, uint32_t node, bool by_rank,
+                bool is_single) {
     struct kolo_prefixes *prefixes = calloc(1, sizeof *prefixes + nodes->size * sizeof *prefixes->each);
     uint32_t *got = calloc(nodes->nodes, sizeof *got);
     uint32_t ranks = 1;
@@ -66,11 +72,21 @@ int kolo_prefixes_make(struct kolo_prefixes **result, const struct kolo_nodes *n
         ranks *= 2;
     prefixes->by_rank = by_rank;
     prefixes->places_max = 1;
-    if (by_rank)
+    if (is_single)
+        set_single(prefixes, nodes);
+    else if (by_rank)
         set_by_ranks(prefixes, nodes, 0, ranks);
     else
         set_by_nodes(prefixes, nodes);
     place(prefixes, nodes, node, got);
     free(got);
     return 0;
+}
+
+int kolo_prefixes_make(struct kolo_prefixes **result, const struct kolo_nodes *nodes, uint32_t node, bool by_rank) {
+    return make(result, nodes, node, by_rank, false);
+}
+
+int kolo_prefixes_make_single(struct kolo_prefixes **result, const struct kolo_nodes *nodes, uint32_t node) {
+    return make(result, nodes, node, true, true);
 }

@@ -37,4 +37,8 @@ static inline bool kolo_prefix_is_used(const struct kolo_prefixes *prefixes, uin
 /* The caller frees *prefixes, those of node `node`. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_prefixes_make(struct kolo_prefixes **prefixes, const struct kolo_nodes *nodes, uint32_t node, bool by_rank);
 
+/* The same where each term is one rank's input, for an op that needs all inputs at once (is_whole in reduce/reducer.h).
+ */
+int kolo_prefixes_make_single(struct kolo_prefixes **prefixes, const struct kolo_nodes *nodes, uint32_t node);
+
 #endif

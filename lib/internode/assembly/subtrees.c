@@ -66,3 +66,19 @@ int kolo_subtrees_make(struct kolo_subtrees **result, const struct kolo_nodes *n
         *result = subtrees;
     return 0;
 }
+
+int kolo_subtrees_make_single(struct kolo_subtrees **result, const struct kolo_nodes *nodes) {
+    struct kolo_subtrees *subtrees = calloc(1, sizeof *subtrees + nodes->size * sizeof *subtrees->each);
+    if (!subtrees)
+        return kolo_fail(KOLO_ERR_SYSTEM, "out of memory for %u ranks", nodes->size);
+    subtrees->count = nodes->size;
+    for (uint32_t rank = 0; rank < nodes->size; rank++) {
+        const uint32_t local = kolo_nodes_local_rank(nodes, rank);
+        subtrees->each[rank] =
+            (struct kolo_subtree){.node = nodes->node_of[rank], .place = local, .local = local, .ranks = 1};
+        if (subtrees->count_max < local + 1)
+            subtrees->count_max = local + 1;
+    }
+    *result = subtrees;
+    return 0;
+}

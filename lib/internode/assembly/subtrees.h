@@ -35,4 +35,8 @@ struct kolo_subtrees {
  * canonical tree over the nodes joins these in the same way. KOLO_ERR_SYSTEM: out of memory. */
 int kolo_subtrees_make(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes);
 
+/* Each rank as a subtree of its own, in their order, without `joins`: for an op that needs all inputs at once (is_whole
+ * in reduce/reducer.h). The caller frees *subtrees, which is never NULL. KOLO_ERR_SYSTEM: out of memory. */
+int kolo_subtrees_make_single(struct kolo_subtrees **subtrees, const struct kolo_nodes *nodes);
+
 #endif

@@ -286,6 +286,8 @@ int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct 
         h.apply = message->apply;
     if (kolo_internode_by_rank(comm, kernel) && (message->count || is_scattered(&h)) && rounds(comm->reducer, kernel))
         h.subtrees = comm->internode->subtrees;
+    if (kernel->is_whole)
+        h.subtrees = comm->internode->inputs;
     h.chunk_count = chunk_count_of(&h);
     if (h.chunk_count == 0)
         return kolo_nodes_refuse(comm, kernel, h.subtrees->count_max * (size_t)kernel->acc_bytes);

@@ -160,6 +160,15 @@ static void push_own(const struct scan *s, struct stack *stack, size_t ticket, s
     push(s, stack, room(s, stack), s->layout.prefixes->by_rank ? ranks : 1, count);
 }
 
+/* The same for an op that has no partial results but the inputs: each rank's is a term. */
+static void fold_inputs(const struct scan *s, size_t ticket, uint8_t *result, size_t at, size_t count) {
+    const size_t element_bytes = s->layout.kernel->element_bytes;
+    const void *sources[KOLO_RANKS_MAX];
+    for (uint32_t rank = 0; rank < s->inputs; rank++)
+        sources[rank] = find_term(s, ticket, rank) + at * element_bytes;
+    s->layout.kernel->fold(result, sources, s->inputs, count, s->inputs);
+}
+
 /* Makes `count` elements of the result, from element `at` of the chunk on. */
 static void fold_result(const struct scan *s, size_t ticket, uint8_t *result, size_t at, size_t count) {
     const kolo_comm *comm = s->comm;
@@ -167,6 +176,10 @@ static void fold_result(const struct scan *s, size_t ticket, uint8_t *result, si
     const struct kolo_nodes *nodes = &internode->nodes;
     const struct kolo_prefixes *prefixes = s->layout.prefixes;
     struct stack stack = {.height = 0};
+    if (s->layout.kernel->is_whole) {
+        fold_inputs(s, ticket, result, at, count);
+        return;
+    }
     for (uint32_t rank = 0; prefixes->by_rank && rank < comm->global_rank; rank++)
         if (prefixes->each[rank].until > comm->global_rank)
             push_term(s, &stack, ticket, rank, at, count);
@@ -220,7 +233,8 @@ int kolo_nodes_scan(kolo_comm *comm, kolo_collective collective, const struct ko
     const kolo_kernel *kernel = message->kernel;
     const size_t slot_bytes = comm->segment.slot_bytes;
     const size_t own_max = slot_bytes / (kernel->element_bytes + kernel->acc_bytes);
-    const struct kolo_prefixes *prefixes = comm->internode->prefixes[kolo_internode_by_rank(comm, kernel)];
+    const struct kolo_prefixes *prefixes =
+        comm->internode->prefixes[kernel->is_whole ? 2 : kolo_internode_by_rank(comm, kernel)];
     const size_t taken_max = 2 * slot_bytes / kernel->acc_bytes / prefixes->places_max;
     struct scan s = {.comm = comm,
                      .message = message,

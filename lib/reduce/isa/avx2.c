@@ -40,6 +40,10 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     return (vector)_mm256_or_pd(both, _mm256_cmp_pd(x, y, _CMP_UNORD_Q));
 }
 
+static ALWAYS_INLINE bool is_any_set(vector x) {
+    return !_mm256_testz_si256((__m256i)x, (__m256i)x);
+}
+
 /* The lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     const __m128i *halves = (const __m128i *)from;

@@ -61,6 +61,10 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     return (vector)_mm512_ternarylogic_epi64(one, other, _mm512_set1_epi64(INT64_MAX), MAJORITY);
 }
 
+static ALWAYS_INLINE bool is_any_set(vector x) {
+    return _mm512_test_epi32_mask((__m512i)x, (__m512i)x) != 0;
+}
+
 /* The lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     const __m256i *halves = (const __m256i *)from;

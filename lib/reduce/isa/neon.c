@@ -31,6 +31,10 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     return (vector)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
 }
 
+static ALWAYS_INLINE bool is_any_set(vector x) {
+    return vmaxvq_u32((uint32x4_t)x) != 0;
+}
+
 /* The lower half of the elements first. */
 static ALWAYS_INLINE pair unpack_F16(const unsigned char *from) {
     float16x8_t halves = (float16x8_t)load_whole(from);

@@ -57,8 +57,8 @@ kolo_comm *communicator(int64_t number) {
 // Element types.
 
 constexpr unsigned every_op = (1u << KOLO_OPS) - 1;
-constexpr unsigned ops_of_bool = every_op & ~(1u << KOLO_SUM | 1u << KOLO_AVG);
-constexpr unsigned ops_of_complex = 1u << KOLO_SUM | 1u << KOLO_AVG;
+constexpr unsigned ops_of_bool = every_op & ~(1u << KOLO_SUM | 1u << KOLO_AVG | 1u << KOLO_SUM_EXACT);
+constexpr unsigned ops_of_complex = 1u << KOLO_SUM | 1u << KOLO_AVG | 1u << KOLO_SUM_EXACT;
 
 // An element of a tensor: `width` elements of kolo's, with which `ops` can be done. A type that kolo does not know is
 // its bytes, and can only be moved.
@@ -194,7 +194,8 @@ Items items_of(const Tensor &tensor) {
 
 kolo_op op_of(int64_t op, const Element &element) {
     if (op < 0 || op >= KOLO_OPS)
-        refuse("op " + std::to_string(op) + " is none of kolo.torch.ops.SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR");
+        refuse("op " + std::to_string(op) +
+               " is none of kolo.torch.ops.SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT");
     if ((element.ops & 1u << op) == 0)
         refuse(std::string("op ") + kolo_op_name(static_cast<kolo_op>(op)) + " cannot be done with this dtype");
     return static_cast<kolo_op>(op);

@@ -5,7 +5,8 @@
     torch.ops.kolo.all_reduce_(x, comm)          # in place: the sum over the ranks
     y = torch.ops.kolo.all_gather(x, comm)       # the ranks' x, one behind the other along the first dimension
 
-Operators, on contiguous CPU tensors; op is SUM (0), PROD, MIN, MAX, AVG, BAND, BOR or BXOR of this module:
+Operators, on contiguous CPU tensors; op is SUM (0), PROD, MIN, MAX, AVG, BAND, BOR, BXOR or SUM_EXACT of this
+module:
 
     all_reduce(input, comm, op=SUM) -> Tensor             of input's shape
     all_reduce_(self, comm, op=SUM)                       the same in place
@@ -19,8 +20,8 @@ Operators, on contiguous CPU tensors; op is SUM (0), PROD, MIN, MAX, AVG, BAND, 
 
 torch.compile takes them into its graphs. They have no derivatives: pass tensors that require none. Every rank calls them
 in the same order, and one thread at a time uses a communicator. A call blocks until this rank's part is done. bool is
-reduced by MIN, MAX, PROD and the bitwise ones, complex by SUM and AVG; tensors of other types that kolo does not know,
-such as float8, are only moved.
+reduced by MIN, MAX, PROD and the bitwise ones, complex by SUM, AVG and SUM_EXACT; tensors of other types that kolo does
+not know, such as float8, are only moved.
 
 What fails is a RuntimeError with kolo's message; the stable ABI has no other. Which rank failed is in
 communicator(group).failure. Ctrl-C in a call that waits aborts the communicator for all ranks, which is a RuntimeError,
@@ -46,7 +47,7 @@ from kolo import _library
 from . import __path__ as package
 from . import _builder
 
-SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR = range(8)  # kolo_op
+SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT = range(9)  # kolo_op
 
 Group = dist.ProcessGroup
 
