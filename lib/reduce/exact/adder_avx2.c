@@ -1,0 +1,22 @@
+/* The adder for AVX2. */
+#define VECTOR_BYTES 32
+#include "reduce/template/vector_types.h"
+#include "reduce/template/partial_access.h"
+
+#include <immintrin.h>
+
+static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
+    return (vector)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+
+static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
+    return (vector)_mm256_min_epu32((__m256i)a, (__m256i)b);
+}
+
+static ALWAYS_INLINE bool is_any_set(vector x) {
+    return !_mm256_testz_si256((__m256i)x, (__m256i)x);
+}
+
+#define INSTANCE      kolo_adder_avx2
+#define INSTANCE_NAME "avx2"
+#include "reduce/exact/adder_template.h"

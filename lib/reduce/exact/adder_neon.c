@@ -1,0 +1,22 @@
+/* The adder for arm64. */
+#define VECTOR_BYTES 16
+#include "reduce/template/vector_types.h"
+#include "reduce/template/partial_access.h"
+
+#include <arm_neon.h>
+
+static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
+    return (vector)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
+    return (vector)vminq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+static ALWAYS_INLINE bool is_any_set(vector x) {
+    return vmaxvq_u32((uint32x4_t)x) != 0;
+}
+
+#define INSTANCE      kolo_adder_neon
+#define INSTANCE_NAME "neon"
+#include "reduce/exact/adder_template.h"
