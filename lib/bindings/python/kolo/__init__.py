@@ -13,6 +13,7 @@ __path__ = extend_path(__path__, __name__)  # kolo.torch and kolo.hvd may lie in
 from ._comm import Comm, Failure, init, join, unlisten
 from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported,
                       VersionMismatch)
+from ._exact import Exact, exact
 from ._library import VERSION as __version__
 from ._messages import ANY, Received
 from ._requests import Request, wait_all, wait_any
@@ -21,6 +22,6 @@ from ._shared import SharedArray
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
     _error.__module__ = "kolo"  # what tracebacks show
 
-__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Failure", "Mismatch", "NoSpace", "PeerDead",
-           "Received", "Request", "SharedArray", "Timeout", "Unsupported", "VersionMismatch", "__version__", "init",
-           "join", "unlisten", "wait_all", "wait_any"]
+__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace", "PeerDead",
+           "Received", "Request", "SharedArray", "Timeout", "Unsupported", "VersionMismatch", "__version__",
+           "exact", "init", "join", "unlisten", "wait_all", "wait_any"]

@@ -46,7 +46,7 @@ class Collectives:
     def all_reduce(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
         """op over all ranks' x, item by item; the same bits on every rank.
 
-        op: sum, prod, min, max, avg, band, bor or bxor. out: of x's shape, may be x itself. Returns it."""
+        op: sum, prod, min, max, avg, band, bor, bxor or sum_exact. out: of x's shape, may be x itself. Returns it."""
         return self._caller.make(self._elementwise("allreduce", x, out, op), async_)
 
     def scan(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:

@@ -6,11 +6,13 @@ from typing import Any, FrozenSet, NamedTuple, Optional
 from ._errors import ArgumentError
 
 I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 = range(12)  # kolo_dtype
-OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7}  # kolo_op
+OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7,
+       "sum_exact": 8}  # kolo_op
 ALGORITHMS = {"auto": 0, "oneshot": 1, "mesh": 2, "ring": 3, "central": 4, "direct": 5, "tree": 6}  # kolo_algorithm
 
 _BITS = frozenset(("band", "bor", "bxor"))
 _FLOAT = frozenset(OPS) - _BITS
+_INTEGER = frozenset(OPS) - {"sum_exact"}
 
 
 class Element(NamedTuple):
@@ -25,13 +27,13 @@ class Element(NamedTuple):
 
 BOOL = Element("bool", U8, 1, 1, _BITS | {"min", "max", "prod"})
 _TABLE = {element.name: element for element in (
-    Element("int8", I8, 1, 1, frozenset(OPS)), Element("uint8", U8, 1, 1, frozenset(OPS)),
-    Element("int16", I16, 2, 1, frozenset(OPS)), Element("uint16", U16, 2, 1, frozenset(OPS)),
-    Element("int32", I32, 4, 1, frozenset(OPS)), Element("uint32", U32, 4, 1, frozenset(OPS)),
-    Element("int64", I64, 8, 1, frozenset(OPS)), Element("uint64", U64, 8, 1, frozenset(OPS)),
+    Element("int8", I8, 1, 1, _INTEGER), Element("uint8", U8, 1, 1, _INTEGER),
+    Element("int16", I16, 2, 1, _INTEGER), Element("uint16", U16, 2, 1, _INTEGER),
+    Element("int32", I32, 4, 1, _INTEGER), Element("uint32", U32, 4, 1, _INTEGER),
+    Element("int64", I64, 8, 1, _INTEGER), Element("uint64", U64, 8, 1, _INTEGER),
     Element("float16", F16, 2, 1, _FLOAT), Element("bfloat16", BF16, 2, 1, _FLOAT),
     Element("float32", F32, 4, 1, _FLOAT), Element("float64", F64, 8, 1, _FLOAT), BOOL,
-    Element("complex64", F32, 8, 2, frozenset(("sum", "avg"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg"))))}
+    Element("complex64", F32, 8, 2, frozenset(("sum", "avg", "sum_exact"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg", "sum_exact"))))}
 _SHORT = {"i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64",
           "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 

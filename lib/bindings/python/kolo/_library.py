@@ -70,7 +70,8 @@ OTHERS = {
     "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp", "alloc": "pnp",
     "free": "pp", "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
     "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
-    "comm_nodes": "p",
+    "comm_nodes": "p", "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
+    "exact_merge": "pp", "exact_allreduce": "pp", "exact_round": "pp", "exact_reset": "p",
 }
 KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int}
 
