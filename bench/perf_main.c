@@ -11,6 +11,7 @@
 #include "kolo_tools.h"
 #include "launched_rank.h"
 #include "perf_background.h"
+#include "perf_exact.h"
 #include "perf_lanes.h"
 #include "perf_messages.h"
 #include "perf_options.h"
@@ -359,6 +360,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* head has seen enough: the ranks end together, and none of them says that it was lost */
     launched_rank place = launched_rank_guess();
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
+    if (options->exact)
+        return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
     if (options->collectives_count == 0 && !options->messages)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 

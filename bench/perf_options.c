@@ -19,7 +19,8 @@ enum {
     LIMITS = 128,
     BLOCKING = 256,
     OVERLAP = 512,
-    MESSAGES = 1024
+    MESSAGES = 1024,
+    EXACT_SUMS = 2048
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
@@ -73,16 +74,16 @@ static const char *read_other_dtype(const char *typed) {
 static const command_option table[] = {
     {.help = "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)"},
     {"-b, --min SIZE", "first size (default 8); 0 is allowed", TO_BYTES(options.min_bytes, 0, BYTES_MAX),
-     USED_FOR(DATA | LIMITS | MESSAGES)},
+     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
     {"-e, --max SIZE", "last size, always measured (default 64M; limits: 256M)",
-     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS | MESSAGES)},
+     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
     {"-f, --factor N", "from one size to the next, at least 2 (default 4)", TO_COUNT(options.factor, 2, 1 << 30),
-     USED_FOR(DATA | LIMITS | MESSAGES)},
+     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
     {.help = "What is called"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
      TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES)},
-    {"-o, --op NAME", "(default sum); band, bor and bxor are for integers", TO_CHOICE(options.op, kolo_op_name),
-     USED_FOR(OP)},
+    {"-o, --op NAME", "(default sum); band, bor and bxor are for integers, sum_exact for floats",
+     TO_CHOICE(options.op, kolo_op_name), USED_FOR(OP)},
     {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
     {"--place WHERE",
      "out: send and recv are two buffers (default); in: they are one; both: one after the other, side by side "
@@ -170,12 +171,22 @@ static const char before[] =
     "\n"
     "COLLECTIVE\n";
 
-enum { ALL = 0, SENDRECV, ONLY_LIMITS, WITH_COMPUTING, OTHERS }; /* words that stand for no collective, and how many */
+enum {
+    ALL = 0,
+    SENDRECV,
+    ONLY_LIMITS,
+    ONLY_EXACT,
+    WITH_COMPUTING,
+    OTHERS
+}; /* words that stand for no collective, and how many */
 
 /* What may be measured: the collectives, and behind them those words. NULL past the last. */
 static const char *measured_name(unsigned index) {
-    static const char *const others[] = {
-        [ALL] = "all", [SENDRECV] = "sendrecv", [ONLY_LIMITS] = "limits", [WITH_COMPUTING] = "overlap"};
+    static const char *const others[] = {[ALL] = "all",
+                                         [SENDRECV] = "sendrecv",
+                                         [ONLY_LIMITS] = "limits",
+                                         [ONLY_EXACT] = "exact",
+                                         [WITH_COMPUTING] = "overlap"};
     const unsigned collectives = perf_collectives_count();
     if (index < collectives)
         return perf_collective_name(perf_collective_at(index));
@@ -195,7 +206,8 @@ static void explain_collectives(void) {
              "  overlap          how much of a call in the background hides behind computing of the same length, and "
              "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
              "  limits           no communication: measures the caches and the memory, and prints the time below which "
-             "no all-reduce of each size can fall");
+             "no all-reduce of each size can fall\n"
+             "  exact            no communication: how fast kolo_exact_add is, beside a plain sum");
     line.before = text;
     line.words_of = measured_name;
 }
@@ -238,6 +250,9 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     const unsigned chosen = command_line_choose(&line, word, measured_name), collectives = perf_collectives_count();
     if (chosen == collectives + ONLY_LIMITS)
         return LIMITS;
+    options.exact = chosen == collectives + ONLY_EXACT;
+    if (options.exact)
+        return EXACT_SUMS;
     if (chosen == collectives + WITH_COMPUTING)
         return choose_overlapped(behind);
     options.messages = chosen == collectives + SENDRECV;
@@ -286,7 +301,8 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     explain_collectives();
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
-        command_line_refuse(&line, "what to measure is missing; give a collective, all, sendrecv, limits or overlap");
+        command_line_refuse(&line,
+                            "what to measure is missing; give a collective, all, sendrecv, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
     if (words[1] != NULL && (!options.overlap || words[2] != NULL))
         command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],

@@ -34,6 +34,7 @@ typedef struct perf_options {
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
     int collectives_count;                                    /* 0: messages, or the limits alone */
     bool messages;                                            /* between two ranks */
+    bool exact;                                               /* sums of one rank's addends, and no communication */
     size_t min_bytes;                                         /* first message size */
     size_t max_bytes;                                         /* last message size */
     size_t factor;                                            /* from one size to the next */

@@ -60,6 +60,15 @@ class Sizes(PerfTest):
     def test_default(self):
         self.assertEqual(64 << 20, self.sizes()[-1])
 
+    def test_exact_sums(self):
+        lines = self.output("exact", "-b", "4K", "-e", "64K", "-f", "16").splitlines()
+        rows = [line.split() for line in lines[2:]]
+        self.assertEqual([[size, dtype] for dtype in ("f32", "f64") for size in ("4096", "65536")],
+                         [row[:2] for row in rows])
+        for row in rows:
+            plain, exact, ratio = map(float, row[2:])
+            self.assertTrue(plain > 0 and exact > 0 and ratio > 0, row)
+
     def test_limits_go_to_the_last_size(self):
         rows = self.rows("limits", "--ranks", "1", "--max", "3000")
         self.assertEqual(3000, [row["bytes"] for row in rows if row["limit"] == "bound"][-1])
@@ -292,7 +301,7 @@ class Collectives(PerfTest):
 
     def test_prefixes_of_every_op(self):
         for dtype, op in (("f32", "sum"), ("bf16", "avg"), ("f16", "prod"), ("i8", "avg"), ("u16", "band"),
-                          ("i64", "bxor"), ("f64", "min")):
+                          ("i64", "bxor"), ("f64", "min"), ("f32", "sum_exact")):
             for name in ("scan", "exscan"):
                 rows, _ = self.job(name, "-b", "2K", "-e", "200K", "-f", "100", "-c", "-d", dtype, "-o", op, "--place",
                                    "both")
@@ -301,7 +310,7 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all, sendrecv, limits or overlap", "xyzzy")
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all, sendrecv, limits, exact or overlap", "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
 
