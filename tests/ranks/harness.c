@@ -378,6 +378,7 @@ static void *run_thread(void *rank) {
 static void run_threads(struct rank *ranks, const struct team *team) {
     pthread_t threads[HARNESS_RANKS_MAX];
     int started = 0;
+    held_enter(0, getpid());
     while (started < team->ranks && pthread_create(&threads[started], NULL, run_thread, &ranks[started]) == 0)
         started++;
     expect(NULL, started == team->ranks, "only %d of %d threads could be started", started, team->ranks);

@@ -14,7 +14,7 @@
 
 enum { LOOK_MS = 5, CHAIN = 3 };
 
-/* The pids are 0 in a team of threads: nothing is taken off there. */
+/* All threads of a process count as one. */
 static struct held {
     _Atomic bool marked;
     _Atomic int64_t late_ns, marked_late_ns;

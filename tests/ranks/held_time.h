@@ -14,7 +14,8 @@
 void held_begin(void);
 void held_team(void);
 
-/* The process of a rank has begun, as the parent knows; and is about to end, as it says itself. */
+/* The process of a rank has begun, as the parent knows, or all ranks begin as threads of one; and it is about to end,
+ * as it says itself. */
 void held_enter(int rank, pid_t pid);
 void held_leave(int rank);
 
