@@ -74,6 +74,15 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 typedef int kolo_interrupt_check(void *context);
 KOLO_API int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context);
 
+/* Changes the communicator's timeout_ms for this rank alone: how long a wait for a peer within a call may be, in
+ * milliseconds; 0: no limit. Waits that go on, in another thread or in the background, have the new limit from their
+ * beginning, within 10 ms: one that is longer already fails then, with KOLO_ERR_TIMEOUT, which breaks the communicator
+ * for all ranks. So where ranks have different limits the shortest one counts. Communicators that are made of this one
+ * later have the new limit, too, and kolo_comm_shrink waits that long. Waits for nobody. Any thread may call it, also
+ * while another one of this process is in a call on the communicator. KOLO_ERR_ARG: comm is NULL, or timeout_ms is
+ * negative or more than a year. KOLO_ERR_STATE: inherited through fork. */
+KOLO_API int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms);
+
 /* Makes a new communicator of the ranks that are left of a broken one, whatever broke it. Collective among them: they
  * agree on which ranks are left, even if another one dies meanwhile. *shrunk has those ranks in their old order, with
  * the old settings; a rank that is left alone gets a communicator of one rank. Blocks until every rank has come or
@@ -190,12 +199,13 @@ typedef struct kolo_join_options {
 KOLO_API int kolo_comm_join(kolo_comm **comm, const kolo_join_options *options);
 
 /* These return what they say, never fail and never block. comm is not NULL. */
-KOLO_API int kolo_comm_rank(const kolo_comm *comm);       /* 0 .. size-1 */
-KOLO_API int kolo_comm_size(const kolo_comm *comm);       /* number of ranks */
-KOLO_API int kolo_comm_local_rank(const kolo_comm *comm); /* among the ranks of this machine */
-KOLO_API int kolo_comm_local_size(const kolo_comm *comm); /* ranks on this machine */
-KOLO_API int kolo_comm_node(const kolo_comm *comm);       /* this machine's index, 0 .. nodes-1 */
-KOLO_API int kolo_comm_nodes(const kolo_comm *comm);      /* number of machines */
+KOLO_API int kolo_comm_rank(const kolo_comm *comm);        /* 0 .. size-1 */
+KOLO_API int kolo_comm_size(const kolo_comm *comm);        /* number of ranks */
+KOLO_API int kolo_comm_local_rank(const kolo_comm *comm);  /* among the ranks of this machine */
+KOLO_API int kolo_comm_local_size(const kolo_comm *comm);  /* ranks on this machine */
+KOLO_API int kolo_comm_node(const kolo_comm *comm);        /* this machine's index, 0 .. nodes-1 */
+KOLO_API int kolo_comm_nodes(const kolo_comm *comm);       /* number of machines */
+KOLO_API int64_t kolo_comm_timeout(const kolo_comm *comm); /* this rank's timeout_ms; 0: no limit */
 
 /* Why a rank is at fault. The kernel tells how a process ended: from Linux 6.15 on while a peer watches it, before that
  * only until its parent has waited for it; otherwise the cause is KOLO_CAUSE_ENDED. If the rank is a thread of the

@@ -1,4 +1,5 @@
 /* Creates, shrinks, aborts and destroys communicators, and answers the queries about them. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include "api/groups/derive.h"
 #include "api/lanes/lanes.h"
 #include "api/requests/queue.h"
+#include "base/awake.h"
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -172,6 +175,27 @@ int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_interrupt: comm is NULL");
     comm->interrupt = (struct kolo_interrupt){.check = check, .context = context, .thread = gettid()};
     return 0;
+}
+
+int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_timeout: comm is NULL");
+    if (timeout_ms < 0 || timeout_ms > KOLO_TIMEOUT_MS_MAX)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "rank %u: kolo_comm_set_timeout: timeout_ms %" PRId64 ": must be from 0 to %" PRId64
+                         " ms; 0 is no limit",
+                         comm->global_rank, timeout_ms, KOLO_TIMEOUT_MS_MAX);
+    if (!comm->token->ours)
+        return kolo_unusable("kolo_comm_set_timeout", comm);
+    const int64_t timeout_ns = timeout_ms ? timeout_ms * KOLO_NS_PER_MS : KOLO_NEVER_NS;
+    for (uint32_t lane = 0; lane < kolo_lanes_count(comm); lane++)
+        kolo_store_relaxed(&(lane ? comm->lanes->lane[lane] : comm)->waiter.timeout_ns, (uint64_t)timeout_ns);
+    return 0;
+}
+
+int64_t kolo_comm_timeout(const kolo_comm *comm) {
+    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
+    return timeout_ns == KOLO_NEVER_NS ? 0 : timeout_ns / KOLO_NS_PER_MS;
 }
 
 int kolo_comm_rank(const kolo_comm *comm) {

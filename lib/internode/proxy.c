@@ -397,7 +397,7 @@ void kolo_proxy_abandon(kolo_comm *comm) {
 static int drive_until(struct kolo_proxy *proxy, struct kolo_wait *wait) {
     kolo_waiter *waiter = &proxy->comm->waiter;
     struct kolo_awake awake;
-    const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
+    const int64_t start_ns = kolo_awake_begin(&awake, kolo_waiter_timeout_ns(waiter));
     uint32_t yields = 0;
     while (!kolo_wait_reached(wait) && !is_threads(proxy)) { /* bounded by check, which fails at the deadline */
         wait->waited_ns = kolo_awake_ns(&awake) - start_ns;

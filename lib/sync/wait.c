@@ -51,7 +51,7 @@ void kolo_bell_ring_slowly(kolo_bell *bell) {
 
 static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
     struct kolo_awake awake;
-    const int64_t start_ns = kolo_awake_begin(&awake, waiter->timeout_ns);
+    const int64_t start_ns = kolo_awake_begin(&awake, kolo_waiter_timeout_ns(waiter));
     waiter->slept++;
     /* Bounded by check, which fails at the deadline. */
     for (;;) {
@@ -60,7 +60,7 @@ static int wait_asleep(kolo_waiter *waiter, struct kolo_wait *wait) {
         int rc = waiter->check(waiter, wait);
         if (rc < 0)
             return rc;
-        int64_t left_ns = waiter->timeout_ns - wait->waited_ns;
+        int64_t left_ns = kolo_waiter_timeout_ns(waiter) - wait->waited_ns;
         /* Past the deadline a check that has not failed has to be called again. */
         const int64_t longest_ns = kolo_wait_work(waiter);
         sleep_slice(wait, left_ns > 0 && left_ns < longest_ns ? left_ns : longest_ns);

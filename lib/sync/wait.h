@@ -49,7 +49,7 @@ struct kolo_waiter {
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
-    int64_t timeout_ns;    /* longest time in one wait; KOLO_NEVER_NS: none */
+    kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */
 
     /* Called before each sleep; a negative result ends the wait with it. It must fail once waited_ns has reached
      * timeout_ns, or soon after, and must look at kolo_wait_reached after whatever else makes it fail: what a peer
@@ -66,6 +66,11 @@ struct kolo_waiter {
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */
 };
+
+/* A wait that goes on sees a change at its next look. */
+static inline int64_t kolo_waiter_timeout_ns(const kolo_waiter *waiter) {
+    return (int64_t)kolo_load_relaxed(&waiter->timeout_ns);
+}
 
 /* Between two looks at a flag. */
 static inline void kolo_pause(void) {

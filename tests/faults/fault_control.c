@@ -17,7 +17,7 @@ enum { SOON_NS = 60000000, LATE_NS = 250000000, DEADLINE_MS = 400, HELD_NS = 200
 /* Defects: what a survivor's waits do instead of kolo_failure_check, or what it leaves behind. */
 
 static int check_nothing(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    return wait->waited_ns < waiter->timeout_ns ? 0 : KOLO_ERR_TIMEOUT;
+    return wait->waited_ns < kolo_waiter_timeout_ns(waiter) ? 0 : KOLO_ERR_TIMEOUT;
 }
 
 static int check_for_ever(kolo_waiter *waiter, const struct kolo_wait *wait) {

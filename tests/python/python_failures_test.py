@@ -129,6 +129,42 @@ class Failures(unittest.TestCase):
         """)
         self.assertEqual("(1, 2, 3)\n", printed, errors)
 
+    def test_timeout_of_a_communicator_that_lives(self):
+        lines, errors = run(2, """
+            import threading
+            def change(seconds):
+                time.sleep(0.2)
+                comm.timeout = seconds
+            first = comm.timeout
+            for wrong in (-1, 1e10):
+                try:
+                    comm.timeout = wrong
+                except kolo.ArgumentError as error:
+                    print(comm.rank, error)
+            if comm.rank == 1:
+                comm.timeout = 0
+                threading.Thread(target=change, args=(0.5,)).start()
+                print(comm.rank, first, comm.timeout)
+            else:
+                comm.timeout = 0.1
+                comm.timeout = first
+                time.sleep(2)
+            try:
+                comm.barrier()  # rank 0 may find rank 1 there
+                comm.barrier()
+            except kolo.Timeout as error:
+                print(comm.rank, error.missing, comm.timeout)
+                comm.close()
+                try:
+                    comm.timeout
+                except kolo.Broken:
+                    print(comm.rank, "closed")
+        """)
+        self.assertIn("0 timeout -1 is negative; 0 is no limit", lines, errors)
+        self.assertEqual(2, sum("timeout_ms 10000000000000: must be from 0" in line for line in lines), lines)
+        self.assertEqual(["0 (0,) 60.0", "0 closed", "1 (0,) 0.5", "1 60.0 0.0", "1 closed"],
+                         [line for line in lines if " timeout" not in line], errors)
+
 
 class Interrupts(unittest.TestCase):
     """Rank 0 waits; a thread of it sends SIGINT and notes when."""

@@ -1,5 +1,6 @@
 /* Aborts, deadlines and the use of a communicator after fork: each ends where it should, in the time it should, with
  * the rank and the code that it should name. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,7 @@ static void run_fork(struct rank *rank) {
         expect_status(rank, kolo_broadcast(rank->comm, NULL, 0, KOLO_U8, 0), KOLO_ERR_STATE,
                       "kolo_broadcast in a child");
         expect_status(rank, kolo_comm_abort(rank->comm, CODE), KOLO_ERR_STATE, "kolo_comm_abort in a child");
+        expect_status(rank, kolo_comm_set_timeout(rank->comm, 1), KOLO_ERR_STATE, "kolo_comm_set_timeout in a child");
         expect_status(rank, kolo_comm_stats(rank->comm, &stats), 0, "kolo_comm_stats in a child");
         expect(rank, stats.calls >= CALLS, "the child sees %llu calls", (unsigned long long)stats.calls);
         expect_status(rank, kolo_comm_failure(rank->comm, &failure), 0, "kolo_comm_failure in a child");
@@ -180,6 +182,84 @@ static void run_all_unlimited(void) {
     unsetenv("KOLO_CREATE_TIMEOUT_MS");
 }
 
+/* The limit of a communicator that lives. Rank 1 waits for rank 0 in one of these ways; meanwhile another thread of it
+ * changes the limit. */
+enum { WAITS_IN_CALL, WAITS_IN_LANES, WAITS_IN_BACKGROUND, WAYS_TO_WAIT };
+
+static int wait_for_rank_0(kolo_comm *comm, int way) {
+    float data[5000] = {0};
+    kolo_request *request;
+    if (way != WAITS_IN_BACKGROUND)
+        return kolo_allreduce(comm, data, data, 5000, KOLO_F32, KOLO_SUM);
+    const int status = kolo_iallreduce(comm, data, data, 5000, KOLO_F32, KOLO_SUM, &request);
+    return status < 0 ? status : kolo_request_wait(request);
+}
+
+static void *change_limit(void *argument) {
+    const struct rank *rank = argument;
+    sleep_ms(TIMEOUT_MS / 2); /* the wait goes on by now, or begins with the new limit: both are right */
+    const int64_t limit_ms = rank->team->timeout_ms ? 0 : TIMEOUT_MS;
+    expect_status(rank, kolo_comm_set_timeout(rank->comm, limit_ms), 0, "kolo_comm_set_timeout");
+    expect(rank, kolo_comm_timeout(rank->comm) == limit_ms, "the limit is %lld ms, not %lld",
+           (long long)kolo_comm_timeout(rank->comm), (long long)limit_ms);
+    return NULL;
+}
+
+/* With a limit that is lifted rank 0 may come late; with one that is set the wait ends without it. */
+static void run_changed(struct rank *rank) {
+    const int way = *(const int *)rank->team->argument;
+    const bool lifted = rank->team->timeout_ms != 0;
+    pthread_t other;
+    rank->options.progress = way == WAITS_IN_BACKGROUND;
+    rank->options.threads = way == WAITS_IN_LANES ? 2 : 1;
+    if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create"))
+        return;
+    int status = 0;
+    if (rank->rank == 0) {
+        if (lifted)
+            sleep_ms(3 * TIMEOUT_MS);
+        else
+            await_counter((uint64_t)rank->ranks - 1);
+        status = wait_for_rank_0(rank->comm, way);
+    } else {
+        expect(rank, pthread_create(&other, NULL, change_limit, rank) == 0, "no thread");
+        status = wait_for_rank_0(rank->comm, way);
+        counter_add(1);
+        pthread_join(other, NULL);
+    }
+    if (expect_timely(rank, rank->comm, status, lifted ? 0 : KOLO_ERR_TIMEOUT, 0, "the wait") && !lifted)
+        expect_message(rank, "the wait", "rank 0 (pid", "did not come", NULL);
+}
+
+/* What is refused, and that groups have the limit of the communicator that they come of. */
+static void run_limits(struct rank *rank) {
+    kolo_comm *group = NULL;
+    expect_status(rank, kolo_comm_set_timeout(NULL, 1), KOLO_ERR_ARG, "kolo_comm_set_timeout of NULL");
+    expect_status(rank, kolo_comm_set_timeout(rank->comm, -1), KOLO_ERR_ARG, "kolo_comm_set_timeout of -1 ms");
+    expect_message(rank, "kolo_comm_set_timeout", "timeout_ms -1", "0 to", NULL);
+    expect_status(rank, kolo_comm_set_timeout(rank->comm, INT64_MAX), KOLO_ERR_ARG, "kolo_comm_set_timeout");
+    const int64_t limits_ms[] = {4711 + rank->rank, 0};
+    for (int i = 0; i < 2; i++) {
+        expect_status(rank, kolo_comm_set_timeout(rank->comm, patience_ms(limits_ms[i])), 0, "kolo_comm_set_timeout");
+        if (!expect_status(rank, kolo_comm_dup(rank->comm, &group), 0, "kolo_comm_dup"))
+            return;
+        expect(rank, kolo_comm_timeout(group) == patience_ms(limits_ms[i]), "a group's limit is %lld ms, not %lld",
+               (long long)kolo_comm_timeout(group), (long long)patience_ms(limits_ms[i]));
+        kolo_comm_destroy(group);
+    }
+}
+
+static void run_all_changed(void) {
+    static const int ways[WAYS_TO_WAIT] = {WAITS_IN_CALL, WAITS_IN_LANES, WAITS_IN_BACKGROUND};
+    harness_run(&(struct team){.ranks = 2, .run = run_limits});
+    for (int i = 0; i < 2 * WAYS_TO_WAIT; i++)
+        harness_run(&(struct team){.ranks = 2,
+                                   .timeout_ms = i % 2 ? TIMEOUT_MS : 0,
+                                   .creates_itself = true,
+                                   .argument = &ways[i / 2],
+                                   .run = run_changed});
+}
+
 /* A communicator of one rank has nobody to wait for, but can be aborted. */
 static void run_alone(struct rank *rank) {
     expect_status(rank, kolo_comm_abort(rank->comm, CODE), 0, "kolo_comm_abort");
@@ -193,6 +273,8 @@ int main(int argc, char **argv) {
         harness_run(&(struct team){.ranks = 1, .run = run_alone});
     if (wants_ranks(3))
         run_all_unlimited();
+    if (wants_ranks(2))
+        run_all_changed();
     for (int ranks = 2; ranks <= 4; ranks++)
         for (kolo_algorithm algorithm = KOLO_ALGORITHM_ONESHOT; algorithm < KOLO_ALGORITHMS; algorithm++) {
             const size_t *count = &counts[(size_t)(ranks + (int)algorithm) % 2];

@@ -56,10 +56,10 @@ static int blame_late(const struct kolo_derivation *d, uint32_t culprit) {
     kolo_comm *parent = d->parent;
     for (uint32_t i = 0; d->meeting && i < d->ranks_count; i++) /* the creation's culprit may be of another node */
         if (kolo_liveness_activity(&parent->liveness, d->ranks[i]) == 'T')
-            return kolo_failure_look(parent, d->ranks[i], parent->waiter.timeout_ns);
+            return kolo_failure_look(parent, d->ranks[i], kolo_waiter_timeout_ns(&parent->waiter));
     return d->meeting || culprit >= d->ranks_count
                ? KOLO_ERR_TIMEOUT
-               : kolo_failure_look(parent, d->ranks[culprit], parent->waiter.timeout_ns);
+               : kolo_failure_look(parent, d->ranks[culprit], kolo_waiter_timeout_ns(&parent->waiter));
 }
 
 /* Fills in the settings of the new communicator. */
@@ -113,6 +113,6 @@ int kolo_comm_derive(const struct kolo_derivation *d, kolo_comm **made) {
         rejoin.culprit = culprit_of(comm);
         kolo_comm_destroy(comm);
     }
-    const bool is_late = rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= parent->waiter.timeout_ns;
+    const bool is_late = rc == KOLO_ERR_TIMEOUT && d->timeout_ns >= kolo_waiter_timeout_ns(&parent->waiter);
     return is_late && parent->global_size > 1 ? blame_late(d, rejoin.culprit) : rc;
 }

@@ -188,7 +188,7 @@ static int make(struct split *s, int fd, kolo_comm **sub) {
                                                .fd = fd,
                                                .meeting = s->meeting[0] ? s->meeting : NULL,
                                                .rendezvous = s->rendezvous,
-                                               .timeout_ns = s->comm->waiter.timeout_ns,
+                                               .timeout_ns = kolo_waiter_timeout_ns(&s->comm->waiter),
                                                .lane = s->lane};
     int rc = s->size ? kolo_comm_derive(&derivation, &made) : 0;
     s->rendezvous = NULL;

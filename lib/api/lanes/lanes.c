@@ -32,21 +32,23 @@ static int allocate(kolo_comm *comm, uint32_t count) {
 
 int kolo_lanes_make(kolo_comm *comm) {
     const uint32_t count = comm->segment.header ? comm->settings.threads : comm->origin.threads;
-    const int64_t timeout_ns = comm->waiter.timeout_ns;
+    const int64_t timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
     if (comm->origin.lane || count <= 1)
         return 0;
     comm->origin.threads = count; /* as rank 0 has decided */
     int rc = allocate(comm, count);
-    comm->waiter.timeout_ns = comm->origin.create_timeout_ns; /* it is part of the creation */
+    kolo_store_relaxed(&comm->waiter.timeout_ns,
+                       (uint64_t)comm->origin.create_timeout_ns); /* it is part of the creation */
     for (uint32_t lane = 1; rc == 0 && lane < count; lane++) {
         rc = kolo_comm_make_lane(comm, lane, &comm->lanes->lane[lane]);
         if (rc < 0)
             break;
         comm->lanes->lane[lane]->waiter.check = check_wait;
+        kolo_store_relaxed(&comm->lanes->lane[lane]->waiter.timeout_ns, (uint64_t)timeout_ns);
         comm->lanes->lane[lane]->token->ready = false; /* calls by lanes look at more than that */
         comm->lanes->count++;
     }
-    comm->waiter.timeout_ns = timeout_ns;
+    kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)timeout_ns);
     if (rc == 0)
         comm->lanes->helpers = kolo_helpers_create(comm->lanes->lane, count);
     return rc;

@@ -110,7 +110,7 @@ static int left_out(const kolo_comm *comm) {
         KOLO_ERR_TIMEOUT,
         "rank %u: kolo_comm_shrink: the others went on without this rank, which did not come within their %" PRId64
         " ms (KOLO_TIMEOUT_MS): it cannot join them any more",
-        comm->global_rank, comm->waiter.timeout_ns / KOLO_NS_PER_MS);
+        comm->global_rank, kolo_waiter_timeout_ns(&comm->waiter) / KOLO_NS_PER_MS);
 }
 
 int kolo_agreement_fail_damaged(const struct kolo_agreement *a, uint32_t rank) {
@@ -134,7 +134,7 @@ static bool all_have_come(const struct kolo_agreement *a) {
 
 static void come(struct kolo_agreement *a) {
     const kolo_comm *comm = a->comm;
-    begin_wait(a, comm->waiter.timeout_ns);
+    begin_wait(a, kolo_waiter_timeout_ns(&comm->waiter));
     KOLO_POINT("shrink.coming");
     kolo_store_release(&comm->segment.members[comm->rank].shrink_arrived, a->generation); /* pairs with has_come */
     KOLO_POINT("shrink.come");
@@ -217,7 +217,7 @@ void kolo_agreement_offer(const struct kolo_agreement *a, const struct kolo_shri
 
 static int await_offer(struct kolo_agreement *a, int64_t more_ns, struct kolo_shrink_offer *offer) {
     const struct kolo_shared_proposal *proposal = proposal_of(a, a->leader);
-    begin_wait(a, a->comm->waiter.timeout_ns + more_ns);
+    begin_wait(a, kolo_waiter_timeout_ns(&a->comm->waiter) + more_ns);
     while (kolo_load_acquire(&proposal->offered) != a->generation) { /* pairs with kolo_agreement_offer */
         if (is_over(a))
             return KOLO_AGREEMENT_OVER;

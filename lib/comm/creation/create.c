@@ -399,7 +399,7 @@ int kolo_comm_begin(kolo_comm **result, const struct kolo_settings *settings, co
     comm->global_size = (uint32_t)place->size;
     comm->segment.fd = -1;
     comm->log_level = settings->log_level;
-    comm->waiter.timeout_ns = settings->timeout_ns;
+    kolo_store_relaxed(&comm->waiter.timeout_ns, (uint64_t)settings->timeout_ns);
     comm->stall.warn_ns = settings->stall_warn_ns;
     comm->reducer = kolo_reducer_select(settings->features);
     for (uint32_t rank = 0; rank < comm->size; rank++)
@@ -453,6 +453,7 @@ static int make(kolo_comm **comm, struct kolo_job *job, const struct kolo_settin
 
 void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm, uint32_t rank, uint32_t size) {
     *settings = comm->origin;
+    settings->timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
     settings->place.rank = rank;
     settings->place.size = size;
     settings->place.job[0] = '\0';
@@ -464,8 +465,8 @@ void kolo_settings_inherit(struct kolo_settings *settings, const kolo_comm *comm
         settings->algorithm = (kolo_algorithm)comm->settings.algorithm;
         settings->slot_bytes = comm->segment.slot_bytes;
     }
-    if (settings->create_timeout_ns > comm->waiter.timeout_ns)
-        settings->create_timeout_ns = comm->waiter.timeout_ns;
+    if (settings->create_timeout_ns > kolo_waiter_timeout_ns(&comm->waiter))
+        settings->create_timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
 }
 
 int kolo_comm_make(kolo_comm **result, const struct kolo_settings *settings, const struct kolo_layer_above *above,

@@ -17,7 +17,6 @@
 
 #define SLOT_BYTES_DEFAULT (UINT64_C(256) << 10)
 #define SLOTS_TOTAL_BYTES  (UINT64_C(256) << 20) /* of all ranks together: the default slot shrinks to keep to it */
-#define TIMEOUT_MS_MAX     (INT64_C(1000) * 60 * 60 * 24 * 365)
 #define TIMEOUT_MS_DEFAULT 300000
 #define CREATE_MS_DEFAULT  60000
 #define STALL_MS_DEFAULT   10000
@@ -184,11 +183,11 @@ static int resolve_tree_levels(struct kolo_settings *settings) {
 /* A time in nanoseconds: the option, else the variable, else the default. */
 static int64_t resolve_time(int *rc, const char *field, int64_t option_ms, kolo_variable_index variable,
                             int64_t default_ms) {
-    if (*rc == 0 && (option_ms < -1 || option_ms > TIMEOUT_MS_MAX))
+    if (*rc == 0 && (option_ms < -1 || option_ms > KOLO_TIMEOUT_MS_MAX))
         *rc = kolo_fail(KOLO_ERR_ARG, "options.%s %" PRId64 ": must be from 0 to %" PRId64 " ms", field, option_ms,
-                        TIMEOUT_MS_MAX);
+                        KOLO_TIMEOUT_MS_MAX);
     const int64_t ms =
-        option_ms < 0 ? kolo_environment_integer(rc, variable, 0, TIMEOUT_MS_MAX, default_ms) : option_ms;
+        option_ms < 0 ? kolo_environment_integer(rc, variable, 0, KOLO_TIMEOUT_MS_MAX, default_ms) : option_ms;
     return *rc == 0 ? ms * KOLO_NS_PER_MS : 0;
 }
 
@@ -233,7 +232,7 @@ static int resolve_net(struct kolo_net_settings *net) {
     net->servers = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SERVERS, 1, KOLO_RANKS_MAX, 1);
     net->zero_copy = kolo_environment_integer(&rc, KOLO_VARIABLE_NET_ZERO_COPY, 0, 1, 0) == 1;
     net->silence_ns = KOLO_NS_PER_MS * kolo_environment_integer(&rc, KOLO_VARIABLE_NET_SILENCE_MS, SILENCE_MS_MIN,
-                                                                TIMEOUT_MS_MAX, SILENCE_MS_DEFAULT);
+                                                                KOLO_TIMEOUT_MS_MAX, SILENCE_MS_DEFAULT);
     return rc;
 }
 

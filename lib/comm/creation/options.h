@@ -8,7 +8,8 @@
 #include "cpu/levels.h"
 #include "shm/layout.h"
 
-#define KOLO_STREAMS_MAX 16 /* of a lane to one other node, beside the control stream */
+#define KOLO_STREAMS_MAX    16 /* of a lane to one other node, beside the control stream */
+#define KOLO_TIMEOUT_MS_MAX (INT64_C(1000) * 60 * 60 * 24 * 365)
 
 typedef enum kolo_wait_mode { KOLO_WAIT_AUTO, KOLO_WAIT_SPIN, KOLO_WAIT_YIELD, KOLO_WAIT_SLEEP } kolo_wait_mode;
 

@@ -59,7 +59,8 @@ static int convene(struct shrink *s) {
 /* For the others: takes what the leader offers. */
 static int follow(struct shrink *s) {
     const kolo_comm *comm = s->comm;
-    const int64_t more_ns = comm->nodes ? comm->above->internode->agreement_ns_max(comm->waiter.timeout_ns) : 0;
+    const int64_t more_ns =
+        comm->nodes ? comm->above->internode->agreement_ns_max(kolo_waiter_timeout_ns(&comm->waiter)) : 0;
     const int rc = kolo_agreement_accept(&s->agreement, more_ns, &s->met.offer, &s->fd);
     if (rc != 0)
         return rc;

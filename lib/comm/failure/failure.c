@@ -421,7 +421,7 @@ static struct kolo_failure_report find_far_cause(const kolo_comm *comm, const st
                                             .cause = KOLO_CAUSE_ENDED};
     if (far.left < comm->global_size)
         return (struct kolo_failure_report){.status = KOLO_ERR_PEER_DEAD, .rank = far.left, .cause = KOLO_CAUSE_LEFT};
-    if (far.awaited == comm->global_size || wait->waited_ns < comm->waiter.timeout_ns + REMOTE_GRACE_NS)
+    if (far.awaited == comm->global_size || wait->waited_ns < kolo_waiter_timeout_ns(&comm->waiter) + REMOTE_GRACE_NS)
         return (struct kolo_failure_report){0};
     return (struct kolo_failure_report){
         .status = KOLO_ERR_TIMEOUT, .cause = KOLO_CAUSE_STALLED, .node = comm->nodes->node_of[far.awaited] + 1};
@@ -448,7 +448,7 @@ static struct kolo_failure_report find_cause(kolo_comm *comm, const struct kolo_
     if (comm->nodes && kolo_channels_busy(&comm->channels) && (on_others || comm->channels.awaits_any) &&
         find_far(comm).awaited < comm->global_size)
         return (struct kolo_failure_report){0}; /* see find_far_cause */
-    if (wait->waited_ns < comm->waiter.timeout_ns + (on_others ? REMOTE_GRACE_NS : 0))
+    if (wait->waited_ns < kolo_waiter_timeout_ns(&comm->waiter) + (on_others ? REMOTE_GRACE_NS : 0))
         return (struct kolo_failure_report){0};
     const uint32_t late = kolo_progress_report_last(comm, peer);
     const char activity = kolo_liveness_activity(&comm->liveness, late);

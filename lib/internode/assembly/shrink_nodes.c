@@ -253,7 +253,7 @@ static bool is_unresponsive(const struct agreement *c, uint32_t node) {
     const int64_t quiet_ns = kolo_awake_ns(c->awake) - other->heard_ns;
     const kolo_pulse pulse = kolo_proxy_pulse(c->comm->internode->proxies[0], node);
     return (pulse == KOLO_PULSE_LOST && quiet_ns >= c->comm->origin.net.silence_ns) ||
-           (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(c->comm->waiter.timeout_ns));
+           (pulse == KOLO_PULSE_BEATS && quiet_ns >= COMING_NS(kolo_waiter_timeout_ns(&c->comm->waiter)));
 }
 
 /* The first one that is a coordinator; or this rank, if no leader before it is still to become one. */
@@ -414,8 +414,8 @@ static void beat(struct agreement *c, int64_t now_ns) {
 
 /* AGAIN if this rank need not be the coordinator, since a lower leader is. */
 static int await_participants(struct agreement *c) {
-    int64_t now_ns = kolo_awake_ns(c->awake), until_ns = c->begun_ns + COMING_NS(c->comm->waiter.timeout_ns),
-            leaderless_end_ns = 0;
+    int64_t now_ns = kolo_awake_ns(c->awake),
+            until_ns = c->begun_ns + COMING_NS(kolo_waiter_timeout_ns(&c->comm->waiter)), leaderless_end_ns = 0;
     if (until_ns < now_ns + MARGIN_NS)
         until_ns = now_ns + MARGIN_NS;
     for (;;) { /* ends at until_ns */
@@ -528,7 +528,7 @@ static int fail_late(const struct agreement *c, const char *why) {
     return kolo_fail(KOLO_ERR_TIMEOUT,
                      "rank %u: kolo_comm_shrink: the others went on without this node, or have not come within %" PRId64
                      " ms (three times KOLO_TIMEOUT_MS): %s",
-                     c->comm->global_rank, 3 * c->comm->waiter.timeout_ns / KOLO_NS_PER_MS, why);
+                     c->comm->global_rank, 3 * kolo_waiter_timeout_ns(&c->comm->waiter) / KOLO_NS_PER_MS, why);
 }
 
 /* What the coordinator has sent: 0, AGAIN where there is more to come, or a failure. */
@@ -553,7 +553,7 @@ static int await_answer(struct agreement *c, struct other *coordinator, int fd) 
     size_t received = 0;
     const int64_t silence_ns = c->comm->origin.net.silence_ns;
     /* The coordinator may have begun just now. */
-    const int64_t until_ns = kolo_awake_ns(c->awake) + ANSWER_NS(c->comm->waiter.timeout_ns);
+    const int64_t until_ns = kolo_awake_ns(c->awake) + ANSWER_NS(kolo_waiter_timeout_ns(&c->comm->waiter));
     coordinator->heard_ns = kolo_awake_ns(c->awake);
     for (;;) { /* ends at until_ns */
         int rc = kolo_socket_receive(fd, bytes, sizeof bytes, &received);
@@ -658,9 +658,9 @@ static int begin(struct agreement *c, const uint64_t *survivors) {
     for (uint32_t local = 0; local < comm->size; local++)
         if (kolo_ranks_have(survivors, local))
             kolo_ranks_add(c->left, kolo_rank_global(comm, local));
-    const int64_t silence_ns = comm->origin.net.silence_ns, timeout_ns = comm->waiter.timeout_ns;
+    const int64_t silence_ns = comm->origin.net.silence_ns, timeout_ns = kolo_waiter_timeout_ns(&comm->waiter);
     c->begun_ns = kolo_awake_begin(c->awake, silence_ns < timeout_ns ? silence_ns : timeout_ns);
-    c->deadline_ns = c->begun_ns + COORDINATOR_NS(comm->waiter.timeout_ns);
+    c->deadline_ns = c->begun_ns + COORDINATOR_NS(timeout_ns);
     int rc = read_listeners(c);
     if (rc == 0)
         rc = kolo_secret_read(&c->secret);

@@ -119,6 +119,23 @@ class Comm(Messages):
             self._handle.fail(status)
 
     @property
+    def timeout(self) -> float:
+        """Seconds that this rank waits for another one within a call; 0: no limit. Can be set, by any thread: a call that
+        waits already has the new limit, too, and so have groups that are made later. Each rank sets its own."""
+        self._handle.refuse_closed()
+        milliseconds: int = self._handle.library.kolo_comm_timeout(self._handle.comm)
+        return milliseconds / 1000
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._handle.refuse_closed()
+        if seconds < 0:
+            raise ArgumentError(f"timeout {seconds} is negative; 0 is no limit")
+        status = self._handle.library.kolo_comm_set_timeout(self._handle.comm, _milliseconds(seconds))
+        if status:
+            raise self._handle.error(status, _library.message())
+
+    @property
     def closed(self) -> bool:
         return self._handle.closed
 

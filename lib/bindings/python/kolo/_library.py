@@ -67,13 +67,13 @@ COLLECTIVES = {
 OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
-    "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp", "alloc": "pnp",
-    "free": "pp", "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
+    "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp",
+    "comm_set_timeout": "pt", "comm_timeout": "p", "alloc": "pnp", "free": "pp", "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
     "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
     "comm_nodes": "p", "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
     "exact_merge": "pp", "exact_allreduce": "pp", "exact_round": "pp", "exact_reset": "p",
 }
-KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int}
+KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64}
 
 
 def _candidates() -> Iterator[str]:
@@ -115,6 +115,7 @@ def load() -> ctypes.CDLL:
     if version != VERSION:
         raise VersionMismatch(f"the Python package kolo is {VERSION}, but the library {path} is {version}: install "
                               "both of one version, or name another library in KOLO_LIBRARY")
+    library.kolo_comm_timeout.restype = ctypes.c_int64
     for name in ("error_message", "algorithm_name", "collective_name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
     for name, kinds in OTHERS.items():
