@@ -126,6 +126,38 @@ def timed_out():
         time.sleep(3)
 
 
+def timed_out_later():
+    """The timeout of a group that lives: rank 0 gets a shorter one while it waits, which ends the group for both."""
+    dist.init_process_group("kolo")
+    begun = time.monotonic()
+    if dist.get_rank() == 0:
+        backend = kolo.torch.backend()
+        threading.Timer(0.3, backend.set_timeout, [datetime.timedelta(seconds=1)]).start()
+        with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "[Tt]imed out.*rank 1"):
+            dist.all_reduce(torch.ones(1))
+        assert 0.9 < time.monotonic() - begun < 10
+    else:
+        time.sleep(2)
+        with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, "[Tt]imed out"):
+            dist.all_reduce(torch.ones(1))  # may succeed, as the other rank's input is there
+            dist.all_reduce(torch.ones(1))
+
+
+def timed_out_never():
+    """A longer one lets a rank come late; PyTorch's own name for it, where it has one."""
+    dist.init_process_group("kolo", timeout=datetime.timedelta(seconds=1))
+    backend = kolo.torch.backend()
+    change = getattr(backend, "_set_default_timeout", backend.set_timeout)
+    if dist.get_rank() == 0:
+        threading.Timer(0.3, change, [datetime.timedelta(seconds=60)]).start()
+    else:
+        change(datetime.timedelta(seconds=60))
+        time.sleep(2)
+    x = torch.ones(1)
+    dist.all_reduce(x, async_op=True).wait()
+    assert x.item() == 2
+
+
 def different_calls():
     dist.init_process_group("kolo")
     with unittest.TestCase().assertRaisesRegex(torch_ranks.BackendError, r"allreduce of 4 f32.*broadcast|broadcast.*allreduce"):
@@ -176,7 +208,8 @@ class Failures(torch_ranks.JobTest):
         self.run_ranks(shrunk_without_failure, 3)
 
     def test_ends(self):
-        for ending in (aborted, aborted_while_it_waits, timed_out, different_calls, over):
+        for ending in (aborted, aborted_while_it_waits, timed_out, timed_out_later, timed_out_never,
+                       different_calls, over):
             with self.subTest(ending=ending.__name__):
                 self.run_ranks(ending, 2)
 

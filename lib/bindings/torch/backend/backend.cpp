@@ -86,11 +86,13 @@ WorkPointer KoloBackend::done() const {
 }
 
 void KoloBackend::setTimeout(std::chrono::milliseconds timeout) {
-    std::lock_guard<std::mutex> lock(mutex_);
     timeout_ = timeout;
 #if KOLO_TORCH(2, 6)
     options_->timeout = timeout;
 #endif
+    /* Without the mutex, as abort does: the operation that has it may be the one that is to wait for longer. */
+    if (comm_)
+        check(kolo_comm_set_timeout(comm_, limit_ms(timeout)));
 }
 
 /* Buffers. */
@@ -209,7 +211,7 @@ WorkPointer KoloBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 
 void KoloBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
     using Clock = std::chrono::steady_clock;
-    const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
+    const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
     const auto end = Clock::now() + timeout;
     const auto inline_barrier = [&] {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -264,7 +266,8 @@ c10::intrusive_ptr<c10d::Backend> KoloBackend::split(const c10::intrusive_ptr<c1
     if (own == ranks.end())
         return {};
     return c10::make_intrusive<KoloBackend>(store, static_cast<int>(own - ranks.begin()),
-                                            static_cast<int>(ranks.size()), options ? options->timeout : timeout_);
+                                            static_cast<int>(ranks.size()),
+                                            options ? options->timeout : timeout_.load());
 }
 
 c10d::ErrorType KoloBackend::getError() {
@@ -280,7 +283,7 @@ c10d::ErrorType KoloBackend::getError() {
  * are well, those that stay meet anew. */
 c10::intrusive_ptr<c10d::Backend> KoloBackend::shrink(const std::vector<int64_t> &ranks_to_exclude, int flags,
                                                       const c10::intrusive_ptr<Options> &options) {
-    const auto timeout = options ? options->timeout : timeout_;
+    const auto timeout = options ? options->timeout : timeout_.load();
     std::vector<int> left;
     for (int r = 0; r < size_; r++)
         if (std::find(ranks_to_exclude.begin(), ranks_to_exclude.end(), r) == ranks_to_exclude.end())

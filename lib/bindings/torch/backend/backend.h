@@ -76,10 +76,10 @@ class KoloBackend : public Base {
     uint64_t getSequenceNumberForGroup() {
         return sequence_;
     }
-    void setTimeout(std::chrono::milliseconds timeout);
-    void abort();            /* kolo_comm_abort */
-    void shutdown();         /* leaves the communicator; later calls fail */
-    kolo_comm *comm() const; /* throws if there is none any more */
+    void setTimeout(std::chrono::milliseconds timeout); /* also of operations that wait; of this rank alone */
+    void abort();                                       /* kolo_comm_abort */
+    void shutdown();                                    /* leaves the communicator; later calls fail */
+    kolo_comm *comm() const;                            /* throws if there is none any more */
 
     /* Tensors in memory of kolo_alloc. Every rank asks for the same ones in the same order. */
     bool supportsTensorAlloc(c10::DeviceIndex) {
@@ -117,7 +117,7 @@ class KoloBackend : public Base {
     const c10::intrusive_ptr<c10d::Store> store_;
     const std::shared_ptr<Watcher> watcher_;
     const std::shared_ptr<TensorPool> pool_;
-    std::chrono::milliseconds timeout_;
+    std::atomic<std::chrono::milliseconds> timeout_;
     c10::intrusive_ptr<KoloWork> coalesced_; /* between start_coalescing and end_coalescing */
     std::atomic<uint64_t> sequence_{0};
     uint64_t monitored_barriers_ = 0, shrinks_ = 0;

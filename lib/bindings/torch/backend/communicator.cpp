@@ -137,7 +137,7 @@ std::shared_ptr<Communicator> meet(c10d::Store &store, int rank, int size, std::
     options.size = size;
     options.job = job.c_str();
     options.rendezvous = address == "-" ? "" : address.c_str();
-    options.timeout_ms = options.create_timeout_ms = timeout.count() > 0 ? timeout.count() : 0;
+    options.timeout_ms = options.create_timeout_ms = limit_ms(timeout);
     options.progress = 1;
     kolo_comm *comm = nullptr;
     check(kolo_comm_create(&comm, &options));

@@ -26,6 +26,11 @@ inline void check(int status) {
         fail(status);
 }
 
+/* As kolo has it: 0 is no limit. */
+inline int64_t limit_ms(std::chrono::milliseconds timeout) {
+    return timeout.count() > 0 ? timeout.count() : 0;
+}
+
 /* Owned by the backend, by its tensors of kolo_alloc and by nobody else: the last of them destroys it. */
 struct Communicator {
     explicit Communicator(kolo_comm *made) : comm(made) {}

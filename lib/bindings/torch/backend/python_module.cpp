@@ -31,6 +31,9 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
 #endif
         .def_property_readonly("buffers", &KoloBackend::buffers, "How many buffers allocate_tensor has made so far.")
         /* What the base class of some versions lacks. */
+        .def("set_timeout", &KoloBackend::setTimeout, py::arg("timeout"), Release(),
+             "Changes how long this rank waits for another one in the group's operations, also in those that wait "
+             "already.")
         .def("abort", &KoloBackend::abort, Release(), "Breaks the group for all ranks.")
         .def("shutdown", &KoloBackend::shutdown, Release(), "Leaves the group; later calls fail.")
 #if !KOLO_TORCH(2, 9)
