@@ -2,6 +2,7 @@
 kolo's own build (CMake runs this file) ask here. Does not import torch, which takes seconds."""
 
 import importlib.util
+import mmap
 import os
 import pathlib
 import re
@@ -33,7 +34,7 @@ class Torch(NamedTuple):
 
     @property
     def file(self) -> str:
-        return self.module + sysconfig.get_config_var("EXT_SUFFIX")
+        return f"{self.module}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
     @property
     def include_folders(self) -> List[str]:
@@ -42,7 +43,16 @@ class Torch(NamedTuple):
 
     @property
     def definitions(self) -> List[str]:
-        return [f"_GLIBCXX_USE_CXX11_ABI={int(self.uses_new_strings)}", f"KOLO_TORCH_MODULE={self.module}"]
+        return [f"_GLIBCXX_USE_CXX11_ABI={int(self.uses_new_strings)}", f"KOLO_TORCH_MODULE={self.module}",
+                *(f'PYBIND11_BUILD_ABI="{abi}"' for abi in self._pybind_abi())]
+
+    def _pybind_abi(self) -> List[str]:
+        """What another compiler's pybind11 would not find by itself: modules see each other's classes, as the backend has
+        to see PyTorch's, if this word is alike in both. Newer versions of pybind11 need no help."""
+        with open(self.folder / "lib/libtorch_python.so", "rb") as library, \
+                mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            found = re.search(rb"__pybind11_internals_v\d+_gcc_libstdcpp(_cxxabi\d+)__", text)
+            return [found.group(1).decode()] if found else []
 
     @property
     def libraries(self) -> List[str]:
