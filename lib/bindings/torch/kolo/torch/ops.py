@@ -31,9 +31,7 @@ Needs PyTorch 2.11 or later."""
 
 import ctypes
 import os
-import pathlib
 import re
-import secrets
 import sys
 import weakref
 from typing import Any, Dict, Optional, Union
@@ -45,11 +43,10 @@ import kolo
 from kolo import _library
 
 from . import __path__ as package
-from . import _builder
+from . import _builder, _groups
+from ._groups import Group
 
 SUM, PROD, MIN, MAX, AVG, BAND, BOR, BXOR, SUM_EXACT = range(9)  # kolo_op
-
-Group = dist.ProcessGroup
 
 
 def _load() -> ctypes.CDLL:
@@ -57,7 +54,7 @@ def _load() -> ctypes.CDLL:
     if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < (2, 11):
         raise ImportError(f"kolo.torch.ops needs PyTorch 2.11 or later, but this is {torch.__version__}")
     _library.load()
-    paths = [os.path.join(folder, "_operators.so") for folder in (*package, _builder.cache_folder())]
+    paths = [os.path.join(folder, "_operators.so") for folder in [*package, str(_builder.cache_folder())]]
     path = next(filter(os.path.exists, paths), None)
     if path is None:
         raise ImportError(f"kolo's operators are not there; make them with `{sys.executable} -m kolo.torch build`")
@@ -74,28 +71,14 @@ _sizes: Dict[int, int] = {}  # ranks, by number
 _of_groups: "weakref.WeakKeyDictionary[Group, kolo.Comm]" = weakref.WeakKeyDictionary()
 
 
-def machine() -> str:
-    """Equal for ranks that can share memory by a name."""
-    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{os.stat('/dev/shm').st_dev}/{os.geteuid()}"
-
-
 def communicator(group: Optional[Group] = None) -> kolo.Comm:
     """A kolo communicator of the ranks of a process group, whatever its backend; None: of all ranks. It is made when a
     rank first asks: every rank of the group then does. Its ranks must be on one machine. It is closed when the group
     is gone, or by its close()."""
-    group = group or dist.group.WORLD
-    if group is None:
-        raise kolo.ArgumentError("there is no process group yet: call torch.distributed.init_process_group first")
+    group = _groups.default(group)
     comm = _of_groups.get(group)
     if comm is None:
-        told: "list[Any]" = [None] * dist.get_world_size(group)
-        dist.all_gather_object(told, (machine(), f"torch-{secrets.token_hex(16)}"), group=group)
-        if any(machine != told[0][0] for machine, _name in told):
-            raise kolo.Unsupported("the group's ranks are on several machines: make a communicator with kolo.init(..., "
-                                   "rendezvous=\"HOST:PORT\"), and pass that")
-        comm = kolo.init(dist.get_rank(group), len(told), name=told[0][1], rendezvous="")
-        _of_groups[group] = comm
+        comm = _of_groups[group] = _groups.meet(group)
     return comm
 
 
@@ -154,23 +137,23 @@ def _like(input: torch.Tensor, first: Any) -> torch.Tensor:
 
 
 @torch.library.register_fake("kolo::all_reduce")
-def _(input, comm, op=SUM):
+def _(input: torch.Tensor, comm: int, op: int = SUM) -> torch.Tensor:
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
 @torch.library.register_fake("kolo::all_gather")
-def _(input, comm):
+def _(input: torch.Tensor, comm: int) -> torch.Tensor:
     return _like(input, _size(comm) * (input.shape[0] if input.dim() else 1))
 
 
 @torch.library.register_fake("kolo::reduce_scatter")
-def _(input, comm, op=SUM):
+def _(input: torch.Tensor, comm: int, op: int = SUM) -> torch.Tensor:
     torch._check(input.shape[0] % _size(comm) == 0)
     return _like(input, input.shape[0] // _size(comm))
 
 
 @torch.library.register_fake("kolo::all_to_all")
-def _(input, comm):
+def _(input: torch.Tensor, comm: int) -> torch.Tensor:
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 

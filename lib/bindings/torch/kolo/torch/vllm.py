@@ -36,7 +36,7 @@ class KoloDistributed:
     def make_group_name(_communicator: Any) -> str:
         """vLLM takes torch.distributed where ranks of a group have different ones."""
         from . import ops
-        return ops.machine()
+        return _groups.machine()
 
     def all_reduce(self, input: torch.Tensor, group: Group = None) -> None:
         self._reduce_in_place(input, self.number)
