@@ -110,7 +110,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     if backward_passes_per_step < 1:
         raise kolo.ArgumentError(f"backward_passes_per_step is {backward_passes_per_step}: it has to be 1 or more")
     kind = type(optimizer)
-    made = object.__new__(type(kind.__name__, (_Distributed, kind), {}))
+    made: Any = object.__new__(type(kind.__name__, (_Distributed, kind), {}))
     # All but what a learning-rate scheduler has put in the place of `step`.
     vars(made).update({name: value for name, value in vars(optimizer).items() if name != "step"})
     bucket_bytes = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", BUCKET_BYTES))

@@ -66,7 +66,7 @@ class Bucket:
 def _shared(items: int, dtype: torch.dtype) -> torch.Tensor:
     """In memory that all ranks have mapped, where there is room for that."""
     try:
-        return torch.from_dlpack(communicator().empty(max(1, items), dtype))[:items]
+        return torch.utils.dlpack.from_dlpack(communicator().empty(max(1, items), dtype))[:items]
     except (kolo.NoSpace, kolo.ArgumentError):  # a type that kolo does not know
         return torch.zeros(items, dtype=dtype)
 
@@ -90,7 +90,8 @@ def _call_after(parameter: torch.Tensor, function: "Callable[[torch.Tensor], Non
     """Has the function called when a backward pass has added to the parameter's gradient. To be kept."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):
         return parameter.register_post_accumulate_grad_hook(function)
-    accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]  # PyTorch before 2.1
+    accumulator: Any = parameter.expand_as(parameter).grad_fn  # PyTorch before 2.1
+    accumulator = accumulator.next_functions[0][0]
     accumulator.register_hook(lambda *_: function(parameter))
     return accumulator
 

@@ -18,7 +18,7 @@ def _host() -> str:
 
 def _meet(timeout: datetime.timedelta) -> "Tuple[Any, int, int]":
     import kolo
-    from torch.distributed import FileStore, TCPStore
+    from torch._C._distributed_c10d import FileStore, TCPStore
     with kolo.init(create_timeout=timeout.total_seconds()) as comm:
         if comm.nodes > 1:
             store = TCPStore(_host(), 0, comm.size, True, timeout, False) if comm.rank == 0 else None

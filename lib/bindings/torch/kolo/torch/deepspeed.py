@@ -12,7 +12,8 @@ from . import ops
 
 
 def inference_all_reduce(self: torch.Tensor) -> torch.Tensor:
-    return torch.ops.kolo.all_reduce(self.contiguous(), ops.of_world())
+    reduced: torch.Tensor = torch.ops.kolo.all_reduce(self.contiguous(), ops.of_world())
+    return reduced
 
 
 def inference_all_reduce_(self: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,7 @@ def initialize(size: int, rank: int) -> None:
 
 @torch.compiler.assume_constant_result
 def _number() -> int:
-    number = ops.of_world()
+    number: int = ops.of_world()
     if _size is not None and _size != dist.get_world_size():
         raise RuntimeError(f"kolo.torch.sglang: initialize was called for {_size} ranks, but there are "
                            f"{dist.get_world_size()}; kolo takes SGLang's place only where all ranks are one group")
@@ -42,7 +42,7 @@ def shm_allreduce(data: torch.Tensor, reduce_op: int) -> None:
 
 def shm_allgather(data: torch.Tensor, dim: int) -> torch.Tensor:
     """The ranks' tensors, one behind the other along that dimension."""
-    gathered = torch.ops.kolo.all_gather(data.contiguous(), _number())
+    gathered: torch.Tensor = torch.ops.kolo.all_gather(data.contiguous(), _number())
     dim %= data.dim()
     if dim == 0:
         return gathered
