@@ -158,9 +158,13 @@ class Comm(Messages):
             self._handle.fail(status)
         return told
 
-    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32") -> _shared.SharedArray:
+    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *,
+              shared: bool = False) -> _shared.SharedArray:
         """A zeroed array in memory that all ranks have mapped, between which all_reduce copies nothing. Every rank calls
         it with the same shape and dtype, a name such as "float32" or "bfloat16", or NumPy's. No length may be 0.
+
+        shared: one array for all ranks of a machine. What a rank writes there all have, and it may be `out` of collectives
+        that give all ranks the same; see KOLO_ALLOC_SHARED in kolo_memory.h.
 
         On a closed communicator its memory stays for as long as something refers to it."""
         lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
@@ -169,8 +173,8 @@ class Comm(Messages):
             raise ArgumentError(f"shape {lengths} has a length below 1")
         self._caller.settle(messages=True)
         place = ctypes.c_void_p()
-        status = self._handle.library.kolo_alloc(self._handle.comm, _shared.bytes_of(element, lengths),
-                                                 ctypes.addressof(place))
+        status = self._handle.library.kolo_alloc_with(self._handle.comm, _shared.bytes_of(element, lengths), shared,
+                                                      ctypes.addressof(place))
         if status or _interrupts.raised:
             self._handle.fail(status)
         array = _shared.make(place.value or 0, element, lengths, self._handle)

@@ -140,4 +140,12 @@ def stats(group: Any = None) -> "Dict[str, Any]":
     return numbers
 
 
+def __getattr__(name: str) -> Any:
+    """FusedAdamW and FusedSGD, which need PyTorch; this module is there without it."""
+    if name in ("FusedAdamW", "FusedSGD"):
+        from . import fused
+        return getattr(fused, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 autoload()  # for PyTorch before 2.5, which knows no entry points: there `import kolo.torch` makes the name known

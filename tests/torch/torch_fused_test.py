@@ -1,0 +1,255 @@
+"""kolo.torch.FusedAdamW and FusedSGD against torch.optim's: parameters, curves and state; in every way to make them; over
+torch.distributed.checkpoint onto another number of ranks; and when a rank is killed."""
+
+import os
+import shutil
+import signal
+import tempfile
+import unittest
+
+import torch_ranks
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint.state_dict  # noqa: F401
+import torch.nn.functional as F
+from torch import nn
+
+import kolo
+import kolo.torch
+
+ROWS = 12  # of a step, over all ranks: for 1, 2 and 3
+VICTIM = 1
+KINDS = ((kolo.torch.FusedAdamW, torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.1}),
+         (kolo.torch.FusedSGD, torch.optim.SGD, {"lr": 0.05}))
+WAYS = ({}, {"bucket_bytes": 1000}, {"overlap": False}, {"shared_parameters": True, "bucket_bytes": 1000},
+        {"clip_norm": 0.2, "bucket_bytes": 1000}, {"skip_nonfinite": True})
+
+
+def new_model(dtype=torch.float32, seed=1):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 33), nn.Tanh(), nn.Linear(33, 17), nn.Tanh(), nn.Linear(17, 3)).to(dtype)
+
+
+def groups_of(model):
+    """Two, with a learning rate of their own."""
+    layers = list(model.children())
+    return [{"params": [*layers[0].parameters()]},
+            {"params": [*layers[2].parameters(), *layers[4].parameters()], "lr": 0.003}]
+
+
+def rows(step, dtype=torch.float32):
+    source = torch.Generator().manual_seed(1000 + step)
+    return torch.randn(ROWS, 8, generator=source).to(dtype), torch.randint(3, (ROWS,), generator=source)
+
+
+def own(rows_of_all):
+    return [part[dist.get_rank()::dist.get_world_size()] for part in rows_of_all]
+
+
+def loss_of(model, images, labels):
+    return F.cross_entropy(model(images).float(), labels)
+
+
+def train(model, optimizer, first, end, share=own, clip=0.0):
+    for step in range(first, end):
+        optimizer.zero_grad()
+        loss_of(model, *share(rows(step))).backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+
+
+def difference(model, other):
+    return max((a - b).abs().max().item() for a, b in zip(model.parameters(), other.parameters()))
+
+
+def same_on_all(model):
+    flat = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    gathered = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, flat)
+    return all(torch.equal(flat, other) for other in gathered)
+
+
+def check_states(found, wanted):
+    assert found["state"].keys() == wanted["state"].keys()
+    for number, wanted_state in wanted["state"].items():
+        for name, value in wanted_state.items():
+            if value is not None:
+                torch.testing.assert_close(found["state"][number][name], value, rtol=1e-4, atol=1e-6)
+
+
+def against_torch():
+    dist.init_process_group("kolo")
+    ranks = dist.get_world_size()
+    for index, (kind, plain, settings) in enumerate(KINDS):
+        for way in WAYS[1:2] if index > 1 else WAYS if ranks == 2 else WAYS[1::2]:
+            model, reference = new_model(seed=1 + dist.get_rank()), new_model()  # rank 0's is everybody's
+            optimizer = kind(groups_of(model), **settings, **way)
+            wanted = plain(groups_of(reference), **settings)
+            for first, rate in ((0, settings["lr"]), (4, 0.02)):  # as learning-rate schedulers do
+                optimizer.param_groups[0]["lr"] = wanted.param_groups[0]["lr"] = rate
+                train(model, optimizer, first, first + 4)
+                train(reference, wanted, first, first + 4, lambda all_rows: all_rows, way.get("clip_norm", 0))
+            assert difference(model, reference) < 1e-5, (kind, settings, way, difference(model, reference))
+            assert same_on_all(model) and optimizer.info.steps == 8 and not optimizer.info.skipped
+            assert ("clip_norm" in way) == (optimizer.info.clip < 1)
+            numbers = sum(parameter.numel() for parameter in model.parameters())
+            states = {torch.optim.AdamW: 2}.get(plain, 1 if "momentum" in settings else 0)
+            padding = 6 * 64 + 5 * 128  # of each parameter, and what does not divide evenly of each bucket
+            assert optimizer.state_bytes <= states * (4 * numbers / ranks + padding), (optimizer.state_bytes, way)
+            check_states(optimizer.state_dict(), wanted.state_dict())
+            wanted.load_state_dict(optimizer.state_dict())  # each takes what the other has
+            optimizer.load_state_dict(wanted.state_dict())
+            train(model, optimizer, 8, 10)
+            train(reference, wanted, 8, 10, lambda all_rows: all_rows, way.get("clip_norm", 0))
+            assert difference(model, reference) < 1e-5, (kind, settings, way)
+            optimizer.close()
+
+
+def in_other_types():
+    dist.init_process_group("kolo")
+    for dtype, bound in ((torch.float64, 1e-12), (torch.bfloat16, 0.05), (torch.float16, 0.02)):
+        for master_weights in (False, True):
+            model, reference = new_model(dtype), new_model(torch.float64)
+            optimizer = kolo.torch.FusedAdamW(model.parameters(), lr=0.01, master_weights=master_weights)
+            wanted = torch.optim.AdamW(reference.parameters(), lr=0.01)
+            train(model, optimizer, 0, 6, lambda all_rows: own((all_rows[0].to(dtype), all_rows[1])))
+            train(reference, wanted, 0, 6, lambda all_rows: (all_rows[0].double(), all_rows[1]))
+            assert difference(model, reference) < bound, (dtype, master_weights, difference(model, reference))
+            again = kolo.torch.FusedAdamW(new_model(dtype).parameters(), lr=1, master_weights=master_weights)
+            again.load_state_dict(optimizer.state_dict())
+            check_states(again.state_dict(), optimizer.state_dict())
+            assert ("master_param" in again.state_dict()["state"][0]) == (master_weights and dtype != torch.float64)
+
+
+class Branches(nn.Module):
+    """Parameters of two types, one that is frozen, one that has no gradient."""
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(8, 3).double(), nn.Linear(8, 3)
+        self.frozen, self.unused = nn.Parameter(torch.ones(3), requires_grad=False), nn.Parameter(torch.ones(5))
+
+    def forward(self, images):
+        return self.narrow(images.double()).float() + self.wide(images) * self.frozen
+
+
+def with_odd_gradients():
+    """Accumulated, missing, frozen, set by the program; and what is refused."""
+    dist.init_process_group("kolo")
+    check = unittest.TestCase()
+    torch.manual_seed(1)
+    model, reference = Branches(), Branches()
+    reference.load_state_dict(model.state_dict())
+    optimizer = kolo.torch.FusedSGD(model.parameters(), lr=0.1)
+    wanted = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        with optimizer.no_sync():
+            (loss_of(model, *own(rows(step))) / 2).backward()
+        (loss_of(model, *own(rows(step + 50))) / 2).backward()
+        wanted.zero_grad()
+        ((loss_of(reference, *rows(step)) + loss_of(reference, *rows(step + 50))) / 2).backward()
+        optimizer.step()
+        wanted.step()
+    assert difference(model, reference) < 1e-5 and model.unused.eq(1).all(), difference(model, reference)
+    loss_of(model, *own(rows(0))).backward()
+    with check.assertRaisesRegex(RuntimeError, "second gradient"):
+        loss_of(model, *own(rows(0))).backward()
+    optimizer.param_groups[0]["lr"] = 0.2
+    with check.assertRaisesRegex(RuntimeError, "between backward"):
+        optimizer.step()
+    optimizer.param_groups[0]["lr"] = 0.1
+    with check.assertRaisesRegex(RuntimeError, "on their way"):
+        optimizer.zero_grad()
+    optimizer.step()
+    with check.assertRaisesRegex(kolo.ArgumentError, "one type"):
+        kolo.torch.FusedAdamW(model.parameters(), clip_norm=1)
+    with check.assertRaisesRegex(kolo.ArgumentError, "amsgrad"):
+        other = kolo.torch.FusedAdamW(new_model().parameters())
+        other.param_groups[0]["amsgrad"] = True
+        other.step()
+    with check.assertRaisesRegex(kolo.ArgumentError, "added"):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    before = [parameter.detach().clone() for parameter in new_model().parameters()]
+    careful = new_model()
+    skipping = kolo.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
+    for parameter in careful.parameters():
+        parameter.grad = torch.full_like(parameter, float("nan") if dist.get_rank() == 0 else 1)
+    skipping.step()
+    assert skipping.info.skipped and all(torch.equal(a, b) for a, b in zip(before, careful.parameters()))
+
+
+def saved(folder):
+    dist.init_process_group("kolo")
+    model = new_model()
+    optimizer = kolo.torch.FusedAdamW(groups_of(model), lr=0.01, bucket_bytes=1000)
+    train(model, optimizer, 0, 3)
+    dcp.save({"model": model.state_dict(), "optimizer": dcp.state_dict.get_optimizer_state_dict(model, optimizer)},
+             checkpoint_id=folder)
+    assert optimizer.info.steps == 3
+    train(model, optimizer, 3, 6)
+    if dist.get_rank() == 0:
+        torch.save(model.state_dict(), os.path.join(folder, "end"))
+
+
+def loaded(folder):
+    dist.init_process_group("kolo")
+    model = new_model(seed=7)
+    optimizer = kolo.torch.FusedAdamW(groups_of(model), lr=1, shared_parameters=True)
+    state = {"model": model.state_dict(), "optimizer": dcp.state_dict.get_optimizer_state_dict(model, optimizer)}
+    dist.barrier()
+    dcp.load(state, checkpoint_id=folder)
+    dcp.state_dict.set_optimizer_state_dict(model, optimizer, state["optimizer"])
+    dist.barrier()
+    assert [group["lr"] for group in optimizer.param_groups] == [0.01, 0.003]
+    train(model, optimizer, 3, 6)
+    end = new_model()
+    end.load_state_dict(torch.load(os.path.join(folder, "end")))
+    assert optimizer.info.steps == 6 and difference(model, end) < 1e-6, difference(model, end)
+
+
+def killed_in_training():
+    dist.init_process_group("kolo")
+    model = new_model()
+    optimizer = kolo.torch.FusedAdamW(model.parameters(), bucket_bytes=1000)
+    train(model, optimizer, 0, 2)
+    loss_of(model, *own(rows(2))).backward()
+    if dist.get_rank() == VICTIM:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with unittest.TestCase().assertRaises(kolo.PeerDead) as failure:
+        optimizer.step()
+        train(model, optimizer, 3, 5)
+    assert failure.exception.rank == VICTIM and failure.exception.signal == signal.SIGKILL, failure.exception
+    os._exit(0)  # the process group has a dead rank
+
+
+class Fused(torch_ranks.JobTest):
+    def test_against_torch(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.run_ranks(against_torch, ranks)
+
+    def test_other_types(self):
+        self.run_ranks(in_other_types, 2)
+
+    def test_odd_gradients(self):
+        self.run_ranks(with_odd_gradients, 2)
+
+    def test_checkpoint_onto_another_number_of_ranks(self):
+        for before, after in ((2, 3), (3, 2)):
+            folder = tempfile.mkdtemp(prefix="kolo-fused-")
+            try:
+                self.run_ranks(saved, before, folder)
+                self.run_ranks(loaded, after, folder)
+            finally:
+                shutil.rmtree(folder)
+
+    def test_killed_rank(self):
+        self.run_ranks(killed_in_training, 3, killed=(VICTIM,))
+
+
+if __name__ == "__main__":
+    unittest.main()
