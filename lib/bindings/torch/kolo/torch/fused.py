@@ -299,7 +299,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         flat.begin_complete()
 
     @torch.no_grad()
-    def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:  # type: ignore[override]
+    def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:
         """Waits until this rank has all new parameters. Every rank calls it. closure: computes the gradients."""
         loss = None
         if closure is not None:
@@ -337,7 +337,7 @@ class FusedOptimizer(torch.optim.Optimizer):
                 if flat.message.local_bytes(which, 1) and (which != _optimizer.MASTER or flat.message.steps)}
 
     @torch.no_grad()
-    def state_dict(self) -> "Dict[str, Any]":  # type: ignore[override]
+    def state_dict(self) -> "Dict[str, Any]":
         """As that of torch.optim's optimizer of that name, whole, on every rank; every rank calls it. So either may load
         what the other has saved, and torch.distributed.checkpoint saves it, and loads it for any number of ranks."""
         number = {parameter: index for index, parameter in enumerate(self._names)}

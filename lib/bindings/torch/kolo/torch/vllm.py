@@ -35,7 +35,7 @@ class KoloDistributed:
     @staticmethod
     def make_group_name(_communicator: Any) -> str:
         """vLLM takes torch.distributed where ranks of a group have different ones."""
-        from . import ops
+        from . import _groups
         return _groups.machine()
 
     def all_reduce(self, input: torch.Tensor, group: Group = None) -> None:
