@@ -212,7 +212,9 @@ static int allreduce(const struct player *player, int step, int32_t *send, int32
     const struct fault_case *what = player->mode->what;
     fill(player, step, send);
     const int status =
-        kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
+        what->collective == KOLO_ALLREDUCE_APPLY
+            ? family_apply(player->comm, send, recv, what->count)
+            : kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
     if (status == 0)
         check_sum(player, step, recv);
     return status;

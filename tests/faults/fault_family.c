@@ -1,6 +1,7 @@
 #include "fault_family.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "collective_shapes.h"
 #include "plan/plan.h"
@@ -58,6 +59,16 @@ static bool is_right(const struct fault_case *what, int self, int step, const in
     return true;
 }
 
+static void take_sums(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context;
+    (void)first;
+    memcpy(parameters, gradients, count * sizeof(int32_t));
+}
+
+int family_apply(kolo_comm *comm, const int32_t *gradients, int32_t *parameters, size_t count) {
+    return kolo_allreduce_apply(comm, gradients, parameters, count, KOLO_I32, KOLO_SUM, take_sums, NULL);
+}
+
 static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, const int32_t *send, int32_t *recv) {
     const struct blocks sent = lay_out(what, rank, true), taken = lay_out(what, rank, false);
     const size_t count = what->count;
@@ -83,6 +94,8 @@ static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, c
         return kolo_alltoall(comm, send, recv, count, KOLO_I32);
     case KOLO_ALLTOALLV:
         return kolo_alltoallv(comm, send, sent.counts, NULL, recv, taken.counts, NULL, KOLO_I32);
+    case KOLO_ALLREDUCE_APPLY:
+        return family_apply(comm, send, recv, count);
     case KOLO_SCAN:
         return kolo_scan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
     default:

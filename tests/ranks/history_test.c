@@ -15,9 +15,9 @@
 
 enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
-static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,  KOLO_REDUCE_SCATTER,
-                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER, KOLO_ALLTOALL,
-                                         KOLO_SCAN,      KOLO_EXSCAN};
+static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,         KOLO_REDUCE_SCATTER,
+                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER,        KOLO_ALLTOALL,
+                                         KOLO_SCAN,      KOLO_EXSCAN,     KOLO_ALLREDUCE_APPLY};
 
 /* What all ranks call as their call `number`, from 1. */
 static kolo_watched_call call_of(int ranks, uint64_t number) {
@@ -41,6 +41,10 @@ static kolo_watched_call call_of(int ranks, uint64_t number) {
         call.count = kolo_collective_has_counts(call.collective) ? 0 : number;
     }
     return call;
+}
+
+static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
 }
 
 static int make_call(const struct rank *rank, uint64_t number, void *data) {
@@ -75,6 +79,8 @@ static int make_call(const struct rank *rank, uint64_t number, void *data) {
         return kolo_scan(comm, data, recv, call.count, call.dtype, call.op);
     case KOLO_EXSCAN:
         return kolo_exscan(comm, data, recv, call.count, call.dtype, call.op);
+    case KOLO_ALLREDUCE_APPLY:
+        return kolo_allreduce_apply(comm, data, recv, call.count, call.dtype, call.op, apply_nothing, NULL);
     default:
         return kolo_allreduce(comm, data, data, call.count, call.dtype, call.op);
     }

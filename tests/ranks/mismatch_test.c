@@ -104,6 +104,10 @@ static int make_counted_call(kolo_comm *comm, const struct call *call, void *dat
     }
 }
 
+static void apply_nothing(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
+}
+
 /* `data` and `blocks` have room for a block of each rank. */
 static int make_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
     const size_t count = call->count;
@@ -131,6 +135,8 @@ static int make_call(kolo_comm *comm, const struct call *call, void *data, void 
         return kolo_scan(comm, data, data, count, dtype, op);
     case KOLO_EXSCAN:
         return kolo_exscan(comm, data, data, count, dtype, op);
+    case KOLO_ALLREDUCE_APPLY:
+        return kolo_allreduce_apply(comm, data, blocks, count, dtype, op, apply_nothing, NULL);
     case KOLO_BARRIER:
         return kolo_barrier(comm);
     default:
@@ -214,10 +220,10 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
 /* A collective, in lines and in slots. */
 enum { SMALL = 3, LARGE = 3000 };
 
-static const kolo_collective family[] = {KOLO_ALLREDUCE, KOLO_BROADCAST,      KOLO_ALLGATHER,       KOLO_ALLGATHERV,
-                                         KOLO_REDUCE,    KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,
-                                         KOLO_GATHERV,   KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL,
-                                         KOLO_ALLTOALLV, KOLO_SCAN,           KOLO_EXSCAN};
+static const kolo_collective family[] = {
+    KOLO_ALLREDUCE,       KOLO_BROADCAST, KOLO_ALLGATHER, KOLO_ALLGATHERV,     KOLO_REDUCE,   KOLO_REDUCE_SCATTER,
+    KOLO_REDUCE_SCATTERV, KOLO_GATHER,    KOLO_GATHERV,   KOLO_SCATTER,        KOLO_SCATTERV, KOLO_ALLTOALL,
+    KOLO_ALLTOALLV,       KOLO_SCAN,      KOLO_EXSCAN,    KOLO_ALLREDUCE_APPLY};
 
 enum { FAMILY = sizeof family / sizeof *family };
 

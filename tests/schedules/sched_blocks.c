@@ -96,12 +96,19 @@ void sched_expect(const sched_call *call, uint32_t ranks, uint8_t inputs[][SCHED
     }
 }
 
+/* With which an all-reduce that applies it leaves what one without leaves. */
+static void take_reduced(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    (void)first;
+    memcpy(parameters, gradients, count * *(const size_t *)context);
+}
+
 int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *recv) {
     const sched_layout sent = sched_lay_out(call, comm->rank, comm->size, true);
     const sched_layout taken = sched_lay_out(call, comm->rank, comm->size, false);
     const size_t count = call->count;
     const kolo_dtype dtype = call->dtype;
     const int root = (int)call->root;
+    size_t element_bytes = kolo_dtype_bytes(dtype);
     switch (call->collective) {
     case KOLO_ALLREDUCE:
         return kolo_allreduce(comm, send, recv, count, dtype, call->op);
@@ -133,6 +140,8 @@ int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *r
         return kolo_scan(comm, send, recv, count, dtype, call->op);
     case KOLO_EXSCAN:
         return kolo_exscan(comm, send, recv, count, dtype, call->op);
+    case KOLO_ALLREDUCE_APPLY:
+        return kolo_allreduce_apply(comm, send, recv, count, dtype, call->op, take_reduced, &element_bytes);
     default:
         return kolo_barrier(comm);
     }

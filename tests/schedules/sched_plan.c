@@ -95,20 +95,35 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},      {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},      {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0},   {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
-    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},      {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},      {KOLO_ALLGATHERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 0},      {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 1},
-    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 0},         {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 1},
-    {KOLO_REDUCE_SCATTER, KOLO_ALGORITHM_AUTO, 0}, {KOLO_REDUCE_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 0},         {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 1},
-    {KOLO_GATHERV, KOLO_ALGORITHM_AUTO, 0},        {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 1},        {KOLO_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_ALLTOALL, KOLO_ALGORITHM_AUTO, 0},       {KOLO_ALLTOALLV, KOLO_ALGORITHM_AUTO, 0},
-    {KOLO_SCAN, KOLO_ALGORITHM_AUTO, 0},           {KOLO_EXSCAN, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_ONESHOT, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_MESH, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_RING, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_CENTRAL, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_TREE, 0},
+    {KOLO_ALLREDUCE, KOLO_ALGORITHM_DIRECT, 0},
+    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_BROADCAST, KOLO_ALGORITHM_AUTO, 1},
+    {KOLO_BARRIER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLGATHER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLGATHERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 0},
+    {KOLO_REDUCE, KOLO_ALGORITHM_ONESHOT, 1},
+    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 0},
+    {KOLO_REDUCE, KOLO_ALGORITHM_MESH, 1},
+    {KOLO_REDUCE_SCATTER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_REDUCE_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_GATHER, KOLO_ALGORITHM_AUTO, 1},
+    {KOLO_GATHERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_SCATTER, KOLO_ALGORITHM_AUTO, 1},
+    {KOLO_SCATTERV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLTOALL, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLTOALLV, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_SCAN, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_EXSCAN, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLREDUCE_APPLY, KOLO_ALGORITHM_AUTO, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -200,6 +215,10 @@ static void draw_reduction(sched_call *call, const struct kolo_shared_table *tab
     call->in_place = percent(random, 30);
 }
 
+static bool works_in_place(kolo_collective collective) {
+    return collective != KOLO_ALLTOALLV && collective != KOLO_ALLREDUCE_APPLY;
+}
+
 /* A call of a collective other than an all-reduce, in lines or in slots; a reduction in that band, if it has bands. */
 static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape, uint32_t band, uint32_t percent_lines,
                                       uint64_t *random) {
@@ -215,14 +234,14 @@ static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape
                                         : sched_count_max(call->collective, call->dtype, (uint32_t)ranks) + 1);
     }
     call->skew = below(random, 4);
-    call->in_place = call->collective != KOLO_ALLTOALLV && percent(random, 30);
+    call->in_place = works_in_place(call->collective) && percent(random, 30);
 }
 
 static void draw_family(sched_call *call, const sched_shape *shape, uint64_t *random) {
-    static const kolo_collective family[] = {KOLO_ALLGATHER,      KOLO_ALLGATHERV,      KOLO_REDUCE,   KOLO_REDUCE,
-                                             KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,   KOLO_GATHERV,
-                                             KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL, KOLO_ALLTOALLV,
-                                             KOLO_SCAN,           KOLO_EXSCAN};
+    static const kolo_collective family[] = {
+        KOLO_ALLGATHER,       KOLO_ALLGATHERV, KOLO_REDUCE,  KOLO_REDUCE,  KOLO_REDUCE_SCATTER,
+        KOLO_REDUCE_SCATTERV, KOLO_GATHER,     KOLO_GATHERV, KOLO_SCATTER, KOLO_SCATTERV,
+        KOLO_ALLTOALL,        KOLO_ALLTOALLV,  KOLO_SCAN,    KOLO_EXSCAN,  KOLO_ALLREDUCE_APPLY};
     call->collective = family[below(random, sizeof family / sizeof *family)];
     call->root = below(random, shape->team.ranks);
     draw_other_than_allreduce(call, shape, below(random, shape->team.settings.tables[KOLO_TABLE_REDUCE].bands), 30,
@@ -319,7 +338,7 @@ static sched_call draw_other(const sched_call *call, const sched_case *from, con
         other = fresh;
     }
     other.count %= sched_count_max(other.collective, other.dtype, shape->team.ranks) + 1;
-    other.in_place &= other.collective != KOLO_ALLTOALLV;
+    other.in_place &= works_in_place(other.collective);
     if (!kolo_op_supports(other.op, other.dtype))
         other.op = KOLO_SUM;
     return other;
