@@ -14,6 +14,7 @@
 #include "perf_exact.h"
 #include "perf_lanes.h"
 #include "perf_messages.h"
+#include "perf_optimizer.h"
 #include "perf_options.h"
 #include "perf_report.h"
 #include "perf_sampler.h"
@@ -336,8 +337,9 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
         kolo_comm_abort(comm, EXIT_FAILED);
         status = EXIT_FAILED;
     }
-    if (status == KOLO_OK && options->messages) {
-        status = perf_messages_run(options, comm, &report, &wrong);
+    if (status == KOLO_OK && (options->messages || options->optimizer)) {
+        status = options->messages ? perf_messages_run(options, comm, &report, &wrong)
+                                   : perf_optimizer_run(options, comm, &report, &wrong);
         if (status < 0)
             say_error(kolo_comm_rank(comm));
     }
@@ -362,7 +364,7 @@ int main(int argc, char **argv) {
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
-    if (options->collectives_count == 0 && !options->messages)
+    if (options->collectives_count == 0 && !options->messages && !options->optimizer)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};

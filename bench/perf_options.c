@@ -174,6 +174,7 @@ static const char before[] =
 enum {
     ALL = 0,
     SENDRECV,
+    OPTIMIZER,
     ONLY_LIMITS,
     ONLY_EXACT,
     WITH_COMPUTING,
@@ -182,11 +183,9 @@ enum {
 
 /* What may be measured: the collectives, and behind them those words. NULL past the last. */
 static const char *measured_name(unsigned index) {
-    static const char *const others[] = {[ALL] = "all",
-                                         [SENDRECV] = "sendrecv",
-                                         [ONLY_LIMITS] = "limits",
-                                         [ONLY_EXACT] = "exact",
-                                         [WITH_COMPUTING] = "overlap"};
+    static const char *const others[] = {
+        [ALL] = "all",          [SENDRECV] = "sendrecv",     [OPTIMIZER] = "optimizer", [ONLY_LIMITS] = "limits",
+        [ONLY_EXACT] = "exact", [WITH_COMPUTING] = "overlap"};
     const unsigned collectives = perf_collectives_count();
     if (index < collectives)
         return perf_collective_name(perf_collective_at(index));
@@ -203,6 +202,8 @@ static void explain_collectives(void) {
     snprintf(text + used, sizeof(text) - used,
              "  all              each of these in turn, a table each\n"
              "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
+             "  optimizer        steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
+             "rank; --max is that of the parameters\n"
              "  overlap          how much of a call in the background hides behind computing of the same length, and "
              "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
              "  limits           no communication: measures the caches and the memory, and prints the time below which "
@@ -256,7 +257,8 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     if (chosen == collectives + WITH_COMPUTING)
         return choose_overlapped(behind);
     options.messages = chosen == collectives + SENDRECV;
-    if (options.messages)
+    options.optimizer = chosen == collectives + OPTIMIZER;
+    if (options.messages || options.optimizer)
         return TIMED | MESSAGES;
     return choose_these(chosen);
 }
@@ -283,6 +285,10 @@ static void settle(const char *word, unsigned uses) {
     if (options.json_path != NULL && options.csv_path != NULL && strcmp(options.json_path, "-") == 0 &&
         strcmp(options.csv_path, "-") == 0)
         command_line_refuse(&line, "--json and --csv cannot both go to standard output; give one a file");
+    if (options.optimizer && options.dtype != KOLO_F32 && options.dtype != KOLO_F64 && options.dtype != KOLO_F16 &&
+        options.dtype != KOLO_BF16)
+        command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",
+                            kolo_dtype_name(options.dtype));
     options.in_place = place == PLACE_IN;
     options.both_places = place == PLACE_BOTH;
     options.limits = !no_limits && (uses & BOUND) && !options.both_places && options.in_flight == 0;
@@ -301,8 +307,8 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     explain_collectives();
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
-        command_line_refuse(&line,
-                            "what to measure is missing; give a collective, all, sendrecv, limits, exact or overlap");
+        command_line_refuse(
+            &line, "what to measure is missing; give a collective, all, sendrecv, optimizer, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
     if (words[1] != NULL && (!options.overlap || words[2] != NULL))
         command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],

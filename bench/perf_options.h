@@ -32,8 +32,9 @@ enum { PERF_IN_FLIGHT_MAX = 64 };
 
 typedef struct perf_options {
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
-    int collectives_count;                                    /* 0: messages, or the limits alone */
+    int collectives_count;                                    /* 0: messages, an optimizer, or the limits alone */
     bool messages;                                            /* between two ranks */
+    bool optimizer;                                           /* steps of one */
     bool exact;                                               /* sums of one rank's addends, and no communication */
     size_t min_bytes;                                         /* first message size */
     size_t max_bytes;                                         /* last message size */

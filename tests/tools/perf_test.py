@@ -310,7 +310,8 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, barrier, all, sendrecv, limits, exact or overlap", "xyzzy")
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, optimizer, limits, exact or overlap",
+                            "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
 
