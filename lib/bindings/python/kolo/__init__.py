@@ -16,12 +16,13 @@ from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, 
 from ._exact import Exact, exact
 from ._library import VERSION as __version__
 from ._messages import ANY, Received
+from ._optimizer import Optimizer, Step
 from ._requests import Request, wait_all, wait_any
 from ._shared import SharedArray
 
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
     _error.__module__ = "kolo"  # what tracebacks show
 
-__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace", "PeerDead",
-           "Received", "Request", "SharedArray", "Timeout", "Unsupported", "VersionMismatch", "__version__",
+__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace", "Optimizer",
+           "PeerDead", "Received", "Request", "SharedArray", "Step", "Timeout", "Unsupported", "VersionMismatch", "__version__",
            "exact", "init", "join", "unlisten", "wait_all", "wait_any"]

@@ -13,6 +13,7 @@ VERSION = "0.1.0"  # of this package; the library's must be the same
 SONAME = "libkolo.so.0.1"
 
 Pointer, Count, Int, Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
+Real = ctypes.c_double
 
 
 class Options(ctypes.Structure):
@@ -55,6 +56,25 @@ class JoinOptions(ctypes.Structure):
                 ("timeout_ms", ctypes.c_int64), ("asked", Pointer), ("context", Pointer)]
 
 
+class ParameterGroup(ctypes.Structure):
+    """kolo_parameter_group."""
+    _fields_ = [("group_bytes", Count), ("end", Count), ("learning_rate", Real), ("weight_decay", Real),
+                ("beta1", Real), ("beta2", Real), ("epsilon", Real), ("momentum", Real), ("dampening", Real),
+                ("nesterov", Int)]
+
+
+class OptimizerOptions(ctypes.Structure):
+    """kolo_optimizer_options."""
+    _fields_ = [("options_bytes", Count), ("kind", Int), ("dtype", Int), ("count", Count), ("segments", Pointer),
+                ("nsegments", Count), ("op", Int), ("master_weights", Int), ("gradient_scale", Real),
+                ("clip_norm", Real), ("skip_nonfinite", Int)]
+
+
+class StepInfo(ctypes.Structure):
+    """kolo_step_info."""
+    _fields_ = [("info_bytes", Count), ("steps", Number), ("skipped", Int), ("norm", Real), ("clip", Real)]
+
+
 INTERRUPT_CHECK = ctypes.CFUNCTYPE(Int, Pointer)
 
 # Arguments after the communicator: p pointer, n count, i int. Each has a second form, kolo_i*, with a request behind.
@@ -73,6 +93,10 @@ OTHERS = {
     "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
     "comm_nodes": "p", "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
     "exact_merge": "pp", "exact_allreduce": "pp", "exact_round": "pp", "exact_reset": "p",
+    "optimizer_create": "pppnp", "optimizer_destroy": "p", "optimizer_step": "pppp",
+    "optimizer_begin_segment": "pnpp", "optimizer_set_group": "pnp", "optimizer_group": "pnp",
+    "optimizer_local_state": "pipp", "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
+    "optimizer_steps": "pp", "optimizer_set_steps": "pn",
 }
 KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64}
 

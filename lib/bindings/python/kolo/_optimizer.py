@@ -1,0 +1,165 @@
+"""Optimizers whose update is a part of the all-reduce of the gradients: each rank updates its part of the parameters."""
+
+import array
+import ctypes
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
+
+from . import _elements, _interrupts, _library, _memory
+from ._errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ._comm import Comm
+
+KINDS = ("sgd", "adam", "adamw")
+STATES = ("momentum", "variance", "master")
+SETTINGS = {"lr": "learning_rate", "weight_decay": "weight_decay", "beta1": "beta1", "beta2": "beta2",
+            "eps": "epsilon", "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov"}
+DEFAULTS: "Dict[str, Any]" = {"learning_rate": 0.001, "weight_decay": 0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8,
+                              "momentum": 0, "dampening": 0, "nesterov": 0}
+
+
+class Step(NamedTuple):
+    """What a step did."""
+    steps: int  # so far, without those that were skipped
+    skipped: bool  # this one was
+    norm: float  # of all reduced gradients; 0: neither clipping nor skipping needed it
+    clip: float  # by what they were multiplied
+
+
+def _group(settings: "Dict[str, Any]", end: int) -> _library.ParameterGroup:
+    group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup), end=end, **DEFAULTS)
+    for name, value in settings.items():
+        if name == "betas":
+            group.beta1, group.beta2 = value
+        elif name in SETTINGS:
+            setattr(group, SETTINGS[name], value)
+        elif name != "end":
+            raise ArgumentError(f"setting {name!r} is none of betas, {', '.join(SETTINGS)}")
+    return group
+
+
+class Optimizer:
+    """SGD, Adam or AdamW for one flat array of parameters, the same on every rank, of float32, float64, float16 or
+    bfloat16. Every rank makes the same calls. The state is 1/size of that of an optimizer on each rank.
+
+        optimizer = kolo.Optimizer(comm, parameters, "adamw", lr=1e-3, weight_decay=0.01)
+        optimizer.step(gradients)   # averages them over the ranks, and updates the parameters of all
+
+    groups: settings for consecutive parts, dictionaries with `end` and those that differ from the others given. segments:
+    where parts end that can be begun by themselves. As kolo_optimizer_options: op ("avg" or "sum"), master_weights,
+    gradient_scale, clip_norm, skip_nonfinite."""
+
+    def __init__(self, comm: "Comm", parameters: Any, kind: str = "adamw", *,
+                 groups: "Optional[Sequence[Dict[str, Any]]]" = None, segments: "Optional[Sequence[int]]" = None,
+                 op: str = "avg", master_weights: bool = False, gradient_scale: float = 1.0, clip_norm: float = 0.0,
+                 skip_nonfinite: bool = False, **settings: Any) -> None:
+        self._address = ctypes.c_void_p()
+        self._caller = comm._caller
+        self._library = _library.load()
+        self._parameters = _memory.view(parameters, "parameters", True)
+        self._begun: "List[_memory.View]" = []
+        if kind not in KINDS:
+            raise ArgumentError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+        count = self._parameters.count
+        self.segments = list(segments or [count])
+        ends = (ctypes.c_size_t * len(self.segments))(*self.segments)
+        parts = [{**settings, **group} for group in groups or [{"end": count}]]
+        made = (_library.ParameterGroup * len(parts))(*(_group(part, part["end"]) for part in parts))
+        options = _library.OptimizerOptions(
+            ctypes.sizeof(_library.OptimizerOptions), KINDS.index(kind), self._parameters.element.code, count,
+            ctypes.addressof(ends), len(ends), _elements.op_code(op, self._parameters.element), master_weights,
+            gradient_scale, clip_norm, skip_nonfinite)
+        place = ctypes.c_void_p()
+        self._make("create", self._caller.handle.comm, ctypes.addressof(options), ctypes.addressof(made), len(made),
+                   ctypes.addressof(place))
+        self._address = place
+
+    def __del__(self) -> None:
+        if self._address:
+            self._library.kolo_optimizer_destroy(self._address)
+
+    def _make(self, name: str, *arguments: Any) -> None:
+        handle = self._caller.handle
+        handle.refuse_closed()
+        if name != "begin_segment":
+            self._caller.settle()
+        status = getattr(self._library, f"kolo_optimizer_{name}")(*arguments)
+        if status or _interrupts.raised:
+            handle.fail(status)
+
+    def _view(self, gradients: Any) -> _memory.View:
+        view = _memory.view(gradients, "gradients")
+        if view.element != self._parameters.element or view.count != self._parameters.count:
+            raise ArgumentError(f"gradients are {view.count} of {view.element.name}, and the parameters "
+                                f"{self._parameters.count} of {self._parameters.element.name}")
+        return view
+
+    def begin(self, segment: int, gradients: Any) -> None:
+        """Begins a segment of the next step in the background: of `gradients`, which is of all parameters, that part
+        is complete, and must stay until step() has returned. Every rank begins the same segments in the same order."""
+        view = self._view(gradients)
+        first = self.segments[segment - 1] if segment else 0
+        at = first * view.element.bytes
+        self._make("begin_segment", self._address, segment, view.address + at, self._parameters.address + at)
+        self._begun.append(view)
+
+    def step(self, gradients: Any) -> Step:
+        """Averages the gradients over all ranks and updates the parameters, the same bits on every rank."""
+        view = self._view(gradients)
+        info = _library.StepInfo(info_bytes=ctypes.sizeof(_library.StepInfo))
+        try:
+            self._make("step", self._address, view.address, self._parameters.address, ctypes.addressof(info))
+        finally:
+            self._begun.clear()
+        return Step(info.steps, bool(info.skipped), info.norm, info.clip)
+
+    def set_group(self, index: int = 0, **settings: Any) -> None:
+        """Changes settings of a group, such as lr, from the next step on."""
+        group = _library.ParameterGroup(group_bytes=ctypes.sizeof(_library.ParameterGroup))
+        self._make("group", self._address, index, ctypes.addressof(group))
+        for name in ("betas", *SETTINGS):
+            if name in settings and name == "betas":
+                group.beta1, group.beta2 = settings[name]
+            elif name in settings:
+                setattr(group, SETTINGS[name], settings[name])
+        unknown = settings.keys() - SETTINGS.keys() - {"betas"}
+        if unknown:
+            raise ArgumentError(f"setting {min(unknown)!r} is none of betas, {', '.join(SETTINGS)}")
+        self._make("set_group", self._address, index, ctypes.addressof(group))
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        steps = ctypes.c_uint64()
+        self._make("steps", self._address, ctypes.addressof(steps))
+        return steps.value
+
+    def _states(self) -> "Dict[str, int]":
+        """Those that there are: their numbers."""
+        values, count = ctypes.c_void_p(), ctypes.c_size_t()
+        found = {}
+        for number, name in enumerate(STATES):
+            self._make("local_state", self._address, number, ctypes.addressof(values), ctypes.addressof(count))
+            if values.value:
+                found[name] = number
+        return found
+
+    def state_dict(self) -> "Dict[str, Any]":
+        """The whole state, the same on every rank: the steps, and arrays of float32 or float64. Collective."""
+        code = "d" if self._parameters.element.code == _elements.F64 else "f"
+        state: "Dict[str, Any]" = {"steps": self.steps}
+        for name, number in self._states().items():
+            whole = array.array(code, bytes(self._parameters.count * array.array(code).itemsize))
+            self._make("read_state", self._address, number, whole.buffer_info()[0], -1)
+            state[name] = whole
+        return state
+
+    def load_state_dict(self, state: "Dict[str, Any]") -> None:
+        """Goes on from what state_dict gave, there with any number of ranks."""
+        for name, number in self._states().items():
+            view = _memory.view(state[name], name)
+            real = _elements.F64 if self._parameters.element.code == _elements.F64 else _elements.F32
+            if view.element.code != real or view.count != self._parameters.count:
+                raise ArgumentError(f"{name} is {view.count} of {view.element.name}")
+            self._make("write_state", self._address, number, view.address)
+        self._make("set_steps", self._address, state["steps"])
