@@ -8,6 +8,7 @@
  *     kolo_messages.h     messages between two ranks
  *     kolo_optimizer.h    an all-reduce that updates parameters on the way, and optimizers made of it
  *     kolo_exact.h        sums of floats that do not depend on who holds which addend
+ *     kolo_fusion.h       many tensors as one message, and buckets of them
  * kolo_lanes.h is for programs whose ranks have several threads, kolo_tools.h for tools that ask about the machine and
  * about plans, kolo_watch.h for tools that look at running jobs. What stands here holds for all of them.
  *
@@ -43,6 +44,7 @@
 #include "kolo_collectives.h"
 #include "kolo_comm.h"
 #include "kolo_exact.h"
+#include "kolo_fusion.h"
 #include "kolo_memory.h"
 #include "kolo_messages.h"
 #include "kolo_optimizer.h"

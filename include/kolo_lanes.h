@@ -78,6 +78,8 @@ KOLO_API int kolo_scan_lane(kolo_comm *comm, int lane, const void *send, void *r
                             kolo_op op);
 KOLO_API int kolo_exscan_lane(kolo_comm *comm, int lane, const void *send, void *recv, size_t count, kolo_dtype dtype,
                               kolo_op op);
+KOLO_API int kolo_allreduce_many_lane(kolo_comm *comm, int lane, const kolo_tensor *tensors, size_t ntensors,
+                                      kolo_dtype dtype, kolo_op op);
 KOLO_API int kolo_barrier_lane(kolo_comm *comm, int lane);
 
 /* As kolo_comm_abort, by the thread of a lane while others may be in a call. */

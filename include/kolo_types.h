@@ -113,6 +113,7 @@ typedef enum kolo_collective {
     KOLO_SCAN,
     KOLO_EXSCAN,
     KOLO_ALLREDUCE_APPLY,
+    KOLO_ALLREDUCE_MANY,
     KOLO_ALLOC,
     KOLO_FREE,
     KOLO_SPLIT,

@@ -38,21 +38,25 @@ struct kolo_message {
     /* Of kolo_allreduce_apply only, see algo/fusion/apply.h. */
     const struct kolo_apply *apply;
     uint32_t lane, lanes;
+
+    /* Of KOLO_ALLREDUCE_MANY only. */
+    const kolo_tensor *tensors; /* in place of `send` and `recv` */
+    size_t tensors_first;       /* where the message begins among their elements */
 };
 
 /* Runs a call. */
 typedef int kolo_run_fn(kolo_comm *comm, const struct kolo_message *message);
 
-/* Runs a call whose message fits this rank's lines. */
+/* Runs a call whose message fits this rank's lines. Of KOLO_ALLREDUCE_MANY `send` is the list of tensors. */
 typedef int kolo_lines_fn(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
                           uint32_t root);
 
 kolo_lines_fn kolo_oneshot_lines, kolo_broadcast_lines, kolo_allgather_lines, kolo_reduce_lines,
     kolo_reduce_scatter_lines, kolo_gather_lines, kolo_scatter_lines, kolo_alltoall_lines, kolo_scan_lines,
-    kolo_exscan_lines;
+    kolo_exscan_lines, kolo_many_lines;
 kolo_run_fn kolo_oneshot_run, kolo_mesh_run, kolo_ring_run, kolo_central_run, kolo_tree_run;
 kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce_mesh_run, kolo_reduce_scatter_run,
-    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run, kolo_apply_run;
+    kolo_gather_run, kolo_scatter_run, kolo_alltoall_run, kolo_scan_run, kolo_exscan_run, kolo_apply_run, kolo_many_run;
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 

@@ -186,6 +186,29 @@ int kolo_arguments_resolve(const struct kolo_descriptor *descriptor, const kolo_
     return 0;
 }
 
+int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                 struct kolo_arguments *call) {
+    uint64_t digest = call->ntensors;
+    size_t count = 0;
+    if (!call->tensors && call->ntensors)
+        return refuse_null(descriptor, comm, "tensors", call->ntensors);
+    for (size_t i = 0; i < call->ntensors; i++) {
+        const kolo_tensor *tensor = &call->tensors[i];
+        if (tensor->count > KOLO_COUNT_MAX - count)
+            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: tensor %zu of %zu elements: more than memory can hold in all",
+                             comm->global_rank, descriptor->function, i, tensor->count);
+        if (!tensor->data && tensor->count)
+            return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: data of tensor %zu is NULL with count %zu", comm->global_rank,
+                             descriptor->function, i, tensor->count);
+        count += tensor->count;
+        digest = (digest ^ tensor->count) * UINT64_C(0x9e3779b97f4a7c15);
+        digest ^= digest >> 32;
+    }
+    call->count = count;
+    call->digest = digest;
+    return 0;
+}
+
 size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks) {
     uint64_t digest = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {

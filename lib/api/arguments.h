@@ -20,6 +20,7 @@ struct kolo_descriptor {
     bool send_at_root, recv_at_root; /* that only the root has */
     bool applies;                    /* a function to the ranges of the message that ranks own */
     bool is_unequal;                 /* the counts of blocks are known to their sender and receiver alone */
+    bool has_tensors;                /* a list of them is in place of both buffers */
 
     kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
     kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
@@ -35,10 +36,13 @@ struct kolo_arguments {
     kolo_op op; /* SUM for a collective without one */
     int root;   /* 0 likewise */
     struct kolo_blocks send_blocks, recv_blocks;
-    struct kolo_apply apply;   /* of a collective that applies it */
-    const kolo_kernel *kernel; /* of a call in the background */
-    uint64_t opaque;           /* kolo_call_opaque; 0: the dtype says all */
-    bool by_lane;              /* a call of kolo_lanes.h */
+    struct kolo_apply apply;    /* of a collective that applies it */
+    const kolo_kernel *kernel;  /* of a call in the background */
+    uint64_t opaque;            /* kolo_call_opaque; 0: the dtype says all */
+    bool by_lane;               /* a call of kolo_lanes.h */
+    const kolo_tensor *tensors; /* where the collective has them; then `count` and `digest` are found in the check */
+    size_t ntensors;
+    uint64_t digest; /* of their counts */
 };
 
 /* What callers pass, as a literal: of a function's result the compiler would make copies. */
@@ -55,6 +59,9 @@ struct kolo_arguments {
                              .root = (root_),                                                                          \
                              .send_blocks = {(send_counts_), (send_offsets_)},                                         \
                              .recv_blocks = {(recv_counts_), (recv_offsets_)}})
+
+#define WITH_TENSORS(tensors_, ntensors_, dtype_, op_)                                                                 \
+    ((struct kolo_arguments){.dtype = (dtype_), .op = (op_), .tensors = (tensors_), .ntensors = (ntensors_)})
 
 /* For a collective with blocks, and legal dtype and op, of elements of that size: checks the rest, and fills in where
  * blocks begin: in offsets[0] those to send, in offsets[1] those to receive, which have room for a number a rank. 0 or
@@ -75,6 +82,10 @@ const kolo_kernel *kolo_arguments_own_kernel(struct kolo_arguments *call);
 int kolo_collective_make(kolo_collective collective, kolo_comm *comm, const struct kolo_arguments *call);
 int kolo_collective_issue(kolo_collective collective, const char *function, kolo_comm *comm,
                           const struct kolo_arguments *call, kolo_request **request);
+
+/* Checks a list of tensors, of elements of that size, and fills in what follows from it. 0 or KOLO_ERR_ARG. */
+int kolo_arguments_count_tensors(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
+                                 struct kolo_arguments *call);
 
 /* What stands for the count in the word of a call whose blocks have counts that all ranks know. */
 size_t kolo_arguments_digest(const size_t *counts, uint32_t ranks);

@@ -128,6 +128,16 @@ static const struct kolo_descriptor descriptors[KOLO_COLLECTIVES] = {
                               .applies = true,
                               .algorithms = ONE(kolo_apply_run),
                               .direct = kolo_apply_direct},
+    [KOLO_ALLREDUCE_MANY] = {.function = "kolo_allreduce_many",
+                             .collective = KOLO_ALLREDUCE_MANY,
+                             .has_op = true,
+                             .has_tensors = true,
+                             .lines = kolo_many_lines,
+                             .algorithms = {[KOLO_ALGORITHM_ONESHOT] = kolo_many_run,
+                                            [KOLO_ALGORITHM_MESH] = kolo_many_run,
+                                            [KOLO_ALGORITHM_RING] = kolo_many_run,
+                                            [KOLO_ALGORITHM_CENTRAL] = kolo_many_run,
+                                            [KOLO_ALGORITHM_TREE] = kolo_many_run}},
 };
 
 int kolo_collective_has_op(kolo_collective collective) {
@@ -217,7 +227,8 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
                                            .acc_bytes = kernel->acc_bytes,
                                            .keeps_order = kernel->keeps_order,
                                            .is_whole = kernel->is_whole,
-                                           .lanes = lanes};
+                                           .lanes = lanes,
+                                           .packed_bytes_max = KOLO_PACKED_BYTES_MAX};
     const size_t bytes = message->count * kernel->element_bytes;
     if (comm->nodes) {
         message->longest = longest;
@@ -269,6 +280,8 @@ static inline kolo_dtype told_dtype(const struct kolo_arguments *call) {
 /* What stands for the count in the word of a call. Counts that two ranks alone know are not in it. */
 static inline size_t told_count(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                 const struct kolo_arguments *call) {
+    if (descriptor->has_tensors)
+        return kolo_call_many_count(call->count, call->digest, call->opaque);
     if (descriptor->send != COUNTED && descriptor->recv != COUNTED)
         return call->count ^ call->opaque;
     if (descriptor->is_unequal)
@@ -276,6 +289,11 @@ static inline size_t told_count(const struct kolo_descriptor *descriptor, const 
     const size_t digest = kolo_arguments_digest(
         descriptor->send == COUNTED ? call->send_blocks.counts : call->recv_blocks.counts, comm->global_size);
     return call->opaque ? (digest & KOLO_CALL_OPAQUE_COUNT) | call->opaque : digest;
+}
+
+/* What stands for the root. */
+static inline uint32_t told_root(const struct kolo_descriptor *descriptor, const struct kolo_arguments *call) {
+    return descriptor->has_tensors ? kolo_call_many_root(call->digest) : (uint32_t)call->root;
 }
 
 /* A kolo_lane_fn: of lane 0, where the call has begun, only the slice; in any other lane that has one all of the call.
@@ -291,7 +309,7 @@ static int run_divided(kolo_comm *lane, const void *argument) {
     int rc = kolo_enter(descriptor->function, lane);
     if (rc < 0)
         return rc;
-    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, (uint32_t)call->root,
+    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
                     told_count(descriptor, lane, call));
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     kolo_history_begin(lane);
@@ -336,6 +354,10 @@ static inline __attribute__((always_inline)) int run_message(const struct kolo_d
         message.lane = 0;
         message.lanes = 1;
     }
+    if (descriptor->has_tensors) {
+        message.tensors = call->tensors;
+        message.tensors_first = 0;
+    }
     message.kernel = kernel;
     message.root = (uint32_t)call->root;
     /* Such messages take long enough to afford two looks at the clock. */
@@ -367,7 +389,7 @@ static inline size_t sent_bytes(const struct kolo_descriptor *descriptor, const 
 /* Begins, runs and leaves a call of several ranks whose arguments are legal. */
 static inline __attribute__((always_inline)) int run(const struct kolo_descriptor *descriptor, kolo_comm *comm,
                                                      const struct kolo_arguments *call, const kolo_kernel *kernel) {
-    kolo_call_begin(comm, descriptor->collective, told_dtype(call), call->op, (uint32_t)call->root,
+    kolo_call_begin(comm, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
                     told_count(descriptor, comm, call));
     const uint32_t callers_fpenv = descriptor->has_op ? kolo_fpenv_enter() : 0;
     int rc;
@@ -375,7 +397,8 @@ static inline __attribute__((always_inline)) int run(const struct kolo_descripto
         sent_bytes(descriptor, comm, call, kernel->element_bytes) < comm->lines_bytes_end[descriptor->collective]) {
         if (descriptor->has_op)
             comm->stats.calls_by_algorithm[KOLO_ALGORITHM_ONESHOT]++;
-        rc = descriptor->lines(comm, call->send, call->recv, call->count, kernel, (uint32_t)call->root);
+        rc = descriptor->lines(comm, descriptor->has_tensors ? call->tensors : call->send, call->recv, call->count,
+                               kernel, (uint32_t)call->root);
     } else {
         rc = run_message(descriptor, comm, call, kernel);
     }
@@ -399,6 +422,8 @@ static inline void copy_alone(const struct kolo_descriptor *descriptor, const st
 static inline __attribute__((always_inline)) int check(const struct kolo_descriptor *descriptor, const kolo_comm *comm,
                                                        struct kolo_arguments *call, size_t *const *offsets,
                                                        const kolo_kernel *kernel) {
+    if (descriptor->has_tensors)
+        return kolo_arguments_count_tensors(descriptor, comm, call);
     if (has_blocks(descriptor))
         return kolo_arguments_resolve(descriptor, comm, call, kernel->element_bytes, offsets);
     if (__builtin_expect(!is_legal(descriptor, comm, call, kernel->element_bytes), 0))
@@ -497,7 +522,7 @@ static int background(const struct kolo_descriptor *descriptor, const char *func
     int rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
-    rc = kolo_request_create(&made, function, descriptor, comm, carry_out);
+    rc = kolo_request_create(&made, function, descriptor, comm, carry_out, given->ntensors);
     if (rc == 0) {
         struct kolo_arguments call = *given;
         if (check_now(descriptor, comm, &call, made->offsets) == 0) {
@@ -537,7 +562,7 @@ static int make_in_lane(const struct kolo_descriptor *descriptor, kolo_comm *lan
         lane->stats.calls_by_collective[descriptor->collective]++;
         lane->stats.payload_bytes += call->count * kernel->element_bytes;
     }
-    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, (uint32_t)call->root,
+    kolo_call_begin(lane, descriptor->collective, told_dtype(call), call->op, told_root(descriptor, call),
                     told_count(descriptor, lane, call));
     const uint32_t callers_fpenv = kolo_fpenv_enter();
     kolo_history_begin(lane);
@@ -753,4 +778,14 @@ int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kol
 int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                  kolo_request **request) {
     return background(&descriptors[KOLO_EXSCAN], __func__, comm, &WITH_COUNT(send, recv, count, dtype, op, 0), request);
+}
+
+int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op) {
+    return collective(&descriptors[KOLO_ALLREDUCE_MANY], comm, WITH_TENSORS(tensors, ntensors, dtype, op));
+}
+
+int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op,
+                         kolo_request **request) {
+    return background(&descriptors[KOLO_ALLREDUCE_MANY], __func__, comm, &WITH_TENSORS(tensors, ntensors, dtype, op),
+                      request);
 }

@@ -52,6 +52,7 @@ static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_SCAN] = "scan",
     [KOLO_EXSCAN] = "exscan",
     [KOLO_ALLREDUCE_APPLY] = "allreduce_apply",
+    [KOLO_ALLREDUCE_MANY] = "allreduce_many",
     [KOLO_ALLOC] = "alloc",
     [KOLO_FREE] = "free",
     [KOLO_SPLIT] = "split",

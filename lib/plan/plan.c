@@ -37,6 +37,11 @@ static const struct traits {
     [KOLO_ALLREDUCE_APPLY] = {.sends_blocks = true}, /* of a rank's range */
 };
 
+/* A list of tensors goes the way of an all-reduce, by its table, but is not chosen for by itself. */
+static const struct traits *traits_of(kolo_collective collective) {
+    return &traits[collective == KOLO_ALLREDUCE_MANY ? KOLO_ALLREDUCE : collective];
+}
+
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -50,12 +55,12 @@ static size_t whole_lines(size_t bytes) {
 }
 
 static bool is_forced(kolo_collective collective, const struct kolo_shared_settings *settings) {
-    return traits[collective].algorithms >> settings->algorithm & 1;
+    return traits_of(collective)->algorithms >> settings->algorithm & 1;
 }
 
 static const struct kolo_shared_table *table_of(kolo_collective collective,
                                                 const struct kolo_shared_settings *settings) {
-    return &settings->tables[traits[collective].table];
+    return &settings->tables[traits_of(collective)->table];
 }
 
 static const struct kolo_shared_band *band_of(size_t bytes, const struct kolo_shared_table *table) {
@@ -89,14 +94,15 @@ static bool fits_tree_lines(const struct kolo_question *question, const struct k
 static size_t lines_bytes_end(kolo_collective collective, const struct kolo_shared_settings *settings) {
     const struct kolo_shared_band *first = &table_of(collective, settings)->band[0];
     const bool forced = is_forced(collective, settings);
-    if (!traits[collective].has_lines || (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
+    if (!traits_of(collective)->has_lines ||
+        (forced ? settings->algorithm : first->algorithm) != KOLO_ALGORITHM_ONESHOT)
         return 0;
     return 1 + (forced ? KOLO_LINES_BYTES_MAX : smaller(KOLO_LINES_BYTES_MAX, first->bytes_max));
 }
 
 void kolo_plan_make(const struct kolo_question *question, const struct kolo_shared_settings *settings,
                     size_t slot_bytes, struct kolo_answer *answer) {
-    const struct traits *of = &traits[question->collective];
+    const struct traits *of = traits_of(question->collective);
     const size_t bytes = question->count * question->element_bytes,
                  sent_bytes = bytes * (of->sends_blocks ? question->ranks : 1);
     const struct kolo_shared_table *table = table_of(question->collective, settings);
@@ -104,7 +110,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     kolo_algorithm algorithm =
         (kolo_algorithm)(is_forced(question->collective, settings) ? settings->algorithm : band->algorithm);
     if (((question->keeps_order || question->is_whole) && algorithm == KOLO_ALGORITHM_RING) ||
-        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE))
+        (question->is_whole && algorithm == KOLO_ALGORITHM_TREE) ||
+        (question->collective == KOLO_ALLREDUCE_MANY && bytes > question->packed_bytes_max))
         algorithm = KOLO_ALGORITHM_MESH;
     answer->algorithm = algorithm;
     answer->lines =

@@ -17,6 +17,7 @@ struct kolo_question {
     bool keeps_order;   /* of the ranks, where it reduces: RING does not, and MESH takes its place */
     bool is_whole;  /* needs all inputs at once, where it reduces: RING and TREE do not, and MESH takes their place */
     uint32_t lanes; /* `count` is the slice of one of so many; 0: it is the whole, and may go through lines */
+    size_t packed_bytes_max; /* of KOLO_ALLREDUCE_MANY: what is more goes by MESH */
 };
 
 /* A region's first cache line, where blocks have counts that only two ranks know. */

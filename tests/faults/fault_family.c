@@ -98,6 +98,10 @@ static int make_call(kolo_comm *comm, const struct fault_case *what, int rank, c
         return family_apply(comm, send, recv, count);
     case KOLO_SCAN:
         return kolo_scan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
+    case KOLO_ALLREDUCE_MANY:
+        memcpy(recv, send, count * sizeof *recv);
+        return kolo_allreduce_many(comm, (kolo_tensor[]){{recv + count / 3, count - count / 3}, {recv, count / 3}}, 2,
+                                   KOLO_I32, KOLO_SUM);
     default:
         return kolo_exscan(comm, send, recv, count, KOLO_I32, KOLO_SUM);
     }

@@ -15,9 +15,9 @@
 
 enum { CALLS = 150, LARGE_CALL = CALLS - 5, LATE_CALL = CALLS - 3, LARGE_COUNT = 70000, LATE_MS_MIN = 150 };
 
-static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,         KOLO_REDUCE_SCATTER,
-                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER,        KOLO_ALLTOALL,
-                                         KOLO_SCAN,      KOLO_EXSCAN,     KOLO_ALLREDUCE_APPLY};
+static const kolo_collective family[] = {KOLO_ALLGATHER, KOLO_ALLGATHERV, KOLO_REDUCE,          KOLO_REDUCE_SCATTER,
+                                         KOLO_GATHER,    KOLO_GATHERV,    KOLO_SCATTER,         KOLO_ALLTOALL,
+                                         KOLO_SCAN,      KOLO_EXSCAN,     KOLO_ALLREDUCE_APPLY, KOLO_ALLREDUCE_MANY};
 
 /* What all ranks call as their call `number`, from 1. */
 static kolo_watched_call call_of(int ranks, uint64_t number) {
@@ -81,6 +81,8 @@ static int make_call(const struct rank *rank, uint64_t number, void *data) {
         return kolo_exscan(comm, data, recv, call.count, call.dtype, call.op);
     case KOLO_ALLREDUCE_APPLY:
         return kolo_allreduce_apply(comm, data, recv, call.count, call.dtype, call.op, apply_nothing, NULL);
+    case KOLO_ALLREDUCE_MANY:
+        return kolo_allreduce_many(comm, (kolo_tensor[]){{data, call.count - 1}, {recv, 1}}, 2, call.dtype, call.op);
     default:
         return kolo_allreduce(comm, data, data, call.count, call.dtype, call.op);
     }

@@ -108,6 +108,13 @@ static void apply_nothing(void *context, size_t first, size_t count, const void 
     (void)context, (void)first, (void)count, (void)gradients, (void)parameters;
 }
 
+/* Two tensors and an empty one; where the first is longer, the second is shorter. */
+static int make_many(kolo_comm *comm, const struct call *call, float *data) {
+    const size_t first = call->count / 3 + (call->longer == LONGER_FIRST);
+    const kolo_tensor tensors[] = {{data + COUNT_MAX / 2, first}, {NULL, 0}, {data, call->count - first}};
+    return kolo_allreduce_many(comm, tensors, 3, call->dtype, (kolo_op)call->op_or_root);
+}
+
 /* `data` and `blocks` have room for a block of each rank. */
 static int make_call(kolo_comm *comm, const struct call *call, void *data, void *blocks) {
     const size_t count = call->count;
@@ -137,6 +144,8 @@ static int make_call(kolo_comm *comm, const struct call *call, void *data, void 
         return kolo_exscan(comm, data, data, count, dtype, op);
     case KOLO_ALLREDUCE_APPLY:
         return kolo_allreduce_apply(comm, data, blocks, count, dtype, op, apply_nothing, NULL);
+    case KOLO_ALLREDUCE_MANY:
+        return make_many(comm, call, data);
     case KOLO_BARRIER:
         return kolo_barrier(comm);
     default:
@@ -221,9 +230,9 @@ static void run_algorithm(int ranks, kolo_algorithm algorithm) {
 enum { SMALL = 3, LARGE = 3000 };
 
 static const kolo_collective family[] = {
-    KOLO_ALLREDUCE,       KOLO_BROADCAST, KOLO_ALLGATHER, KOLO_ALLGATHERV,     KOLO_REDUCE,   KOLO_REDUCE_SCATTER,
-    KOLO_REDUCE_SCATTERV, KOLO_GATHER,    KOLO_GATHERV,   KOLO_SCATTER,        KOLO_SCATTERV, KOLO_ALLTOALL,
-    KOLO_ALLTOALLV,       KOLO_SCAN,      KOLO_EXSCAN,    KOLO_ALLREDUCE_APPLY};
+    KOLO_ALLREDUCE,       KOLO_BROADCAST, KOLO_ALLGATHER, KOLO_ALLGATHERV,      KOLO_REDUCE,        KOLO_REDUCE_SCATTER,
+    KOLO_REDUCE_SCATTERV, KOLO_GATHER,    KOLO_GATHERV,   KOLO_SCATTER,         KOLO_SCATTERV,      KOLO_ALLTOALL,
+    KOLO_ALLTOALLV,       KOLO_SCAN,      KOLO_EXSCAN,    KOLO_ALLREDUCE_APPLY, KOLO_ALLREDUCE_MANY};
 
 enum { FAMILY = sizeof family / sizeof *family };
 
@@ -238,8 +247,9 @@ static void run_pair(int ranks, int odd_rank, const char *what, struct call comm
 
 /* Whether two ranks swap their slots in it, see run_algorithm. */
 static bool swaps(kolo_collective collective) {
-    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLGATHER || collective == KOLO_ALLGATHERV ||
-           collective == KOLO_REDUCE_SCATTER || collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLTOALL;
+    return collective == KOLO_ALLREDUCE || collective == KOLO_ALLREDUCE_MANY || collective == KOLO_ALLGATHER ||
+           collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTER || collective == KOLO_REDUCE_SCATTERV ||
+           collective == KOLO_ALLTOALL;
 }
 
 /* Each collective in place of each other one. */
@@ -280,7 +290,7 @@ static void run_other_blocks(int ranks, int odd_rank, kolo_collective collective
     const struct call common = CALL(collective, count, KOLO_F32, 0);
     struct call odd = common;
     odd.longer = LONGER_FIRST;
-    if (collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTERV)
+    if (collective == KOLO_ALLGATHERV || collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLREDUCE_MANY)
         run_pair(ranks, odd_rank, "block", common, odd);
     odd.longer = LONGER_SENT;
     if (collective == KOLO_ALLTOALLV || (collective == KOLO_GATHERV && odd_rank != 0) ||

@@ -26,6 +26,7 @@ const struct kind kinds[KINDS] = {
     {"alltoallv", KOLO_ALLTOALLV, .sends_blocks = true, .takes_blocks = true, .counted = true},
     {"scan", KOLO_SCAN, .reduces = true},
     {"exscan", KOLO_EXSCAN, .reduces = true},
+    {"allreduce_many", KOLO_ALLREDUCE_MANY, .reduces = true},
     {"barrier", KOLO_BARRIER, .reduces = false}, /* whatever its count */
 };
 
@@ -66,6 +67,39 @@ static bool counts_differ(const struct call *common, const struct call *odd, int
     return differ;
 }
 
+/* Divides the call's elements into tensors, of which some are empty: counts[t] elements from starts[t] on. In every
+ * other division they are listed from the last one to the first. Returns how many there are. */
+static size_t divide(const struct call *call, size_t counts[TENSORS_MAX], size_t starts[TENSORS_MAX]) {
+    uint64_t random = random_seed(call->count, call->uneven);
+    const size_t most = random_below(&random, TENSORS_MAX);
+    const bool is_reversed = random_next(&random) & 1;
+    size_t number = 0, done = 0;
+    for (; number < most && done < call->count; number++) {
+        const size_t left = call->count - done;
+        starts[number] = done;
+        counts[number] = number % 4 == 2 ? 0 : 1 + random_below(&random, number % 3 ? left : (left + 15) / 16);
+        done += counts[number];
+    }
+    if (done < call->count || random_next(&random) & 1) {
+        starts[number] = done;
+        counts[number++] = call->count - done;
+    }
+    for (size_t i = 0; is_reversed && i < number / 2; i++) {
+        const size_t count = counts[i], start = starts[i];
+        counts[i] = counts[number - 1 - i];
+        starts[i] = starts[number - 1 - i];
+        counts[number - 1 - i] = count;
+        starts[number - 1 - i] = start;
+    }
+    return number;
+}
+
+static bool tensors_differ(const struct call *common, const struct call *odd) {
+    size_t counts[TENSORS_MAX], others[TENSORS_MAX], starts[TENSORS_MAX];
+    const size_t number = divide(common, counts, starts);
+    return number != divide(odd, others, starts) || memcmp(counts, others, number * sizeof *counts) != 0;
+}
+
 /* Of the program's own operations ranks see the shape alone. */
 static bool ops_differ(const struct call *common, const struct call *odd) {
     const struct own_operation *own = own_of(common), *other = own_of(odd);
@@ -78,7 +112,8 @@ bool calls_differ(const struct call *common, const struct call *odd, int rank, i
     return kind != odd->kind ||
            (kind->collective != KOLO_BARRIER &&
             (common->dtype != odd->dtype || (kind->reduces && ops_differ(common, odd)) ||
-             (kind->has_root && common->root != odd->root) || counts_differ(common, odd, rank, ranks)));
+             (kind->has_root && common->root != odd->root) || counts_differ(common, odd, rank, ranks) ||
+             (kind->collective == KOLO_ALLREDUCE_MANY && tensors_differ(common, odd))));
 }
 
 /* What `rank` sends, or receives. With gaps where the call allows that, now and then. */
@@ -216,7 +251,7 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         recv = kind->sends_blocks && !kind->takes_blocks ? base + own_sent : base;
         send = kind->takes_blocks && !kind->sends_blocks ? base + own_taken : base;
     }
-    if (kind->collective == KOLO_BROADCAST)
+    if (kind->collective == KOLO_BROADCAST || kind->collective == KOLO_ALLREDUCE_MANY)
         send = recv;
     if (sends)
         for (int to = 0; to < (kind->sends_blocks ? ranks : 1); to++)
@@ -230,6 +265,10 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         expect_moved(call, self, ranks, inputs, result);
     prepared->send = sends ? send : NULL;
     prepared->recv = takes ? recv : NULL;
+    size_t counts[TENSORS_MAX], starts[TENSORS_MAX];
+    prepared->ntensors = divide(call, counts, starts);
+    for (size_t i = 0; i < prepared->ntensors; i++)
+        prepared->tensors[i] = (kolo_tensor){counts[i] ? recv + starts[i] * bytes : NULL, counts[i]};
     for (int peer = 0; peer < ranks; peer++)
         free(inputs[peer]);
 }
@@ -273,6 +312,8 @@ void call_prepare(struct prepared *prepared, const struct call *call, const kolo
         return CALL(alltoallv, send, sent->counts, sent_at, recv, taken->counts, taken_at, dtype);                     \
     case KOLO_SCAN:                                                                                                    \
         return CALL(scan, send, recv, count, dtype, op);                                                               \
+    case KOLO_ALLREDUCE_MANY:                                                                                          \
+        return CALL(allreduce_many, prepared->tensors, prepared->ntensors, dtype, op);                                 \
     case KOLO_BARRIER:                                                                                                 \
         return CALL(barrier);                                                                                          \
     default:                                                                                                           \

@@ -15,7 +15,7 @@ struct kind {
     bool sent_by_root, taken_by_root;
 };
 
-enum { KINDS = 16, SHARED_BYTES = 1 << 20, CALL_WORDS = 128 };
+enum { KINDS = 17, TENSORS_MAX = 12, SHARED_BYTES = 1 << 20, CALL_WORDS = 128 };
 
 extern const struct kind kinds[KINDS];
 
@@ -32,7 +32,7 @@ struct call {
     bool in_place;
     unsigned char *const *shared; /* two buffers of kolo_alloc, for the call to use; or NULL */
     const int *node_of;           /* the node of each rank, if they are reduced node by node; NULL: in their order */
-    uint32_t uneven;              /* where blocks have counts of their own: another number, other counts */
+    uint32_t uneven;              /* where blocks, or tensors, have counts of their own: another number, other counts */
 };
 
 /* Blocks as a rank lays them out. */
@@ -48,12 +48,14 @@ bool calls_differ(const struct call *common, const struct call *odd, int rank, i
 struct prepared {
     struct call call;
     struct layout sent, taken;
-    unsigned char *memory, *apart; /* in which the buffers lie */
-    void *send, *recv;             /* what the rank passes; NULL: nothing */
-    unsigned char *expected;       /* what `memory` must hold after the call */
-    size_t room;                   /* its bytes */
-    bool shared;                   /* the memory is the call's */
-    uint64_t send_hash;            /* of what `send` has, if that lies apart */
+    unsigned char *memory, *apart;    /* in which the buffers lie */
+    void *send, *recv;                /* what the rank passes; NULL: nothing */
+    unsigned char *expected;          /* what `memory` must hold after the call */
+    size_t room;                      /* its bytes */
+    kolo_tensor tensors[TENSORS_MAX]; /* into which `recv` is divided, where the call takes a list */
+    size_t ntensors;
+    bool shared;        /* the memory is the call's */
+    uint64_t send_hash; /* of what `send` has, if that lies apart */
 };
 
 /* Writes the call in words, into CALL_WORDS bytes. */

@@ -42,12 +42,26 @@ static bool knows_all(const collective_shape *buffers) {
            buffers->sends_blocks != buffers->takes_blocks;
 }
 
+/* Elements of the first of the two tensors of a list. */
+static size_t first_tensor(const sched_call *call) {
+    return call->count * (call->skew + 1) / 7;
+}
+
 uint64_t sched_call_word(const sched_call *call, uint32_t ranks) {
     const collective_shape *buffers = &collective_shapes[call->collective];
     size_t count = buffers->counted ? 0 : call->count;
     if (knows_all(buffers)) {
         const sched_layout blocks = sched_lay_out(call, 0, ranks, buffers->sends_blocks);
         count = kolo_arguments_digest(blocks.counts, ranks);
+    }
+    if (call->collective == KOLO_ALLREDUCE_MANY) {
+        static uint8_t some;
+        const size_t first = first_tensor(call);
+        const kolo_tensor tensors[] = {{&some, first}, {&some, count - first}};
+        struct kolo_arguments made = {.tensors = tensors, .ntensors = 2};
+        kolo_arguments_count_tensors(NULL, NULL, &made);
+        return kolo_call_word(call->collective, call->dtype, call->op, kolo_call_many_root(made.digest),
+                              kolo_call_many_count(count, made.digest, 0));
     }
     if (call->collective == KOLO_BARRIER)
         return kolo_call_word(KOLO_BARRIER, KOLO_U8, KOLO_SUM, 0, 0);
@@ -142,6 +156,12 @@ int sched_make_call(kolo_comm *comm, const sched_call *call, void *send, void *r
         return kolo_exscan(comm, send, recv, count, dtype, call->op);
     case KOLO_ALLREDUCE_APPLY:
         return kolo_allreduce_apply(comm, send, recv, count, dtype, call->op, take_reduced, &element_bytes);
+    case KOLO_ALLREDUCE_MANY:
+        return kolo_allreduce_many(comm,
+                                   (kolo_tensor[]){{recv, first_tensor(call)},
+                                                   {(uint8_t *)recv + first_tensor(call) * kolo_dtype_bytes(dtype),
+                                                    count - first_tensor(call)}},
+                                   2, dtype, call->op);
     default:
         return kolo_barrier(comm);
     }

@@ -124,6 +124,7 @@ static const kind kinds[] = {
     {KOLO_SCAN, KOLO_ALGORITHM_AUTO, 0},
     {KOLO_EXSCAN, KOLO_ALGORITHM_AUTO, 0},
     {KOLO_ALLREDUCE_APPLY, KOLO_ALGORITHM_AUTO, 0},
+    {KOLO_ALLREDUCE_MANY, KOLO_ALGORITHM_AUTO, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -234,14 +235,16 @@ static void draw_other_than_allreduce(sched_call *call, const sched_shape *shape
                                         : sched_count_max(call->collective, call->dtype, (uint32_t)ranks) + 1);
     }
     call->skew = below(random, 4);
-    call->in_place = works_in_place(call->collective) && percent(random, 30);
+    call->in_place =
+        works_in_place(call->collective) && (percent(random, 30) || call->collective == KOLO_ALLREDUCE_MANY);
 }
 
 static void draw_family(sched_call *call, const sched_shape *shape, uint64_t *random) {
     static const kolo_collective family[] = {
-        KOLO_ALLGATHER,       KOLO_ALLGATHERV, KOLO_REDUCE,  KOLO_REDUCE,  KOLO_REDUCE_SCATTER,
-        KOLO_REDUCE_SCATTERV, KOLO_GATHER,     KOLO_GATHERV, KOLO_SCATTER, KOLO_SCATTERV,
-        KOLO_ALLTOALL,        KOLO_ALLTOALLV,  KOLO_SCAN,    KOLO_EXSCAN,  KOLO_ALLREDUCE_APPLY};
+        KOLO_ALLGATHER,      KOLO_ALLGATHERV,      KOLO_REDUCE,          KOLO_REDUCE,
+        KOLO_REDUCE_SCATTER, KOLO_REDUCE_SCATTERV, KOLO_GATHER,          KOLO_GATHERV,
+        KOLO_SCATTER,        KOLO_SCATTERV,        KOLO_ALLTOALL,        KOLO_ALLTOALLV,
+        KOLO_SCAN,           KOLO_EXSCAN,          KOLO_ALLREDUCE_APPLY, KOLO_ALLREDUCE_MANY};
     call->collective = family[below(random, sizeof family / sizeof *family)];
     call->root = below(random, shape->team.ranks);
     draw_other_than_allreduce(call, shape, below(random, shape->team.settings.tables[KOLO_TABLE_REDUCE].bands), 30,

@@ -89,6 +89,12 @@ int kolo_exscan_lane(kolo_comm *comm, int lane, const void *send, void *recv, si
     return kolo_lane_call("kolo_exscan_lane", KOLO_EXSCAN, comm, lane, WITH_COUNT(send, recv, count, dtype, op, 0));
 }
 
+int kolo_allreduce_many_lane(kolo_comm *comm, int lane, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
+                             kolo_op op) {
+    return kolo_lane_call("kolo_allreduce_many_lane", KOLO_ALLREDUCE_MANY, comm, lane,
+                          WITH_TENSORS(tensors, ntensors, dtype, op));
+}
+
 int kolo_barrier_lane(kolo_comm *comm, int lane) {
     return kolo_lane_call("kolo_barrier_lane", KOLO_BARRIER, comm, lane,
                           WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0));

@@ -3,7 +3,7 @@
 
 /* What goes round a ring is added in an order that depends on where it is. */
 static bool goes_round_ring(const struct kolo_descriptor *descriptor, const kolo_comm *first) {
-    return descriptor->collective == KOLO_ALLREDUCE &&
+    return (descriptor->collective == KOLO_ALLREDUCE || descriptor->has_tensors) &&
            (first->settings.algorithm == KOLO_ALGORITHM_RING ||
             (first->nodes && first->origin.net.exchange == KOLO_EXCHANGE_RING));
 }
@@ -68,5 +68,7 @@ void kolo_slice_make(struct kolo_message *slice, const struct kolo_descriptor *d
         .send_blocks = slice_blocks(&call->send_blocks, element_bytes, ranks, lane, lanes, tables),
         .recv_blocks = slice_blocks(&call->recv_blocks, element_bytes, ranks, lane, lanes, tables + 2 * ranks),
         .kernel = kernel,
-        .root = (uint32_t)call->root};
+        .root = (uint32_t)call->root,
+        .tensors = call->tensors,
+        .tensors_first = begin};
 }

@@ -486,11 +486,14 @@ static int create(kolo_request **result, const char *function, kolo_comm *comm, 
 }
 
 int kolo_request_create(kolo_request **result, const char *function, const struct kolo_descriptor *descriptor,
-                        kolo_comm *comm, kolo_carry_out_fn *carry_out) {
+                        kolo_comm *comm, kolo_carry_out_fn *carry_out, size_t ntensors) {
     const size_t ranks = comm ? comm->global_size : 0;
     const size_t sent = descriptor->send == COUNTED ? ranks : 0, taken = descriptor->recv == COUNTED ? ranks : 0;
     kolo_request *request = NULL;
-    const int rc = create(&request, function, comm, 2 * (sent + taken) * sizeof *request->numbers);
+    if (ntensors > SIZE_MAX / (2 * sizeof(kolo_tensor)))
+        return kolo_fail(KOLO_ERR_ARG, "%s: ntensors %zu: more than memory can hold", function, ntensors);
+    const int rc = create(&request, function, comm,
+                          2 * (sent + taken) * sizeof *request->numbers + ntensors * sizeof(kolo_tensor));
     if (rc < 0)
         return rc;
     request->descriptor = descriptor;
@@ -552,6 +555,10 @@ int kolo_request_issue(kolo_request *request, const char *function, const struct
     size_t *const counts =
         request->offsets[1] + (request->descriptor->recv == COUNTED ? ranks : 0); /* behind all offsets */
     request->call = *call;
+    if (call->ntensors) {
+        memcpy(request->numbers, call->tensors, call->ntensors * sizeof *call->tensors);
+        request->call.tensors = (void *)request->numbers;
+    }
     keep_counts(&request->call.recv_blocks, keep_counts(&request->call.send_blocks, counts, ranks), ranks);
     kolo_common_lock();
     const bool is_issued = append(comm->queue, request);

@@ -49,7 +49,7 @@ struct kolo_request {
     int status;
     char *message;      /* what went wrong; NULL: nothing, or no memory to say it */
     size_t *offsets[2]; /* where kolo_arguments_resolve says where blocks to send, and to receive, begin */
-    size_t numbers[];   /* those, and the caller's counts */
+    size_t numbers[];   /* those, and the caller's counts, or its list of tensors */
 };
 
 enum { KOLO_QUEUE_WHY_BYTES = sizeof((kolo_failure *)NULL)->message };
@@ -84,9 +84,10 @@ static inline bool kolo_request_is_done(const kolo_request *request) {
 
 /* Allocates a request for a call of `function`, and on a communicator's first one the queue. */
 int kolo_request_create(kolo_request **request, const char *function, const struct kolo_descriptor *descriptor,
-                        kolo_comm *comm, kolo_carry_out_fn *carry_out);
+                        kolo_comm *comm, kolo_carry_out_fn *carry_out, size_t ntensors);
 
-/* Issues it for a call that has been checked, copying the counts. Where that fails the request is freed. */
+/* Issues it for a call that has been checked, copying the counts or the `ntensors` tensors. Where that fails the
+ * request is freed. */
 int kolo_request_issue(kolo_request *request, const char *function, const struct kolo_arguments *call);
 
 void kolo_request_free(kolo_request *request);

@@ -13,6 +13,11 @@
 /* The same where results in buffers of kolo_alloc are stored past the caches: larger pieces switch between streams less
  * often. Pieces of 8 KiB take 6 to 15 % longer. */
 #define KOLO_STREAMED_PIECE_BYTES 32768
+/* A list of tensors of at most so much is packed, see algo/fusion/many.c. About as much as all-reduces of slots in one
+ * shot have with few ranks. */
+#ifndef KOLO_PACKED_BYTES_MAX /* tests/faults and tests/schedules have no such large ones */
+#define KOLO_PACKED_BYTES_MAX 16384
+#endif
 
 /* An earlier schedule. */
 struct kolo_past_steps {
@@ -34,6 +39,7 @@ struct kolo_call {
     bool one_target;      /* those are the same memory, where one rank stores what all receive */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */
+    uint8_t *packed;      /* KOLO_PACKED_BYTES_MAX for the tensors of a list */
 
     /* Steps and tickets. */
     uint64_t step;                            /* steps of all schedules before the present one */

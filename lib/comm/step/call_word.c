@@ -14,6 +14,14 @@ struct kolo_call_parts kolo_call_parts(uint64_t word) {
                                     .root = word >> 40 & 1023,
                                     .count = word & KOLO_CALL_COUNT,
                                     .by_lanes = code >= KOLO_CALL_BY_LANES && code != KOLO_OPAQUE};
+    if (parts.collective == KOLO_ALLREDUCE_MANY) {
+        parts.digest = parts.root;
+        parts.root = 0;
+    }
+    if (parts.collective == KOLO_ALLREDUCE_MANY && parts.dtype != KOLO_OPAQUE) {
+        parts.digest |= parts.count >> KOLO_CALL_MANY_BITS << 10;
+        parts.count &= KOLO_CALL_MANY_COUNT;
+    }
     if (parts.dtype == KOLO_OPAQUE) {
         parts.element_bytes = (uint32_t)(parts.count >> 28);
         parts.count &= KOLO_CALL_OPAQUE_COUNT;
@@ -50,6 +58,10 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
     case KOLO_ALLGATHERV:
     case KOLO_REDUCE_SCATTERV:
         snprintf(text, text_bytes, " of %s, counts with digest %" PRIx64, dtype, parts->count);
+        break;
+    case KOLO_ALLREDUCE_MANY:
+        snprintf(text, text_bytes, " of %" PRIu64 " %s, tensors with digest %" PRIx64, parts->count, dtype,
+                 parts->digest);
         break;
     case KOLO_GATHERV:
     case KOLO_SCATTERV:

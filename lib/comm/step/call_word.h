@@ -74,8 +74,24 @@ struct kolo_call_parts {
     uint32_t element_bytes; /* of KOLO_OPAQUE */
     uint32_t root;
     uint64_t count;
+    uint64_t digest; /* of KOLO_ALLREDUCE_MANY */
     bool by_lanes;
 };
+
+/* With KOLO_ALLREDUCE_MANY the word has a digest of how the elements are divided into tensors: its lower bits in place
+ * of `root`, and the others above a count of 34 bits, or nowhere with KOLO_OPAQUE. A larger count is joined to it in
+ * the same way. */
+#define KOLO_CALL_DIGEST_ROOT ((UINT64_C(1) << 10) - 1)
+#define KOLO_CALL_MANY_BITS   34
+#define KOLO_CALL_MANY_COUNT  ((UINT64_C(1) << KOLO_CALL_MANY_BITS) - 1)
+
+static inline uint32_t kolo_call_many_root(uint64_t digest) {
+    return (uint32_t)(digest & KOLO_CALL_DIGEST_ROOT);
+}
+
+static inline uint64_t kolo_call_many_count(uint64_t count, uint64_t digest, uint64_t opaque) {
+    return count ^ (opaque ? opaque : digest >> 10 << KOLO_CALL_MANY_BITS);
+}
 
 struct kolo_call_parts kolo_call_parts(uint64_t word);
 

@@ -7,7 +7,7 @@
 
 typedef int kolo_nodes_run_fn(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message);
 
-kolo_nodes_run_fn kolo_nodes_reduce; /* all-reduce, barrier, reduce, reduce-scatter */
+kolo_nodes_run_fn kolo_nodes_reduce; /* all-reduce, also of many, barrier, reduce, reduce-scatter */
 kolo_nodes_run_fn kolo_nodes_spread; /* broadcast, all-gather */
 kolo_nodes_run_fn kolo_nodes_move;   /* gather, scatter, all-to-all */
 kolo_nodes_run_fn kolo_nodes_scan;   /* scan, exclusive scan */

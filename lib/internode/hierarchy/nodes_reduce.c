@@ -1,4 +1,5 @@
-/* All-reduce, reduce and reduce-scatter of several nodes; a barrier is an all-reduce without elements. Each ticket is a
+/* All-reduce, reduce and reduce-scatter of several nodes; a barrier is an all-reduce without elements, and of a list of
+ * tensors the chunks are packed into slots, all of each, and unpacked from the results. Each ticket is a
  * chunk of the message. The owner of each slice of it, one for each rank of the node, folds that from all slots into
  * the ticket's partial result, in the accumulation type. The nodes exchange these, and leave the result in the segment:
  * of an all-reduce on all nodes, else on the node that has a rank which takes it. In an all-reduce and a reduce a rank
@@ -16,6 +17,7 @@
  * is not commutative always takes this order. */
 #include "internode/hierarchy/collectives.h"
 
+#include "algo/fusion/tensor_cursor.h"
 #include "internode/hierarchy/ticks.h"
 #include "sync/point.h"
 
@@ -25,8 +27,10 @@ struct hierarchy {
     kolo_collective collective; /* ALLREDUCE, REDUCE or REDUCE_SCATTER */
     size_t chunk_count;         /* elements */
     size_t tickets;
-    bool straight;                        /* see above */
-    const struct kolo_apply *apply;       /* takes the result, see nodes_apply.c; NULL: `recv` does */
+    bool straight;                    /* see above */
+    const struct kolo_apply *apply;   /* takes the result, see nodes_apply.c; NULL: `recv` does */
+    struct kolo_tensor_cursor *shown; /* of a list of tensors, as is the next; NULL: there is none */
+    struct kolo_tensor_cursor *taken;
     const struct kolo_subtrees *subtrees; /* NULL: the node's ranks are folded as one */
 };
 
@@ -123,6 +127,9 @@ static int show(const struct hierarchy *h, size_t ticket) {
     if (is_scattered(h)) {
         show_blocks(h, &piece, slot);
         comm->stats.sent_bytes += piece.count * element_bytes;
+    } else if (h->shown) {
+        kolo_tensor_cursor_pack(h->shown, h->message->tensors_first + piece.first, piece.count, slot);
+        comm->stats.sent_bytes += (piece.count - own_count) * element_bytes;
     } else if (comm->size > 1) {
         const uint8_t *send = h->message->send + piece.first * element_bytes;
         kolo_copy(slot, send, own * element_bytes);
@@ -162,7 +169,7 @@ static int fold(const struct hierarchy *h, size_t ticket) {
         return rc;
     for (uint32_t rank = 0; rank < comm->size; rank++)
         comm->call.sources[rank] = kolo_slot(comm, rank, ticket) + own * kernel->element_bytes;
-    if (!is_scattered(h))
+    if (!is_scattered(h) && !h->shown)
         comm->call.sources[comm->rank] = h->message->send + (piece.first + own) * kernel->element_bytes;
     if (own_count && !h->straight)
         fold_own(h, ticket, piece.count, own, own_count);
@@ -210,6 +217,8 @@ static size_t take_result(const struct hierarchy *h, const struct piece *piece, 
         own = overlap_of(h, piece, local, &at);
     if (own.count && h->apply)
         kolo_nodes_apply_piece(h->comm, h->message, own.first, own.count, result + own.place * element_bytes);
+    else if (h->taken)
+        kolo_tensor_cursor_unpack(h->taken, h->message->tensors_first + own.first, own.count, result);
     else if (own.count && !h->straight)
         kolo_copy(h->message->recv + own.first * element_bytes, result + own.place * element_bytes,
                   own.count * element_bytes);
@@ -278,7 +287,13 @@ static size_t count_tickets(const struct hierarchy *h) {
 int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct kolo_message *message) {
     const kolo_kernel *kernel = message->kernel;
     struct hierarchy h = {.comm = comm, .message = message, .collective = collective};
-    if (collective == KOLO_BARRIER)
+    struct kolo_tensor_cursor shown, taken;
+    if (collective == KOLO_ALLREDUCE_MANY) {
+        shown = taken = kolo_tensor_cursor_make(message->tensors, kernel->element_bytes);
+        h.shown = &shown;
+        h.taken = &taken;
+    }
+    if (collective == KOLO_BARRIER || collective == KOLO_ALLREDUCE_MANY)
         h.collective = KOLO_ALLREDUCE;
     if (collective == KOLO_REDUCE_SCATTERV || collective == KOLO_ALLREDUCE_APPLY)
         h.collective = KOLO_REDUCE_SCATTER;
@@ -292,7 +307,7 @@ int kolo_nodes_reduce(kolo_comm *comm, kolo_collective collective, const struct 
     if (h.chunk_count == 0)
         return kolo_nodes_refuse(comm, kernel, h.subtrees->count_max * (size_t)kernel->acc_bytes);
     h.tickets = count_tickets(&h);
-    h.straight = !is_scattered(&h) && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
+    h.straight = !is_scattered(&h) && !h.shown && comm->size == 1 && kernel->acc_bytes == kernel->element_bytes;
     int rc = 0;
     kolo_ticks_begin(comm, h.tickets);
     for (size_t tick = 0; rc == 0 && tick < h.tickets + KOLO_TICKS_LAG; tick++)

@@ -1,0 +1,195 @@
+/* An all-reduce of a list of tensors, in place: mesh (algo/allreduce/mesh.c), with the list in place of `send` and
+ * `recv`. Steps, tickets, and who writes and reads which part of a slot are those of mesh, and so is the argument that
+ * it is correct. What differs is this rank's own memory, of which the others see nothing:
+ *
+ *   - scatter packs the chunk, but for the own slice, from the tensors into the slot;
+ *   - reduce folds the own slice piece by piece. What one tensor has of a piece is read and written there. Where that
+ *     is little, the piece is packed into comm->call.stage, folded there, and unpacked while it is in the first cache;
+ *   - gather unpacks what the peers have given back straight from the slot into the tensors.
+ *
+ * Each of the three walks through the list once, with a cursor of its own. In place works as in mesh: a tensor's
+ * elements of chunk c are written by reduce(c), which has read them, and by gather(c), after scatter(c) has packed
+ * them.
+ *
+ * A list of at most KOLO_PACKED_BYTES_MAX is packed into comm->call.packed as a whole and goes the way of any
+ * all-reduce of that size: what a copy within the first caches takes is little beside one exchange between ranks. */
+#include "algo/fusion/tensor_cursor.h"
+
+#include "algo/algo.h"
+#include "algo/phases.h"
+#include "comm/step/progress.h"
+#include "sync/point.h"
+
+static_assert(KOLO_PACKED_BYTES_MAX >= KOLO_LINES_BYTES_MAX, "what fits lines can be packed");
+static_assert(KOLO_PIECE_BYTES <= KOLO_STREAMED_PIECE_BYTES, "comm->call.stage has room for a piece");
+
+/* So much of one tensor is folded by itself: less takes longer than copying it. */
+#define DIRECT_BYTES_MIN 512
+
+struct many {
+    kolo_comm *comm;
+    const struct kolo_message *message;
+    struct kolo_tensor_cursor scattered, reduced, gathered;
+};
+
+/* A chunk, and its slices. `first` is its place in the list. */
+struct chunk {
+    size_t number, first, count;
+    size_t own, own_count; /* this rank's slice, in the chunk */
+    uint8_t *slot;         /* this rank's */
+};
+
+static struct chunk chunk_at(const struct many *many, size_t number) {
+    const kolo_comm *comm = many->comm;
+    struct chunk chunk = {.number = number, .slot = kolo_slot(comm, comm->rank, number)};
+    chunk.count = kolo_chunk(many->message, number, &chunk.first);
+    chunk.own_count =
+        kolo_plan_slice(chunk.count, many->message->kernel->element_bytes, comm->size, comm->rank, &chunk.own);
+    chunk.first += many->message->tensors_first;
+    return chunk;
+}
+
+static int scatter(struct many *many, const struct chunk *chunk) {
+    kolo_comm *comm = many->comm;
+    const size_t element_bytes = many->message->kernel->element_bytes, behind = chunk->own + chunk->own_count;
+    const int rc = chunk->number < KOLO_SLOTS ? kolo_slot_claim(comm, chunk->number) : 0;
+    KOLO_POINT("many.claimed");
+    if (rc < 0)
+        return rc;
+    kolo_tensor_cursor_pack(&many->scattered, chunk->first, chunk->own, chunk->slot);
+    kolo_tensor_cursor_pack(&many->scattered, chunk->first + behind, chunk->count - behind,
+                            chunk->slot + behind * element_bytes);
+    KOLO_POINT("many.scattered");
+    comm->stats.sent_bytes += (chunk->count - chunk->own_count) * element_bytes;
+    kolo_step_publish(comm, kolo_step_scattered(chunk->number));
+    return 0;
+}
+
+/* Folds a piece of comm->call.sources, the own part of which lies at `own`, into that place and comm->call.targets.
+ * Moves both on. */
+static void fold_piece(kolo_comm *comm, const kolo_kernel *kernel, uint8_t *own, size_t count) {
+    const size_t bytes = count * kernel->element_bytes;
+    const uint32_t first = kolo_rank_after(comm, comm->rank);
+    comm->call.sources[comm->rank] = own;
+    if (comm->size == 2) {
+        kernel->fold_to_both(comm->call.targets[first], own, comm->call.sources, count, 2);
+    } else {
+        kernel->fold(comm->call.targets[first], comm->call.sources, comm->size, count, comm->size);
+        for (uint32_t peer = kolo_rank_after(comm, first); peer != first; peer = kolo_rank_after(comm, peer))
+            kolo_copy(peer == comm->rank ? own : comm->call.targets[peer], comm->call.targets[first], bytes);
+    }
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + bytes;
+        comm->call.targets[rank] += bytes;
+    }
+}
+
+static int reduce(struct many *many, const struct chunk *chunk) {
+    kolo_comm *comm = many->comm;
+    const kolo_kernel *kernel = many->message->kernel;
+    const size_t element_bytes = kernel->element_bytes, piece_count = KOLO_PIECE_BYTES / element_bytes;
+    const int rc = kolo_step_await_all(comm, kolo_step_scattered(chunk->number));
+    if (rc < 0)
+        return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        comm->call.targets[rank] = kolo_slot(comm, rank, chunk->number) + chunk->own * element_bytes;
+        comm->call.sources[rank] = comm->call.targets[rank];
+    }
+    size_t part;
+    for (size_t done = 0; done < chunk->own_count; done += part) {
+        const size_t left = chunk->own_count - done, first = chunk->first + chunk->own + done;
+        part = left < piece_count ? left : piece_count;
+        size_t whole = part;
+        uint8_t *own = kolo_tensor_cursor_piece(&many->reduced, first, &whole);
+        if (whole * element_bytes >= DIRECT_BYTES_MIN)
+            part = whole;
+        if (whole == part) {
+            fold_piece(comm, kernel, own, part);
+        } else {
+            struct kolo_tensor_cursor before = many->reduced;
+            kolo_tensor_cursor_pack(&many->reduced, first, part, comm->call.stage);
+            fold_piece(comm, kernel, comm->call.stage, part);
+            kolo_tensor_cursor_unpack(&before, first, part, comm->call.stage);
+        }
+        KOLO_POINT("many.folded");
+    }
+    comm->stats.sent_bytes += chunk->own_count * element_bytes * (comm->size - 1);
+    comm->stats.received_bytes += chunk->own_count * element_bytes * (comm->size - 1);
+    KOLO_POINT("many.reduced");
+    kolo_step_publish(comm, kolo_step_reduced(chunk->number));
+    return 0;
+}
+
+/* The slices of the ranks before this one come last, but stand first in the list. */
+static int gather(struct many *many, const struct chunk *chunk) {
+    kolo_comm *comm = many->comm;
+    const size_t element_bytes = many->message->kernel->element_bytes;
+    struct kolo_tensor_cursor before = many->gathered;
+    size_t slice;
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer)) {
+        const size_t count = kolo_plan_slice(chunk->count, (uint32_t)element_bytes, comm->size, peer, &slice);
+        const int rc = kolo_step_await(comm, peer, kolo_step_reduced(chunk->number));
+        if (rc < 0)
+            return rc;
+        kolo_tensor_cursor_unpack(peer < comm->rank ? &before : &many->gathered, chunk->first + slice, count,
+                                  chunk->slot + slice * element_bytes);
+        KOLO_POINT("many.gathered");
+        comm->stats.received_bytes += count * element_bytes;
+    }
+    return 0;
+}
+
+static int run_mesh(kolo_comm *comm, const struct kolo_message *message) {
+    const size_t chunks = message->plan.chunks;
+    const struct kolo_tensor_cursor begin = kolo_tensor_cursor_make(message->tensors, message->kernel->element_bytes);
+    struct many many = {comm, message, begin, begin, begin};
+    struct chunk shown = chunk_at(&many, 0), under_way = shown, last = shown;
+    kolo_schedule_begin(comm, kolo_step_reduced(chunks - 1), chunks);
+    int rc = scatter(&many, &shown);
+    for (size_t number = 0; rc == 0 && number <= chunks; number++) {
+        last = under_way;
+        under_way = shown;
+        if (number + 1 < chunks) {
+            shown = chunk_at(&many, number + 1);
+            rc = scatter(&many, &shown);
+        }
+        if (rc == 0 && number < chunks)
+            rc = reduce(&many, &under_way);
+        if (rc == 0 && number > 0) {
+            rc = gather(&many, &last);
+            kolo_slot_retire(comm, number - 1, kolo_step_scattered(number + 2));
+        }
+    }
+    kolo_schedule_end(comm);
+    return rc;
+}
+
+int kolo_many_lines(kolo_comm *comm, const void *send, void *recv, size_t count, const kolo_kernel *kernel,
+                    uint32_t root) {
+    struct kolo_tensor_cursor list = kolo_tensor_cursor_make(send, kernel->element_bytes), before = list;
+    (void)recv;
+    kolo_tensor_cursor_pack(&list, 0, count, comm->call.packed);
+    const int rc = kolo_oneshot_lines(comm, comm->call.packed, comm->call.packed, count, kernel, root);
+    if (rc == 0)
+        kolo_tensor_cursor_unpack(&before, 0, count, comm->call.packed);
+    return rc;
+}
+
+int kolo_many_run(kolo_comm *comm, const struct kolo_message *message) {
+    static kolo_run_fn *const algorithms[KOLO_ALGORITHMS] = {
+        [KOLO_ALGORITHM_ONESHOT] = kolo_oneshot_run, [KOLO_ALGORITHM_MESH] = kolo_mesh_run,
+        [KOLO_ALGORITHM_RING] = kolo_ring_run,       [KOLO_ALGORITHM_CENTRAL] = kolo_central_run,
+        [KOLO_ALGORITHM_TREE] = kolo_tree_run,
+    };
+    struct kolo_tensor_cursor list = kolo_tensor_cursor_make(message->tensors, message->kernel->element_bytes);
+    struct kolo_tensor_cursor before = list;
+    struct kolo_message packed = *message;
+    if (message->count * message->kernel->element_bytes > KOLO_PACKED_BYTES_MAX)
+        return run_mesh(comm, message);
+    kolo_tensor_cursor_pack(&list, message->tensors_first, message->count, comm->call.packed);
+    packed.send = packed.recv = comm->call.packed;
+    const int rc = algorithms[message->plan.algorithm](comm, &packed);
+    if (rc == 0)
+        kolo_tensor_cursor_unpack(&before, message->tensors_first, message->count, comm->call.packed);
+    return rc;
+}

@@ -1,0 +1,29 @@
+/* A place in a list of tensors, whose elements are numbered from the first one's through to the last one's. Schedules
+ * walk through a list from its beginning to its end, chunk by chunk, so a cursor only goes forward, over each tensor
+ * once, and needs no table of where tensors begin. Where a schedule goes back, it keeps a copy of the cursor. Tensors
+ * may be empty. */
+#ifndef KOLO_ALGO_FUSION_TENSOR_CURSOR_H
+#define KOLO_ALGO_FUSION_TENSOR_CURSOR_H
+
+#include "kolo.h"
+
+struct kolo_tensor_cursor {
+    const kolo_tensor *tensor;
+    size_t element_bytes;
+    size_t begin; /* of that tensor in the list, in elements */
+};
+
+/* Before element 0 of the list. */
+static inline struct kolo_tensor_cursor kolo_tensor_cursor_make(const kolo_tensor *tensors, size_t element_bytes) {
+    return (struct kolo_tensor_cursor){tensors, element_bytes, 0};
+}
+
+/* Copies `count` elements of the list, from element `first` on, to `to`, or from `from` into the list. `first` may not
+ * be before the tensor at which the cursor stands, where it was left. */
+void kolo_tensor_cursor_pack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, uint8_t *to);
+void kolo_tensor_cursor_unpack(struct kolo_tensor_cursor *cursor, size_t first, size_t count, const uint8_t *from);
+
+/* Where element `first` lies; *count, at least 1, becomes as much of it as lies there in one piece. */
+uint8_t *kolo_tensor_cursor_piece(struct kolo_tensor_cursor *cursor, size_t first, size_t *count);
+
+#endif
