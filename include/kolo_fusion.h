@@ -1,4 +1,5 @@
-/* Many tensors as one message. Part of kolo.h, which says what holds for all calls.
+/* Many tensors as one message, and buckets of tensors that go out while others are still computed. Part of kolo.h,
+ * which says what holds for all calls.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -31,6 +32,71 @@ KOLO_API int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, si
  * complete. */
 KOLO_API int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype,
                                   kolo_op op, kolo_request **request);
+
+/* Buckets. */
+
+/* Tensors that are reduced in place in every step, such as the gradients of a model, and become ready one by one, in
+ * any order, on each rank in another one. They are put together in buckets, each of which is one kolo_iallreduce_many.
+ * It goes out as soon as all its tensors are ready and all buckets before it are out: so all ranks issue the same
+ * calls, in the same order, and no order in which tensors become ready makes ranks wait for each other in a circle. */
+typedef struct kolo_buckets kolo_buckets;
+
+/* What becomes of tensors that kolo_bucket_ready has not named when kolo_bucket_wait is called. */
+typedef enum kolo_bucket_unused {
+    KOLO_BUCKET_UNUSED_ERROR, /* kolo_bucket_wait returns KOLO_ERR_ARG; the step goes on */
+    KOLO_BUCKET_UNUSED_ZERO   /* this rank contributes zeros: they are set to zero. For KOLO_SUM, KOLO_AVG and
+                                 KOLO_SUM_EXACT */
+} kolo_bucket_unused;
+
+/* Begin with KOLO_BUCKET_OPTIONS_INIT. All ranks choose the same. */
+typedef struct kolo_bucket_options {
+    size_t options_bytes; /* sizeof(kolo_bucket_options); set by KOLO_BUCKET_OPTIONS_INIT */
+    kolo_dtype dtype;     /* of all tensors; KOLO_F32 */
+    kolo_op op;           /* KOLO_AVG */
+    size_t bucket_bytes;  /* a bucket is full when the next tensor would make it larger. A larger tensor has one of its
+                             own. 0: KOLO_BUCKET_BYTES */
+    int keep_order;       /* 1: buckets go out from the last registered tensor to the first in every step. 0: in the
+                             first one alone; then in the order in which rank 0's tensors became ready in that step */
+    kolo_bucket_unused unused; /* KOLO_BUCKET_UNUSED_ERROR */
+} kolo_bucket_options;
+
+#define KOLO_BUCKET_BYTES ((size_t)4 << 20)
+
+#define KOLO_BUCKET_OPTIONS_INIT                                                                                       \
+    { sizeof(kolo_bucket_options), KOLO_F32, KOLO_AVG, 0, 0, KOLO_BUCKET_UNUSED_ERROR }
+
+/* Registers tensors 0 .. ntensors-1 and allocates all that steps need but the requests. All ranks register the same
+ * counts in the same order; where they differ, a step returns MISMATCH. The list is copied; the tensors' memory stays
+ * the caller's, and where it is. options NULL: the defaults. Waits for nobody. The caller ends *buckets with
+ * kolo_bucket_destroy.
+ *     Between a step's first kolo_bucket_ready and the return of its kolo_bucket_wait a rank makes no other call on the
+ * communicator. For such calls, or for several kolo_buckets, make further communicators (kolo_comm_dup). With
+ * kolo_options.progress buckets go on while the program computes (kolo_requests.h); without it in kolo_bucket_wait.
+ *     KOLO_ERR_ARG: comm or buckets is NULL, options or tensors as in kolo_allreduce_many. STATE: the communicator
+ * cannot be used. SYSTEM: out of memory. */
+KOLO_API int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors,
+                                const kolo_bucket_options *options, kolo_buckets **buckets);
+
+/* Tensor `tensor`, as it was registered, is ready: its memory belongs to kolo until kolo_bucket_wait returns. Issues
+ * the buckets that this completes, and waits for nobody. Any thread may call it, several at once, too.
+ *     KOLO_ERR_ARG: there is no such tensor, or it was ready already in this step. STATE, SYSTEM: as kolo_iallreduce.
+ * TIMEOUT, PEER_DEAD, MISMATCH, ABORTED: a bucket that went out before has failed so; see kolo_types.h. After any of
+ * these but SYSTEM the buckets can only be destroyed. */
+KOLO_API int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor);
+
+/* Ends the step: blocks until all tensors hold the result; then the next step begins. One thread calls it, once all
+ * calls of kolo_bucket_ready of the step have returned. After the first step ranks also agree on the order of buckets
+ * (see keep_order), by a broadcast.
+ *     KOLO_ERR_ARG: a tensor was not marked ready, which the message names, and options.unused does not allow that.
+ * Nothing was done, and the step goes on: mark it ready and wait again. All other errors as kolo_bucket_ready. */
+KOLO_API int kolo_bucket_wait(kolo_buckets *buckets);
+
+/* How many buckets a step has now. */
+KOLO_API size_t kolo_bucket_count(const kolo_buckets *buckets);
+
+/* Ends the buckets, and waits for what is in flight, whose first error it returns; else 0. NULL: 0. It may come after
+ * kolo_comm_destroy of the communicator, which ends what is in flight. */
+KOLO_API int kolo_bucket_destroy(kolo_buckets *buckets);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,38 @@
+/* Buckets as their own rank holds them. */
+#ifndef KOLO_API_FUSION_BUCKET_STATE_H
+#define KOLO_API_FUSION_BUCKET_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kolo.h"
+
+/* A range of the tensors in their agreed order, which go out in one message. */
+struct kolo_bucket {
+    size_t first, count;   /* in `order` and `list` */
+    size_t missing;        /* tensors of it that are not ready in this step */
+    kolo_request *request; /* what it is in flight with; NULL: it is not */
+};
+
+struct kolo_buckets {
+    kolo_comm *comm;
+    kolo_bucket_options options;
+    size_t element_bytes;
+    size_t ntensors;
+    pthread_mutex_t lock; /* of all below: tensors become ready in several threads */
+    kolo_tensor *tensors; /* [ntensors] as registered */
+    kolo_tensor *list;    /* [ntensors] in the agreed order */
+    uint32_t *order;      /* [ntensors]: which tensor each of `list` is */
+    uint32_t *seen;       /* [ntensors]: those that are ready in this step, in the order in which they became so */
+    size_t nseen;
+    uint32_t *bucket_of; /* [ntensors]: in which bucket each is */
+    uint8_t *ready;      /* [ntensors]: 1: in this step */
+    struct kolo_bucket *bucket;
+    size_t nbuckets;
+    size_t issued; /* buckets of this step, the first ones */
+    bool learning; /* the order; it is the first step */
+    int failed;    /* the status with which a step failed; 0: none has */
+};
+
+#endif
