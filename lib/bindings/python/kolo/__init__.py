@@ -10,6 +10,7 @@ from pkgutil import extend_path
 
 __path__ = extend_path(__path__, __name__)  # kolo.torch and kolo.hvd may lie in another folder
 
+from ._buckets import Buckets
 from ._comm import Comm, Failure, init, join, unlisten
 from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported,
                       VersionMismatch)
@@ -23,6 +24,6 @@ from ._shared import SharedArray
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
     _error.__module__ = "kolo"  # what tracebacks show
 
-__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace", "Optimizer",
-           "PeerDead", "Received", "Request", "SharedArray", "Step", "Timeout", "Unsupported", "VersionMismatch", "__version__",
-           "exact", "init", "join", "unlisten", "wait_all", "wait_any"]
+__all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Buckets", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace",
+           "Optimizer", "PeerDead", "Received", "Request", "SharedArray", "Step", "Timeout", "Unsupported", "VersionMismatch",
+           "__version__", "exact", "init", "join", "unlisten", "wait_all", "wait_any"]

@@ -49,6 +49,20 @@ class Collectives:
         op: sum, prod, min, max, avg, band, bor, bxor or sum_exact. out: of x's shape, may be x itself. Returns it."""
         return self._caller.make(self._elementwise("allreduce", x, out, op), async_)
 
+    def all_reduce_many(self, arrays: "Sequence[Any]", op: str = "sum", async_: bool = False) -> Any:
+        """op over all ranks, in place, of arrays of any shapes and of one type, as one message: arrays[i] becomes what
+        all_reduce(arrays[i]) returns, bit by bit. The same shapes in the same order on every rank. Returns arrays."""
+        views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
+        element = views[0].element if views else _elements.must_name("float32")
+        for i, each in enumerate(views):
+            if each.element.code != element.code or each.element.name != element.name:
+                raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: one call is for"
+                                    " one type")
+        tensors = _memory.tensors_of(views)
+        code = _elements.op_code(op, element)
+        call = Call("allreduce_many", (tensors, len(views), element.code, code), arrays, (views, tensors))
+        return self._caller.make(call, async_)
+
     def scan(self, x: Any, out: Any = None, op: str = "sum", async_: bool = False) -> Any:
         """op over the x of ranks 0 to this one, item by item. Otherwise as all_reduce."""
         return self._caller.make(self._elementwise("scan", x, out, op), async_)

@@ -73,6 +73,9 @@ class OptimizerOptions(ctypes.Structure):
 class StepInfo(ctypes.Structure):
     """kolo_step_info."""
     _fields_ = [("info_bytes", Count), ("steps", Number), ("skipped", Int), ("norm", Real), ("clip", Real)]
+class Tensor(ctypes.Structure):
+    """kolo_tensor."""
+    _fields_ = [("data", Pointer), ("count", Count)]
 
 
 INTERRUPT_CHECK = ctypes.CFUNCTYPE(Int, Pointer)
@@ -82,7 +85,7 @@ COLLECTIVES = {
     "barrier": "", "broadcast": "pnii", "allreduce": "ppnii", "allgather": "ppni", "allgatherv": "ppppi",
     "reduce": "ppniii", "reduce_scatter": "ppnii", "reduce_scatterv": "pppii", "gather": "ppnii",
     "gatherv": "pnpppii", "scatter": "ppnii", "scatterv": "ppppnii", "alltoall": "ppni", "alltoallv": "ppppppi",
-    "scan": "ppnii", "exscan": "ppnii", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip",
+    "scan": "ppnii", "exscan": "ppnii", "allreduce_many": "pnii", "send": "pniii", "recv": "pniiip", "sendrecv": "pniipniiip",
 }
 OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
@@ -97,6 +100,8 @@ OTHERS = {
     "optimizer_begin_segment": "pnpp", "optimizer_set_group": "pnp", "optimizer_group": "pnp",
     "optimizer_local_state": "pipp", "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
     "optimizer_steps": "pp", "optimizer_set_steps": "pn",
+    "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
+    "bucket_destroy": "p",
 }
 KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64}
 
@@ -143,6 +148,7 @@ def load() -> ctypes.CDLL:
     library.kolo_comm_timeout.restype = ctypes.c_int64
     for name in ("error_message", "algorithm_name", "collective_name"):
         getattr(library, f"kolo_{name}").restype = ctypes.c_char_p
+    library.kolo_bucket_count.restype = Count
     for name, kinds in OTHERS.items():
         getattr(library, f"kolo_{name}").argtypes = [KINDS[kind] for kind in kinds]
     for name, kinds in COLLECTIVES.items():

@@ -5,7 +5,7 @@ import ctypes
 import sys
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-from . import _dlpack, _elements
+from . import _dlpack, _elements, _library
 from ._elements import Element
 from ._errors import ArgumentError
 
@@ -47,6 +47,11 @@ class _Buffer(ctypes.Structure):
 _get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)(
     ("PyObject_GetBuffer", ctypes.pythonapi))
 _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
+
+def tensors_of(views: "Sequence[View]") -> "ctypes.Array[_library.Tensor]":
+    """The list as the library takes it."""
+    return (_library.Tensor * len(views))(*((each.address if each.count else None, each.count) for each in views))
+
 
 _numpy_elements: Dict[Any, Element] = {}
 

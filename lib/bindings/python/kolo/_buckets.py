@@ -1,0 +1,100 @@
+"""Buckets: arrays that are reduced in place in every step, in the background, as they become ready."""
+
+import ctypes
+from typing import Any, Optional, Sequence
+
+from . import _elements, _library, _memory
+from ._errors import ArgumentError, Broken
+from ._handle import Handle
+
+
+class Options(ctypes.Structure):
+    """kolo_bucket_options, up to what is set here; further fields have their defaults."""
+    _fields_ = [("options_bytes", ctypes.c_size_t), ("dtype", ctypes.c_int), ("op", ctypes.c_int),
+                ("bucket_bytes", ctypes.c_size_t), ("keep_order", ctypes.c_int), ("unused", ctypes.c_int)]
+
+
+class Buckets:
+    """Arrays, such as a model's gradients, that become ready one by one in each step, on each rank in an order of its
+    own, and are reduced over all ranks in place. Those that become ready one after the other travel together, in the
+    background: with kolo.init(progress=True) while the program goes on, else in wait().
+
+        with kolo.Buckets(comm, gradients) as buckets:
+            for batch in batches:
+                for i in backward(batch):      # yields the number of each gradient when it is there
+                    buckets.ready(i)
+                buckets.wait()                 # gradients[i] is now the average over the ranks
+
+    arrays: of any shapes, the same on every rank in the same order; contiguous, writable and of one type. They must stay
+    where they are: their memory is used until close(). op: as in Comm.all_reduce. bucket_bytes: a bucket is full when
+    the next array would make it larger; None: the library's default. keep_order: True: buckets are always made from the
+    last array to the first; False: after the first step in the order in which rank 0's arrays became ready. unused:
+    "error" or "zero": what wait() does about arrays that ready() has not named in this step.
+
+    Between the first ready() of a step and the end of its wait() the communicator makes no other call: for those take
+    comm.dup(). Every rank makes its Buckets with the same arguments. ArgumentError, TypeError: nothing was done."""
+
+    def __init__(self, comm: Any, arrays: "Sequence[Any]", op: str = "avg", bucket_bytes: Optional[int] = None,
+                 keep_order: bool = False, unused: str = "error") -> None:
+        self._address = ctypes.c_void_p()
+        self._handle: Handle = comm._handle
+        self._handle.refuse_closed()
+        if unused not in ("error", "zero"):
+            raise ArgumentError(f"unused {unused!r}: must be 'error' or 'zero'")
+        self._views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
+        element = self._views[0].element if self._views else _elements.must_name("float32")
+        for i, each in enumerate(self._views):
+            if each.element.name != element.name or each.element.code != element.code:
+                raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: take Buckets,"
+                                    " and a communicator (Comm.dup), for each type")
+        options = Options(ctypes.sizeof(Options), element.code, _elements.op_code(op, element), bucket_bytes or 0,
+                          keep_order, unused == "zero")
+        self._check(self._handle.library.kolo_bucket_create(
+            self._handle.comm, _memory.tensors_of(self._views), len(self._views), ctypes.addressof(options),
+            ctypes.addressof(self._address)))
+
+    def _check(self, status: int) -> None:
+        self._handle.fail(status)
+
+    def _usable(self) -> ctypes.c_void_p:
+        if not self._address:
+            raise Broken("the buckets are closed")
+        self._handle.refuse_closed()
+        return self._address
+
+    def ready(self, index: int) -> None:
+        """arrays[index] is ready in this step: it belongs to kolo until wait() returns. Waits for nobody. Any thread may
+        call it. ArgumentError: there is no such array, or it was ready already. Other errors are those of a bucket that
+        went out before: then the buckets can only be closed."""
+        if index < 0:
+            raise ArgumentError(f"array {index}: must be from 0 to {len(self._views) - 1}")
+        status = self._handle.library.kolo_bucket_ready(self._usable(), index)
+        if status:
+            self._handle.fail(status)
+
+    def wait(self) -> None:
+        """Ends the step: returns when every array holds the reduction over all ranks. ArgumentError: an array was not
+        ready, which the message names, and unused is "error"; then the step goes on. PeerDead, Timeout, Mismatch,
+        Aborted: the communicator is broken."""
+        self._check(self._handle.library.kolo_bucket_wait(self._usable()))
+
+    def __len__(self) -> int:
+        """How many buckets a step has now."""
+        return int(self._handle.library.kolo_bucket_count(self._usable()))
+
+    def close(self) -> None:
+        """Ends the buckets; waits for what is in flight. May be called more than once, also after Comm.close."""
+        address, self._address = self._address, ctypes.c_void_p()
+        if address:
+            self._handle.library.kolo_bucket_destroy(address)
+        self._views = []
+
+    def __enter__(self) -> "Buckets":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_address", None):
+            self.close()
