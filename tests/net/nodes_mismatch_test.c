@@ -83,6 +83,12 @@ static const struct difference {
     {"all-reduce's op",
      {{KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_SUM}, {KOLO_ALLREDUCE, SMALL, KOLO_F32, KOLO_MAX}},
      false},
+    {"many tensors' division",
+     {{KOLO_ALLREDUCE_MANY, SMALL, KOLO_F32, 1}, {KOLO_ALLREDUCE_MANY, SMALL, KOLO_F32, 2}},
+     false},
+    {"many tensors' count",
+     {{KOLO_ALLREDUCE_MANY, LARGE, KOLO_U8, 1}, {KOLO_ALLREDUCE_MANY, LARGE - 1, KOLO_U8, 1}},
+     false},
     {"own operation's elements",
      {{KOLO_ALLREDUCE, SMALL, KOLO_OPAQUE, 3}, {KOLO_ALLREDUCE, SMALL, KOLO_OPAQUE, 1}},
      false},
@@ -164,6 +170,12 @@ static int make_call(const struct rank *rank, const struct call *call, void *dat
         return kolo_exscan(rank->comm, data, data, count, dtype, (kolo_op)call->op_or_root);
     case KOLO_ALLGATHER:
         return kolo_allgather(rank->comm, data, gathered, call->count, call->dtype);
+    case KOLO_ALLREDUCE_MANY: /* two tensors, the first of so many elements */
+        return kolo_allreduce_many(
+            rank->comm,
+            (kolo_tensor[]){{data, (size_t)root},
+                            {(char *)data + (size_t)root * kolo_dtype_bytes(dtype), count - (size_t)root}},
+            2, dtype, KOLO_SUM);
     case KOLO_ALLREDUCE:
         return kolo_allreduce(rank->comm, data, data, call->count, call->dtype, op_of(call));
     case KOLO_BROADCAST:

@@ -152,6 +152,14 @@ static void refuse_blocks(const struct rank *rank) {
     refused(rank, kolo_alltoallv(comm, buffer, ones, NULL, buffer, ones, NULL, KOLO_U8), "it does not work in place");
     refused(rank, kolo_scan(comm, buffer, buffer + 1, 64, KOLO_U8, KOLO_SUM), "pass the same address for in place");
     refused(rank, kolo_exscan(comm, buffer, apart, 1, KOLO_U8, KOLO_OPS), "there is no such op");
+    refused(rank, kolo_allreduce_many(comm, NULL, 2, KOLO_F32, KOLO_SUM), "tensors is NULL with count 2");
+    refused(rank, kolo_allreduce_many(comm, (kolo_tensor[]){{buffer, 1}, {NULL, 1}}, 2, KOLO_F32, KOLO_SUM),
+            "data of tensor 1 is NULL with count 1");
+    refused(rank, kolo_allreduce_many(comm, (kolo_tensor[]){{buffer, 1}, {apart, SIZE_MAX}}, 2, KOLO_F32, KOLO_SUM),
+            "tensor 1 of 18446744073709551615 elements");
+    refused(rank, kolo_allreduce_many(comm, (kolo_tensor[]){{buffer, 1}}, 1, KOLO_F32, KOLO_BAND), "is for integers");
+    kolo_request *request = NULL;
+    refused(rank, kolo_iallreduce_many(comm, NULL, 1, KOLO_F32, KOLO_SUM, &request), "kolo_iallreduce_many: tensors");
     refused(rank, kolo_alltoall(NULL, buffer, apart, 1, KOLO_U8), "comm is NULL");
     still_works(rank);
     /* What only the root has may be NULL elsewhere. */
