@@ -2,6 +2,7 @@
 
 #include "kolo_lanes.h"
 #include "kolo_tools.h"
+#include "perf_tensors.h"
 
 static int barrier(const perf_call *of) {
     return kolo_barrier(of->comm);
@@ -37,6 +38,18 @@ static int iallreduce(const perf_call *of, kolo_request **request) {
 
 static int allreduce_lane(const perf_call *of, int lane) {
     return kolo_allreduce_lane(of->comm, lane, of->send, of->recv, of->count, of->dtype, of->op);
+}
+
+static int allreduce_many(const perf_call *of) {
+    return kolo_allreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op);
+}
+
+static int iallreduce_many(const perf_call *of, kolo_request **request) {
+    return kolo_iallreduce_many(of->comm, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op, request);
+}
+
+static int allreduce_many_lane(const perf_call *of, int lane) {
+    return kolo_allreduce_many_lane(of->comm, lane, perf_tensors_of(of), (size_t)perf_tensors_count, of->dtype, of->op);
 }
 
 static int reduce(const perf_call *of) {
@@ -211,6 +224,8 @@ static int exscan_lane(const perf_call *of, int lane) {
 static const perf_collective collectives[] = {
     {KOLO_ALLREDUCE, "every rank gets the reduction of all ranks' inputs", WHOLE, WHOLE, PERF_OF_ALL, false, BOTH, 2,
      true, allreduce, iallreduce, allreduce_lane},
+    {KOLO_ALLREDUCE_MANY, "the same of a list of tensors (--tensors)", WHOLE, WHOLE, PERF_OF_ALL, false, PERF_IN, 2,
+     true, allreduce_many, iallreduce_many, allreduce_many_lane},
     {KOLO_REDUCE, "the root gets the reduction", WHOLE, ROOT_WHOLE, PERF_OF_ALL, false, BOTH, 1, false, reduce, ireduce,
      reduce_lane},
     {KOLO_REDUCE_SCATTER, "each rank gets its block of the reduction", BLOCKS, BLOCK, PERF_OF_ALL, false, BOTH, 1, true,

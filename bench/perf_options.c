@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command_line.h"
+#include "perf_tensors.h"
 
 enum { COUNT_MAX = 1000000, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
 /* What an option is of use for. */
@@ -20,7 +21,8 @@ enum {
     BLOCKING = 256,
     OVERLAP = 512,
     MESSAGES = 1024,
-    EXACT_SUMS = 2048
+    EXACT_SUMS = 2048,
+    TENSORS = 4096
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
@@ -85,6 +87,8 @@ static const command_option table[] = {
     {"-o, --op NAME", "(default sum); band, bor and bxor are for integers, sum_exact for floats",
      TO_CHOICE(options.op, kolo_op_name), USED_FOR(OP)},
     {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
+    {"--tensors N", "into how many tensors allreduce_many divides a message (default 1000)",
+     TO_INTEGER(perf_tensors_count, 1, PERF_TENSORS_MAX), USED_FOR(TENSORS)},
     {"--place WHERE",
      "out: send and recv are two buffers (default); in: they are one; both: one after the other, side by side "
      "in the table",
@@ -218,6 +222,7 @@ static unsigned uses_of(const perf_collective *collective) {
     return TIMED | BLOCKING | (perf_collective_has_data(collective) ? DATA : 0) |
            (kolo_collective_has_op(collective->kolo) ? OP : 0) |
            (kolo_collective_has_root(collective->kolo) ? ROOT : 0) |
+           (collective->kolo == KOLO_ALLREDUCE_MANY ? TENSORS : 0) |
            (collective->places == (PERF_OUT | PERF_IN) ? PLACES : 0) | (bound ? BOUND : 0) |
            (perf_collective_has_algorithms(collective) ? ALGORITHMS : 0);
 }

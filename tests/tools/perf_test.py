@@ -240,10 +240,10 @@ class Collectives(PerfTest):
 
     RANKS = 3
     # What a message is divided by to give busbw; whether it has a block for each rank, an op, a root, and both places.
-    REDUCES, ROOTED = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv", "scan", "exscan"), (
+    REDUCES, ROOTED = ("allreduce", "allreduce_many", "reduce", "reduce_scatter", "reduce_scatterv", "scan", "exscan"), (
         "broadcast", "reduce", "gather", "gatherv", "scatter", "scatterv")
     BLOCKS = ("allgather", "reduce_scatter", "gather", "scatter", "alltoall")
-    FACTORS = {"allreduce": 4 / 3, "broadcast": 1, "reduce": 1, "scan": 1, "exscan": 1,
+    FACTORS = {"allreduce": 4 / 3, "allreduce_many": 4 / 3, "broadcast": 1, "reduce": 1, "scan": 1, "exscan": 1,
                **{name + v: 2 / 3 for name in BLOCKS for v in ("", "v")}}
 
     def job(self, *arguments):
@@ -265,7 +265,7 @@ class Collectives(PerfTest):
             self.assertEqual({0}, {row["wrong"] for row in rows})
             for name in names:
                 places = {row["in_place"] for row in rows if row["collective"] == name}
-                self.assertEqual({"broadcast": {True}, "alltoallv": {False}, "barrier": {False}}.get(name, {False, True}),
+                self.assertEqual({"broadcast": {True}, "allreduce_many": {True}, "alltoallv": {False}, "barrier": {False}}.get(name, {False, True}),
                                  places, name)
 
     def test_size_count_and_bandwidth(self):
@@ -289,6 +289,12 @@ class Collectives(PerfTest):
                     self.assertEqual("f32", row["dtype"])
                 small = 8 if name not in self.BLOCKS else 4 * self.RANKS
                 self.assertEqual(small, rows[0]["bytes"])
+
+    def test_tensors(self):
+        for tensors in ("1", "7", "5000"):
+            rows, _ = self.job("allreduce_many", "-e", "64K", "-f", "64", "-c", "--tensors", tensors)
+            self.assertEqual({0}, {row["wrong"] for row in rows}, tensors)
+        self.assert_refused("option '--tensors' has no meaning for allreduce", "allreduce", "--tensors", "3")
 
     def test_root(self):
         for name in self.ROOTED:
