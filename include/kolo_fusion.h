@@ -57,13 +57,17 @@ typedef struct kolo_bucket_options {
                              own. 0: KOLO_BUCKET_BYTES */
     int keep_order;       /* 1: buckets go out from the last registered tensor to the first in every step. 0: in the
                              first one alone; then in the order in which rank 0's tensors became ready in that step */
-    kolo_bucket_unused unused; /* KOLO_BUCKET_UNUSED_ERROR */
+    kolo_bucket_unused unused;    /* KOLO_BUCKET_UNUSED_ERROR */
+    kolo_compression compression; /* KOLO_COMPRESSION_NONE; others for KOLO_F32 with KOLO_SUM or KOLO_AVG, see below */
+    double compression_share;     /* of the elements of each tensor that TOPK sends, rounded up; above 0, at most 1;
+                                     0.01 */
+    int error_feedback;           /* 1: what a message leaves out goes into the tensor's next one; 0: it is lost. 1 */
 } kolo_bucket_options;
 
 #define KOLO_BUCKET_BYTES ((size_t)4 << 20)
 
 #define KOLO_BUCKET_OPTIONS_INIT                                                                                       \
-    { sizeof(kolo_bucket_options), KOLO_F32, KOLO_AVG, 0, 0, KOLO_BUCKET_UNUSED_ERROR }
+    { sizeof(kolo_bucket_options), KOLO_F32, KOLO_AVG, 0, 0, KOLO_BUCKET_UNUSED_ERROR, KOLO_COMPRESSION_NONE, 0.01, 1 }
 
 /* Registers tensors 0 .. ntensors-1 and allocates all that steps need but the requests. All ranks register the same
  * counts in the same order; where they differ, a step returns MISMATCH. The list is copied; the tensors' memory stays
@@ -90,6 +94,29 @@ KOLO_API int kolo_bucket_ready(kolo_buckets *buckets, size_t tensor);
  *     KOLO_ERR_ARG: a tensor was not marked ready, which the message names, and options.unused does not allow that.
  * Nothing was done, and the step goes on: mark it ready and wait again. All other errors as kolo_bucket_ready. */
 KOLO_API int kolo_bucket_wait(kolo_buckets *buckets);
+
+/* Compression: instead of a tensor's elements each rank sends something shorter, and all tensors get the same bits on
+ * all ranks, and from run to run: op over the ranks of what was sent, by the order of kolo_allreduce.
+ *     BF16, F16: half of the bytes, an all-reduce of that type: the sum is rounded once more, and that is not fed back.
+ * Numbers beyond what the type holds, of F16 65504, become infinite. ONEBIT: a 30th; of 512 elements each is received
+ * as their mean magnitude, with its sign. TOPK: per element that is sent 8 bytes; of equals those with the lowest
+ * indices are sent; at most 2^32 - 1 elements in a tensor. Messages of these two go from each rank to all ranks: n
+ * ranks receive n - 1 of them, so that with 60 ranks ONEBIT, and with 1 / compression_share ranks TOPK, is no shorter
+ * than KOLO_COMPRESSION_NONE. With error feedback each rank keeps a residual for each tensor, as long as the tensor:
+ * what its messages have left out, which it adds to the tensor's next message. So over many steps nothing is lost. A
+ * residual belongs to a model's state as an optimizer's does; after an error it is undefined, and to be loaded again
+ * with the rest. A NaN or an infinity is received as one on all ranks (ONEBIT: by its whole block; TOPK: NaNs come
+ * first, then infinities), and leaves 0 in the residual. Ranks with different compressions, or shares, get MISMATCH in
+ * the step. On one machine this takes longer than to send all: it is for slow networks. */
+
+/* Copies the residual of a tensor, as it was registered, to or from `values`, which has its count of floats: to save it
+ * and load it, between steps. Waits for nobody. KOLO_ERR_ARG: there is no such tensor or residual, a step has begun, a
+ * value is infinite or NaN. STATE: inherited through fork. */
+KOLO_API int kolo_bucket_residual_read(kolo_buckets *buckets, size_t tensor, float *values);
+KOLO_API int kolo_bucket_residual_write(kolo_buckets *buckets, size_t tensor, const float *values);
+
+/* Bytes that the buckets hold for messages and residuals; 0 without compression. */
+KOLO_API size_t kolo_bucket_bytes(const kolo_buckets *buckets);
 
 /* How many buckets a step has now. */
 KOLO_API size_t kolo_bucket_count(const kolo_buckets *buckets);

@@ -2,7 +2,6 @@
  * algorithm. */
 #include <string.h>
 
-#include "api/fusion/inner_call.h"
 #include "api/lanes/helpers.h"
 #include "api/lanes/lane_call.h"
 #include "api/lanes/slices.h"
@@ -448,14 +447,6 @@ static inline __attribute__((always_inline)) int make(const struct kolo_descript
 /* Makes a call that has been checked; a kolo_carry_out_fn. */
 static int carry_out(const struct kolo_descriptor *descriptor, kolo_comm *comm, const struct kolo_arguments *call) {
     return make(descriptor, comm, call, call->kernel);
-}
-
-int kolo_inner_call(kolo_collective collective, kolo_comm *comm, struct kolo_arguments *call) {
-    const struct kolo_descriptor *descriptor = &descriptors[collective];
-    const kolo_kernel *kernel = find_kernel(comm, call->dtype, call->op);
-    const int rc = kernel ? check(descriptor, comm, call, comm->call.offsets, kernel)
-                          : kolo_arguments_explain(descriptor, comm, call, 0);
-    return rc < 0 ? rc : make(descriptor, comm, call, kernel);
 }
 
 /* Checks and makes a call whose operation is one of kolo_op_create, or none. */

@@ -76,6 +76,30 @@ class Buckets(python_ranks.RankTest):
         self.assertEqual([[(self.comm.size - 1) / 2] * 3] * 2, x[0].tolist())
         self.assertEqual([2] * 9, x[2].tolist())
 
+    def test_compression(self):
+        """Twice as many steps as it takes to send all: what was applied and what is left make up what was given."""
+        for kind in ("bf16", "f16", "topk", "onebit"):
+            x, applied = (ctypes.c_float * 8)(), [0.0] * 8
+            with kolo.Buckets(self.comm, [x], op="sum", compression=kind, share=0.25) as buckets:
+                for _ in range(8):
+                    x[:] = [(-1) ** self.comm.rank * (i + 1) / 4 for i in range(8)]
+                    buckets.ready(0)
+                    buckets.wait()
+                    applied = [a + b for a, b in zip(applied, x)]
+                left = (ctypes.c_float * 8)(*buckets.residual(0))
+                self.comm.all_reduce(left)
+                given = [8 * (self.comm.size % 2) * (i + 1) / 4 for i in range(8)]
+                self.assertEqual([round(x, 3) for x in given], [round(a + b, 3) for a, b in zip(applied, left)], kind)
+                buckets.set_residual(0, [0.5] * 8)
+                self.assertEqual([0.5] * 8, list(buckets.residual(0)))
+        with kolo.Buckets(self.comm, [x], compression="bf16", error_feedback=False) as buckets:
+            with self.assertRaisesRegex(kolo.ArgumentError, "no residuals"):
+                buckets.residual(0)
+        with self.assertRaisesRegex(kolo.ArgumentError, "is for f32"):
+            kolo.Buckets(self.comm, [(ctypes.c_double * 2)()], compression="f16")
+        with self.assertRaisesRegex(kolo.ArgumentError, "compression 'zip'"):
+            kolo.Buckets(self.comm, [x], compression="zip")
+
     def test_refused(self):
         x = (ctypes.c_float * 4)()
         with self.assertRaisesRegex(kolo.ArgumentError, "arrays.1. is of int32"):

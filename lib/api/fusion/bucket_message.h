@@ -12,4 +12,7 @@ int kolo_bucket_issue(struct kolo_buckets *buckets, struct kolo_bucket *bucket);
  * bucket->request is NULL afterwards. */
 int kolo_bucket_take(struct kolo_buckets *buckets, struct kolo_bucket *bucket);
 
+/* Checks options with a compression. 0 or KOLO_ERR_ARG. */
+int kolo_bucket_check_compression(const kolo_comm *comm, const kolo_bucket_options *options);
+
 #endif

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/fusion/compressed.h"
 #include "kolo.h"
 
 /* A range of the tensors in their agreed order, which go out in one message. */
 struct kolo_bucket {
     size_t first, count;   /* in `order` and `list` */
+    size_t compressed_at;  /* of a compressed message, see compressed.h */
     size_t missing;        /* tensors of it that are not ready in this step */
     kolo_request *request; /* what it is in flight with; NULL: it is not */
 };
@@ -32,7 +34,8 @@ struct kolo_buckets {
     size_t nbuckets;
     size_t issued; /* buckets of this step, the first ones */
     bool learning; /* the order; it is the first step */
-    int failed;    /* the status with which a step failed; 0: none has */
+    struct kolo_compressed compressed;
+    int failed; /* the status with which a step failed; 0: none has */
 };
 
 #endif

@@ -21,7 +21,7 @@
 #include "base/status.h"
 #include "reduce/own/own_ops.h"
 
-static const struct kolo_sized sized = KOLO_SIZED(kolo_bucket_options, options_bytes, unused);
+static const struct kolo_sized sized = KOLO_SIZED(kolo_bucket_options, options_bytes, error_feedback);
 
 static uint32_t rank_of(const struct kolo_buckets *buckets) {
     return buckets->comm->global_rank;
@@ -53,6 +53,8 @@ static int check_options(const kolo_comm *comm, const kolo_bucket_options *given
     if (options->keep_order != 0 && options->keep_order != 1)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: keep_order %d: must be 0 or 1", comm->global_rank, function,
                          options->keep_order);
+    if (options->compression != KOLO_COMPRESSION_NONE && kolo_bucket_check_compression(comm, options) < 0)
+        return KOLO_ERR_ARG;
     if (options->bucket_bytes == 0)
         options->bucket_bytes = KOLO_BUCKET_BYTES;
     return 0;
@@ -74,6 +76,7 @@ static int check_tensors(const kolo_comm *comm, const kolo_tensor *tensors, size
 }
 
 static void free_buckets(struct kolo_buckets *buckets) {
+    kolo_compressed_free(&buckets->compressed);
     free(buckets->tensors);
     free(buckets->list);
     free(buckets->order);
@@ -114,16 +117,18 @@ static void begin_step(struct kolo_buckets *buckets) {
 
 /* Makes the buckets of `order`. */
 static void divide(struct kolo_buckets *buckets) {
-    size_t bytes = 0;
+    size_t bytes = 0, compressed_at = 0;
     buckets->nbuckets = 0;
     for (size_t place = 0; place < buckets->ntensors; place++) {
         const uint32_t tensor = buckets->order[place];
         const size_t more = buckets->tensors[tensor].count * buckets->element_bytes;
         if (place == 0 || more > buckets->options.bucket_bytes || bytes > buckets->options.bucket_bytes - more) {
-            buckets->bucket[buckets->nbuckets++] = (struct kolo_bucket){.first = place};
+            buckets->bucket[buckets->nbuckets++] = (struct kolo_bucket){.first = place, .compressed_at = compressed_at};
             bytes = 0;
         }
         bytes += more;
+        if (buckets->options.compression != KOLO_COMPRESSION_NONE)
+            compressed_at += kolo_compressed_bytes(&buckets->compressed, buckets->tensors[tensor].count);
         buckets->list[place] = buckets->tensors[tensor];
         buckets->bucket_of[tensor] = (uint32_t)buckets->nbuckets - 1;
         buckets->bucket[buckets->nbuckets - 1].count++;
@@ -144,6 +149,13 @@ int kolo_bucket_create(kolo_comm *comm, const kolo_tensor *tensors, size_t ntens
     if (rc < 0)
         return rc;
     struct kolo_buckets *buckets = allocate(ntensors);
+    if (buckets && chosen.compression != KOLO_COMPRESSION_NONE) {
+        rc = kolo_compressed_allocate(&buckets->compressed, comm, &chosen, tensors, ntensors);
+        if (rc < 0) {
+            free_buckets(buckets);
+            return rc;
+        }
+    }
     if (!buckets)
         return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory for %zu tensors", comm->global_rank, function,
                          ntensors);

@@ -1,10 +1,9 @@
-/* Compressed all-reduces: encode, exchange, decode. */
+/* Compressed messages: encode, exchange, decode. */
 #include "api/fusion/compressed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/fusion/inner_call.h"
 #include "base/status.h"
 #include "cpu/fpenv.h"
 #include "reduce/compress/compressor.h"
@@ -17,8 +16,8 @@ static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static bool is_half(kolo_compression kind) {
-    return kind == KOLO_COMPRESSION_BF16 || kind == KOLO_COMPRESSION_F16;
+static bool is_half(const struct kolo_compressed *compressed) {
+    return compressed->kind == KOLO_COMPRESSION_BF16 || compressed->kind == KOLO_COMPRESSION_F16;
 }
 
 static size_t sign_words(size_t count) {
@@ -36,47 +35,86 @@ size_t kolo_compressed_chosen(double share, size_t count) {
     return min_size(chosen, count);
 }
 
-size_t kolo_compressed_bytes(kolo_compression kind, double share, size_t count) {
+size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t count) {
     size_t bytes;
-    if (is_half(kind))
+    if (is_half(compressed))
         return count * sizeof(uint16_t);
-    if (kind == KOLO_COMPRESSION_TOPK)
-        bytes = kolo_compressed_chosen(share, count) * (sizeof(uint32_t) + sizeof(float));
+    if (compressed->kind == KOLO_COMPRESSION_TOPK)
+        bytes = kolo_compressed_chosen(compressed->share, count) * (sizeof(uint32_t) + sizeof(float));
     else
         bytes = sign_words(count) * sizeof(uint64_t) + sign_blocks(count) * sizeof(float);
     return (bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
 }
 
-int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm *comm, kolo_compression kind,
-                             double share, size_t message_bytes, size_t count_max) {
-    const size_t ranks = comm->global_size;
-    *compressed = (struct kolo_compressed){
-        .kind = kind, .share = share, .message_bytes = message_bytes, .ranks = comm->global_size};
-    compressed->message = malloc((is_half(kind) ? 1 : ranks) * message_bytes + 1);
-    bool enough = compressed->message;
-    if (!is_half(kind)) {
-        compressed->rows = calloc(ranks * ROW_ELEMENTS, sizeof *compressed->rows);
-        compressed->rows_of = calloc(ranks, sizeof *compressed->rows_of);
-        compressed->parts = calloc(ranks, sizeof *compressed->parts);
-        compressed->next = calloc(ranks, sizeof *compressed->next);
-        enough &= compressed->rows && compressed->rows_of && compressed->parts && compressed->next;
+/* How many ranks' messages there is room for. */
+static size_t copies(const struct kolo_compressed *compressed) {
+    return is_half(compressed) ? 1 : compressed->ranks;
+}
+
+/* What is needed to read messages of several ranks, and to choose among up to count_max elements. */
+static bool allocate_work(struct kolo_compressed *compressed, size_t count_max) {
+    const size_t ranks = compressed->ranks;
+    if (is_half(compressed))
+        return true;
+    compressed->rows = calloc(ranks * ROW_ELEMENTS, sizeof *compressed->rows);
+    compressed->rows_of = calloc(ranks, sizeof *compressed->rows_of);
+    compressed->parts = calloc(ranks, sizeof *compressed->parts);
+    compressed->next = calloc(ranks, sizeof *compressed->next);
+    if (!compressed->rows || !compressed->rows_of || !compressed->parts || !compressed->next)
+        return false;
+    compressed->bytes += ranks * ROW_ELEMENTS * sizeof *compressed->rows;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        compressed->rows_of[rank] = compressed->rows + rank * (size_t)ROW_ELEMENTS;
+    if (compressed->kind != KOLO_COMPRESSION_TOPK)
+        return true;
+    const size_t chosen = kolo_compressed_chosen(compressed->share, count_max);
+    const size_t room = kolo_topk_room(count_max, chosen);
+    compressed->work = malloc((room + 1) * sizeof *compressed->work);
+    compressed->bytes += room * sizeof *compressed->work;
+    return compressed->work;
+}
+
+int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm *comm,
+                             const kolo_bucket_options *options, const kolo_tensor *tensors, size_t ntensors) {
+    size_t bytes = 0, elements = 0, count_max = 0;
+    *compressed = (struct kolo_compressed){.kind = options->compression,
+                                           .share = options->compression_share,
+                                           .op = options->op,
+                                           .rank = comm->global_rank,
+                                           .ranks = comm->global_size,
+                                           .reducer = comm->reducer};
+    for (size_t i = 0; i < ntensors; i++)
+        if (options->compression == KOLO_COMPRESSION_TOPK && tensors[i].count > UINT32_MAX)
+            return kolo_fail(KOLO_ERR_ARG,
+                             "rank %u: kolo_bucket_create: tensor %zu: topk is for up to %u elements, not %zu",
+                             comm->global_rank, i, UINT32_MAX, tensors[i].count);
+    compressed->begins = malloc((ntensors + 1) * sizeof *compressed->begins);
+    for (size_t i = 0; compressed->begins && i < ntensors; i++) {
+        compressed->begins[i] = elements;
+        elements += tensors[i].count;
+        bytes += kolo_compressed_bytes(compressed, tensors[i].count);
+        count_max = tensors[i].count > count_max ? tensors[i].count : count_max;
     }
-    if (kind == KOLO_COMPRESSION_TOPK) {
-        const size_t chosen = kolo_compressed_chosen(share, count_max);
-        compressed->chosen = calloc(chosen + 1, sizeof *compressed->chosen);
-        compressed->work = calloc(kolo_topk_room(count_max, chosen) + 1, sizeof *compressed->work);
-        enough &= compressed->chosen && compressed->work;
+    compressed->messages = malloc(copies(compressed) * bytes + 1);
+    compressed->bytes = copies(compressed) * bytes;
+    if (options->error_feedback) {
+        compressed->residual = calloc(elements + 1, sizeof *compressed->residual);
+        compressed->bytes += elements * sizeof *compressed->residual;
     }
-    if (enough)
+    if (compressed->begins && compressed->messages && (compressed->residual || !options->error_feedback) &&
+        allocate_work(compressed, count_max))
         return 0;
     kolo_compressed_free(compressed);
-    return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: no memory for compressed messages of %zu bytes", comm->global_rank,
-                     message_bytes);
+    return kolo_fail(
+        KOLO_ERR_SYSTEM,
+        "rank %u: kolo_bucket_create: out of memory for messages of %zu bytes and residuals of %zu elements",
+        comm->global_rank, bytes, elements);
 }
 
 void kolo_compressed_free(struct kolo_compressed *compressed) {
-    free(compressed->message);
-    free(compressed->chosen);
+    free(compressed->begins);
+    free(compressed->messages);
+    free(compressed->residual);
     free(compressed->work);
     free(compressed->rows);
     free(compressed->rows_of);
@@ -85,80 +123,96 @@ void kolo_compressed_free(struct kolo_compressed *compressed) {
     *compressed = (struct kolo_compressed){0};
 }
 
-size_t kolo_compressed_memory(const struct kolo_compressed *compressed, size_t count_max) {
-    const size_t ranks = compressed->ranks;
-    if (is_half(compressed->kind))
-        return compressed->message_bytes;
-    size_t bytes = ranks * (compressed->message_bytes + ROW_ELEMENTS * sizeof(float) + 3 * sizeof(size_t));
-    if (compressed->kind == KOLO_COMPRESSION_TOPK) {
-        const size_t chosen = kolo_compressed_chosen(compressed->share, count_max);
-        bytes += (chosen + kolo_topk_room(count_max, chosen)) * sizeof(uint32_t);
-    }
-    return bytes;
-}
-
-static void encode_signs(const kolo_compressor *compressor, uint8_t *part,
-                         const struct kolo_compressed_tensor *tensor) {
+static void encode_signs(const kolo_compressor *compressor, uint8_t *part, const kolo_tensor *tensor, float *residual) {
     uint8_t *mean_at = part + sign_words(tensor->count) * sizeof(uint64_t);
     for (size_t done = 0; done < tensor->count; done += KOLO_SIGNS_BLOCK) {
-        const float mean = compressor->to_signs(part + done / 8, (const uint8_t *)tensor->send + done * sizeof mean,
-                                                tensor->residual ? tensor->residual + done : NULL,
-                                                min_size(tensor->count - done, KOLO_SIGNS_BLOCK));
+        const float mean =
+            compressor->to_signs(part + done / 8, (const uint8_t *)tensor->data + done * sizeof mean,
+                                 residual ? residual + done : NULL, min_size(tensor->count - done, KOLO_SIGNS_BLOCK));
         memcpy(mean_at, &mean, sizeof mean);
         mean_at += sizeof mean;
     }
 }
 
-/* What is left is no residual where it is infinite or NaN. There is such an element only if the largest one is that. */
+static bool is_finite(float x) {
+    return x - x == 0;
+}
+
+/* Nothing infinite and no NaN is left. There is such an element only if the largest is one. */
 static void remove_strange(float *residual, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (!(residual[i] - residual[i] == 0))
+        if (!is_finite(residual[i]))
             residual[i] = 0;
 }
 
-static void encode_largest(struct kolo_compressed *compressed, const kolo_comm *comm, uint8_t *part,
-                           const struct kolo_compressed_tensor *tensor) {
+static void encode_largest(struct kolo_compressed *compressed, uint8_t *part, const kolo_tensor *tensor,
+                           float *residual) {
     const size_t chosen = kolo_compressed_chosen(compressed->share, tensor->count);
     uint32_t *indices = (uint32_t *)part;
     float *values = (float *)(part + chosen * sizeof *indices);
-    const void *owed = tensor->send;
-    bool is_finite = true;
-    if (tensor->residual) {
-        const void *const both[] = {tensor->send, tensor->residual};
-        comm->reducer->kernels[KOLO_F32][KOLO_SUM].fold(tensor->residual, both, 2, tensor->count, 0);
-        owed = tensor->residual;
+    const uint8_t *owed = tensor->data;
+    bool all_finite = true;
+    if (residual) {
+        const void *const both[] = {tensor->data, residual};
+        compressed->reducer->kernels[KOLO_F32][KOLO_SUM].fold(residual, both, 2, tensor->count, 0);
+        owed = (const uint8_t *)residual;
     }
     if (chosen > 0)
-        kolo_topk_choose(comm->reducer->compressor, compressed->chosen, chosen, owed, tensor->count, compressed->work);
-    memcpy(indices, compressed->chosen, chosen * sizeof *indices);
+        kolo_topk_choose(compressed->reducer->compressor, indices, chosen, owed, tensor->count, compressed->work);
     for (size_t i = 0; i < chosen; i++) {
-        memcpy(&values[i], (const uint8_t *)owed + (size_t)indices[i] * sizeof *values, sizeof *values);
-        is_finite &= values[i] - values[i] == 0;
-        if (tensor->residual)
-            tensor->residual[indices[i]] = 0;
+        memcpy(&values[i], owed + (size_t)indices[i] * sizeof *values, sizeof *values);
+        all_finite &= is_finite(values[i]);
+        if (residual)
+            residual[indices[i]] = 0;
     }
-    if (tensor->residual && !is_finite)
-        remove_strange(tensor->residual, tensor->count);
+    if (residual && !all_finite)
+        remove_strange(residual, tensor->count);
 }
 
 /* Writes this rank's message; returns how long it is. */
-static size_t encode(struct kolo_compressed *compressed, const kolo_comm *comm, uint8_t *message,
-                     const struct kolo_compressed_tensor *tensors, size_t count) {
-    const kolo_compressor *compressor = comm->reducer->compressor;
+static size_t encode(struct kolo_compressed *compressed, uint8_t *message,
+                     const struct kolo_compressed_bucket *bucket) {
+    const kolo_compressor *compressor = compressed->reducer->compressor;
     size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct kolo_compressed_tensor *tensor = &tensors[i];
+    for (size_t i = 0; i < bucket->count; i++) {
+        const kolo_tensor *tensor = &bucket->tensors[i];
+        float *residual = compressed->residual ? compressed->residual + compressed->begins[bucket->order[i]] : NULL;
         if (compressed->kind == KOLO_COMPRESSION_BF16)
-            compressor->to_bf16(message + at, tensor->send, tensor->residual, tensor->count);
+            compressor->to_bf16(message + at, tensor->data, residual, tensor->count);
         else if (compressed->kind == KOLO_COMPRESSION_F16)
-            compressor->to_f16(message + at, tensor->send, tensor->residual, tensor->count);
+            compressor->to_f16(message + at, tensor->data, residual, tensor->count);
         else if (compressed->kind == KOLO_COMPRESSION_TOPK)
-            encode_largest(compressed, comm, message + at, tensor);
+            encode_largest(compressed, message + at, tensor, residual);
         else
-            encode_signs(compressor, message + at, tensor);
-        at += kolo_compressed_bytes(compressed->kind, compressed->share, tensor->count);
+            encode_signs(compressor, message + at, tensor, residual);
+        at += kolo_compressed_bytes(compressed, tensor->count);
     }
     return at;
+}
+
+static size_t message_bytes(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < bucket->count; i++)
+        bytes += kolo_compressed_bytes(compressed, bucket->tensors[i].count);
+    return bytes;
+}
+
+static kolo_dtype half_of(const struct kolo_compressed *compressed) {
+    return compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
+}
+
+int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
+                          const struct kolo_compressed_bucket *bucket, kolo_request **request) {
+    uint8_t *messages = compressed->messages + copies(compressed) * bucket->at;
+    const size_t bytes = message_bytes(compressed, bucket);
+    uint8_t *own = messages + (is_half(compressed) ? 0 : compressed->rank * bytes);
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    encode(compressed, own, bucket);
+    kolo_fpenv_leave(callers_fpenv);
+    KOLO_POINT("compressed.encoded");
+    if (is_half(compressed))
+        return kolo_iallreduce(comm, own, own, bytes / sizeof(uint16_t), half_of(compressed), compressed->op, request);
+    return kolo_iallgather(comm, own, messages, bytes / PART_ALIGNMENT, KOLO_U64, request);
 }
 
 /* What a rank's part says of the elements from `begin` on, `count` of them. */
@@ -170,7 +224,7 @@ static void read_signs(const kolo_compressor *compressor, float *row, const uint
     compressor->from_signs(row, part + begin / 8, mean, count);
 }
 
-/* The same, with `row` zeroed before. Returns how many pairs lie in it, from *next on. */
+/* The same, with `row` zeroed before. Returns how many pairs lie in it, from `next` on. */
 static size_t read_largest(float *row, const uint8_t *part, size_t chosen, size_t next, size_t begin, size_t count) {
     const uint32_t *indices = (const uint32_t *)part;
     const float *values = (const float *)(part + chosen * sizeof *indices);
@@ -190,9 +244,8 @@ static void forget_largest(struct kolo_compressed *compressed, uint32_t rank, si
 }
 
 /* Folds one tensor's parts, whose places are in compressed->parts. */
-static void fold_tensor(struct kolo_compressed *compressed, const kolo_comm *comm,
-                        const struct kolo_compressed_tensor *tensor, kolo_op op) {
-    const kolo_kernel *kernel = &comm->reducer->kernels[KOLO_F32][op];
+static void fold_tensor(struct kolo_compressed *compressed, const kolo_tensor *tensor) {
+    const kolo_kernel *kernel = &compressed->reducer->kernels[KOLO_F32][compressed->op];
     const bool is_topk = compressed->kind == KOLO_COMPRESSION_TOPK;
     const size_t chosen = is_topk ? kolo_compressed_chosen(compressed->share, tensor->count) : 0;
     memset(compressed->next, 0, compressed->ranks * sizeof *compressed->next);
@@ -204,71 +257,42 @@ static void fold_tensor(struct kolo_compressed *compressed, const kolo_comm *com
             if (is_topk)
                 pairs[rank] = read_largest(row, compressed->parts[rank], chosen, compressed->next[rank], begin, count);
             else
-                read_signs(comm->reducer->compressor, row, compressed->parts[rank], tensor->count, begin, count);
+                read_signs(compressed->reducer->compressor, row, compressed->parts[rank], tensor->count, begin, count);
         }
-        kernel->fold((uint8_t *)tensor->recv + begin * sizeof(float), compressed->rows_of, compressed->ranks, count,
+        kernel->fold((uint8_t *)tensor->data + begin * sizeof(float), compressed->rows_of, compressed->ranks, count,
                      compressed->ranks);
         for (uint32_t rank = 0; is_topk && rank < compressed->ranks; rank++)
             forget_largest(compressed, rank, begin, pairs[rank]);
     }
 }
 
-static void decode_gathered(struct kolo_compressed *compressed, const kolo_comm *comm, size_t message_bytes,
-                            const struct kolo_compressed_tensor *tensors, size_t count, kolo_op op) {
+static void read_gathered(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    const uint8_t *messages = compressed->messages + copies(compressed) * bucket->at;
+    const size_t bytes = message_bytes(compressed, bucket);
     size_t at = 0;
-    for (uint32_t rank = 0; rank < compressed->ranks; rank++)
-        compressed->rows_of[rank] = compressed->rows + rank * (size_t)ROW_ELEMENTS;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < bucket->count; i++) {
         for (uint32_t rank = 0; rank < compressed->ranks; rank++)
-            compressed->parts[rank] = compressed->message + rank * message_bytes + at;
-        fold_tensor(compressed, comm, &tensors[i], op);
-        at += kolo_compressed_bytes(compressed->kind, compressed->share, tensors[i].count);
+            compressed->parts[rank] = messages + rank * bytes + at;
+        fold_tensor(compressed, &bucket->tensors[i]);
+        at += kolo_compressed_bytes(compressed, bucket->tensors[i].count);
     }
 }
 
-static void decode_halves(const struct kolo_compressed *compressed, const kolo_comm *comm, kolo_dtype dtype,
-                          const struct kolo_compressed_tensor *tensors, size_t count) {
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        comm->reducer->kernels[dtype][KOLO_SUM].widen(tensors[i].recv, compressed->message + at, tensors[i].count);
-        at += tensors[i].count * sizeof(uint16_t);
+static void read_halves(const struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    const kolo_kernel *kernel = &compressed->reducer->kernels[half_of(compressed)][KOLO_SUM];
+    const uint8_t *from = compressed->messages + bucket->at;
+    for (size_t i = 0; i < bucket->count; i++) {
+        kernel->widen(bucket->tensors[i].data, from, bucket->tensors[i].count);
+        from += bucket->tensors[i].count * sizeof(uint16_t);
     }
 }
 
-static size_t message_length(const struct kolo_compressed *compressed, const struct kolo_compressed_tensor *tensors,
-                             size_t count) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += kolo_compressed_bytes(compressed->kind, compressed->share, tensors[i].count);
-    return bytes;
-}
-
-static int reduce_halves(kolo_comm *comm, void *message, size_t bytes, kolo_dtype half, kolo_op op) {
-    struct kolo_arguments call = WITH_COUNT(message, message, bytes / sizeof(uint16_t), half, op, 0);
-    return kolo_inner_call(KOLO_ALLREDUCE, comm, &call);
-}
-
-static int gather(kolo_comm *comm, const void *own, void *messages, size_t bytes) {
-    struct kolo_arguments call = WITH_COUNT(own, messages, bytes / PART_ALIGNMENT, KOLO_U64, KOLO_SUM, 0);
-    return kolo_inner_call(KOLO_ALLGATHER, comm, &call);
-}
-
-int kolo_compressed_reduce(struct kolo_compressed *compressed, kolo_comm *comm,
-                           const struct kolo_compressed_tensor *tensors, size_t count, kolo_op op) {
-    const kolo_dtype half = compressed->kind == KOLO_COMPRESSION_BF16 ? KOLO_BF16 : KOLO_F16;
-    const bool is_halves = is_half(compressed->kind);
-    const size_t bytes = message_length(compressed, tensors, count);
-    uint8_t *own = compressed->message + (is_halves ? 0 : comm->global_rank * bytes);
+void kolo_compressed_read(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket) {
+    KOLO_POINT("compressed.reading");
     const uint32_t callers_fpenv = kolo_fpenv_enter();
-    encode(compressed, comm, own, tensors, count);
-    KOLO_POINT("compressed.encoded");
-    const int rc =
-        is_halves ? reduce_halves(comm, own, bytes, half, op) : gather(comm, own, compressed->message, bytes);
-    KOLO_POINT("compressed.exchanged");
-    if (rc == 0 && is_halves)
-        decode_halves(compressed, comm, half, tensors, count);
-    else if (rc == 0)
-        decode_gathered(compressed, comm, bytes, tensors, count, op);
+    if (is_half(compressed))
+        read_halves(compressed, bucket);
+    else
+        read_gathered(compressed, bucket);
     kolo_fpenv_leave(callers_fpenv);
-    return rc;
 }

@@ -1,5 +1,5 @@
-/* All-reduces of f32 tensors of which something shorter is sent. An object of this kind carries out the messages of one
- * set of buckets, one after another.
+/* Messages of f32 tensors in which something shorter is sent: how they are made, and read. A message is of one bucket;
+ * all of a set of buckets may be in flight at once.
  *
  * BF16 and F16: the tensors' halves, one tensor behind the other, are all-reduced in that type: summed in f32, rounded
  * once, and widened to f32. Between machines each byte crosses the network once, as ever.
@@ -24,21 +24,17 @@
 
 #include "comm/comm.h"
 
-/* One tensor of a message. */
-struct kolo_compressed_tensor {
-    const void *send; /* `count` f32 each; may be the same */
-    void *recv;
-    float *residual; /* what earlier messages left out; NULL: that is lost */
-    size_t count;
-};
-
+/* What one set of buckets needs. */
 struct kolo_compressed {
-    kolo_compression kind;
+    kolo_compression kind; /* NONE: nothing else is there */
     double share;          /* of a tensor's elements that TOPK sends */
-    size_t message_bytes;  /* room for a message */
-    uint32_t ranks;        /* of all nodes */
-    uint8_t *message;      /* of BF16 and F16 one message, else one of each rank */
-    uint32_t *chosen;      /* of TOPK: room for the indices of one tensor, */
+    kolo_op op;            /* SUM or AVG */
+    uint32_t rank, ranks;  /* of all nodes */
+    const kolo_reducer *reducer;
+    uint8_t *messages;     /* of all tensors: those of BF16 and F16 once, others of each rank */
+    float *residual;       /* of all tensors, what earlier messages left out; NULL: that is lost */
+    size_t bytes;          /* of messages, residuals and what reading and choosing take */
+    size_t *begins;        /* of each tensor, as registered: where its residual begins */
     uint32_t *work;        /* and for choosing them */
     float *rows;           /* of each rank a piece of a tensor, and */
     const void **rows_of;  /* where that is */
@@ -49,23 +45,30 @@ struct kolo_compressed {
 /* How many elements of a tensor TOPK sends: the share, rounded up, at least one of any. */
 size_t kolo_compressed_chosen(double share, size_t count);
 
-/* Bytes that one tensor takes in a message. */
-size_t kolo_compressed_bytes(kolo_compression kind, double share, size_t count);
+/* Bytes that a tensor takes in a message. */
+size_t kolo_compressed_bytes(const struct kolo_compressed *compressed, size_t count);
 
-/* Allocates what messages of up to message_bytes need, the longest tensor of which has count_max elements: all memory
- * that the following calls use. KOLO_ERR_SYSTEM: out of memory. kolo_compressed_free frees it, also if only a part was
- * allocated; `*compressed` zeroed is empty. */
-int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm *comm, kolo_compression kind,
-                             double share, size_t message_bytes, size_t count_max);
+/* Allocates all that the following calls use, for those tensors and legal options. Residuals are 0. KOLO_ERR_ARG: a
+ * tensor is too long for TOPK. KOLO_ERR_SYSTEM: out of memory. kolo_compressed_free frees it, also where nothing was
+ * allocated and all is zeroed. */
+int kolo_compressed_allocate(struct kolo_compressed *compressed, const kolo_comm *comm,
+                             const kolo_bucket_options *options, const kolo_tensor *tensors, size_t ntensors);
 void kolo_compressed_free(struct kolo_compressed *compressed);
 
-/* How many bytes that has allocated. */
-size_t kolo_compressed_memory(const struct kolo_compressed *compressed, size_t count_max);
+/* A bucket. */
+struct kolo_compressed_bucket {
+    const kolo_tensor *tensors;
+    const uint32_t *order; /* which of those that are registered each of them is */
+    size_t count;
+    size_t at; /* in `messages` of one rank: as many bytes as the tensors of the buckets before it take */
+};
 
-/* recv of every tensor = op, SUM or AVG, over all ranks of what their messages for `send` stand for. All ranks pass
- * tensors of the same counts. The calling thread has the communicator, as in a kolo_carry_out_fn. Blocks; errors as
- * kolo_allreduce, and then recv and the residuals are undefined. */
-int kolo_compressed_reduce(struct kolo_compressed *compressed, kolo_comm *comm,
-                           const struct kolo_compressed_tensor *tensors, size_t count, kolo_op op);
+/* Makes this rank's message for the bucket and issues the collective that exchanges it. Waits for nobody. Statuses as
+ * kolo_iallreduce. */
+int kolo_compressed_issue(struct kolo_compressed *compressed, kolo_comm *comm,
+                          const struct kolo_compressed_bucket *bucket, kolo_request **request);
+
+/* The collective has succeeded: tensors = op over all ranks of what their messages stand for. */
+void kolo_compressed_read(struct kolo_compressed *compressed, const struct kolo_compressed_bucket *bucket);
 
 #endif

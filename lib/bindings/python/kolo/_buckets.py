@@ -11,7 +11,11 @@ from ._handle import Handle
 class Options(ctypes.Structure):
     """kolo_bucket_options, up to what is set here; further fields have their defaults."""
     _fields_ = [("options_bytes", ctypes.c_size_t), ("dtype", ctypes.c_int), ("op", ctypes.c_int),
-                ("bucket_bytes", ctypes.c_size_t), ("keep_order", ctypes.c_int), ("unused", ctypes.c_int)]
+                ("bucket_bytes", ctypes.c_size_t), ("keep_order", ctypes.c_int), ("unused", ctypes.c_int),
+                ("compression", ctypes.c_int), ("compression_share", ctypes.c_double), ("error_feedback", ctypes.c_int)]
+
+
+COMPRESSIONS = (None, "bf16", "f16", "topk", "onebit")  # of kolo_compression
 
 
 class Buckets:
@@ -31,16 +35,23 @@ class Buckets:
     last array to the first; False: after the first step in the order in which rank 0's arrays became ready. unused:
     "error" or "zero": what wait() does about arrays that ready() has not named in this step.
 
+    compression: what is sent in place of float32 arrays, for op "sum" or "avg": "bf16", "f16", "topk" (of each array the
+    share of its elements that are largest) or "onebit". It pays between machines. error_feedback: what a message leaves
+    out is kept in a residual and goes into the array's next one; residual() and set_residual() are to save it.
+
     Between the first ready() of a step and the end of its wait() the communicator makes no other call: for those take
     comm.dup(). Every rank makes its Buckets with the same arguments. ArgumentError, TypeError: nothing was done."""
 
     def __init__(self, comm: Any, arrays: "Sequence[Any]", op: str = "avg", bucket_bytes: Optional[int] = None,
-                 keep_order: bool = False, unused: str = "error") -> None:
+                 keep_order: bool = False, unused: str = "error", compression: Optional[str] = None,
+                 share: float = 0.01, error_feedback: bool = True) -> None:
         self._address = ctypes.c_void_p()
         self._handle: Handle = comm._handle
         self._handle.refuse_closed()
         if unused not in ("error", "zero"):
             raise ArgumentError(f"unused {unused!r}: must be 'error' or 'zero'")
+        if compression not in COMPRESSIONS:
+            raise ArgumentError(f"compression {compression!r}: must be None, 'bf16', 'f16', 'topk' or 'onebit'")
         self._views = [_memory.view(x, f"arrays[{i}]", True) for i, x in enumerate(arrays)]
         element = self._views[0].element if self._views else _elements.must_name("float32")
         for i, each in enumerate(self._views):
@@ -48,7 +59,7 @@ class Buckets:
                 raise ArgumentError(f"arrays[{i}] is of {each.element.name}, arrays[0] of {element.name}: take Buckets,"
                                     " and a communicator (Comm.dup), for each type")
         options = Options(ctypes.sizeof(Options), element.code, _elements.op_code(op, element), bucket_bytes or 0,
-                          keep_order, unused == "zero")
+                          keep_order, unused == "zero", COMPRESSIONS.index(compression), share, error_feedback)
         self._check(self._handle.library.kolo_bucket_create(
             self._handle.comm, _memory.tensors_of(self._views), len(self._views), ctypes.addressof(options),
             ctypes.addressof(self._address)))
@@ -77,6 +88,25 @@ class Buckets:
         ready, which the message names, and unused is "error"; then the step goes on. PeerDead, Timeout, Mismatch,
         Aborted: the communicator is broken."""
         self._check(self._handle.library.kolo_bucket_wait(self._usable()))
+
+    def _residual(self, index: int) -> Any:
+        """Room for it."""
+        if not 0 <= index < len(self._views):
+            raise ArgumentError(f"array {index}: must be from 0 to {len(self._views) - 1}")
+        return (ctypes.c_float * self._views[index].count)()
+
+    def residual(self, index: int) -> Any:
+        """What this rank's messages have left out of arrays[index] so far: a flat array of c_float. Between steps.
+        ArgumentError: there are no residuals, or a step has begun."""
+        values = self._residual(index)
+        self._check(self._handle.library.kolo_bucket_residual_read(self._usable(), index, ctypes.addressof(values)))
+        return values
+
+    def set_residual(self, index: int, values: "Sequence[float]") -> None:
+        """The same, loaded: as many numbers as arrays[index] has elements."""
+        copy = self._residual(index)
+        copy[:] = values
+        self._check(self._handle.library.kolo_bucket_residual_write(self._usable(), index, ctypes.addressof(copy)))
 
     def __len__(self) -> int:
         """How many buckets a step has now."""

@@ -102,6 +102,7 @@ OTHERS = {
     "optimizer_steps": "pp", "optimizer_set_steps": "pn",
     "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
     "bucket_destroy": "p",
+    "bucket_residual_read": "pnp", "bucket_residual_write": "pnp",
 }
 KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64}
 
