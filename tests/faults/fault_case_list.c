@@ -21,6 +21,13 @@ enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = CASE_COUNT_MAX };
         .count = count_, .twist = twist_                                                                               \
     }
 
+/* Of buckets. */
+#define COMPRESSED(name_, ranks_, compression_, count_)                                                                \
+    {                                                                                                                  \
+        .name = name_, .phase = PHASE_CALLS, .script = SCRIPT_COMPRESSED, .ranks = ranks_,                             \
+        .compression = compression_, .count = count_                                                                   \
+    }
+
 /* Each rank with two threads, of its own or kolo's. */
 #define LANES(name_, ranks_, script_, algorithm_)                                                                      \
     {                                                                                                                  \
@@ -250,6 +257,10 @@ const struct fault_case fault_cases[] = {
     LANES("lanes-3", 3, SCRIPT_LANES, KOLO_ALGORITHM_MESH),
     LANES("helpers-2", 2, SCRIPT_ALLREDUCE, KOLO_ALGORITHM_MESH),
     LANES("helpers-3", 3, SCRIPT_ALLREDUCE, KOLO_ALGORITHM_ONESHOT),
+    COMPRESSED("compressed-f16-2", 2, KOLO_COMPRESSION_F16, LINES),
+    COMPRESSED("compressed-f16-3-many", 3, KOLO_COMPRESSION_F16, CHUNKS),
+    COMPRESSED("compressed-topk-2-many", 2, KOLO_COMPRESSION_TOPK, CHUNKS),
+    COMPRESSED("compressed-topk-3", 3, KOLO_COMPRESSION_TOPK, LINES),
     REQUESTS("requests-2", 2, false, LINES, TWIST_NONE),
     REQUESTS("requests-3-many", 3, false, CHUNKS, TWIST_NONE),
     REQUESTS("requests-abort-2", 2, false, LINE, TWIST_ABORTS),

@@ -16,6 +16,7 @@
 #include "fault_family.h"
 #include "fault_leftovers.h"
 #include "fault_team.h"
+#include "kolo_fusion.h"
 #include "kolo_lanes.h"
 #include "shm/layout.h"
 
@@ -32,6 +33,7 @@ enum call {
     CALL_BROADCAST,
     CALL_ALLGATHER,
     CALL_FAMILY,
+    CALL_COMPRESSED,
     CALL_BARRIER,
     CALL_EXCHANGE,
     CALL_COLLECT,
@@ -68,6 +70,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return CALL_ALLGATHER;
     if (what->script == SCRIPT_FAMILY)
         return CALL_FAMILY;
+    if (what->script == SCRIPT_COMPRESSED)
+        return CALL_COMPRESSED;
     if (what->script == SCRIPT_CHANNELS)
         return channels_script[step - 1];
     if (what->script == SCRIPT_SPLIT)
@@ -217,6 +221,39 @@ static int allreduce(const struct player *player, int step, int32_t *send, int32
             : kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
     if (status == 0)
         check_sum(player, step, recv);
+    return status;
+}
+
+/* Two buckets of a tensor each, which send something shorter. Nothing is lost of such numbers in F16, nor by TOPK,
+ * which sends all. */
+static int step_compressed(struct player *player, int step, float *data) {
+    const struct fault_case *what = player->mode->what;
+    const kolo_tensor tensors[] = {{data, what->count / 3}, {data + what->count / 3, what->count - what->count / 3}};
+    kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
+    kolo_buckets *buckets;
+    options.op = KOLO_SUM;
+    options.bucket_bytes = 1;
+    options.keep_order = 1;
+    options.compression = what->compression;
+    options.compression_share = 1;
+    for (size_t i = 0; i < what->count; i++)
+        data[i] = (float)value_of(player->rank, step, i);
+    int status = kolo_bucket_create(player->comm, tensors, 2, &options, &buckets);
+    if (status < 0)
+        return status;
+    status = kolo_bucket_ready(buckets, 0);
+    if (status == 0)
+        status = kolo_bucket_ready(buckets, 1);
+    if (status == 0)
+        status = kolo_bucket_wait(buckets);
+    for (size_t i = 0; status == 0 && i < what->count; i++) {
+        int32_t sum = 0;
+        for (int rank = 0; rank < what->ranks; rank++)
+            sum += value_of(rank, step, i);
+        player->record->steps[step].is_wrong |= data[i] != (float)sum;
+    }
+    snprintf(player->said, sizeof player->said, "%s", status < 0 ? kolo_error_message() : "");
+    kolo_bucket_destroy(buckets);
     return status;
 }
 
@@ -416,6 +453,8 @@ static int make_call(struct player *player, int step) {
         return wait_for(player, step);
     case CALL_FAMILY:
         return family_call(player->comm, player->mode->what, player->rank, step, &player->record->steps[step].is_wrong);
+    case CALL_COMPRESSED:
+        return step_compressed(player, step, (float *)send);
     case CALL_EXCHANGE:
         return exchange(player, step, send, recv);
     case CALL_COLLECT:

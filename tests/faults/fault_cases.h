@@ -18,13 +18,14 @@ enum phase {
 };
 
 enum script {
-    SCRIPT_ALLREDUCE, /* three all-reduces */
-    SCRIPT_LANES,     /* the same by a thread of the rank's own for each lane */
-    SCRIPT_BROADCAST, /* three broadcasts from rank 0 */
-    SCRIPT_ALLGATHER, /* three all-gathers */
-    SCRIPT_FAMILY,    /* three calls of the case's collective, see fault_family.h */
-    SCRIPT_BARRIER,   /* three barriers */
-    SCRIPT_CHANNELS,  /* exchanges round the ring of ranks, and messages to rank 0, which takes them from any */
+    SCRIPT_ALLREDUCE,  /* three all-reduces */
+    SCRIPT_LANES,      /* the same by a thread of the rank's own for each lane */
+    SCRIPT_BROADCAST,  /* three broadcasts from rank 0 */
+    SCRIPT_ALLGATHER,  /* three all-gathers */
+    SCRIPT_FAMILY,     /* three calls of the case's collective, see fault_family.h */
+    SCRIPT_BARRIER,    /* three barriers */
+    SCRIPT_CHANNELS,   /* exchanges round the ring of ranks, and messages to rank 0, which takes them from any */
+    SCRIPT_COMPRESSED, /* three steps of buckets with the case's compression */
     SCRIPT_REQUESTS, /* an all-reduce, and then three in flight, of which the first is waited for, then the next ones */
     SCRIPT_BUFFERS,  /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
     SCRIPT_SPLIT,    /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
@@ -75,18 +76,19 @@ struct fault_case {
     int ranks;
     int joiners; /* the last of them, of PHASE_GROW */
     kolo_algorithm algorithm;
-    kolo_collective collective; /* of SCRIPT_FAMILY */
-    int root;                   /* of that */
-    size_t count;               /* of int32, of the message or of a block */
-    const char *tree_levels;    /* KOLO_TREE_LEVELS; NULL: unset */
-    int nodes;                  /* among which the ranks are divided evenly, in order; 0: no network */
-    bool lopsided;              /* not evenly: each node but the first has one rank */
-    const char *engine;         /* KOLO_NET */
-    const char *exchange;       /* KOLO_NET_ALGO */
-    bool rank_order;            /* KOLO_NET_ORDER=rank, and all-reduces of floats */
-    int threads;                /* KOLO_NET_THREADS; 0: one */
-    int lanes;                  /* kolo_options.threads; 0: one */
-    size_t slot_bytes;          /* 0: the smallest, whose messages between nodes are small ones */
+    kolo_collective collective;   /* of SCRIPT_FAMILY */
+    int root;                     /* of that */
+    kolo_compression compression; /* of SCRIPT_COMPRESSED */
+    size_t count;                 /* of int32, of the message or of a block */
+    const char *tree_levels;      /* KOLO_TREE_LEVELS; NULL: unset */
+    int nodes;                    /* among which the ranks are divided evenly, in order; 0: no network */
+    bool lopsided;                /* not evenly: each node but the first has one rank */
+    const char *engine;           /* KOLO_NET */
+    const char *exchange;         /* KOLO_NET_ALGO */
+    bool rank_order;              /* KOLO_NET_ORDER=rank, and all-reduces of floats */
+    int threads;                  /* KOLO_NET_THREADS; 0: one */
+    int lanes;                    /* kolo_options.threads; 0: one */
+    size_t slot_bytes;            /* 0: the smallest, whose messages between nodes are small ones */
     bool by_descriptor;
     bool has_thread; /* a progress thread, which carries out requests at once */
     bool hides;      /* ranks may not look into each other's processes */
