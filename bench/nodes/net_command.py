@@ -5,10 +5,10 @@ from comparison import machine, peers, rounds
 from comparison.bench_command import Command, Cut, prepare, save
 from comparison.tables import (absent_lines, folded, image_lines, library_lines, markdown_table, plain,
                                report_begin)
-from nodes import net_architectures, net_libraries, net_options, net_transports
+from nodes import net_architectures, net_compression, net_libraries, net_options, net_transports
 
 SKIPPED = 77
-PARTS = {part.NAME: part for part in (net_transports, net_libraries, net_architectures)}
+PARTS = {part.NAME: part for part in (net_transports, net_libraries, net_architectures, net_compression)}
 
 
 def parts_of(results):

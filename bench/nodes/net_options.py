@@ -35,13 +35,13 @@ def parser(parts):
     made = bench_options.parser(
         "bench/net", EXAMPLES,
         "Measures the all-reduce between nodes: kolo on io_uring and on poll, kolo beside\n"
-        "Open MPI over TCP and Gloo, and parameter servers, mesh and ring for 2 to 10\n"
-        "workers.")
+        "Open MPI over TCP and Gloo, parameter servers, mesh and ring for 2 to 10\n"
+        "workers, and what compression saves.")
     what = made.add_argument_group("what is measured")
     what.add_argument("--parts", type=words(*parts), metavar="LIST", default=list(parts),
                       help="which of " + ", ".join(parts) + " (default: all)")
     what.add_argument("--nodes", type=number(2, WORKERS_MAX), metavar="N", default=2,
-                      help="nodes in the parts transports and libraries (default 2)")
+                      help="nodes in the parts transports, libraries and compression (default 2)")
     what.add_argument("--ranks", type=number(1, 64), metavar="N", default=1, help="ranks on each node (default 1)")
     what.add_argument("--rate", type=number(1, 100000), metavar="MBIT", default=1000,
                       help="rate of each cable and direction in these parts (default 1000)")

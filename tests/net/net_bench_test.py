@@ -70,6 +70,18 @@ class Measuring(unittest.TestCase):
         self.assertIn("| 64 KiB |", (self.folder / "report.md").read_text(encoding="utf-8"))
         self.assertIn("2 nodes, ranks on each: 2", output)
 
+    def test_compression(self):
+        rows, output = self.measure("compression", "--rate", "1000")
+        kinds = ["none", "bf16", "f16", "topk", "onebit"]
+        self.assertEqual([(rate, kind) for rate in (1000, None) for kind in kinds],
+                         [(row["rate_mbit"], row["compression"]) for row in rows])
+        for none, *others in (rows[:5], rows[5:]):  # two nodes: each sends as many bytes as it has
+            self.assertLess(abs(none["net_sent_bytes"] - none["bytes"]), 0.05 * none["bytes"], none)
+            for row, share in zip(others, (1 / 2, 1 / 2, 0.02, 1 / 32 + 1 / 512)):
+                sent = row["net_sent_bytes"] / none["net_sent_bytes"]
+                self.assertLess(abs(sent - share), 0.1 * share, row)
+        self.assertIn("times as fast", output)
+
 
 class Formulas(unittest.TestCase):
     def test_example(self):
