@@ -17,6 +17,10 @@ static ALWAYS_INLINE bool is_any_set(vector x) {
     return !_mm256_testz_si256((__m256i)x, (__m256i)x);
 }
 
+static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
+    return (vector)_mm256_cvtps_pd(_mm_loadu_ps((const float *)from));
+}
+
 #define INSTANCE      kolo_adder_avx2
 #define INSTANCE_NAME "avx2"
 #include "reduce/exact/adder_template.h"

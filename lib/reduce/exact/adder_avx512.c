@@ -10,6 +10,10 @@ static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
     return (vector)_mm512_min_epu32((__m512i)a, (__m512i)b);
 }
 
+static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
+    return (vector)_mm512_cvtps_pd(_mm256_loadu_ps((const float *)from));
+}
+
 #define INSTANCE      kolo_adder_avx512
 #define INSTANCE_NAME "avx512"
 #include "reduce/exact/adder_template.h"

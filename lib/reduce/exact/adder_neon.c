@@ -17,6 +17,10 @@ static ALWAYS_INLINE bool is_any_set(vector x) {
     return vmaxvq_u32((uint32x4_t)x) != 0;
 }
 
+static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {
+    return (vector)vcvt_f64_f32(vreinterpret_f32_u8(vld1_u8(from)));
+}
+
 #define INSTANCE      kolo_adder_neon
 #define INSTANCE_NAME "neon"
 #include "reduce/exact/adder_template.h"

@@ -3,6 +3,7 @@
  *   VECTOR_BYTES               of one vector, for reduce/template/vector_types.h
  *   maximum_u32, minimum_u32   lane by lane
  *   is_any_set                 whether any bit of a vector is
+ *   doubles_of                 the doubles of half a vector of F32 in memory
  *   INSTANCE, INSTANCE_NAME    the kolo_adder that is defined here, and its name, a string
  *
  * Additions of doubles are exact while all that is added is multiples of some unit, and sums stay below 2^53 of it. So
@@ -14,8 +15,8 @@
  * the sum.
  *
  * A block of values is first added on trial, while the largest and the least exponent in it are found. Values of F32
- * have so few bits that the first level takes them exactly, unless their exponents differ by more than 20; those of F64
- * need two levels, which take exponents that differ by up to 38. The trial counts if all values were within the window.
+ * have so few bits that the first level takes them exactly, unless their exponents differ by more than 19; those of F64
+ * need two levels, which take exponents that differ by up to 37. The trial counts if all values were within the window.
  * Otherwise either the window is moved to the block, and what was summed before goes to the digits; or, where one block
  * holds what no window does, the values go through all levels, and what is still left of single ones goes to the
  * digits. Blocks with infinities, NaNs and the very largest numbers go there value by value. */
@@ -31,17 +32,13 @@ enum {
     /* A sum gets as many values as a block of F32 has, 16 a chain; so it changes by 2^50 units at most, where the bias
      * leaves room for 2^51. */
     LEVEL_BITS = 46,
-    BLOCKS_MAX = 512, /* whose sums, each of 4 times 2^50, fit an integer */
-    TOP_MARGIN = 2,   /* by which a window's top is above the largest value that it was chosen for */
-    FALL_MAX =
-        16, /* a window is kept for a block whose largest value is that far below, though the least is not in it */
-    SMALL_COUNT = 48,   /* fewer values are not worth a block */
+    BLOCKS_MAX = 128,   /* whose sums fit an integer: in each of at most 8 lanes, 4 chains of 2^50 each */
+    TOP_MARGIN = 3,     /* by which a window's top is above the largest value that it was chosen for */
+    FALL_MAX = 16,      /* a window stays where a block has values below it, but its largest is no lower than that */
     TOP_MAX_F64 = 1016, /* above it the bias would be infinite, */
     TOP_MIN_F64 = -983, /* and below it subnormal; all subnormals are multiples of the lower unit then */
     TOP_MIN_F32 = -69   /* so that the lower unit is not below the digits */
 };
-
-typedef float half_f32v __attribute__((vector_size(VECTOR_BYTES / 2)));
 
 struct window {
     bool is_f64;
@@ -79,11 +76,11 @@ static inline uint32_t bits_of_power(const struct window *window, int exponent) 
 
 static void flush(struct window *window) {
     for (int level = 0; level < window->levels; level++) {
-        for (int i = 0; i < DOUBLES; i++) {
-            const int64_t sum = window->sums[level][i];
-            kolo_wide_deposit(window->words, window->is_f64 ? KOLO_WIDE_LOW_F64 : KOLO_WIDE_LOW_F32,
-                              sum < 0 ? -(uint64_t)sum : (uint64_t)sum, unit_exponent(window, level), sum < 0);
-        }
+        int64_t sum = 0;
+        for (int i = 0; i < DOUBLES; i++)
+            sum += window->sums[level][i];
+        kolo_wide_deposit(window->words, window->is_f64 ? KOLO_WIDE_LOW_F64 : KOLO_WIDE_LOW_F32,
+                          sum < 0 ? -(uint64_t)sum : (uint64_t)sum, unit_exponent(window, level), sum < 0);
         window->sums[level] = (i64v){0};
     }
     window->blocks = 0;
@@ -118,13 +115,6 @@ static ALWAYS_INLINE f64v add_to(f64v *level, f64v x) {
     return x - (after - before);
 }
 
-/* Doubles of half a vector of F32. */
-static ALWAYS_INLINE f64v widen_f32(const unsigned char *from) {
-    half_f32v values;
-    memcpy(&values, from, sizeof values);
-    return __builtin_convertvector(values, f64v);
-}
-
 static ALWAYS_INLINE vector without_sign(bool is_f64, vector x) {
     return is_f64 ? (vector)((u64v)x & (UINT64_MAX >> 1)) : (vector)((u32v)x & (UINT32_MAX >> 1));
 }
@@ -141,15 +131,16 @@ static ALWAYS_INLINE void try_vector(bool is_f64, struct trial *trial, const uns
     if (is_f64) {
         trial->levels[1][chain] += add_to(&trial->levels[0][chain], (f64v)x);
     } else {
-        trial->levels[0][chain] += widen_f32(from);
-        trial->levels[0][(chain + 1) % CHAINS] += widen_f32(from + VECTOR_BYTES / 2);
+        trial->levels[0][chain] += (f64v)doubles_of(from);
+        trial->levels[0][(chain + 1) % CHAINS] += (f64v)doubles_of(from + VECTOR_BYTES / 2);
     }
 }
 
 static ALWAYS_INLINE void try_block(bool is_f64, struct trial *trial, const struct window *window,
                                     const unsigned char *block) {
     begin_level(trial->levels[0], window, 0);
-    begin_level(trial->levels[1], window, 1);
+    if (is_f64)
+        begin_level(trial->levels[1], window, 1);
     trial->most = (vector){0};
     trial->least = ~(vector){0};
     for (int i = 0; i < BLOCK_VECTORS; i += CHAINS)
@@ -182,6 +173,19 @@ static int largest_exponent(const struct window *window, const struct trial *tri
     return (int)(largest >> (window->is_f64 ? 20 : 23));
 }
 
+/* Not for infinities, NaNs and what is too near to them. */
+static ALWAYS_INLINE bool has_window(bool is_f64, int biased) {
+    return biased < (is_f64 ? TOP_MAX_F64 + 1023 : 255);
+}
+
+/* Chooses a window for the first block by its first values: that is seldom wrong. */
+static void open_first_window(struct window *window, const unsigned char *block) {
+    const struct trial first = {.most = without_sign(window->is_f64, load_whole(block))};
+    const int biased = largest_exponent(window, &first);
+    if (biased > 0 && has_window(window->is_f64, biased))
+        open_window(window, biased - (window->is_f64 ? 1023 : 127));
+}
+
 static void add_singly(struct window *window, const unsigned char *block) {
     if (window->is_f64)
         kolo_adder_portable.add_f64(window->words, block, BLOCK_BYTES / sizeof(double));
@@ -212,7 +216,7 @@ static void add_by_all_levels(struct window *window, const unsigned char *block)
     for (int level = 0; level < window->levels; level++)
         begin_level(levels[level], window, level);
     for (size_t at = 0, chain = 0; at < BLOCK_BYTES; at += step, chain = (chain + 1) % CHAINS) {
-        f64v rest = window->is_f64 ? (f64v)load_whole(block + at) : widen_f32(block + at);
+        f64v rest = window->is_f64 ? (f64v)load_whole(block + at) : (f64v)doubles_of(block + at);
         for (int level = 0; level < window->levels; level++)
             rest = add_to(&levels[level][chain], rest);
         if (is_any_set((vector)(i64v)(rest != 0)))
@@ -254,7 +258,7 @@ static __attribute__((noinline)) void add_otherwise(bool is_f64, struct window *
                                                     const struct trial *first) {
     const int biased = largest_exponent(window, first), bias = is_f64 ? 1023 : 127;
     struct trial again;
-    if (biased >= (is_f64 ? TOP_MAX_F64 + 1023 : 255)) {
+    if (!has_window(is_f64, biased)) {
         add_singly(window, block);
         return;
     }
@@ -281,6 +285,8 @@ static ALWAYS_INLINE void add(bool is_f64, int64_t *words, const unsigned char *
     const size_t bytes = count * (is_f64 ? sizeof(double) : sizeof(float));
     struct window window = {.is_f64 = is_f64, .words = words};
     size_t at = 0;
+    if (bytes >= BLOCK_BYTES)
+        open_first_window(&window, values);
     for (; bytes - at >= BLOCK_BYTES; at += BLOCK_BYTES)
         add_block(is_f64, &window, values + at);
     flush(&window);
