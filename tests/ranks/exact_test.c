@@ -266,7 +266,7 @@ static void run_refused(struct rank *rank) {
     kolo_request *request = NULL;
     float value = 1, results[2];
     refused(rank, kolo_exact_create(NULL, KOLO_F32, 1), "exact is NULL");
-    refused(rank, kolo_exact_create(&exact, KOLO_F16, 1), "must be KOLO_F32 or KOLO_F64");
+    refused(rank, kolo_exact_create(&exact, KOLO_F16, 1), "must be f32 or f64");
     refused(rank, kolo_exact_create(&exact, (kolo_dtype)77, 1), "there is no such dtype");
     refused(rank, kolo_exact_create(&exact, KOLO_F32, 0), "sums 0");
     refused(rank, kolo_exact_create(&exact, KOLO_F64, SIZE_MAX / 100), "must be from 1 to");

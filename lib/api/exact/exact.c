@@ -47,7 +47,7 @@ int kolo_exact_create(kolo_exact **exact, kolo_dtype dtype, size_t sums) {
         return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: exact is NULL");
     if (dtype != KOLO_F32 && dtype != KOLO_F64) {
         const char *name = kolo_dtype_name(dtype);
-        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: dtype %d (%s): must be KOLO_F32 or KOLO_F64", (int)dtype,
+        return kolo_fail(KOLO_ERR_ARG, "kolo_exact_create: dtype %d (%s): must be f32 or f64", (int)dtype,
                          name ? name : "there is no such dtype");
     }
     const size_t sum_bytes = kolo_wide_words(dtype) * sizeof(int64_t);
