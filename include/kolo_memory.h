@@ -44,10 +44,31 @@ KOLO_API int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer);
  *       changes what others use there it needs a kolo_barrier, or another call that waits for all. */
 KOLO_API int kolo_alloc_with(kolo_comm *comm, size_t bytes, unsigned flags, void **buffer);
 
-/* Frees a buffer of kolo_alloc or kolo_alloc_with. Waits for nobody: of a shared one the others keep what they have
- * until they free it. Every rank frees the same buffers in the same place among its calls, in any order of allocation.
- * NULL is fine, and so is a broken communicator. KOLO_ERR_ARG: not such a buffer. KOLO_ERR_STATE: inherited through
- * fork. */
+/* Makes the `bytes` at `pointer`, memory that this rank has from an allocator or from mmap, a buffer like those of
+ * kolo_alloc: all ranks map it, and it keeps its address and its contents. So programs whose allocator is not kolo's
+ * get the calls without copies. Collective: every rank passes memory of its own, at any address, and the same bytes; it
+ * blocks until all have come. `pointer` begins a page, of 4096 bytes, and `bytes` are whole pages. The memory is
+ * private and anonymous, readable and writable: not of a file, a stack or a huge-page pool, nor shared already.
+ *     kolo_free(comm, pointer), and kolo_comm_destroy, make it private again, with its contents, at the same address.
+ * That comes before the allocator gets it back. Until then:
+ *     - During both calls no other thread may write to it, and nothing else: no read(2), no device. Threads may read.
+ *     - While they last, memory for a second copy is needed. Where the system does not have it for the way back, the
+ *       contents stay in pages that only this process and its forked children map.
+ *     - A child of fork shares these pages with its parent and does not copy them. kolo_comm_destroy in the child gives
+ *       it a copy.
+ *     - Huge pages that the memory had are replaced by small ones, which lie on the NUMA node of the calling thread.
+ * What mlock, mbind and madvise said about it is gone, and the kernel does not merge such pages (KSM). Buffers that are
+ *       registered with io_uring or a device go on with the old pages: register them afterwards.
+ *     KOLO_ERR_ARG: bytes is 0, too large, or not whole pages; and on every rank, if the memory of one is none of those
+ * above. The message says what lies there. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM (also without /proc): on every rank, and
+ * the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH (different bytes), ABORTED, STATE: see kolo_types.h.
+ * After any error the memory is what it was. */
+KOLO_API int kolo_share(kolo_comm *comm, void *pointer, size_t bytes);
+
+/* Frees a buffer of kolo_alloc or kolo_alloc_with, or ends what kolo_share has done with memory. Waits for nobody: of a
+ * buffer of KOLO_ALLOC_SHARED the others keep what they have until they free it. Every rank frees the same buffers in
+ * the same place among its calls, in any order of allocation. NULL is fine, and so is a broken communicator.
+ * KOLO_ERR_ARG: not such a buffer. KOLO_ERR_STATE: inherited through fork. */
 KOLO_API int kolo_free(kolo_comm *comm, void *buffer);
 
 #ifdef __cplusplus

@@ -119,6 +119,7 @@ typedef enum kolo_collective {
     KOLO_SPLIT,
     KOLO_DUP,
     KOLO_GROW,
+    KOLO_SHARE,
     KOLO_SEND, /* these two are no collectives, but have a name and a number, too */
     KOLO_RECV,
     KOLO_COLLECTIVES /* how many there are */

@@ -58,6 +58,7 @@ static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_SPLIT] = "split",
     [KOLO_DUP] = "dup",
     [KOLO_GROW] = "grow",
+    [KOLO_SHARE] = "share",
     [KOLO_SEND] = "send",
     [KOLO_RECV] = "recv",
 };

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "cpu/limits/memory.h"
+#include "shm/adoption.h"
 #include "shm/segment.h"
 #include "sync/point.h"
 
@@ -67,7 +68,7 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
                          "%s: a file of %zu bytes needed, and this process may write %llu: raise that limit "
                          "(ulimit -f)",
                          shape->function, bytes, (unsigned long long)file.rlim_cur);
-    int fd = shape->part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
+    int fd = !shape->small_pages && shape->part_bytes % HUGE_PAGE_BYTES == 0 ? create_huge(bytes) : -1;
     if (fd >= 0)
         return fd;
     const uint64_t available_bytes = kolo_memory_available();
@@ -121,7 +122,7 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
                          shape->function, bytes);
     if (base == MAP_FAILED)
         return kolo_fail_system(errno, "%s: mapping %zu bytes", shape->function, bytes);
-    if (shape->part_bytes % HUGE_PAGE_BYTES == 0)
+    if (!shape->small_pages && shape->part_bytes % HUGE_PAGE_BYTES == 0)
         madvise(base, bytes, MADV_HUGEPAGE); /* refused where the system has none for shared memory */
     KOLO_POINT("region.mapped");
     size_t offset, share_bytes = own_share(shape, &offset);
@@ -140,13 +141,15 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
 
 void kolo_region_leave(struct kolo_region *region) {
     KOLO_POINT("region.leaving");
-    if (region->parts > 1) /* else others may still use it */
+    if (region->parts > 1 && !region->inode) /* else others may still use it: ranks, or forked children */
         madvise(region->own, region->part_bytes, MADV_REMOVE);
     KOLO_POINT("region.returned");
     kolo_region_forget(region);
 }
 
 void kolo_region_forget(struct kolo_region *region) {
+    if (region->inode)
+        kolo_adoption_end(region);
     munmap(region->base, region->part_bytes * region->parts);
     region->base = NULL;
 }

@@ -1,8 +1,9 @@
-/* Memory for kolo_alloc: a nameless file that all ranks of a node map whole. It has a part for each rank,
- * placed by its owner, or one part for all. It is freed when the last process has unmapped it or has ended. */
+/* Memory for kolo_alloc and kolo_share: a nameless file that all ranks of a node map whole. It has a part for each
+ * rank, placed by its owner, or one part for all. It is freed when the last process has unmapped it or has ended. */
 #ifndef KOLO_SHM_REGION_H
 #define KOLO_SHM_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,13 +15,15 @@ struct kolo_region_shape {
     size_t part_bytes;    /* whole pages; of kolo_alloc whole huge pages from one huge page on */
     uint32_t parts;       /* 1: all ranks have the same memory */
     uint32_t ranks, rank;
+    bool small_pages; /* no huge pages: a part is to be mapped at any page */
 };
 
 struct kolo_region {
     uint8_t *base; /* where all parts are mapped, one behind the other; NULL: not mapped */
-    uint8_t *own;  /* this rank's part */
+    uint8_t *own;  /* this rank's part: there, or where the program had it before kolo_share */
     size_t part_bytes;
     uint32_t parts, rank;
+    uint64_t device, inode; /* of a file whose own part is where the program had it; else 0 */
 };
 
 /* The part of `rank`. */
@@ -39,10 +42,11 @@ int kolo_region_create(const struct kolo_region_shape *shape);
  * thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM, with nothing left mapped. */
 int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
 
-/* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. */
+/* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. A part that the program had
+ * before is memory of this process alone again (shm/adoption.h). */
 void kolo_region_leave(struct kolo_region *region);
 
-/* In a forked child: unmaps, and leaves what is shared alone. */
+/* The same in a forked child, which leaves what is shared alone. */
 void kolo_region_forget(struct kolo_region *region);
 
 #endif

@@ -15,6 +15,7 @@
 #include "fault_board.h"
 #include "fault_family.h"
 #include "fault_leftovers.h"
+#include "fault_memory.h"
 #include "fault_team.h"
 #include "kolo_fusion.h"
 #include "kolo_lanes.h"
@@ -40,6 +41,8 @@ enum call {
     CALL_ISSUE, /* all requests, and waits for the first */
     CALL_WAIT,  /* for the next one */
     CALL_ALLOC,
+    CALL_ALLOC_SHARED,
+    CALL_SHARE,
     CALL_DIRECT,
     CALL_HALF_DIRECT,
     CALL_FREE,
@@ -52,6 +55,7 @@ enum call {
 static const enum call buffers_script[] = {CALL_ALLOC,       CALL_ALLOC, CALL_DIRECT,  CALL_DIRECT,
                                            CALL_HALF_DIRECT, CALL_FREE,  CALL_BARRIER, CALL_FREE};
 static const enum call keep_script[] = {CALL_ALLOC, CALL_ALLOC, CALL_DIRECT};
+static const enum call share_script[] = {CALL_SHARE, CALL_ALLOC_SHARED, CALL_DIRECT, CALL_DIRECT, CALL_FREE, CALL_FREE};
 
 static const enum call grow_script[] = {CALL_LISTEN, CALL_GROW, CALL_GROW};
 static const enum call channels_script[] = {CALL_EXCHANGE, CALL_COLLECT, CALL_EXCHANGE};
@@ -64,6 +68,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return step < ISSUE_STEP ? CALL_ALLREDUCE : step == ISSUE_STEP ? CALL_ISSUE : CALL_WAIT;
     if (what->script == SCRIPT_BUFFERS)
         return buffers_script[step - 1];
+    if (what->script == SCRIPT_SHARE || what->script == SCRIPT_KEEP_SHARED)
+        return share_script[step - 1];
     if (what->script == SCRIPT_KEEP)
         return keep_script[step - 1];
     if (what->script == SCRIPT_ALLGATHER)
@@ -86,6 +92,8 @@ static enum call call_of(const struct fault_case *what, int step) {
 int case_calls(const struct fault_case *what) {
     if (what->script == SCRIPT_BUFFERS)
         return sizeof buffers_script / sizeof *buffers_script;
+    if (what->script == SCRIPT_SHARE)
+        return sizeof share_script / sizeof *share_script;
     return what->script == SCRIPT_REQUESTS ? ISSUE_STEP + IN_FLIGHT - 1 : 3;
 }
 
@@ -153,7 +161,7 @@ struct player {
     int rank;
     struct rank_record *record;
     kolo_comm *comm;
-    int32_t *buffers[2];       /* of kolo_alloc */
+    int32_t *buffers[2];       /* of kolo_alloc, or shared */
     kolo_comm *subs[SUBS_MAX]; /* by step */
     kolo_request *requests[IN_FLIGHT];
     int32_t sent[IN_FLIGHT][COUNT_MAX], taken[IN_FLIGHT][COUNT_MAX]; /* by those */
@@ -461,6 +469,11 @@ static int make_call(struct player *player, int step) {
         return collect(player, step, send);
     case CALL_ALLOC:
         return kolo_alloc(player->comm, COUNT_MAX * sizeof **buffers, (void **)&buffers[next]);
+    case CALL_ALLOC_SHARED:
+        return kolo_alloc_with(player->comm, COUNT_MAX * sizeof **buffers, KOLO_ALLOC_SHARED, (void **)&buffers[next]);
+    case CALL_SHARE:
+        return memory_share(player->comm, player->rank, COUNT_MAX, &buffers[next],
+                            &player->record->steps[step].is_wrong);
     case CALL_DIRECT:
         return allreduce(player, step, buffers[0], buffers[1]);
     case CALL_HALF_DIRECT:

@@ -28,9 +28,11 @@ enum script {
     SCRIPT_COMPRESSED, /* three steps of buckets with the case's compression */
     SCRIPT_REQUESTS, /* an all-reduce, and then three in flight, of which the first is waited for, then the next ones */
     SCRIPT_BUFFERS,  /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
+    SCRIPT_SHARE,    /* kolo_share, a buffer that all have, all-reduces from the one into the other, kolo_free */
     SCRIPT_SPLIT,    /* kolo_comm_dup and kolo_comm_split, and sums in what comes of them */
     SCRIPT_GROW,     /* kolo_comm_listen, and kolo_comm_grow where nobody waits */
-    SCRIPT_KEEP      /* buffers that are there when the communicator is destroyed */
+    SCRIPT_KEEP,     /* buffers that are there when the communicator is destroyed */
+    SCRIPT_KEEP_SHARED /* the same with those of SCRIPT_SHARE */
 };
 
 /* What else happens. `actor` below is the rank that does it. */

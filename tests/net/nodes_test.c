@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -171,15 +172,34 @@ static bool call_allgather(struct rank *rank, const struct basic_call *call, uin
     return good;
 }
 
+/* Memory of this rank that all of its node have mapped: kolo's, or what mmap gave. */
+static bool get_memory(const struct rank *rank, size_t bytes, bool by_share, void **memory) {
+    if (!by_share)
+        return expect_status(rank, kolo_alloc(rank->comm, bytes, memory), 0, "kolo_alloc");
+    const size_t whole = (bytes + 4095) / 4096 * 4096;
+    *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return expect_status(rank, kolo_share(rank->comm, *memory, whole), 0, "kolo_share");
+}
+
+static void put_memory(const struct rank *rank, size_t bytes, bool by_share, void *memory) {
+    expect_status(rank, kolo_free(rank->comm, memory), 0, "kolo_free");
+    if (by_share)
+        munmap(memory, (bytes + 4095) / 4096 * 4096);
+}
+
 static bool make_call(struct rank *rank, uint32_t index) {
     const struct basic_call call = draw(rank, index);
     const size_t bytes = call.count * kolo_dtype_bytes(call.dtype) + 1;
     void *send = NULL, *recv = malloc(bytes), *own = malloc(bytes);
+    void *shared = NULL; /* of each node's ranks together */
     bool good = true;
     if (call.alloc)
-        good = expect_status(rank, kolo_alloc(rank->comm, bytes, &send), 0, "kolo_alloc");
+        good = get_memory(rank, bytes, index % 2, &send);
+    if (good && call.alloc && call.kind == CALL_ALLREDUCE && index % 3)
+        good =
+            expect_status(rank, kolo_alloc_with(rank->comm, bytes, KOLO_ALLOC_SHARED, &shared), 0, "kolo_alloc_with");
     if (good && call.kind == CALL_ALLREDUCE)
-        good = call_allreduce(rank, &call, index, call.alloc ? send : own, recv);
+        good = call_allreduce(rank, &call, index, call.alloc ? send : own, shared ? shared : recv);
     else if (good && call.kind == CALL_BROADCAST)
         good = call_broadcast(rank, &call, index, call.alloc ? send : own);
     else if (good && call.kind == CALL_ALLGATHER)
@@ -187,7 +207,9 @@ static bool make_call(struct rank *rank, uint32_t index) {
     else if (good)
         good = expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
     if (call.alloc && send)
-        expect_status(rank, kolo_free(rank->comm, send), 0, "kolo_free");
+        put_memory(rank, bytes, index % 2, send);
+    if (shared)
+        expect_status(rank, kolo_free(rank->comm, shared), 0, "kolo_free");
     free(recv);
     free(own);
     return good;

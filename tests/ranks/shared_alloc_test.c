@@ -367,7 +367,7 @@ int main(int argc, char **argv) {
     static const int counts[] = {1, 2, 3, 4, 5, 9};
     harness_begin(argc, argv, "Checks buffers that all ranks have, and what is received in them.");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (wants_ranks(counts[i]))
+        if (wants_ranks(counts[i]) && (!arguments.quick || counts[i] != 4))
             run_teams(counts[i]);
     return harness_end();
 }

@@ -77,8 +77,9 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
         snprintf(text, text_bytes, "#%" PRIu64 " %s%s %s%s%s%s", call->number, name, count,
-                 call->collective == KOLO_ALLOC ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
-                 has_op ? kolo_op_name(call->op) : "", root);
+                 call->collective == KOLO_ALLOC || call->collective == KOLO_SHARE ? "bytes"
+                                                                                  : kolo_dtype_name(call->dtype),
+                 has_op ? " " : "", has_op ? kolo_op_name(call->op) : "", root);
     return text;
 }
 

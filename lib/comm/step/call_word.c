@@ -52,6 +52,7 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
     case KOLO_GROW:
         break;
     case KOLO_ALLOC:
+    case KOLO_SHARE:
         snprintf(text, text_bytes, " of %" PRIu64 " bytes%s", parts->count,
                  parts->root & KOLO_ALLOC_SHARED ? ", shared" : "");
         break;

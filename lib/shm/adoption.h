@@ -1,0 +1,32 @@
+/* Memory that a program has becomes a part of a file that all ranks map, at the address where it is; and memory of that
+ * process alone again.
+ *
+ *   1. The file is there, mapped elsewhere, and its part has pages: nothing below needs more of them.
+ *   2. The contents are copied into the part.
+ *   3. One mmap puts the part in the place of the old pages. Another thread that reads meanwhile finds the same bytes
+ *      before and after; what it writes in between may be lost.
+ * The way back is the same with private pages, which are made and filled elsewhere and then moved into place by one
+ * mremap. At each moment the contents are complete at the address. A process that dies leaves nothing but the file,
+ * which goes with its last mapping.
+ *
+ * Steps 2 and 3 hold the process's common lock. So a fork finds the memory before them or after them, and of two ranks
+ * in one process that pass the same memory the second one is refused. */
+#ifndef KOLO_SHM_ADOPTION_H
+#define KOLO_SHM_ADOPTION_H
+
+#include "shm/region.h"
+
+/* Whether the `bytes` at `memory`, both whole pages, can be adopted: all private, anonymous, readable and writable, and
+ * not of a stack. 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM with a message that says what is there instead. */
+int kolo_adoption_check(const char *function, const void *memory, size_t bytes);
+
+/* Makes the memory the own part of `region`, which is mapped from `fd`; region->own becomes `memory`. On errors, those
+ * of kolo_adoption_check and KOLO_ERR_SYSTEM, the memory is what it was. */
+int kolo_adoption_begin(const char *function, struct kolo_region *region, int fd, void *memory);
+
+/* Makes the own part of `region` private memory at the same address, with the same contents. What the program has
+ * unmapped or replaced in the meantime stays as it is. Where the system has no memory for a copy the pages stay those
+ * of the file, which nobody else uses once all ranks have unmapped it. */
+void kolo_adoption_end(struct kolo_region *region);
+
+#endif
