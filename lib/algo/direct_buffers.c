@@ -79,7 +79,7 @@ static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_
     for (uint32_t rank = 0; rank < comm->size; rank++)
         if (disturbs(comm, rank, root, use))
             return kolo_fail(KOLO_ERR_ARG,
-                             "rank %u: rank %u receives in memory of KOLO_ALLOC_SHARED that another rank passes, too: "
+                             "rank %u: rank %u receives in shared memory that another rank passes, too: "
                              "all ranks may receive the same result at the same place, and send from elsewhere",
                              comm->global_rank, kolo_rank_global(comm, rank));
     return 0;

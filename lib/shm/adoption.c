@@ -83,9 +83,8 @@ int kolo_adoption_check(const char *function, const void *memory, size_t bytes) 
     return 0;
 }
 
-int kolo_adoption_begin(const char *function, struct kolo_region *region, int fd, void *memory) {
-    const size_t bytes = region->part_bytes;
-    uint8_t *part = region->own;
+int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void *memory, size_t bytes, void *part,
+                        int fd, off_t offset) {
     struct stat file;
     if (fstat(fd, &file) < 0)
         return kolo_fail_system(errno, "%s: looking at a memfd", function);
@@ -94,17 +93,14 @@ int kolo_adoption_begin(const char *function, struct kolo_region *region, int fd
     if (rc == 0) {
         memcpy(part, memory, bytes);
         KOLO_POINT("adoption.copied");
-        if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)(region->rank * bytes)) ==
-            MAP_FAILED)
+        if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
             rc = kolo_fail_system(errno, "%s: mapping %zu bytes at %p", function, bytes, memory);
         KOLO_POINT("adoption.mapped");
     }
     kolo_common_unlock();
     if (rc < 0)
         return rc;
-    region->own = memory;
-    region->device = file.st_dev;
-    region->inode = file.st_ino;
+    *adopted = (struct kolo_adopted){memory, bytes, file.st_dev, file.st_ino};
     madvise(memory, bytes, MADV_POPULATE_WRITE); /* no page faults later; kernels before 5.14 have them */
     /* The part is not needed at two addresses. Where this fails it stays. */
     (void)!mmap(part, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -139,8 +135,8 @@ static void make_private(void *memory, size_t bytes) {
     KOLO_POINT("adoption.moved_back");
 }
 
-void kolo_adoption_end(struct kolo_region *region) {
-    const uintptr_t begin = (uintptr_t)region->own, end = begin + region->part_bytes;
+void kolo_adoption_end(struct kolo_adopted *adopted) {
+    const uintptr_t begin = (uintptr_t)adopted->memory, end = begin + adopted->bytes;
     int error = 0;
     kolo_common_lock();
     for (uintptr_t at = begin; at < end;) {
@@ -148,12 +144,12 @@ void kolo_adoption_end(struct kolo_region *region) {
         if (!find_mapping(at, &mapping, &error) || mapping.begin >= end)
             break;
         const uintptr_t first = mapping.begin > at ? mapping.begin : at, last = mapping.end < end ? mapping.end : end;
-        if (mapping.inode == region->inode && makedev(mapping.major, mapping.minor) == region->device)
+        if (mapping.inode == adopted->inode && makedev(mapping.major, mapping.minor) == adopted->device)
             make_private((void *)first, last - first);
         at = last;
     }
     if (error) /* without /proc: it is ours, unless the program has broken its promise */
-        make_private(region->own, region->part_bytes);
+        make_private(adopted->memory, adopted->bytes);
     kolo_common_unlock();
-    region->inode = 0;
+    adopted->inode = 0;
 }

@@ -14,19 +14,30 @@
 #ifndef KOLO_SHM_ADOPTION_H
 #define KOLO_SHM_ADOPTION_H
 
-#include "shm/region.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Memory that has been adopted, and the file of whose pages it is now; inode 0: none has been. */
+struct kolo_adopted {
+    void *memory;
+    size_t bytes;
+    uint64_t device, inode;
+};
 
 /* Whether the `bytes` at `memory`, both whole pages, can be adopted: all private, anonymous, readable and writable, and
  * not of a stack. 0, or KOLO_ERR_ARG or KOLO_ERR_SYSTEM with a message that says what is there instead. */
 int kolo_adoption_check(const char *function, const void *memory, size_t bytes);
 
-/* Makes the memory the own part of `region`, which is mapped from `fd`; region->own becomes `memory`. On errors, those
- * of kolo_adoption_check and KOLO_ERR_SYSTEM, the memory is what it was. */
-int kolo_adoption_begin(const char *function, struct kolo_region *region, int fd, void *memory);
+/* Puts the bytes of file `fd` from `offset` on, which are mapped at `part`, in the place of `memory`, with its
+ * contents. What was at `part` cannot be used any more. Errors: those of kolo_adoption_check, and KOLO_ERR_SYSTEM; then
+ * the memory is what it was, and *adopted not set. */
+int kolo_adoption_begin(const char *function, struct kolo_adopted *adopted, void *memory, size_t bytes, void *part,
+                        int fd, off_t offset);
 
-/* Makes the own part of `region` private memory at the same address, with the same contents. What the program has
- * unmapped or replaced in the meantime stays as it is. Where the system has no memory for a copy the pages stay those
- * of the file, which nobody else uses once all ranks have unmapped it. */
-void kolo_adoption_end(struct kolo_region *region);
+/* Makes adopted memory private at the same address, with the same contents. What the program has unmapped or replaced
+ * in the meantime stays as it is. Where the system has no memory for a copy the pages stay those of the file, which
+ * nobody else uses once all ranks have unmapped it. */
+void kolo_adoption_end(struct kolo_adopted *adopted);
 
 #endif

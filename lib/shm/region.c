@@ -11,7 +11,6 @@
 
 #include "base/status.h"
 #include "cpu/limits/memory.h"
-#include "shm/adoption.h"
 #include "shm/segment.h"
 #include "sync/point.h"
 
@@ -141,15 +140,15 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
 
 void kolo_region_leave(struct kolo_region *region) {
     KOLO_POINT("region.leaving");
-    if (region->parts > 1 && !region->inode) /* else others may still use it: ranks, or forked children */
+    if (region->parts > 1 && !region->adopted.inode) /* else others may still use it: ranks, or forked children */
         madvise(region->own, region->part_bytes, MADV_REMOVE);
     KOLO_POINT("region.returned");
     kolo_region_forget(region);
 }
 
 void kolo_region_forget(struct kolo_region *region) {
-    if (region->inode)
-        kolo_adoption_end(region);
+    if (region->adopted.inode)
+        kolo_adoption_end(&region->adopted);
     munmap(region->base, region->part_bytes * region->parts);
     region->base = NULL;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/adoption.h"
 #include "shm/memory_file.h"
 
 /* What a region is to be. */
@@ -23,7 +24,7 @@ struct kolo_region {
     uint8_t *own;  /* this rank's part: there, or where the program had it before kolo_share */
     size_t part_bytes;
     uint32_t parts, rank;
-    uint64_t device, inode; /* of a file whose own part is where the program had it; else 0 */
+    struct kolo_adopted adopted; /* of kolo_share: the own part */
 };
 
 /* The part of `rank`. */

@@ -41,7 +41,7 @@ static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, void
 static int check(const char *function, const kolo_comm *comm, const struct kolo_region_shape *shape, size_t bytes,
                  unsigned flags, void *const *buffer) {
     if (flags & ~KOLO_ALLOC_SHARED)
-        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: flags %#x: there is only KOLO_ALLOC_SHARED (%#x)",
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: flags %#x: 0, or %#x for a buffer that all ranks share",
                          comm->global_rank, function, flags, KOLO_ALLOC_SHARED);
     if (!buffer || bytes == 0 || shape->part_bytes == 0 || bytes > KOLO_CALL_COUNT)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: %s", comm->global_rank, function,

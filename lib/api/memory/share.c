@@ -29,7 +29,10 @@ static int replace(kolo_comm *comm, int fd, const struct kolo_region_shape *shap
     rc = kolo_status_agree(comm, function, rc);
     KOLO_POINT("share_memory.begun");
     if (rc == 0) {
-        rc = kolo_adoption_begin(function, region, fd, pointer);
+        rc = kolo_adoption_begin(function, &region->adopted, pointer, shape->part_bytes, region->own, fd,
+                                 (off_t)(comm->rank * shape->part_bytes));
+        if (rc == 0)
+            region->own = pointer;
         KOLO_POINT("share_memory.adopted");
         rc = kolo_status_agree(comm, function, rc);
         KOLO_POINT("share_memory.agreed");
