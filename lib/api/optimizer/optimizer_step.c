@@ -34,7 +34,7 @@ static struct kolo_step_factors factors_of(const kolo_optimizer *optimizer, cons
     };
     if (kind != KOLO_OPTIMIZER_SGD) {
         factors.rate = -(rate / (1 - kolo_steps_power(group->beta1, step)));
-        factors.bias2_root = sqrt(1 - kolo_steps_power(group->beta2, step));
+        factors.bias2_root = kolo_steps_root(1 - kolo_steps_power(group->beta2, step));
     }
     return factors;
 }
@@ -240,7 +240,7 @@ static int find_norm(kolo_optimizer *optimizer, double *norm) {
     for (size_t i = 0; i < KOLO_SQUARE_LANES; i++)
         sum += lanes[i];
     const int rc = kolo_allreduce(optimizer->comm, &sum, &sum, 1, KOLO_F64, KOLO_SUM);
-    *norm = sqrt(sum) * fabs(optimizer->options.gradient_scale);
+    *norm = kolo_steps_root(sum) * fabs(optimizer->options.gradient_scale);
     if (isnan(*norm))
         *norm = (double)NAN;
     kolo_fpenv_leave(callers_fpenv);

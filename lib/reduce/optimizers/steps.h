@@ -64,4 +64,7 @@ const kolo_steps *kolo_steps_at(uint32_t features, uint32_t index);
 /* base^exponent by squaring: the same bits on every machine, whatever its C library. */
 double kolo_steps_power(double base, uint64_t exponent);
 
+/* The square root, without libm. */
+double kolo_steps_root(double value);
+
 #endif

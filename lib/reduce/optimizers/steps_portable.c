@@ -17,5 +17,9 @@
 #define SQRT       sqrt
 #include "reduce/optimizers/portable_steps.h"
 
+double kolo_steps_root(double value) {
+    return sqrt(value);
+}
+
 const kolo_steps kolo_steps_portable = {
     "portable", {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {squares_f32, squares_f64}};
