@@ -17,7 +17,7 @@ from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, 
 from ._exact import Exact, exact
 from ._library import VERSION as __version__
 from ._messages import ANY, Received
-from ._optimizer import Optimizer, Step
+from ._optimizers import Optimizer, Step
 from ._requests import Request, wait_all, wait_any
 from ._shared import SharedArray
 
