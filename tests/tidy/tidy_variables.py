@@ -9,7 +9,7 @@ import unittest
 import source_tree
 
 VARIABLE = re.compile(r"\bKOLO_[A-Z0-9_]*[A-Z0-9]\b")
-NOT_VARIABLES = re.compile(r"KOLO_(ANY_\w+|ERR_\w+|LIBRARY|NODES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
+NOT_VARIABLES = re.compile(r"KOLO_(ALLOC_SHARED|ANY_\w+|ERR_\w+|LIBRARY|NODES|RANKS_MAX|OPTIONS_INIT|SLOTS|VERSION_\w+)$")
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
