@@ -106,7 +106,7 @@ def compare(options, reports):
           f"{fused['state_mib'] / max(ddp['state_mib'], 1e-9):.2f} of the state's memory")
 
 
-def plot(reports, path):
+def plot(options, reports, path):
     try:
         import matplotlib
     except ImportError:
@@ -118,9 +118,9 @@ def plot(reports, path):
     for each, style in zip(reports, ("-", "--")):
         curves.plot(each["losses"], style, label=each["way"])
         bars.bar(each["way"], each["step_ms"])
-    curves.set(xlabel="step", ylabel="loss")
+    curves.set(xlabel="step", ylabel="loss", title=f"{options.optimizer}, {dist.get_world_size()} ranks")
     curves.legend()
-    bars.set(ylabel="ms", title="a step")
+    bars.set(ylabel="ms", title="time of a step")
     figure.savefig(path)
 
 
@@ -134,7 +134,7 @@ def main(words=None):
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump(reports, file, indent=1)
         if options.plot:
-            plot(reports, options.plot)
+            plot(options, reports, options.plot)
     dist.destroy_process_group()
 
 

@@ -118,11 +118,14 @@ def plot(reports, path):
     figure, (curves, bars) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     for each, style in zip(reports, ("-", "--")):
         curves.plot(each["losses"], style, label=each["backend"])
-        bars.bar(each["backend"], each["alone_ms"], color="tab:gray")
-        bars.bar(each["backend"], each["step_ms"] - each["alone_ms"], bottom=each["alone_ms"], color="tab:orange")
+    names, alone_ms = [each["backend"] for each in reports], [each["alone_ms"] for each in reports]
+    bars.bar(names, alone_ms, color="tab:gray", label="the same without other ranks")
+    bars.bar(names, [max(0.0, each["step_ms"] - each["alone_ms"]) for each in reports], bottom=alone_ms,
+             color="tab:red", label="what communication adds")
+    bars.legend(loc="lower right")
     curves.set(xlabel="step", ylabel="loss", title=f"{reports[0]['parallel']}, {reports[0]['ranks']} ranks")
     curves.legend()
-    bars.set(ylabel="ms", title="a step: work, and what communication adds")
+    bars.set(ylabel="ms", title="time of a step")
     figure.savefig(path)
 
 
