@@ -15,6 +15,7 @@
 static train_options options = {
     .settings = {.epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1}};
 static bool no_compare;
+static const double adamw_rate = 0.001;
 
 enum { SETTINGS_COMPARED = 7 }; /* the first ones, with those of a process that joins */
 static_assert(offsetof(train_settings, compare) == SETTINGS_COMPARED * sizeof(uint64_t), "of 8 bytes each");
@@ -22,6 +23,11 @@ static_assert(offsetof(train_settings, compare) == SETTINGS_COMPARED * sizeof(ui
 static const char *on_failure_name(unsigned on_failure) {
     static const char *const names[] = {[TRAIN_STOP] = "stop", [TRAIN_SHRINK] = "shrink", NULL};
     return names[on_failure];
+}
+
+static const char *optimizer_name(unsigned optimizer) {
+    static const char *const names[] = {[TRAIN_SGD] = "sgd", [TRAIN_ADAMW] = "adamw", NULL};
+    return names[optimizer];
 }
 
 /* The first ones are in the order of the settings. */
@@ -37,9 +43,15 @@ static const command_option table[] = {
     {"--batch N", "rows of a batch, all processes together; at least one for each (default 256)",
      TO_COUNT(options.settings.batch_rows, 1, 1000000)},
     {"--hidden N", "width of the two hidden layers (default 1024)", TO_COUNT(options.settings.hidden, 1, 16384)},
-    {"--rate X", "learning rate (default 0.1)", TO_NUMBER(options.settings.rate, 1e-9, 100)},
+    {"--rate X", "learning rate (default 0.1; of adamw 0.001)", TO_NUMBER(options.settings.rate, 1e-9, 100)},
     {"--seed N", "draws the first weights and the order of the rows (default 1)",
      TO_COUNT(options.settings.seed, 0, UINT64_MAX)},
+    {"--optimizer KIND", "sgd (default), with a momentum of 0.9; or adamw, with a weight decay of 0.01",
+     TO_CHOICE(options.settings.optimizer, optimizer_name)},
+    {"--fused",
+     "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
+     "optimizer's state of that alone. The parameters are the same, bit by bit.",
+     TO_FLAG(options.settings.fused)},
     {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
     {"--on-failure MODE",
      "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
@@ -108,6 +120,12 @@ train_options train_options_read(int argc, char **argv) {
     }
     if (options.settings.elastic)
         options.settings.on_failure = TRAIN_SHRINK;
+    if (options.settings.fused && options.settings.on_failure == TRAIN_SHRINK)
+        command_line_refuse(&line, "--fused: what a lost process knew of the optimizer's state is lost with it; leave "
+                                   "out --elastic and --on-failure shrink");
+    options.settings.tell_step = command_line_has(&line, "--optimizer") || options.settings.fused;
+    if (options.settings.optimizer == TRAIN_ADAMW && !command_line_has(&line, "--rate"))
+        options.settings.rate = adamw_rate;
     options.settings.compare = !no_compare;
     options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;

@@ -9,6 +9,7 @@
 #include "kolo.h"
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
+typedef enum train_optimizer { TRAIN_SGD, TRAIN_ADAMW } train_optimizer;
 
 /* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones, up
  * to `compare`, are those with which one that joins may say what it expects; each has 8 bytes. */
@@ -23,6 +24,9 @@ typedef struct train_settings {
     bool compare; /* with one process */
     bool elastic; /* others may join */
     train_on_failure on_failure;
+    train_optimizer optimizer;
+    bool fused;     /* the parameters are updated within the all-reduce of the gradients */
+    bool tell_step; /* what a step spends its time on */
 } train_settings;
 
 typedef struct train_options {

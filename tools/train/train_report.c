@@ -30,6 +30,7 @@ static epoch_result total(const trainer *t) {
         sum.samples += t->results[epoch].samples;
         sum.seconds += t->results[epoch].seconds;
         sum.allreduce_seconds += t->results[epoch].allreduce_seconds;
+        sum.update_seconds += t->results[epoch].update_seconds;
     }
     return sum;
 }
@@ -131,6 +132,20 @@ static void print_comparison(const comparison *c, int ranks) {
            ranks, ranks == 1 ? "" : "s", c->seconds_together, c->seconds_alone);
 }
 
+/* A step's time, and what is in it. */
+static void print_step(const trainer *t, const epoch_result *run) {
+    const train_settings *settings = &t->options->settings;
+    const double ms = 1e3 / (double)run->steps;
+    printf("  step           %.3f ms: %.3f gradients, ", ms * run->seconds,
+           ms * (run->seconds - run->allreduce_seconds - run->update_seconds));
+    if (settings->fused)
+        printf("%.3f all-reduce and update\n", ms * run->allreduce_seconds);
+    else
+        printf("%.3f all-reduce, %.3f update\n", ms * run->allreduce_seconds, ms * run->update_seconds);
+    printf("  optimizer      %s%s, %zu bytes of state per rank\n", settings->optimizer == TRAIN_ADAMW ? "adamw" : "sgd",
+           settings->fused ? " in the all-reduce" : "", update_state_bytes(&t->update));
+}
+
 void train_report_summary(const train_report *report) {
     const trainer *t = report->trainer;
     epoch_result run = total(t);
@@ -141,6 +156,8 @@ void train_report_summary(const train_report *report) {
            run.test_correct, t->test->rows);
     printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run.samples / run.seconds,
            100 * run.allreduce_seconds / run.seconds);
+    if (t->options->settings.tell_step)
+        print_step(t, &run);
     printf("  replicas       %s: %zu parameters on %d rank%s\n",
            report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
            ranks == 1 ? "" : "s");
@@ -192,7 +209,11 @@ static void train_report_json(const train_report *report, FILE *file) {
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,
             accuracy(t, &run), (double)run.samples / run.seconds);
-    fprintf(file, "\"seconds\": %.9g, \"allreduce_seconds\": %.9g,\n", run.seconds, run.allreduce_seconds);
+    fprintf(file, "\"seconds\": %.9g, \"allreduce_seconds\": %.9g, \"update_seconds\": %.9g,\n", run.seconds,
+            run.allreduce_seconds, run.update_seconds);
+    fprintf(file, "  \"optimizer\": \"%s\", \"fused\": %s, \"state_bytes\": %zu,\n",
+            t->options->settings.optimizer == TRAIN_ADAMW ? "adamw" : "sgd",
+            t->options->settings.fused ? "true" : "false", update_state_bytes(&t->update));
     fprintf(file, "  \"replicas_identical\": %s,\n", report->identical ? "true" : "false");
     if (report->compared != NULL)
         json_comparison(file, report->compared);

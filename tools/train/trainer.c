@@ -33,8 +33,6 @@ int replicas_identical(kolo_comm *comm, const float *values, size_t count, uint3
     return memcmp(lowest, highest, count * sizeof(*lowest)) == 0;
 }
 
-static const float momentum = 0.9F;
-
 /* Rank r of n takes items share(r) .. share(r + 1) - 1 of `count`: shares differ by at most one item. */
 static size_t share(size_t count, int rank, int ranks) {
     return count * (size_t)rank / (size_t)ranks;
@@ -54,13 +52,11 @@ static int allocate(trainer *t) {
     if (mlp_create(&t->model, t->train->features, t->options->settings.hidden, t->train->classes, rows) < 0)
         return -1;
     t->gradient = calloc(t->model.parameters_count + 1, sizeof(*t->gradient));
-    t->velocity = calloc(t->model.parameters_count, sizeof(*t->velocity));
     t->order = calloc(t->train->rows, sizeof(*t->order));
     t->batch.features = t->train->features;
     t->losses = calloc(t->steps_planned, sizeof(*t->losses));
     t->results = calloc(t->epochs_planned, sizeof(*t->results));
-    int complete =
-        t->gradient != NULL && t->velocity != NULL && t->order != NULL && t->losses != NULL && t->results != NULL;
+    int complete = t->gradient != NULL && t->order != NULL && t->losses != NULL && t->results != NULL;
     return complete ? dataset_reserve(&t->batch, rows) : -1;
 }
 
@@ -76,10 +72,14 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
                    .test = test,
                    .steps_planned = steps,
                    .epochs_planned = (steps + steps_of_epoch - 1) / steps_of_epoch};
-    if (allocate(t) == 0)
-        return 0;
-    trainer_destroy(t);
-    return complain(comm, "not enough memory for a model with hidden layers of %zu", settings->hidden);
+    int rc = 0;
+    if (allocate(t) < 0)
+        rc = complain(comm, "not enough memory for a model with hidden layers of %zu", settings->hidden);
+    else
+        rc = update_create(&t->update, comm, settings, t->model.parameters_count);
+    if (rc < 0)
+        trainer_destroy(t);
+    return rc;
 }
 
 int trainer_begin(trainer *t) {
@@ -91,9 +91,9 @@ int trainer_begin(trainer *t) {
 }
 
 void trainer_destroy(trainer *t) {
+    update_destroy(&t->update);
     mlp_destroy(&t->model);
     free(t->gradient);
-    free(t->velocity);
     free(t->order);
     dataset_free(&t->batch);
     free(t->losses);
@@ -101,15 +101,21 @@ void trainer_destroy(trainer *t) {
     *t = (trainer){0};
 }
 
-static void descend(trainer *t) {
-    float *restrict parameters = t->model.parameters;
-    float *restrict velocity = t->velocity;
-    const float *restrict gradient = t->gradient;
-    const float rate = (float)t->options->settings.rate;
-    for (size_t i = 0; i < t->model.parameters_count; i++) {
-        velocity[i] = momentum * velocity[i] + gradient[i];
-        parameters[i] -= rate * velocity[i];
-    }
+/* Sums the gradients over the ranks, and moves the parameters. The loss travels with the gradients: one all-reduce a
+ * step; but it has no parameter, and so goes by itself where the all-reduce updates parameters. */
+static int sum_and_update(trainer *t, epoch_result *result) {
+    size_t count = t->model.parameters_count;
+    int fused = t->options->settings.fused;
+    float *summed = fused ? t->gradient + count : t->gradient;
+    double before_s = now_s();
+    if (kolo_allreduce(t->comm, summed, summed, fused ? 1 : count + 1, KOLO_F32, KOLO_SUM) < 0)
+        return complain_kolo(t->comm, "cannot sum the gradients");
+    double summed_s = now_s();
+    int rc = update_step(&t->update, t->comm, t->gradient, t->model.parameters);
+    double updated_s = now_s();
+    result->allreduce_seconds += (fused ? updated_s : summed_s) - before_s;
+    result->update_seconds += fused ? 0 : updated_s - summed_s;
+    return rc;
 }
 
 /* One batch: rows[0 .. count-1] of the training rows, of which this rank works on its share. */
@@ -122,17 +128,14 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     dataset_copy_rows(&t->batch, t->train, rows + first);
 
     /* Each rank divides by the rows of the whole batch, so that the ranks' sum is the batch's mean, however unevenly
-     * the rows are dealt out. The loss travels with the gradient: one all-reduce a step. */
+     * the rows are dealt out. */
     float *loss = t->gradient + t->model.parameters_count;
     double loss_sum = mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, mine, 1.0F / (float)count, t->gradient);
     *loss = (float)(loss_sum / (double)count);
 
-    double before_s = now_s();
-    if (kolo_allreduce(t->comm, t->gradient, t->gradient, t->model.parameters_count + 1, KOLO_F32, KOLO_SUM) < 0)
-        return complain_kolo(t->comm, "cannot sum the gradients");
-    result->allreduce_seconds += now_s() - before_s;
-
-    descend(t);
+    int rc = sum_and_update(t, result);
+    if (rc < 0)
+        return rc;
     t->losses[t->steps++] = *loss;
     result->loss += (double)*loss * (double)count;
     result->samples += count;
@@ -165,12 +168,13 @@ static int finish_epoch(trainer *t, epoch_result *result) {
     size_t mine = share(t->test->rows, rank + 1, ranks) - first;
     size_t correct = mlp_correct(&t->model, t->test->inputs + first * t->test->features, t->test->labels + first, mine);
 
-    double sums[3] = {(double)correct, result->seconds, result->allreduce_seconds};
-    if (kolo_allreduce(t->comm, sums, sums, 3, KOLO_F64, KOLO_SUM) < 0)
+    double sums[] = {(double)correct, result->seconds, result->allreduce_seconds, result->update_seconds};
+    if (kolo_allreduce(t->comm, sums, sums, sizeof sums / sizeof *sums, KOLO_F64, KOLO_SUM) < 0)
         return complain_kolo(t->comm, "cannot sum the test results");
     result->test_correct = (size_t)sums[0];
     result->seconds = sums[1] / ranks;
     result->allreduce_seconds = sums[2] / ranks;
+    result->update_seconds = sums[3] / ranks;
     result->loss /= (double)result->samples;
     result->steps = t->steps;
     return 0;
@@ -200,9 +204,11 @@ static int find_furthest(const trainer *t) {
     return (int)(rank_mask - (furthest & rank_mask));
 }
 
-/* Takes over the root's position, parameters, velocity and results: all that steps change. By way of a copy, so that no
- * rank is left with half of another's state when one more is lost meanwhile. */
+/* Takes over the root's position, parameters, optimizer state and results: all that steps change. By way of a copy, so
+ * that no rank is left with half of another's state when one more is lost meanwhile. */
 static int take_over(trainer *t, int root) {
+    float *momentum = update_state(&t->update, KOLO_OPTIMIZER_MOMENTUM);
+    float *variance = update_state(&t->update, KOLO_OPTIMIZER_VARIANCE);
     const struct {
         void *data;
         size_t bytes;
@@ -211,7 +217,8 @@ static int take_over(trainer *t, int root) {
         {&t->epochs, sizeof(t->epochs)},
         {&t->ranks, sizeof(t->ranks)},
         {t->model.parameters, t->model.parameters_count * sizeof(*t->model.parameters)},
-        {t->velocity, t->model.parameters_count * sizeof(*t->velocity)},
+        {momentum, momentum != NULL ? t->model.parameters_count * sizeof(*momentum) : 0},
+        {variance, variance != NULL ? t->model.parameters_count * sizeof(*variance) : 0},
         {t->losses, t->steps_planned * sizeof(*t->losses)},
         {t->results, t->epochs_planned * sizeof(*t->results)},
     };
@@ -224,13 +231,17 @@ static int take_over(trainer *t, int root) {
         return complain(t->comm, "not enough memory for %zu bytes to go on from", bytes);
     char *at = all;
     for (size_t i = 0; i < count; at += parts[i++].bytes)
-        memcpy(at, parts[i].data, parts[i].bytes);
+        if (parts[i].bytes != 0)
+            memcpy(at, parts[i].data, parts[i].bytes);
     int rc = 0;
     if (kolo_broadcast(t->comm, all, bytes, KOLO_U8, root) < 0)
         rc = complain_kolo(t->comm, "cannot share the state to go on from");
     at = all;
     for (size_t i = 0; rc == 0 && i < count; at += parts[i++].bytes)
-        memcpy(parts[i].data, at, parts[i].bytes);
+        if (parts[i].bytes != 0)
+            memcpy(parts[i].data, at, parts[i].bytes);
+    if (rc == 0)
+        kolo_optimizer_set_steps(t->update.optimizer, t->steps);
     free(all);
     return rc;
 }

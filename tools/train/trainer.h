@@ -8,6 +8,7 @@
 #include "kolo.h"
 #include "mlp.h"
 #include "train_options.h"
+#include "update.h"
 
 /* Gives every rank what rank 0 has in *data; the others' *data is empty, or a former copy of the same. Each rank frees
  * its own. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke) having said why. */
@@ -24,7 +25,8 @@ typedef struct epoch_result {
     double loss;              /* mean over the samples, each taken as its step came to it */
     size_t test_correct;      /* of the testing rows */
     double seconds;           /* of training, without the test; mean over the ranks, like the next */
-    double allreduce_seconds; /* of that in all-reduce, waiting for slower ranks included */
+    double allreduce_seconds; /* of that in all-reduce, waiting for slower ranks included; with --fused also updating */
+    double update_seconds;    /* of that in updating the parameters, where that is not a part of the all-reduce */
 } epoch_result;
 
 /* How many ranks there have been. */
@@ -43,7 +45,7 @@ typedef struct trainer {
 
     mlp model;
     float *gradient; /* of the parameters, and then one more number: the loss */
-    float *velocity; /* the running sum of gradients that momentum steps along */
+    update update;   /* what moves the parameters along it */
 
     size_t *order; /* in which this epoch takes the training rows */
     dataset batch; /* this rank's share of it */
@@ -71,7 +73,8 @@ int trainer_begin(trainer *t);
 int trainer_run_epoch(trainer *t);
 
 /* Goes on with `comm`, which has fewer ranks than before or also new ones, from where the one of them is that has got
- * furthest: all take over its parameters, velocity, position and results. Where that fails, each rank has what it had.
+ * furthest: all take over its parameters, optimizer state, position and results. Where that fails, each rank has what
+ * it had.
  */
 int trainer_continue(trainer *t, kolo_comm *comm);
 
