@@ -141,7 +141,7 @@ int dataset_read(dataset *data, const char *path, char *reason, size_t reason_by
 }
 
 /* FNV-1a, a word at a time. */
-static uint64_t add_words(uint64_t hash, const void *words, size_t count) {
+uint64_t fingerprint_add(uint64_t hash, const void *words, size_t count) {
     const char *at = words;
     for (size_t i = 0; i < count; i++) {
         uint32_t word;
@@ -153,9 +153,9 @@ static uint64_t add_words(uint64_t hash, const void *words, size_t count) {
 
 uint64_t dataset_fingerprint(const dataset *data) {
     const uint32_t shape[] = {(uint32_t)data->rows, (uint32_t)data->features, (uint32_t)data->classes};
-    uint64_t hash = add_words(UINT64_C(0xcbf29ce484222325), shape, 3);
-    hash = add_words(hash, data->inputs, data->rows * data->features);
-    hash = add_words(hash, data->labels, data->rows);
+    uint64_t hash = fingerprint_add(FINGERPRINT_BEGIN, shape, 3);
+    hash = fingerprint_add(hash, data->inputs, data->rows * data->features);
+    hash = fingerprint_add(hash, data->labels, data->rows);
     return hash | 1;
 }
 

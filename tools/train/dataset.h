@@ -32,4 +32,8 @@ uint64_t dataset_fingerprint(const dataset *data);
  * short. */
 int dataset_split(const dataset *all, dataset *train, dataset *test);
 
+/* The fingerprint of what came before, and then of words[0 .. count-1], of 32 bits each, at any address. */
+#define FINGERPRINT_BEGIN UINT64_C(0xcbf29ce484222325)
+uint64_t fingerprint_add(uint64_t hash, const void *words, size_t count);
+
 #endif

@@ -1,6 +1,7 @@
 /* kolo-train: data-parallel training of a neural network, and an example of how a program uses kolo. */
 #include "kolo.h"
 
+#include "checkpoint.h"
 #include "complain.h"
 #include "dataset.h"
 #include "elastic.h"
@@ -108,6 +109,8 @@ static int train_to_end(session *s) {
         rc = trainer_run_epoch(t);
         if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)
             train_report_epoch(t);
+        if (rc == 0 && s->options.settings.save)
+            rc = checkpoint_save(t, s->options.save_path);
         if (rc == 0 && s->options.settings.elastic && t->epochs < t->epochs_planned)
             rc = take_in(s);
     }
@@ -155,6 +158,8 @@ static int load_data(session *s) {
     int rc = 0;
     if (kolo_comm_rank(s->comm) == 0)
         rc = train_json_open(&s->json, s->comm, &s->options);
+    if (rc == 0 && kolo_comm_rank(s->comm) == 0 && s->options.settings.save)
+        rc = checkpoint_try(s->comm, s->options.save_path);
     if (rc == 0 && kolo_comm_rank(s->comm) == 0)
         rc = train_data_read(&all, s->comm, &s->options);
     if (rc == 0)
@@ -176,6 +181,8 @@ static int start(session *s) {
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
     if (rc == 0)
         rc = trainer_begin(&s->trainer);
+    if (rc == 0 && s->options.settings.resume)
+        rc = checkpoint_resume(&s->trainer, s->options.resume_path);
     if (rc == 0 && s->options.settings.elastic)
         rc = elastic_open(&s->listener, s->comm, &s->options);
     if (rc == 0 && kolo_comm_rank(s->comm) == 0 && !s->options.quiet)

@@ -52,6 +52,14 @@ static const command_option table[] = {
      "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
      "optimizer's state of that alone. The parameters are the same, bit by bit.",
      TO_FLAG(options.settings.fused)},
+    {"--save FILE",
+     "after each epoch, and at the end, save the training in FILE: parameters, the optimizer's state, and how far it "
+     "has come. FILE is replaced at once, so that there is always a whole one.",
+     TO_TEXT(options.save_path)},
+    {"--resume FILE",
+     "go on from what was saved in FILE, with any number of processes, with or without --fused. Give the same "
+     "--data, --batch, --hidden, --seed and --optimizer. Implies --no-compare.",
+     TO_TEXT(options.resume_path)},
     {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
     {"--on-failure MODE",
      "when a process is lost while training: stop (default), or shrink: the others go on from where they were "
@@ -91,6 +99,8 @@ static command_line line = {
         "examples:\n"
         "  kolorun -n 4 kolo-train\n"
         "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --json result.json\n"
+        "  kolorun -n 2 kolo-train --fused --save digits.state --epochs 10\n"
+        "  kolorun -n 3 kolo-train --fused --resume digits.state\n"
         "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
         "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
         "  KOLO_JOB=digits kolorun -n 2 kolo-train --elastic --epochs 300\n"
@@ -126,7 +136,9 @@ train_options train_options_read(int argc, char **argv) {
     options.settings.tell_step = command_line_has(&line, "--optimizer") || options.settings.fused;
     if (options.settings.optimizer == TRAIN_ADAMW && !command_line_has(&line, "--rate"))
         options.settings.rate = adamw_rate;
-    options.settings.compare = !no_compare;
+    options.settings.save = options.save_path != NULL;
+    options.settings.resume = options.resume_path != NULL;
+    options.settings.compare = !no_compare && !options.settings.resume;
     options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
 }

@@ -25,7 +25,9 @@ typedef struct train_settings {
     bool elastic; /* others may join */
     train_on_failure on_failure;
     train_optimizer optimizer;
-    bool fused;     /* the parameters are updated within the all-reduce of the gradients */
+    bool fused; /* the parameters are updated within the all-reduce of the gradients */
+    bool save;  /* rank 0 knows where */
+    bool resume;
     bool tell_step; /* what a step spends its time on */
 } train_settings;
 
@@ -33,8 +35,10 @@ typedef struct train_options {
     train_settings settings;
     uint64_t given; /* bits by setting: what the command line has told */
     const char *data_path;
-    bool is_own_data;      /* not the digits beside the program */
-    const char *json_path; /* NULL: none */
+    bool is_own_data;        /* not the digits beside the program */
+    const char *json_path;   /* NULL: none */
+    const char *save_path;   /* NULL: none */
+    const char *resume_path; /* NULL: none */
     bool quiet;
     const char *job;      /* the name under which others join; NULL: none */
     const char *join_job; /* the training that this process is to join; NULL: none, it starts with the others */

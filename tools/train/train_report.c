@@ -103,6 +103,8 @@ void train_report_heading(const trainer *t) {
            (double)(parameters + 1) * sizeof(float) / 1e6);
     printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n", kolo_comm_size(t->comm),
            t->options->settings.batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
+    if (t->options->settings.resume)
+        printf("resume  %s: after step %zu\n", t->options->resume_path, t->steps);
     if (t->options->settings.elastic)
         printf("join    kolo-train --join %s\n", t->options->job);
     printf("\n%9s  %9s  %9s  %10s  %10s\n", "epoch", "loss", "test", "samples/s", "all-reduce");
