@@ -14,13 +14,15 @@ static const struct {
     [KOLO_F16] = {"f16", 2}, [KOLO_BF16] = {"bf16", 2}, [KOLO_F32] = {"f32", 4}, [KOLO_F64] = {"f64", 8},
 };
 
+enum { ANY_NUMBERS, INTEGERS, FLOATS };
+
 static const struct {
     const char *name;
-    int integers_only, floats_only;
+    int numbers; /* that it takes */
 } ops[KOLO_OPS] = {
-    [KOLO_SUM] = {"sum", 0}, [KOLO_PROD] = {"prod", 0}, [KOLO_MIN] = {"min", 0},
-    [KOLO_MAX] = {"max", 0}, [KOLO_AVG] = {"avg", 0},   [KOLO_BAND] = {"band", 1},
-    [KOLO_BOR] = {"bor", 1}, [KOLO_BXOR] = {"bxor", 1}, [KOLO_SUM_EXACT] = {"sum_exact", .floats_only = 1},
+    [KOLO_SUM] = {"sum", ANY_NUMBERS}, [KOLO_PROD] = {"prod", ANY_NUMBERS}, [KOLO_MIN] = {"min", ANY_NUMBERS},
+    [KOLO_MAX] = {"max", ANY_NUMBERS}, [KOLO_AVG] = {"avg", ANY_NUMBERS},   [KOLO_BAND] = {"band", INTEGERS},
+    [KOLO_BOR] = {"bor", INTEGERS},    [KOLO_BXOR] = {"bxor", INTEGERS},    [KOLO_SUM_EXACT] = {"sum_exact", FLOATS},
 };
 
 static const char *const algorithms[KOLO_ALGORITHMS] = {
@@ -101,7 +103,7 @@ const char *kolo_op_name(kolo_op op) {
 int kolo_op_supports(kolo_op op, kolo_dtype dtype) {
     if ((unsigned)op >= KOLO_OPS || (unsigned)dtype >= KOLO_DTYPES)
         return 0;
-    return dtype < KOLO_F16 ? !ops[op].floats_only : !ops[op].integers_only;
+    return ops[op].numbers != (dtype < KOLO_F16 ? FLOATS : INTEGERS);
 }
 
 const char *kolo_algorithm_name(kolo_algorithm algorithm) {
