@@ -132,7 +132,7 @@ static uint64_t sum_of(const struct rank *rank, const struct addends *of, uint64
 
 /* What the sum must be, where something else can tell. */
 static bool true_sum(const struct addends *of, uint64_t *bits) {
-    static double values[ORACLE_COUNT];
+    double values[ORACLE_COUNT];
     const void *inputs[ORACLE_COUNT];
     *bits = 0;
     if (of->style == ADDENDS_CANCEL && of->count % 2) {
@@ -235,7 +235,7 @@ static void run_special(struct rank *rank) {
 /* Several sums, by rows; doubled by themselves; used again. */
 static void run_rows(struct rank *rank) {
     enum { WIDTH = 500, ROWS = 7 };
-    static double values[ROWS][WIDTH];
+    double values[ROWS][WIDTH];
     double results[WIDTH];
     kolo_exact *exact = NULL;
     expect_status(rank, kolo_exact_create(&exact, KOLO_F64, WIDTH), 0, "kolo_exact_create");

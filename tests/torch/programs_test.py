@@ -70,11 +70,11 @@ class Fused(unittest.TestCase):
         for options in ((), ("--optimizer", "sgd", "--shared-parameters")):
             with tempfile.TemporaryDirectory(prefix="kolo-programs-") as folder:
                 path, plot = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "plot.svg")
-                said = printed(kolorun(2, "digits_fused.py", "--steps", "12", "--hidden", "256", "--json", path, "--plot",
+                said = printed(kolorun(2, "digits_fused.py", "--steps", "30", "--hidden", "256", "--json", path, "--plot",
                                        plot, *options))
                 ddp, fused = json.loads(path.read_text())
                 self.assertTrue(plot.exists() or "matplotlib is not installed" in said, said)
-            self.assertRegex(said, "2 ranks, 12 steps")
+            self.assertRegex(said, "2 ranks, 30 steps")
             self.assertLess(fused["losses"][-1], 0.9 * fused["losses"][0])
             self.assertLess(max(abs(a - b) for a, b in zip(ddp["losses"], fused["losses"])), 1e-4)
             self.assertLess(fused["state_mib"], 0.51 * ddp["state_mib"])
