@@ -59,12 +59,15 @@ static size_t part_count(const struct hierarchy *h, uint32_t node) {
 
 static struct piece piece_at(const struct hierarchy *h, size_t ticket) {
     const struct kolo_nodes *nodes = &h->comm->internode->nodes;
-    struct piece piece = {.node = nodes->node_of[h->message->root], .first = ticket * h->chunk_count};
+    struct piece piece;
     size_t whole = h->message->count;
     if (is_scattered(h)) {
         piece.node = (uint32_t)(ticket % nodes->nodes);
         piece.first = ticket / nodes->nodes * h->chunk_count;
         whole = part_count(h, piece.node);
+    } else {
+        piece.node = nodes->node_of[h->message->root];
+        piece.first = ticket * h->chunk_count;
     }
     const size_t left = whole > piece.first ? whole - piece.first : 0;
     piece.count = left < h->chunk_count ? left : h->chunk_count;
