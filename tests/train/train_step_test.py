@@ -34,6 +34,44 @@ class Step(training.TrainingTest):
         self.assertNotEqual(curves["sgd", 2][1:], curves["adamw", 2][1:])
         self.assertLess(curves["sgd", 2][-1], 0.7 * curves["sgd", 2][0])
 
+    def test_same_curve_with_overlap(self):
+        for options, ranks in itertools.product(((), ("--optimizer", "adamw", "--fused"), ("--exact",)), (1, 2, 3)):
+            with self.subTest(options=options, ranks=ranks):
+                plain, overlapped = (self.train(ranks, *options, *overlap) for overlap in ((), ("--overlap",)))
+                self.assertEqual(plain["losses"], overlapped["losses"])
+                times = overlapped["overlap"]
+                hidden = max(0, times["seconds_without"] - times["wait_seconds"])
+                self.assertAlmostEqual(hidden, times["hidden_seconds"])
+                self.assertGreater(times["compute_seconds"], 0)
+                self.assertNotIn("overlap", plain)
+
+    def test_left_over_row_with_overlap(self):
+        """Ranks without a row take part, too."""
+        plain, overlapped = (self.report(4, "--hidden", 24, "--batch", 479, "--epochs", 3, "--no-compare",
+                                         *overlap)["losses"] for overlap in ((), ("--overlap",)))
+        self.assertEqual(plain, overlapped)
+
+    def test_exact_sums(self):
+        """A sum of two is rounded once anyway."""
+        for ranks in 1, 2, 4:
+            plain, exact = (self.train(ranks, *options)["losses"] for options in ((), ("--exact",)))
+            if ranks <= 2:
+                self.assertEqual(plain, exact)
+            self.assertLess(max(abs(a - b) for a, b in zip(plain, exact, strict=True)), 1e-4)
+
+    def test_compression(self):
+        """It changes the curve, by little where little is left out, and is the same from run to run."""
+        plain = self.train(2)["losses"]
+        for kind, tolerance in ("none", 0), ("bf16", 0.02), ("f16", 0.01), ("topk", 2), ("onebit", 2):
+            with self.subTest(kind=kind):
+                options = ("--compress", kind, "--rate", 0.1)
+                first, again = self.train(2, *options), self.train(2, *options, "--overlap")
+                self.assertTrue(first["replicas_identical"] and again["replicas_identical"])
+                self.assertEqual(first["losses"], again["losses"])
+                self.assertEqual(kind == "none", plain == first["losses"])
+                self.assertLessEqual(max(abs(a - b) for a, b in zip(plain, first["losses"])), tolerance)
+                self.assertLess(first["losses"][-1], plain[0])
+
     def test_adamw_learns(self):
         report = self.report(2, "--hidden", 40, "--batch", 31, "--epochs", 12, "--optimizer", "adamw", "--fused")
         self.assertGreater(report["test_accuracy"], 0.8)
@@ -44,7 +82,8 @@ class Step(training.TrainingTest):
         """Only where it is asked for."""
         for options, pattern in (
                 (("--optimizer", "adamw"), r"[\d.]+ all-reduce, [\d.]+ update\n  optimizer +adamw, \d+ bytes"),
-                (("--fused",), r"[\d.]+ all-reduce and update\n  optimizer +sgd in the all-reduce, \d+ bytes")):
+                (("--fused",), r"[\d.]+ all-reduce and update\n  optimizer +sgd in the all-reduce, \d+ bytes"),
+                (("--overlap", "--steps", 9), r"(?s:.*)\n  overlap +[\d.]+ ms compute, [\d.]+ wait, [\d.]+ hid")):
             done = training.run(2, "--data", self.data, "--steps", 3, "--hidden", 8, "--no-compare", *options)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
             self.assertRegex(done.stdout, r"  step +[\d.]+ ms: [\d.]+ gradients, " + pattern)
@@ -54,6 +93,11 @@ class Step(training.TrainingTest):
     def test_refuses_what_does_not_go_together(self):
         for options, pattern in ((("--fused", "--elastic"), "--fused: what a lost process knew"),
                                  (("--fused", "--on-failure", "shrink"), "--fused: what a lost process knew"),
+                                 (("--compress", "bf16", "--fused"), "--compress: --fused sends gradients as they are"),
+                                 (("--compress", "f16", "--exact"), "--compress: what is left out"),
+                                 (("--compress", "topk", "--save", "x"), "--compress: what it has left out"),
+                                 (("--compress", "zip"), "--compress 'zip': give none, bf16, f16, topk or onebit"),
+                                 (("--exact", "--fused"), "--exact: --fused sums in its own order"),
                                  (("--optimizer", "lion"), "--optimizer 'lion': give sgd or adamw")):
             done = training.run(2, *options)
             self.assertEqual((2, ""), (done.returncode, done.stdout))

@@ -140,9 +140,16 @@ static double row_loss(const float *scores, size_t classes, size_t label, float 
     return log((double)sum) - ((double)scores[label] - (double)largest);
 }
 
+static void tell_ready(const mlp *model, int l) {
+    if (model->ready != NULL)
+        model->ready(model->context, l);
+}
+
 double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient) {
     if (rows == 0) {
         memset(gradient, 0, model->parameters_count * sizeof(float));
+        for (int l = MLP_LAYERS - 1; l >= 0; l--)
+            tell_ready(model, l);
         return 0;
     }
     forward(model, inputs, rows);
@@ -151,8 +158,10 @@ double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size
     for (size_t row = 0; row < rows; row++)
         loss_sum += row_loss(last->values + row * last->outputs, last->outputs, (size_t)labels[row], scale,
                              last->gradient + row * last->outputs);
-    for (int l = MLP_LAYERS - 1; l >= 0; l--)
+    for (int l = MLP_LAYERS - 1; l >= 0; l--) {
         layer_backward(model, l, l == 0 ? inputs : model->layers[l - 1].values, rows, gradient);
+        tell_ready(model, l);
+    }
     return loss_sum;
 }
 

@@ -22,6 +22,11 @@ typedef struct mlp {
     size_t parameters_count;
     float *parameters;
     mlp_layer layers[MLP_LAYERS];
+
+    /* Not NULL: told of each layer when mlp_gradient has its gradient and needs its parameters no longer, from the last
+     * one to the first. */
+    void (*ready)(void *context, int layer);
+    void *context;
 } mlp;
 
 /* Sets up the layers features - hidden - hidden - classes, with all parameters 0. Returns 0, or -1 when memory is

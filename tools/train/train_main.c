@@ -227,7 +227,9 @@ static int run(session *s) {
 
 int main(int argc, char **argv) {
     session s = {.options = train_options_read(argc, argv), .listener = -1};
-    if (s.options.join_job == NULL && kolo_comm_create(&s.comm, NULL) < 0) {
+    kolo_options how = KOLO_OPTIONS_INIT;
+    how.progress = s.options.settings.overlap ? 1 : 0;
+    if (s.options.join_job == NULL && kolo_comm_create(&s.comm, &how) < 0) {
         message_print("%s", kolo_error_message());
         return EXIT_FAILURE;
     }

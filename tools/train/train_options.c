@@ -30,6 +30,13 @@ static const char *optimizer_name(unsigned optimizer) {
     return names[optimizer];
 }
 
+static const char *compression_name(unsigned compression) {
+    static const char *const names[] = {
+        [KOLO_COMPRESSION_NONE] = "none", [KOLO_COMPRESSION_BF16] = "bf16",     [KOLO_COMPRESSION_F16] = "f16",
+        [KOLO_COMPRESSION_TOPK] = "topk", [KOLO_COMPRESSION_ONEBIT] = "onebit", NULL};
+    return names[compression];
+}
+
 /* The first ones are in the order of the settings. */
 static const command_option table[] = {
     {"--data FILE",
@@ -52,6 +59,17 @@ static const command_option table[] = {
      "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
      "optimizer's state of that alone. The parameters are the same, bit by bit.",
      TO_FLAG(options.settings.fused)},
+    {"--overlap",
+     "send the gradients of each layer as soon as the backward pass has computed them, while it goes on. It hides "
+     "communication where a processor is free. One step in 16 is done without, to show how much is hidden.",
+     TO_FLAG(options.settings.overlap)},
+    {"--compress KIND",
+     "send gradients shorter: none (default), bf16, f16, topk (of each layer the hundredth that is largest) or onebit. "
+     "What is left out goes into the next step. For slow networks; it changes the curve. Implies --no-compare.",
+     TO_CHOICE(options.settings.compress, compression_name)},
+    {"--exact",
+     "sum gradients exactly, and round once (KOLO_SUM_EXACT): correctly rounded, in whatever order they are added",
+     TO_FLAG(options.settings.exact)},
     {"--save FILE",
      "after each epoch, and at the end, save the training in FILE: parameters, the optimizer's state, and how far it "
      "has come. FILE is replaced at once, so that there is always a whole one.",
@@ -114,6 +132,19 @@ static bool is_restarted(void) {
     return restarts != NULL && strcmp(restarts, "") != 0 && strcmp(restarts, "0") != 0;
 }
 
+/* What it would take more for. */
+static void check_compression(void) {
+    if (options.settings.compress == KOLO_COMPRESSION_NONE)
+        return;
+    if (options.settings.exact)
+        command_line_refuse(&line, "--compress: what is left out makes a sum inexact; leave out --exact");
+    if (options.settings.fused)
+        command_line_refuse(&line, "--compress: --fused sends gradients as they are; leave out one of them");
+    if (options.save_path != NULL || options.resume_path != NULL)
+        command_line_refuse(&line,
+                            "--compress: what it has left out would not be saved; leave out --save and --resume");
+}
+
 train_options train_options_read(int argc, char **argv) {
     static char digits_path[PATH_MAX];
     const char *job = getenv("KOLO_JOB");
@@ -133,12 +164,18 @@ train_options train_options_read(int argc, char **argv) {
     if (options.settings.fused && options.settings.on_failure == TRAIN_SHRINK)
         command_line_refuse(&line, "--fused: what a lost process knew of the optimizer's state is lost with it; leave "
                                    "out --elastic and --on-failure shrink");
-    options.settings.tell_step = command_line_has(&line, "--optimizer") || options.settings.fused;
+    check_compression();
+    if (options.settings.exact && options.settings.fused)
+        command_line_refuse(&line, "--exact: --fused sums in its own order; leave out one of them");
+    options.settings.tell_step = command_line_has(&line, "--optimizer") || options.settings.fused ||
+                                 options.settings.overlap || options.settings.exact ||
+                                 command_line_has(&line, "--compress");
     if (options.settings.optimizer == TRAIN_ADAMW && !command_line_has(&line, "--rate"))
         options.settings.rate = adamw_rate;
     options.settings.save = options.save_path != NULL;
     options.settings.resume = options.resume_path != NULL;
-    options.settings.compare = !no_compare && !options.settings.resume;
+    options.settings.compare =
+        !no_compare && !options.settings.resume && options.settings.compress == KOLO_COMPRESSION_NONE;
     options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
 }

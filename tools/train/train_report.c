@@ -148,6 +148,39 @@ static void print_step(const trainer *t, const epoch_result *run) {
            settings->fused ? " in the all-reduce" : "", update_state_bytes(&t->update));
 }
 
+/* Of a step with --overlap, in seconds, as this rank has seen it; `whole` is what one without takes to communicate. */
+typedef struct overlap_times {
+    double compute, wait, whole, hidden;
+} overlap_times;
+
+/* Returns 0 where there have not been steps of both kinds. */
+static int find_overlap(overlap_times *times, const trainer *t) {
+    const exchange *e = &t->exchange;
+    if (!t->options->settings.overlap || e->probes == 0 || e->overlapped_steps == 0)
+        return 0;
+    times->compute = e->compute_seconds / (double)e->overlapped_steps;
+    times->wait = e->wait_seconds / (double)e->overlapped_steps;
+    times->whole = e->probe_seconds / (double)e->probes;
+    times->hidden = fmax(0, times->whole - times->wait);
+    return 1;
+}
+
+static void print_overlap(const trainer *t) {
+    overlap_times times;
+    if (find_overlap(&times, t))
+        printf("  overlap        %.3f ms compute, %.3f wait, %.3f hidden of %.3f without overlap\n",
+               1e3 * times.compute, 1e3 * times.wait, 1e3 * times.hidden, 1e3 * times.whole);
+}
+
+static void json_overlap(FILE *file, const trainer *t) {
+    overlap_times times;
+    if (find_overlap(&times, t))
+        fprintf(file,
+                "  \"overlap\": {\"compute_seconds\": %.9g, \"wait_seconds\": %.9g, \"hidden_seconds\": %.9g, "
+                "\"seconds_without\": %.9g},\n",
+                times.compute, times.wait, times.hidden, times.whole);
+}
+
 void train_report_summary(const train_report *report) {
     const trainer *t = report->trainer;
     epoch_result run = total(t);
@@ -160,6 +193,7 @@ void train_report_summary(const train_report *report) {
            100 * run.allreduce_seconds / run.seconds);
     if (t->options->settings.tell_step)
         print_step(t, &run);
+    print_overlap(t);
     printf("  replicas       %s: %zu parameters on %d rank%s\n",
            report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
            ranks == 1 ? "" : "s");
@@ -217,6 +251,7 @@ static void train_report_json(const train_report *report, FILE *file) {
             t->options->settings.optimizer == TRAIN_ADAMW ? "adamw" : "sgd",
             t->options->settings.fused ? "true" : "false", update_state_bytes(&t->update));
     fprintf(file, "  \"replicas_identical\": %s,\n", report->identical ? "true" : "false");
+    json_overlap(file, t);
     if (report->compared != NULL)
         json_comparison(file, report->compared);
     json_epochs(file, t);

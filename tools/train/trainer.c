@@ -76,7 +76,9 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     if (allocate(t) < 0)
         rc = complain(comm, "not enough memory for a model with hidden layers of %zu", settings->hidden);
     else
-        rc = update_create(&t->update, comm, settings, t->model.parameters_count);
+        rc = update_create(&t->update, comm, settings, &t->model);
+    if (rc == 0)
+        rc = exchange_create(&t->exchange, comm, settings, &t->model, &t->update, t->gradient);
     if (rc < 0)
         trainer_destroy(t);
     return rc;
@@ -91,6 +93,7 @@ int trainer_begin(trainer *t) {
 }
 
 void trainer_destroy(trainer *t) {
+    exchange_destroy(&t->exchange);
     update_destroy(&t->update);
     mlp_destroy(&t->model);
     free(t->gradient);
@@ -101,20 +104,15 @@ void trainer_destroy(trainer *t) {
     *t = (trainer){0};
 }
 
-/* Sums the gradients over the ranks, and moves the parameters. The loss travels with the gradients: one all-reduce a
- * step; but it has no parameter, and so goes by itself where the all-reduce updates parameters. */
-static int sum_and_update(trainer *t, epoch_result *result) {
-    size_t count = t->model.parameters_count;
-    int fused = t->options->settings.fused;
-    float *summed = fused ? t->gradient + count : t->gradient;
+/* Sums the gradients and the loss over the ranks, and moves the parameters. */
+static int sum_and_update(trainer *t, double compute_seconds, epoch_result *result) {
     double before_s = now_s();
-    if (kolo_allreduce(t->comm, summed, summed, fused ? 1 : count + 1, KOLO_F32, KOLO_SUM) < 0)
-        return complain_kolo(t->comm, "cannot sum the gradients");
+    int rc = exchange_finish(&t->exchange, &t->model, compute_seconds);
     double summed_s = now_s();
-    int rc = update_step(&t->update, t->comm, t->gradient, t->model.parameters);
-    double updated_s = now_s();
-    result->allreduce_seconds += (fused ? updated_s : summed_s) - before_s;
-    result->update_seconds += fused ? 0 : updated_s - summed_s;
+    if (rc == 0 && !t->options->settings.fused)
+        rc = update_step(&t->update, t->comm, t->gradient, t->model.parameters);
+    result->allreduce_seconds += summed_s - before_s;
+    result->update_seconds += t->options->settings.fused ? 0 : now_s() - summed_s;
     return rc;
 }
 
@@ -130,10 +128,12 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     /* Each rank divides by the rows of the whole batch, so that the ranks' sum is the batch's mean, however unevenly
      * the rows are dealt out. */
     float *loss = t->gradient + t->model.parameters_count;
+    double begin_s = now_s();
+    exchange_begin(&t->exchange, &t->model, t->steps);
     double loss_sum = mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, mine, 1.0F / (float)count, t->gradient);
     *loss = (float)(loss_sum / (double)count);
 
-    int rc = sum_and_update(t, result);
+    int rc = sum_and_update(t, now_s() - begin_s, result);
     if (rc < 0)
         return rc;
     t->losses[t->steps++] = *loss;
@@ -266,6 +266,8 @@ int trainer_continue(trainer *t, kolo_comm *comm) {
     t->comm = comm;
     count_heads(&t->ranks, kolo_comm_size(comm));
     int rc = make_room(t);
+    if (rc == 0)
+        rc = exchange_move(&t->exchange, comm);
     int root = rc == 0 ? find_furthest(t) : rc;
     return root < 0 ? root : take_over(t, root);
 }

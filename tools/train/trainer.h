@@ -5,6 +5,7 @@
 #define KOLO_TRAIN_TRAINER_H
 
 #include "dataset.h"
+#include "gradient_exchange.h"
 #include "kolo.h"
 #include "mlp.h"
 #include "train_options.h"
@@ -44,8 +45,9 @@ typedef struct trainer {
     const dataset *test;
 
     mlp model;
-    float *gradient; /* of the parameters, and then one more number: the loss */
-    update update;   /* what moves the parameters along it */
+    float *gradient;   /* of the parameters, and then one more number: the loss */
+    exchange exchange; /* what sums it over the ranks */
+    update update;     /* what moves the parameters along it */
 
     size_t *order; /* in which this epoch takes the training rows */
     dataset batch; /* this rank's share of it */

@@ -14,13 +14,19 @@ static int open_alone(update *u, kolo_comm *comm) {
     return 0;
 }
 
-int update_create(update *u, kolo_comm *comm, const train_settings *settings, size_t count) {
+int update_create(update *u, kolo_comm *comm, const train_settings *settings, const mlp *model) {
+    const size_t count = model->parameters_count;
+    size_t ends[MLP_LAYERS];
+    for (int l = 0; l < MLP_LAYERS; l++)
+        ends[l] = model->layers[l].biases + model->layers[l].outputs;
     *u = (update){.count = count};
     if (!settings->fused && open_alone(u, comm) < 0)
         return -1;
     kolo_optimizer_options options = KOLO_OPTIMIZER_OPTIONS_INIT;
     kolo_parameter_group group = KOLO_PARAMETER_GROUP_INIT;
     options.count = count;
+    options.segments = settings->overlap ? ends : NULL;
+    options.nsegments = settings->overlap ? MLP_LAYERS : 0;
     options.op = KOLO_SUM; /* the ranks' gradients have been divided by the rows of the whole batch */
     group.end = count;
     group.learning_rate = settings->rate;

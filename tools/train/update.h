@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "mlp.h"
 #include "train_options.h"
 
 typedef struct update {
@@ -15,9 +16,10 @@ typedef struct update {
     size_t count; /* parameters */
 } update;
 
-/* Makes the optimizer that the settings name, for `count` parameters; with --fused collective over `comm`, which must
- * outlive it. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke) having said why. */
-int update_create(update *u, kolo_comm *comm, const train_settings *settings, size_t count);
+/* Makes the optimizer that the settings name, for the parameters of `model`, with a segment for each layer; with
+ * --fused collective over `comm`, which must outlive it. Returns 0, or -1 (COMPLAIN_LOST if the communicator broke)
+ * having said why. */
+int update_create(update *u, kolo_comm *comm, const train_settings *settings, const mlp *model);
 void update_destroy(update *u);
 
 /* Moves the parameters by one step. Fused, the gradients are this rank's, and the call is collective; else they are the
