@@ -26,8 +26,9 @@ class CommandLine(training.TrainingTest):
         done = training.run(None, "--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
-                       "--optimizer", "--fused", "--overlap", "--compress", "--exact", "--save", "--resume",
-                       "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help", "--version", "examples:"):
+                       "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--exact",
+                       "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
+                       "--version", "examples:"):
             self.assertIn(option, done.stdout)
         self.assertRegex(training.run(None, "--version").stdout, r"^kolo-train \d+\.\d+\.\d+\n$")
 

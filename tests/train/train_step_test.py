@@ -45,6 +45,20 @@ class Step(training.TrainingTest):
                 self.assertGreater(times["compute_seconds"], 0)
                 self.assertNotIn("overlap", plain)
 
+    def test_same_curve_with_one_copy(self):
+        state = self.folder / "training.state"
+        for ranks in 1, 2, 3:
+            with self.subTest(ranks=ranks):
+                options = ("--optimizer", "adamw", "--fused", "--shared-parameters")
+                plain = self.train(ranks, "--optimizer", "adamw")
+                for more in (), ("--overlap",):
+                    one = self.train(ranks, *options, *more)
+                    self.assertEqual(plain["losses"], one["losses"])
+                    self.assertEqual(plain["test_accuracy"], one["test_accuracy"])
+                    self.assertTrue(one["replicas_identical"])
+                self.train(ranks, "--steps", 24, *options, "--save", state)
+                self.assertEqual(plain["losses"], self.train(ranks, *options, "--resume", state)["losses"])
+
     def test_left_over_row_with_overlap(self):
         """Ranks without a row take part, too."""
         plain, overlapped = (self.report(4, "--hidden", 24, "--batch", 479, "--epochs", 3, "--no-compare",
@@ -83,6 +97,7 @@ class Step(training.TrainingTest):
         for options, pattern in (
                 (("--optimizer", "adamw"), r"[\d.]+ all-reduce, [\d.]+ update\n  optimizer +adamw, \d+ bytes"),
                 (("--fused",), r"[\d.]+ all-reduce and update\n  optimizer +sgd in the all-reduce, \d+ bytes"),
+                (("--fused", "--shared-parameters"), r"(?s:.*)\n  parameters +\d+ bytes, stored once"),
                 (("--overlap", "--steps", 9), r"(?s:.*)\n  overlap +[\d.]+ ms compute, [\d.]+ wait, [\d.]+ hid")):
             done = training.run(2, "--data", self.data, "--steps", 3, "--hidden", 8, "--no-compare", *options)
             self.assertEqual((0, ""), (done.returncode, done.stderr))
@@ -97,6 +112,7 @@ class Step(training.TrainingTest):
                                  (("--compress", "f16", "--exact"), "--compress: what is left out"),
                                  (("--compress", "topk", "--save", "x"), "--compress: what it has left out"),
                                  (("--compress", "zip"), "--compress 'zip': give none, bf16, f16, topk or onebit"),
+                                 (("--shared-parameters",), "--shared-parameters: one copy needs one update"),
                                  (("--exact", "--fused"), "--exact: --fused sums in its own order"),
                                  (("--optimizer", "lion"), "--optimizer 'lion': give sgd or adamw")):
             done = training.run(2, *options)

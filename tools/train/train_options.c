@@ -59,6 +59,8 @@ static const command_option table[] = {
      "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
      "optimizer's state of that alone. The parameters are the same, bit by bit.",
      TO_FLAG(options.settings.fused)},
+    {"--shared-parameters", "with --fused: the processes of a machine keep one copy of the parameters between them",
+     TO_FLAG(options.settings.shared_parameters)},
     {"--overlap",
      "send the gradients of each layer as soon as the backward pass has computed them, while it goes on. It hides "
      "communication where a processor is free. One step in 16 is done without, to show how much is hidden.",
@@ -164,6 +166,8 @@ train_options train_options_read(int argc, char **argv) {
     if (options.settings.fused && options.settings.on_failure == TRAIN_SHRINK)
         command_line_refuse(&line, "--fused: what a lost process knew of the optimizer's state is lost with it; leave "
                                    "out --elastic and --on-failure shrink");
+    if (options.settings.shared_parameters && !options.settings.fused)
+        command_line_refuse(&line, "--shared-parameters: one copy needs one update; give --fused, too");
     check_compression();
     if (options.settings.exact && options.settings.fused)
         command_line_refuse(&line, "--exact: --fused sums in its own order; leave out one of them");

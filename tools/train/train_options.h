@@ -25,9 +25,10 @@ typedef struct train_settings {
     bool elastic; /* others may join */
     train_on_failure on_failure;
     train_optimizer optimizer;
-    bool fused;   /* the parameters are updated within the all-reduce of the gradients */
-    bool overlap; /* layers go out while the backward pass computes others */
-    bool exact;   /* gradients are summed with KOLO_SUM_EXACT */
+    bool fused;             /* the parameters are updated within the all-reduce of the gradients */
+    bool shared_parameters; /* one copy of them for the ranks of a machine */
+    bool overlap;           /* layers go out while the backward pass computes others */
+    bool exact;             /* gradients are summed with KOLO_SUM_EXACT */
     kolo_compression compress;
     bool save; /* rank 0 knows where */
     bool resume;

@@ -148,6 +148,12 @@ static void print_step(const trainer *t, const epoch_result *run) {
            settings->fused ? " in the all-reduce" : "", update_state_bytes(&t->update));
 }
 
+static void print_parameters(const trainer *t) {
+    if (t->options->settings.shared_parameters)
+        printf("  parameters     %zu bytes, stored once for the ranks of a machine\n",
+               t->model.parameters_count * sizeof(*t->model.parameters));
+}
+
 /* Of a step with --overlap, in seconds, as this rank has seen it; `whole` is what one without takes to communicate. */
 typedef struct overlap_times {
     double compute, wait, whole, hidden;
@@ -194,6 +200,7 @@ void train_report_summary(const train_report *report) {
     if (t->options->settings.tell_step)
         print_step(t, &run);
     print_overlap(t);
+    print_parameters(t);
     printf("  replicas       %s: %zu parameters on %d rank%s\n",
            report->identical ? "identical to the last bit" : "DIFFERENT", t->model.parameters_count, ranks,
            ranks == 1 ? "" : "s");

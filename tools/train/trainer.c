@@ -60,6 +60,20 @@ static int allocate(trainer *t) {
     return complete ? dataset_reserve(&t->batch, rows) : -1;
 }
 
+/* Puts the parameters where all ranks of the machine have them. A rank changes only what it owns of them, and only when
+ * the gradients of all ranks are there: so when none computes with them. */
+static int share_parameters(trainer *t) {
+    const size_t bytes = t->model.parameters_count * sizeof(*t->model.parameters);
+    int rc = kolo_alloc_with(t->comm, bytes, KOLO_ALLOC_SHARED, &t->shared);
+    if (rc == KOLO_ERR_NO_SPACE || rc == KOLO_ERR_SYSTEM)
+        return complain(t->comm, "--shared-parameters: no memory for %zu bytes: %s", bytes, kolo_error_message());
+    if (rc < 0)
+        return complain_kolo(t->comm, "cannot share the parameters");
+    free(t->model.parameters);
+    t->model.parameters = t->shared;
+    return 0;
+}
+
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test) {
     const train_settings *settings = &options->settings;
@@ -75,7 +89,9 @@ int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, co
     int rc = 0;
     if (allocate(t) < 0)
         rc = complain(comm, "not enough memory for a model with hidden layers of %zu", settings->hidden);
-    else
+    else if (settings->shared_parameters)
+        rc = share_parameters(t);
+    if (rc == 0)
         rc = update_create(&t->update, comm, settings, &t->model);
     if (rc == 0)
         rc = exchange_create(&t->exchange, comm, settings, &t->model, &t->update, t->gradient);
@@ -89,12 +105,18 @@ int trainer_begin(trainer *t) {
         mlp_initialize(&t->model, t->options->settings.seed);
     if (kolo_broadcast(t->comm, t->model.parameters, t->model.parameters_count, KOLO_F32, 0) < 0)
         return complain_kolo(t->comm, "cannot share the first weights");
+    if (t->shared != NULL && kolo_barrier(t->comm) < 0) /* until then another rank may still be storing them */
+        return complain_kolo(t->comm, "cannot share the first weights");
     return 0;
 }
 
 void trainer_destroy(trainer *t) {
     exchange_destroy(&t->exchange);
     update_destroy(&t->update);
+    if (t->shared != NULL) {
+        kolo_free(t->comm, t->shared);
+        t->model.parameters = NULL;
+    }
     mlp_destroy(&t->model);
     free(t->gradient);
     free(t->order);

@@ -45,6 +45,7 @@ typedef struct trainer {
     const dataset *test;
 
     mlp model;
+    void *shared;      /* the model's parameters, with --shared-parameters; else NULL */
     float *gradient;   /* of the parameters, and then one more number: the loss */
     exchange exchange; /* what sums it over the ranks */
     update update;     /* what moves the parameters along it */
