@@ -55,6 +55,15 @@ class Shrink(training.TrainingTest):
                     os.kill(pids[victim], signal.SIGKILL)
                 self.assert_same_curve(self.finish(job, ranks, len(victims)), undisturbed)
 
+    def test_optimizer_goes_on(self):
+        """Its state and its number of steps are the same as if no rank had been lost: the whole curve shows it."""
+        options = (*OPTIONS, "--no-compare", "--optimizer", "adamw")
+        undisturbed = self.report(3, *options)
+        job, pids = self.start(3, *options)
+        os.kill(pids[0], signal.SIGKILL)
+        losses = self.finish(job, 3, 1)["losses"]
+        self.assertLess(max(abs(a - b) for a, b in zip(losses, undisturbed["losses"], strict=True)), 1e-4)
+
     def test_compares_with_one_process(self):
         job, pids = self.start(3, *OPTIONS)
         os.kill(pids[0], signal.SIGKILL)
