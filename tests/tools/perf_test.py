@@ -294,7 +294,7 @@ class Collectives(PerfTest):
         for tensors in ("1", "7", "5000"):
             rows, _ = self.job("allreduce_many", "-e", "64K", "-f", "64", "-c", "--tensors", tensors)
             self.assertEqual({0}, {row["wrong"] for row in rows}, tensors)
-        self.assert_refused("option '--tensors' has no meaning for allreduce", "allreduce", "--tensors", "3")
+        self.assert_refused("option '--tensors N' has no meaning for allreduce", "allreduce", "--tensors", "3")
 
     def test_root(self):
         for name in self.ROOTED:
@@ -314,7 +314,7 @@ class Collectives(PerfTest):
                 self.assertEqual({0}, {row["wrong"] for row in rows}, (name, dtype, op))
 
     def test_unknown(self):
-        self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, reduce, ", "alreduce")
+        self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, allreduce_many, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
         self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, optimizer, limits, exact or overlap",
                             "xyzzy")

@@ -158,7 +158,7 @@ class Refusals(OperatorsTest):
         x = torch.ones(3, 4)
         for call, message in (
                 (lambda: run.all_reduce_(x.t(), self.number), r"self is not contiguous: pass self\.contiguous\(\)"),
-                (lambda: run.all_reduce_(x, self.number, 8), "op 8 is none of"),
+                (lambda: run.all_reduce_(x, self.number, 9), "op 9 is none of"),
                 (lambda: run.all_reduce_(x > 0, self.number), "op sum cannot be done with this dtype"),
                 (lambda: run.all_reduce_(x, self.number, ops.BOR), "op bor is for integers, not for f32"),
                 (lambda: run.all_gather_into(x, x[:1, :1], self.number), "out has 12 items, but needs 1"

@@ -48,9 +48,11 @@ _get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_
     ("PyObject_GetBuffer", ctypes.pythonapi))
 _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
 
+
 def tensors_of(views: "Sequence[View]") -> "ctypes.Array[_library.Tensor]":
     """The list as the library takes it."""
-    return (_library.Tensor * len(views))(*((each.address if each.count else None, each.count) for each in views))
+    tensors = [_library.Tensor(each.address if each.count else None, each.count) for each in views]
+    return (_library.Tensor * len(views))(*tensors)
 
 
 _numpy_elements: Dict[Any, Element] = {}
