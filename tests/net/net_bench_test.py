@@ -75,7 +75,8 @@ class Measuring(unittest.TestCase):
         kinds = ["none", "bf16", "f16", "topk", "onebit"]
         self.assertEqual([(rate, kind) for rate in (1000, None) for kind in kinds],
                          [(row["rate_mbit"], row["compression"]) for row in rows])
-        for none, *others in (rows[:5], rows[5:]):  # two nodes: each sends half as inputs, and half as sums, which 16-bit types do not round yet
+        # Of two nodes each sends inputs for one half, in 16 bits, and sums of the other half, not rounded yet.
+        for none, *others in (rows[:5], rows[5:]):
             self.assertLess(abs(none["net_sent_bytes"] - none["bytes"]), 0.05 * none["bytes"], none)
             for row, share in zip(others, (3 / 4, 3 / 4, 0.02, 1 / 32 + 1 / 512)):
                 sent = row["net_sent_bytes"] / none["net_sent_bytes"]
