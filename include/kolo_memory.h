@@ -33,10 +33,11 @@ KOLO_API int kolo_alloc(kolo_comm *comm, size_t bytes, void **buffer);
  *
  * What collectives do with it:
  *     - `send` may lie there, on one rank or on all.
- *     - `recv` of kolo_allreduce, kolo_broadcast, kolo_allgather and kolo_allgatherv, by which all ranks get the same
- *       result, may be the same place of it on all ranks. Where the call needs no copies (KOLO_ALGORITHM_DIRECT, for an
- *       all-gather whatever `send` is) the result is stored once, each slice by one rank. Otherwise every rank of the
- *       machine stores it: the same bytes, but more work.
+ *     - `recv` of kolo_allreduce, kolo_broadcast, kolo_allgather and kolo_allgatherv, and the parameters of
+ *       kolo_allreduce_apply and of optimizers, which all ranks get alike, may be the same place of it on all ranks.
+ *       Where the call needs no copies (KOLO_ALGORITHM_DIRECT, for an all-gather whatever `send` is) the result is
+ *       stored once, each slice by one rank. Otherwise every rank of the machine stores it: the same bytes, but more
+ *       work.
  *     - Otherwise what a rank receives, and what it passes as both send and recv, must be a place for it alone. For
  *       all ranks to reduce in place there is a mistake, with wrong results. Calls that need no copies see it and
  *       return KOLO_ERR_ARG on every rank, having done nothing.
@@ -57,8 +58,8 @@ KOLO_API int kolo_alloc_with(kolo_comm *comm, size_t bytes, unsigned flags, void
  *     - A child of fork shares these pages with its parent and does not copy them. kolo_comm_destroy in the child gives
  *       it a copy.
  *     - Huge pages that the memory had are replaced by small ones, which lie on the NUMA node of the calling thread.
- * What mlock, mbind and madvise said about it is gone, and the kernel does not merge such pages (KSM). Buffers that are
- *       registered with io_uring or a device go on with the old pages: register them afterwards.
+ *       What mlock, mbind and madvise said about it is gone, and the kernel does not merge such pages (KSM).
+ *     - Buffers that are registered with io_uring or a device go on with the old pages: register them afterwards.
  *     KOLO_ERR_ARG: bytes is 0, too large, or not whole pages; and on every rank, if the memory of one is none of those
  * above. The message says what lies there. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM (also without /proc): on every rank, and
  * the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH (different bytes), ABORTED, STATE: see kolo_types.h.
