@@ -167,10 +167,13 @@ static void KERNEL_NAME(finish_partials)(void *dst, const void *const *acc_sourc
             const pair joined = KERNEL_NAME(join)(KERNEL_NAME(read_wide), acc_sources, n, begin + at, step, &unsure);
             store_pair((unsigned char *)results + at, joined, step);
         }
-        ELEMENT *to = (ELEMENT *)dst + begin / sizeof(float);
+        unsigned char *to = (unsigned char *)dst + begin / sizeof(float) * sizeof(ELEMENT);
         DTYPE_NAME(narrow)(to, results, piece / sizeof(float));
-        for (size_t i = 0; is_any_set(unsure) && i < piece / sizeof(float); i++)
-            to[i] = (ELEMENT)kolo_exact_element(KOLO_DTYPE, KOLO_F32, acc_sources, n, begin / sizeof(float) + i);
+        for (size_t i = 0; is_any_set(unsure) && i < piece / sizeof(float); i++) {
+            const ELEMENT element =
+                (ELEMENT)kolo_exact_element(KOLO_DTYPE, KOLO_F32, acc_sources, n, begin / sizeof(float) + i);
+            memcpy(to + i * sizeof element, &element, sizeof element);
+        }
     }
 }
 
