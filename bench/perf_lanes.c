@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "perf_team.h"
+#include "perf_tensors.h"
 
 /* The thread in one lane. */
 typedef struct perf_lane {
@@ -39,10 +40,12 @@ static void *serve(void *argument) {
     for (uint64_t call = 1;; call++) {
         await(&posted.value, call);
         if (caller == NULL)
-            return NULL;
+            break;
         self->status = caller->collective->call_lane(arguments, (int)(self - lanes));
         perf_word_store(&self->done.value, call);
     }
+    perf_tensors_free();
+    return NULL;
 }
 
 static uint64_t post(const perf_sampler *sampler, const perf_call *call) {

@@ -4,13 +4,15 @@
 
 int perf_tensors_count = 1000;
 
+/* The thread's last list: dividing the message takes longer than a small call, and is no part of it. */
+static _Thread_local struct {
+    kolo_tensor *tensors;
+    const void *data;
+    size_t count;
+    kolo_dtype dtype;
+} made;
+
 const kolo_tensor *perf_tensors_of(const perf_call *call) {
-    static _Thread_local struct {
-        kolo_tensor *tensors;
-        const void *data;
-        size_t count;
-        kolo_dtype dtype;
-    } made; /* dividing the message takes longer than a small call, and is no part of it */
     const size_t number = (size_t)perf_tensors_count, bytes = kolo_dtype_bytes(call->dtype);
     if (!made.tensors)
         made.tensors = calloc(number, sizeof(*made.tensors));
@@ -25,4 +27,10 @@ const kolo_tensor *perf_tensors_of(const perf_call *call) {
     made.count = call->count;
     made.dtype = call->dtype;
     return made.tensors;
+}
+
+void perf_tensors_free(void) {
+    free(made.tensors);
+    made.tensors = NULL;
+    made.data = NULL;
 }

@@ -12,4 +12,7 @@ extern int perf_tensors_count;
 /* Those of the calling thread's message, until it asks for those of another one. NULL: out of memory. */
 const kolo_tensor *perf_tensors_of(const perf_call *call);
 
+/* Before the calling thread ends. */
+void perf_tensors_free(void);
+
 #endif
