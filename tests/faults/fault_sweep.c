@@ -32,7 +32,6 @@ enum {
     REPORTS_MAX = 20,
     REPEATS_MAX = 3,
     HELD_NS = 50000000,
-    CASES_MAX = 192,
     PASSAGES = 3
 };
 
@@ -66,7 +65,7 @@ static struct {
     struct times waited_by_nodes;
 } report;
 
-static struct listing listings[CASES_MAX];
+static struct listing *listings; /* [fault_cases_count] */
 static struct trial *trials;
 static size_t trials_capacity;
 
@@ -498,6 +497,11 @@ int main(int argc, char **argv) {
         return control_run();
     const int64_t begin_ns = now_ns();
     printf("seed %" PRIu64 "\n", options.seed);
+    listings = calloc((size_t)fault_cases_count, sizeof *listings);
+    if (!listings) {
+        fprintf(stderr, "out of memory for the points of %d cases\n", fault_cases_count);
+        return 1;
+    }
     for (int index = 0; index < fault_cases_count; index++)
         if (is_wanted(options.case_name, fault_cases[index].name))
             list_case(index);
