@@ -46,7 +46,7 @@ static int end(void **state) {
 static double loss_with(sample *s, size_t parameter, float value, float *scratch) {
     float kept = s->model.parameters[parameter];
     s->model.parameters[parameter] = value;
-    double loss = mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1, scratch);
+    double loss = mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1, scratch, MLP_REPLACE);
     s->model.parameters[parameter] = kept;
     return loss;
 }
@@ -68,7 +68,7 @@ static double worst_difference(sample *s, const float *gradient) {
 static void gradient_is_the_slope_of_the_loss(void **state) {
     sample *s = *state;
     float *gradient = calloc(s->model.parameters_count, sizeof(*gradient));
-    mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1, gradient);
+    mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1, gradient, MLP_REPLACE);
     assert_true(worst_difference(s, gradient) < 5e-3);
     for (int l = 0; l < MLP_LAYERS; l++) { /* and the check sees one wrong number in any layer */
         gradient[s->model.layers[l].biases] += 0.02F;
@@ -84,23 +84,30 @@ static void shares_of_a_batch_sum_to_its_gradient(void **state) {
     float *whole = calloc(count, sizeof(*whole));
     float *part = calloc(count, sizeof(*part));
     float *sum = calloc(count, sizeof(*sum));
-    double loss = mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1.0F / ROWS, whole);
+    float *added = calloc(count, sizeof(*added));
+    double loss = mlp_gradient(&s->model, s->inputs, s->labels, ROWS, 1.0F / ROWS, whole, MLP_REPLACE);
 
     const size_t bounds[] = {0, 1, 1, 4, ROWS}; /* uneven, and one is empty */
     double loss_sum = 0;
     for (size_t share = 0; share < 4; share++) {
         size_t first = bounds[share];
-        loss_sum += mlp_gradient(&s->model, s->inputs + first * FEATURES, s->labels + first, bounds[share + 1] - first,
-                                 1.0F / ROWS, part);
+        const float *inputs = s->inputs + first * FEATURES;
+        const int32_t *labels = s->labels + first;
+        const size_t rows = bounds[share + 1] - first;
+        loss_sum += mlp_gradient(&s->model, inputs, labels, rows, 1.0F / ROWS, part, MLP_REPLACE);
+        mlp_gradient(&s->model, inputs, labels, rows, 1.0F / ROWS, added, MLP_ADD);
         for (size_t i = 0; i < count; i++)
             sum[i] += part[i];
     }
     assert_true(fabs(loss - loss_sum) < 1e-5);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         assert_true(fabsf(whole[i] - sum[i]) < 1e-6F);
+        assert_true(fabsf(whole[i] - added[i]) < 1e-6F);
+    }
     free(whole);
     free(part);
     free(sum);
+    free(added);
 }
 
 /* A model that only knows its last biases calls every row the class of the largest. */

@@ -26,7 +26,7 @@ class CommandLine(training.TrainingTest):
         done = training.run(None, "--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
-                       "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--exact",
+                       "--accumulate", "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--exact",
                        "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
                        "--version", "examples:"):
             self.assertIn(option, done.stdout)
@@ -77,6 +77,8 @@ class CommandLine(training.TrainingTest):
 
     def test_refuses_wrong_sizes(self):
         self.assert_refused(1, "--batch 2 has not a row for each of 3 ranks", 3, "--data", self.data, "--batch", 2)
+        self.assert_refused(1, "--accumulate: 9 batches of 60 rows are more than the 480 rows", 2, "--data", self.data,
+                            "--batch", 60, "--accumulate", 9)
         self.assert_refused(1, "--batch 481 is more than the 480 rows", 2, "--data", self.data, "--batch", 481)
 
     def test_refuses_files_it_cannot_write(self):

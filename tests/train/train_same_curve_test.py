@@ -32,6 +32,20 @@ class SameCurve(training.TrainingTest):
     def test_left_over_row(self):
         self.assert_same(self.curves("--batch", 479, "--epochs", 4), 8)
 
+    def test_added_batches(self):
+        """They are a batch as large as all of them, also the left-over ones, and in every way to take a step."""
+        for options in ((), ("--optimizer", "adamw", "--fused", "--overlap"), ("--overlap", "--exact")):
+            for ranks in (1, 2, 3):
+                with self.subTest(options=options, ranks=ranks):
+                    large, small = (self.report(ranks, "--hidden", 48, "--no-compare", "--steps", 40, "--batch", batch,
+                                                "--accumulate", count, *options)
+                                    for batch, count in ((92, 1), (23, 4)))
+                    self.assertEqual(40, len(small["losses"]))
+                    self.assertLess(difference(small["losses"], large["losses"]), TOLERANCE)
+                    self.assertEqual([480] * 6, [epoch["samples"] for epoch in small["epochs"]][:6])
+                    self.assertEqual((23, 4), (small["batch"], small["accumulate"]))
+        self.assertLess(large["losses"][-1], 0.7 * large["losses"][0])
+
     def test_another_seed_gives_another_curve(self):
         first, again, other = (self.report(2, "--hidden", 48, "--steps", 40, "--batch", 31, "--no-compare",
                                            "--seed", seed)["losses"] for seed in (1, 1, 2))

@@ -28,7 +28,7 @@ typedef struct header {
     uint64_t data_fingerprint;
     uint64_t optimizer;
     uint64_t hidden;
-    uint64_t batch_rows;
+    uint64_t batch_rows; /* of a step */
     uint64_t seed;
     uint64_t parameters;
     uint64_t steps;
@@ -63,7 +63,7 @@ static header describe(const trainer *t) {
                 .data_fingerprint = settings->data_fingerprint,
                 .optimizer = settings->optimizer,
                 .hidden = settings->hidden,
-                .batch_rows = settings->batch_rows,
+                .batch_rows = train_settings_step_rows(settings),
                 .seed = settings->seed,
                 .parameters = t->model.parameters_count,
                 .steps = t->steps,
@@ -190,6 +190,7 @@ int checkpoint_save(const trainer *t, const char *path) {
 static int check_header(const trainer *t, const char *path, const header *h, uint64_t file_bytes) {
     const header own = describe(t);
     const size_t batch = own.batch_rows, steps_of_epoch = (t->train->rows + batch - 1) / batch;
+    const char *batch_option = t->options->settings.accumulate > 1 ? "--batch times --accumulate" : "--batch";
     if (file_bytes < sizeof *h || memcmp(h->magic, magic, sizeof magic) != 0)
         return complain(t->comm, "cannot resume: '%s' is no file of kolo-train --save", path);
     if (h->version != VERSION)
@@ -200,7 +201,8 @@ static int check_header(const trainer *t, const char *path, const header *h, uin
     const struct {
         const char *option;
         uint64_t saved, own;
-    } same[] = {{"--hidden", h->hidden, own.hidden}, {"--batch", h->batch_rows, batch}, {"--seed", h->seed, own.seed}};
+    } same[] = {
+        {"--hidden", h->hidden, own.hidden}, {batch_option, h->batch_rows, batch}, {"--seed", h->seed, own.seed}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (same[i].saved != same[i].own)
             return complain(t->comm, "cannot resume '%s': it was saved with %s %" PRIu64 ", not %" PRIu64, path,

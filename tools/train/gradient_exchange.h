@@ -33,7 +33,10 @@ int exchange_create(exchange *e, kolo_comm *comm, const train_settings *settings
 int exchange_move(exchange *e, kolo_comm *comm);
 void exchange_destroy(exchange *e);
 
-/* Before the backward pass of step `step`: whether its layers go out as they become ready. */
+/* Before a backward pass whose gradients are to be added to: its layers stay here. */
+void exchange_keep(mlp *model);
+
+/* Before the last backward pass of step `step`: whether its layers go out as they become ready. */
 void exchange_begin(exchange *e, mlp *model, size_t step);
 
 /* After it: sums the gradients, and the loss, over the ranks; where the optimizer is fused, also moves the parameters.

@@ -105,12 +105,13 @@ static void forward(mlp *model, const float *inputs, size_t rows) {
 }
 
 /* From the layer's own gradient: that of its weights and biases, and that of the layer before it. */
-static void layer_backward(mlp *model, int l, const float *inputs, size_t rows, float *gradient) {
+static void layer_backward(mlp *model, int l, const float *inputs, size_t rows, float *gradient, enum mlp_store store) {
     const mlp_layer *layer = &model->layers[l];
-    multiply(CblasTrans, CblasNoTrans, layer->inputs, layer->outputs, rows, inputs, layer->gradient, 0.0F,
-             gradient + layer->weights);
+    multiply(CblasTrans, CblasNoTrans, layer->inputs, layer->outputs, rows, inputs, layer->gradient,
+             store == MLP_ADD ? 1.0F : 0.0F, gradient + layer->weights);
     float *biases = gradient + layer->biases;
-    memset(biases, 0, layer->outputs * sizeof(float));
+    if (store == MLP_REPLACE)
+        memset(biases, 0, layer->outputs * sizeof(float));
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < layer->outputs; i++)
             biases[i] += layer->gradient[row * layer->outputs + i];
@@ -145,9 +146,11 @@ static void tell_ready(const mlp *model, int l) {
         model->ready(model->context, l);
 }
 
-double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient) {
+double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient,
+                    enum mlp_store store) {
     if (rows == 0) {
-        memset(gradient, 0, model->parameters_count * sizeof(float));
+        if (store == MLP_REPLACE)
+            memset(gradient, 0, model->parameters_count * sizeof(float));
         for (int l = MLP_LAYERS - 1; l >= 0; l--)
             tell_ready(model, l);
         return 0;
@@ -159,7 +162,7 @@ double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size
         loss_sum += row_loss(last->values + row * last->outputs, last->outputs, (size_t)labels[row], scale,
                              last->gradient + row * last->outputs);
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
-        layer_backward(model, l, l == 0 ? inputs : model->layers[l - 1].values, rows, gradient);
+        layer_backward(model, l, l == 0 ? inputs : model->layers[l - 1].values, rows, gradient, store);
         tell_ready(model, l);
     }
     return loss_sum;

@@ -40,9 +40,12 @@ int mlp_reserve(mlp *model, size_t rows_max);
 /* Draws the weights at random, scaled to their layer's inputs (He et al. 2015); biases are 0. */
 void mlp_initialize(mlp *model, uint64_t seed);
 
-/* Sum over the rows of each one's cross-entropy loss. Fills gradient[0 .. parameters_count-1] with the gradient of
- * that sum times `scale`. 0 rows are fine: their gradient is 0. */
-double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient);
+enum mlp_store { MLP_REPLACE, MLP_ADD };
+
+/* Sum over the rows of each one's cross-entropy loss. The gradient of that sum times `scale` replaces what is in
+ * gradient[0 .. parameters_count-1], or is added to it. 0 rows are fine: their gradient is 0. */
+double mlp_gradient(mlp *model, const float *inputs, const int32_t *labels, size_t rows, float scale, float *gradient,
+                    enum mlp_store store);
 
 /* How many of the rows are classified right. */
 size_t mlp_correct(mlp *model, const float *inputs, const int32_t *labels, size_t rows);

@@ -29,15 +29,18 @@ typedef struct session {
 } session;
 
 /* All ranks see a wrong size; the first one tells. */
-static int check_sizes(const kolo_comm *comm, size_t batch_rows, size_t train_rows) {
-    size_t ranks = (size_t)kolo_comm_size(comm);
-    if (batch_rows >= ranks && batch_rows <= train_rows)
+static int check_sizes(const kolo_comm *comm, const train_settings *settings, size_t train_rows) {
+    size_t ranks = (size_t)kolo_comm_size(comm), batch_rows = settings->batch_rows;
+    if (batch_rows >= ranks && train_settings_step_rows(settings) <= train_rows)
         return 0;
     if (kolo_comm_rank(comm) != 0)
         return -1;
     if (batch_rows < ranks)
         return complain(comm, "--batch %zu has not a row for each of %zu ranks; make it larger, or start fewer",
                         batch_rows, ranks);
+    if (batch_rows <= train_rows)
+        return complain(comm, "--accumulate: %zu batches of %zu rows are more than the %zu rows to train with",
+                        settings->accumulate, batch_rows, train_rows);
     return complain(comm, "--batch %zu is more than the %zu rows to train with", batch_rows, train_rows);
 }
 
@@ -176,7 +179,7 @@ static int load_data(session *s) {
 static int start(session *s) {
     int rc = load_data(s);
     if (rc == 0)
-        rc = check_sizes(s->comm, s->options.settings.batch_rows, s->train.rows);
+        rc = check_sizes(s->comm, &s->options.settings, s->train.rows);
     if (rc == 0)
         rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
     if (rc == 0)

@@ -12,8 +12,13 @@
 #include "installed_path.h"
 #include "launched_rank.h"
 
-static train_options options = {
-    .settings = {.epochs = 30, .steps_max = SIZE_MAX, .batch_rows = 256, .hidden = 1024, .rate = 0.1, .seed = 1}};
+static train_options options = {.settings = {.epochs = 30,
+                                             .steps_max = SIZE_MAX,
+                                             .batch_rows = 256,
+                                             .accumulate = 1,
+                                             .hidden = 1024,
+                                             .rate = 0.1,
+                                             .seed = 1}};
 static bool no_compare;
 static const double adamw_rate = 0.001;
 
@@ -53,6 +58,10 @@ static const command_option table[] = {
     {"--rate X", "learning rate (default 0.1; of adamw 0.001)", TO_NUMBER(options.settings.rate, 1e-9, 100)},
     {"--seed N", "draws the first weights and the order of the rows (default 1)",
      TO_COUNT(options.settings.seed, 0, UINT64_MAX)},
+    {"--accumulate N",
+     "add the gradients of N batches before they are summed over the processes: a step is that of a batch N times as "
+     "large, in the memory of one (default 1)",
+     TO_COUNT(options.settings.accumulate, 1, 100000)},
     {"--optimizer KIND", "sgd (default), with a momentum of 0.9; or adamw, with a weight decay of 0.01",
      TO_CHOICE(options.settings.optimizer, optimizer_name)},
     {"--fused",
@@ -78,7 +87,7 @@ static const command_option table[] = {
      TO_TEXT(options.save_path)},
     {"--resume FILE",
      "go on from what was saved in FILE, with any number of processes, with or without --fused. Give the same "
-     "--data, --batch, --hidden, --seed and --optimizer. Implies --no-compare.",
+     "--data, --batch, --accumulate, --hidden, --seed and --optimizer. Implies --no-compare.",
      TO_TEXT(options.resume_path)},
     {"--no-compare", "leave out the run in one process, as is always done with one rank", TO_FLAG(no_compare)},
     {"--on-failure MODE",
@@ -182,6 +191,10 @@ train_options train_options_read(int argc, char **argv) {
         !no_compare && !options.settings.resume && options.settings.compress == KOLO_COMPRESSION_NONE;
     options.given = line.given & ((UINT64_C(1) << SETTINGS_COMPARED) - 1);
     return options;
+}
+
+size_t train_settings_step_rows(const train_settings *settings) {
+    return settings->batch_rows * settings->accumulate;
 }
 
 int train_settings_share(kolo_comm *comm, train_settings *settings) {

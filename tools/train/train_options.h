@@ -21,8 +21,9 @@ typedef struct train_settings {
     size_t hidden;     /* width of both hidden layers */
     double rate;
     uint64_t seed;
-    bool compare; /* with one process */
-    bool elastic; /* others may join */
+    bool compare;      /* with one process */
+    size_t accumulate; /* batches whose gradients are added for a step */
+    bool elastic;      /* others may join */
     train_on_failure on_failure;
     train_optimizer optimizer;
     bool fused;             /* the parameters are updated within the all-reduce of the gradients */
@@ -58,5 +59,8 @@ int train_settings_share(kolo_comm *comm, train_settings *settings);
  * `text` says in words what is different. */
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes);
+
+/* Of a step: those of all batches whose gradients it adds. */
+size_t train_settings_step_rows(const train_settings *settings);
 
 #endif

@@ -101,8 +101,11 @@ void train_report_heading(const trainer *t) {
     printf("model   %zu-%zu-%zu-%zu, %zu parameters, gradient of %.2f MB in one all-reduce a step\n",
            t->train->features, t->options->settings.hidden, t->options->settings.hidden, t->train->classes, parameters,
            (double)(parameters + 1) * sizeof(float) / 1e6);
-    printf("ranks   %d, batch of %zu rows shared between them, %zu step%s\n", kolo_comm_size(t->comm),
-           t->options->settings.batch_rows, t->steps_planned, t->steps_planned == 1 ? "" : "s");
+    printf("ranks   %d, batch of %zu rows shared between them, ", kolo_comm_size(t->comm),
+           t->options->settings.batch_rows);
+    if (t->options->settings.accumulate > 1)
+        printf("%zu added for each of ", t->options->settings.accumulate);
+    printf("%zu step%s\n", t->steps_planned, t->steps_planned == 1 ? "" : "s");
     if (t->options->settings.resume)
         printf("resume  %s: after step %zu\n", t->options->resume_path, t->steps);
     if (t->options->settings.elastic)
@@ -242,12 +245,12 @@ static void train_report_json(const train_report *report, FILE *file) {
     fprintf(file, "{\n  \"data\": ");
     json_text_print(file, t->options->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
-    fprintf(
-        file,
-        "  \"ranks\": %d, \"ranks_lost\": %d, \"ranks_joined\": %d, \"batch\": %zu, \"hidden\": %zu, \"rate\": %.9g, "
-        "\"seed\": %llu,\n",
-        kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->settings.batch_rows,
-        t->options->settings.hidden, t->options->settings.rate, (unsigned long long)t->options->settings.seed);
+    fprintf(file,
+            "  \"ranks\": %d, \"ranks_lost\": %d, \"ranks_joined\": %d, \"batch\": %zu, \"accumulate\": %zu, "
+            "\"hidden\": %zu, \"rate\": %.9g, \"seed\": %llu,\n",
+            kolo_comm_size(t->comm), t->ranks.lost, t->ranks.joined, t->options->settings.batch_rows,
+            t->options->settings.accumulate, t->options->settings.hidden, t->options->settings.rate,
+            (unsigned long long)t->options->settings.seed);
     fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,

@@ -77,7 +77,8 @@ static int share_parameters(trainer *t) {
 int trainer_create(trainer *t, kolo_comm *comm, const train_options *options, const dataset *train,
                    const dataset *test) {
     const train_settings *settings = &options->settings;
-    size_t steps_of_epoch = (train->rows + settings->batch_rows - 1) / settings->batch_rows;
+    size_t step_rows = train_settings_step_rows(settings);
+    size_t steps_of_epoch = (train->rows + step_rows - 1) / step_rows;
     size_t steps = smaller(settings->steps_max, steps_of_epoch * settings->epochs);
     *t = (trainer){.comm = comm,
                    .ranks = {.at_first = kolo_comm_size(comm), .now = kolo_comm_size(comm)},
@@ -138,21 +139,31 @@ static int sum_and_update(trainer *t, double compute_seconds, epoch_result *resu
     return rc;
 }
 
-/* One batch: rows[0 .. count-1] of the training rows, of which this rank works on its share. */
-static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *result) {
+/* The gradient of this rank's share of a batch, rows[0 .. count-1] of the training rows. Returns its losses' sum. */
+static double run_batch(trainer *t, const size_t *rows, size_t count, float scale, enum mlp_store store) {
     int rank = kolo_comm_rank(t->comm);
     int ranks = kolo_comm_size(t->comm);
     size_t first = share(count, rank, ranks);
-    size_t mine = share(count, rank + 1, ranks) - first;
-    t->batch.rows = mine;
+    t->batch.rows = share(count, rank + 1, ranks) - first;
     dataset_copy_rows(&t->batch, t->train, rows + first);
+    return mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, t->batch.rows, scale, t->gradient, store);
+}
 
-    /* Each rank divides by the rows of the whole batch, so that the ranks' sum is the batch's mean, however unevenly
-     * the rows are dealt out. */
+/* One step, on rows[0 .. count-1] of the training rows: a batch after the other, and then the update. */
+static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *result) {
+    /* Each rank divides by the rows of the whole step, so that the ranks' sum is their mean, however unevenly the rows
+     * are dealt out. */
+    const float scale = 1.0F / (float)count;
+    const size_t batch = t->options->settings.batch_rows;
     float *loss = t->gradient + t->model.parameters_count;
+    double loss_sum = 0;
     double begin_s = now_s();
-    exchange_begin(&t->exchange, &t->model, t->steps);
-    double loss_sum = mlp_gradient(&t->model, t->batch.inputs, t->batch.labels, mine, 1.0F / (float)count, t->gradient);
+    exchange_keep(&t->model);
+    for (size_t row = 0; row < count; row += batch) {
+        if (count - row <= batch)
+            exchange_begin(&t->exchange, &t->model, t->steps);
+        loss_sum += run_batch(t, rows + row, smaller(batch, count - row), scale, row > 0 ? MLP_ADD : MLP_REPLACE);
+    }
     *loss = (float)(loss_sum / (double)count);
 
     int rc = sum_and_update(t, now_s() - begin_s, result);
@@ -163,7 +174,7 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
     result->samples += count;
     if (isfinite(*loss))
         return 0;
-    if (rank == 0)
+    if (kolo_comm_rank(t->comm) == 0)
         complain(t->comm, "the loss of step %zu is not finite: training diverged; try a smaller --rate than %g",
                  t->steps, t->options->settings.rate);
     return -1;
@@ -171,7 +182,7 @@ static int run_step(trainer *t, const size_t *rows, size_t count, epoch_result *
 
 /* What of the present epoch is left, from the row on at which the steps so far have ended. */
 static int finish_steps(trainer *t, epoch_result *result) {
-    size_t batch = t->options->settings.batch_rows;
+    size_t batch = train_settings_step_rows(&t->options->settings);
     size_t steps_of_epoch = (t->train->rows + batch - 1) / batch;
     double start_s = now_s();
     int rc = 0;
