@@ -5,7 +5,7 @@ import os
 from types import TracebackType
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Type, Union
 
-from . import _elements, _interrupts, _library, _shared
+from . import _elements, _interrupts, _library, _share, _shared
 from ._calls import Caller
 from ._errors import ArgumentError, Error
 from ._handle import Handle, creation_error
@@ -180,6 +180,32 @@ class Comm(Messages):
         array = _shared.make(place.value or 0, element, lengths, self._handle)
         self._handle.hold_for(array)
         return array
+
+    def share(self, array: Any) -> _share.Shared:
+        """Makes an array that the program has, of NumPy, DLPack or the buffer protocol, one like those of `empty`: all
+        ranks map its memory, which keeps its address and contents, and calls between such arrays copy nothing. Every rank
+        calls it with an array of its own, of the same size, and waits for the others. Undone by close() of what it
+        returns, the end of its with block, or the end of the communicator; only then may the memory be freed or resized.
+
+            memory = mmap.mmap(-1, items * 4, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            x = numpy.frombuffer(memory, "f4")
+            with comm.share(x):
+                comm.all_reduce(x, x)
+
+        The array begins a page, of 4096 bytes, and is whole pages, of private memory that is no file's. Allocators give
+        such memory seldom: take it from mmap, as above, or a part of something larger:
+
+            larger = numpy.empty(items + 1024, "f4")
+            first = -larger.ctypes.data % 4096 // 4
+            x = larger[first:first + items]    # items: a multiple of 1024
+
+        During this call and close() no other thread may write to the memory. While it is shared, a child of fork has the
+        same memory, not a copy: what it writes there the parent sees. Huge pages that the memory had are replaced by
+        small ones, and locks, NUMA policies and advice are gone; register it with io_uring or a device afterwards.
+
+        ArgumentError, on every rank: the memory of one is none of that; on that rank the message has the address, and what
+        lies there. NoSpace, Error: on every rank. After an error the memory is what it was."""
+        return _share.Shared(self, array)
 
     def free(self, array: _shared.SharedArray) -> None:
         """Gives memory of `empty` back at once. Every rank frees the same arrays in the same place among its calls.

@@ -56,6 +56,7 @@ class Handle:
         self.closed = False
         self._apart = False  # whether another thread is in a call
         self._memories: "Dict[int, weakref.ref[Any]]" = {}  # by address
+        self.adopted: "Dict[int, Any]" = {}  # memory of Comm.share by address, kept while all ranks have it mapped
         self.flying: Dict[Any, None] = {}  # requests that are not complete: the library has their buffers
         _interrupts.listen(self.comm)
         _open.add(self)
@@ -96,11 +97,19 @@ class Handle:
     def let_go(self, array: Any) -> None:
         self._memories.pop(array.address, None)
 
+    def give_back(self, address: int) -> None:
+        """Ends what Comm.share has done with the memory there; also on a communicator that is closed, but still there."""
+        status = self.library.kolo_free(ctypes.c_void_p(self._owned), address)
+        if status:
+            self.fail(status)
+        self.adopted.pop(address, None)
+
     def destroy(self) -> None:
         address, self._owned = self._owned, None
         self.comm.value = None
         if address:
             self.library.kolo_comm_destroy(ctypes.c_void_p(address))
+            self.adopted.clear()  # which it has given back
             for request in list(self.flying):  # which it has completed
                 request.collect()
 

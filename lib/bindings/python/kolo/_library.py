@@ -91,7 +91,7 @@ OTHERS = {
     "comm_create": "pp", "comm_destroy": "p", "comm_abort": "pi", "comm_shrink": "pp", "comm_split": "piip",
     "comm_dup": "pp", "comm_listen": "ppp", "comm_unlisten": "ip", "comm_grow": "ppp", "comm_join": "pp",
     "comm_failure": "pp", "comm_stats": "pp", "comm_eventfd": "pp", "comm_set_interrupt": "ppp",
-    "comm_set_timeout": "pt", "comm_timeout": "p", "alloc_with": "pnip", "free": "pp",
+    "comm_set_timeout": "pt", "comm_timeout": "p", "alloc_with": "pnip", "free": "pp", "share": "ppn",
     "request_test": "pp", "request_wait": "p", "request_wait_all": "pn", "request_wait_any": "pnp",
     "comm_rank": "p", "comm_size": "p", "comm_local_rank": "p", "comm_local_size": "p", "comm_node": "p",
     "comm_nodes": "p", "exact_create": "pin", "exact_destroy": "p", "exact_add": "pnpn", "exact_add_rows": "ppn",
