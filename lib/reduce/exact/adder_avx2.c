@@ -1,9 +1,6 @@
 /* The adder for AVX2. */
 #define VECTOR_BYTES 32
-#include "reduce/template/vector_types.h"
-#include "reduce/template/partial_access.h"
-
-#include <immintrin.h>
+#include "reduce/isa/avx2_vectors.h"
 
 static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
     return (vector)_mm256_max_epu32((__m256i)a, (__m256i)b);
@@ -11,10 +8,6 @@ static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
 
 static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
     return (vector)_mm256_min_epu32((__m256i)a, (__m256i)b);
-}
-
-static ALWAYS_INLINE bool is_any_set(vector x) {
-    return !_mm256_testz_si256((__m256i)x, (__m256i)x);
 }
 
 static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {

@@ -1,9 +1,6 @@
 /* The adder for arm64. */
 #define VECTOR_BYTES 16
-#include "reduce/template/vector_types.h"
-#include "reduce/template/partial_access.h"
-
-#include <arm_neon.h>
+#include "reduce/isa/neon_vectors.h"
 
 static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
     return (vector)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
@@ -11,10 +8,6 @@ static ALWAYS_INLINE vector maximum_u32(vector a, vector b) {
 
 static ALWAYS_INLINE vector minimum_u32(vector a, vector b) {
     return (vector)vminq_u32((uint32x4_t)a, (uint32x4_t)b);
-}
-
-static ALWAYS_INLINE bool is_any_set(vector x) {
-    return vmaxvq_u32((uint32x4_t)x) != 0;
 }
 
 static ALWAYS_INLINE vector doubles_of(const unsigned char *from) {

@@ -1,19 +1,6 @@
 /* The instance for AVX2 with F16C. */
 #define VECTOR_BYTES 32
-#include "reduce/template/vector_types.h"
-#include "reduce/template/partial_access.h"
-
-#include <immintrin.h>
-
-static ALWAYS_INLINE vector canonical_f32(vector x) {
-    __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
-    return (vector)_mm256_blendv_ps((__m256)x, nan, _mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q));
-}
-
-static ALWAYS_INLINE vector canonical_f64(vector x) {
-    __m256d nan = _mm256_castsi256_pd(_mm256_set1_epi64x(0x7ff8000000000000));
-    return (vector)_mm256_blendv_pd((__m256d)x, nan, _mm256_cmp_pd((__m256d)x, (__m256d)x, _CMP_UNORD_Q));
-}
+#include "reduce/isa/avx2_vectors.h"
 
 /* The instruction gives its second operand where one is a NaN or both are zeros. The two orders together hold all that
  * is needed: ORed, they are -0 if either zero is, and still a NaN if either operand is. */
@@ -38,10 +25,6 @@ static ALWAYS_INLINE vector maximum_f64(vector a, vector b) {
     __m256d x = (__m256d)a, y = (__m256d)b;
     __m256d both = _mm256_and_pd(_mm256_max_pd(x, y), _mm256_max_pd(y, x));
     return (vector)_mm256_or_pd(both, _mm256_cmp_pd(x, y, _CMP_UNORD_Q));
-}
-
-static ALWAYS_INLINE bool is_any_set(vector x) {
-    return !_mm256_testz_si256((__m256i)x, (__m256i)x);
 }
 
 /* The lower half of the elements first. */
