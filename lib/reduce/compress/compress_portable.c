@@ -2,6 +2,7 @@
 #include "reduce/compress/compressor.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "reduce/float16.h"
@@ -30,24 +31,22 @@ static inline float left(float x, float sent) {
     return isfinite(rest) ? rest : 0.0f;
 }
 
-static void to_bf16(void *halves, const void *values, void *residual, size_t count) {
+static inline void to_halves(bool is_bf16, void *halves, const void *values, void *residual, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const float x = owed(values, residual, i);
-        const uint16_t half = BF16_from_f32(x);
+        const uint16_t half = is_bf16 ? BF16_from_f32(x) : F16_from_f32(x);
         memcpy((char *)halves + i * sizeof half, &half, sizeof half);
         if (residual)
-            set_element(residual, i, left(x, f32_from_BF16(half)));
+            set_element(residual, i, left(x, is_bf16 ? f32_from_BF16(half) : f32_from_F16(half)));
     }
 }
 
+static void to_bf16(void *halves, const void *values, void *residual, size_t count) {
+    to_halves(true, halves, values, residual, count);
+}
+
 static void to_f16(void *halves, const void *values, void *residual, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const float x = owed(values, residual, i);
-        const uint16_t half = F16_from_f32(x);
-        memcpy((char *)halves + i * sizeof half, &half, sizeof half);
-        if (residual)
-            set_element(residual, i, left(x, f32_from_F16(half)));
-    }
+    to_halves(false, halves, values, residual, count);
 }
 
 static float to_signs(void *words, const void *values, void *residual, size_t count) {
