@@ -10,6 +10,7 @@
 #include "kolo_fusion.h"
 #include "launched_rank.h"
 #include "now.h"
+#include "perf_statistics.h"
 
 enum { STEPS_MAX = 10000, TENSORS_MAX = 10000, WARMUP = 2 };
 
@@ -48,11 +49,6 @@ struct taken {
     double net_bytes;  /* to other machines, by this one */
 };
 
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int step(kolo_buckets *buckets) {
     int status = 0;
     for (size_t i = options.tensors; status == 0 && i > 0; i--) /* as a backward pass: the last one first */
@@ -82,7 +78,7 @@ static int time_steps(kolo_comm *comm, kolo_buckets *buckets, double *times_ms, 
         status = kolo_allreduce(comm, times_ms, times_ms, options.steps, KOLO_F64, KOLO_MAX);
     if (status != 0)
         return status;
-    qsort(times_ms, options.steps, sizeof(*times_ms), compare);
+    perf_samples_sort(times_ms, options.steps);
     *taken =
         (struct taken){.step_ms = times_ms[options.steps / 2],
                        .sent_bytes = (double)(after.sent_bytes - before.sent_bytes) / (double)options.steps,
