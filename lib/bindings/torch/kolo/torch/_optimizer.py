@@ -1,57 +1,17 @@
 """kolo_optimizer.h as Python sees it: one optimizer over one flat message of a communicator."""
 
 import ctypes
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import kolo
 from kolo import _elements, _library
-
-Count, Int, Float = ctypes.c_size_t, ctypes.c_int, ctypes.c_double
+from kolo._optimizers import Step
 
 SGD, ADAM, ADAMW = range(3)  # kolo_optimizer_kind
 MOMENTUM, VARIANCE, MASTER = range(3)  # kolo_optimizer_state
 
-
-class Group(ctypes.Structure):
-    """kolo_parameter_group."""
-    _fields_ = [("group_bytes", Count), ("end", Count), ("learning_rate", Float), ("weight_decay", Float),
-                ("beta1", Float), ("beta2", Float), ("epsilon", Float), ("momentum", Float), ("dampening", Float),
-                ("nesterov", Int)]
-
-
+Group = _library.ParameterGroup
 GROUP_BYTES = ctypes.sizeof(Group)
-
-
-class Options(ctypes.Structure):
-    """kolo_optimizer_options."""
-    _fields_ = [("options_bytes", Count), ("kind", Int), ("dtype", Int), ("count", Count),
-                ("segments", ctypes.c_void_p), ("nsegments", Count), ("op", Int), ("master_weights", Int),
-                ("gradient_scale", Float), ("clip_norm", Float), ("skip_nonfinite", Int)]
-
-
-class Info(ctypes.Structure):
-    """kolo_step_info."""
-    _fields_ = [("info_bytes", Count), ("steps", ctypes.c_uint64), ("skipped", Int), ("norm", Float), ("clip", Float)]
-
-
-class StepInfo(NamedTuple):
-    """What a step did."""
-    steps: int  # done so far, those that were skipped not counted
-    skipped: bool  # because a gradient was NaN or infinite
-    norm: float  # of all averaged gradients; 0 where neither clipping nor skipping asks for it
-    clip: float  # by what they were multiplied
-
-
-_FUNCTIONS = {"create": "pppnp", "destroy": "p", "step": "pppp", "begin_segment": "pnpp", "set_group": "pnp",
-              "owned": "pnpp", "local_state": "pipp", "read_state": "pipi", "write_state": "pip", "steps": "pp",
-              "set_steps": "pt"}
-
-
-def _functions() -> Any:
-    library = _library.load()
-    for name, kinds in _FUNCTIONS.items():
-        getattr(library, f"kolo_optimizer_{name}").argtypes = [_library.KINDS[kind] for kind in kinds]
-    return library
 
 
 class Message:
@@ -61,18 +21,19 @@ class Message:
 
     def __init__(self, comm: kolo.Comm, kind: int, dtype: Any, segments: "Sequence[int]", groups: "Sequence[Group]",
                  op: str, master_weights: bool, clip_norm: float, skip_nonfinite: bool) -> None:
-        self._library, self._handle = _functions(), comm._handle
-        ends = (Count * len(segments))(*segments)
+        self._library, self._handle = _library.load(), comm._handle
+        ends = (ctypes.c_size_t * len(segments))(*segments)
         listed = (Group * len(groups))(*groups)
-        options = Options(ctypes.sizeof(Options), kind, _elements.must_name(dtype).code, segments[-1],
-                          ctypes.addressof(ends), len(segments), _elements.OPS[op], master_weights, 1.0, clip_norm,
-                          skip_nonfinite)
+        options = _library.OptimizerOptions(ctypes.sizeof(_library.OptimizerOptions), kind,
+                                            _elements.must_name(dtype).code, segments[-1], ctypes.addressof(ends),
+                                            len(segments), _elements.OPS[op], master_weights, 1.0, clip_norm,
+                                            skip_nonfinite)
         place = ctypes.c_void_p()
         self.address: "ctypes.c_void_p | None" = None
         self._check(self._library.kolo_optimizer_create(self._handle.comm, ctypes.addressof(options),
                                                         ctypes.addressof(listed), len(groups), ctypes.addressof(place)))
         self.address = place
-        self._info = Info(ctypes.sizeof(Info))
+        self._info = _library.StepInfo(ctypes.sizeof(_library.StepInfo))
         self._begin = self._library.kolo_optimizer_begin_segment
 
     def _check(self, status: int) -> None:
@@ -90,11 +51,11 @@ class Message:
         if status:
             self._handle.fail(status)
 
-    def step(self, gradients: int, parameters: int) -> StepInfo:
+    def step(self, gradients: int, parameters: int) -> Step:
         """Blocks until this rank has the new parameters; what is not begun is done now."""
         status = self._library.kolo_optimizer_step(self.address, gradients, parameters, ctypes.addressof(self._info))
         self._handle.fail(status)  # also what a signal's handler has raised
-        return StepInfo(self._info.steps, bool(self._info.skipped), self._info.norm, self._info.clip)
+        return Step(self._info.steps, bool(self._info.skipped), self._info.norm, self._info.clip)
 
     def set_group(self, index: int, group: Group) -> None:
         self._check(self._library.kolo_optimizer_set_group(self.address, index, ctypes.addressof(group)))
@@ -109,7 +70,7 @@ class Message:
 
     def local_bytes(self, which: int, number_bytes: int) -> int:
         """What a state takes on this rank."""
-        values, count = ctypes.c_void_p(), Count()
+        values, count = ctypes.c_void_p(), ctypes.c_size_t()
         self._check(self._library.kolo_optimizer_local_state(self.address, which, ctypes.addressof(values),
                                                              ctypes.addressof(count)))
         return count.value * number_bytes if values.value else 0

@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 
 import kolo
+from kolo._optimizers import Step
 
 from . import _groups, _optimizer
 
@@ -114,7 +115,7 @@ class _Flat:
         while self.begun < len(self.missing) and not self.missing[self.begun]:
             self.begin_next()
 
-    def step(self) -> _optimizer.StepInfo:
+    def step(self) -> Step:
         assert self.message is not None
         info = self.message.step(self.gradients.data_ptr(), self.values.data_ptr())
         self.begun, self.missing = 0, self._all_missing()
@@ -193,7 +194,7 @@ class FusedOptimizer(torch.optim.Optimizer):
     fit; kolo.Mismatch where ranks differ in them."""
     _kind: int
     _states: _State  # names in state_dict, as those of torch.optim
-    info: Optional[_optimizer.StepInfo] = None
+    info: Optional[Step] = None
 
     def __init__(self, params: Any, defaults: "Dict[str, Any]", *, group: "Union[kolo.Comm, dist.ProcessGroup, None]" = None,
                  overlap: bool = True, bucket_bytes: int = BUCKET_BYTES, shared_parameters: bool = False,
