@@ -21,3 +21,22 @@ def load(path: "str | pathlib.Path" = PATH) -> "tuple[Digits, Digits]":
     images, labels = rows[:, :64] / 16, rows[:, 64]
     is_test = torch.arange(len(rows)) % 5 == 4
     return Digits(images[~is_test], labels[~is_test]), Digits(images[is_test], labels[is_test])
+
+
+def plot(path, reports, name, title, draw_times):
+    """Draws the loss curves, each with the report's `name`, beside what draw_times(axes) draws of a step's times."""
+    try:
+        import matplotlib
+    except ImportError:
+        print(f"matplotlib is not installed: no {path}")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, (curves, times) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    for each, style in zip(reports, ("-", "--")):
+        curves.plot(each["losses"], style, label=each[name])
+    draw_times(times)
+    curves.set(xlabel="step", ylabel="loss", title=title)
+    curves.legend()
+    times.set(ylabel="ms", title="time of a step")
+    figure.savefig(path)

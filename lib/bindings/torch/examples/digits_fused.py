@@ -107,21 +107,10 @@ def compare(options, reports):
 
 
 def plot(options, reports, path):
-    try:
-        import matplotlib
-    except ImportError:
-        print(f"matplotlib is not installed: no {path}")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    figure, (curves, bars) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    for each, style in zip(reports, ("-", "--")):
-        curves.plot(each["losses"], style, label=each["way"])
-        bars.bar(each["way"], each["step_ms"])
-    curves.set(xlabel="step", ylabel="loss", title=f"{options.optimizer}, {dist.get_world_size()} ranks")
-    curves.legend()
-    bars.set(ylabel="ms", title="time of a step")
-    figure.savefig(path)
+    def draw_times(bars):
+        for each in reports:
+            bars.bar(each["way"], each["step_ms"])
+    digits.plot(path, reports, "way", f"{options.optimizer}, {dist.get_world_size()} ranks", draw_times)
 
 
 def main(words=None):

@@ -108,25 +108,13 @@ def compare(reports):
 
 
 def plot(reports, path):
-    try:
-        import matplotlib
-    except ImportError:
-        print(f"matplotlib is not installed: no {path}")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    figure, (curves, bars) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    for each, style in zip(reports, ("-", "--")):
-        curves.plot(each["losses"], style, label=each["backend"])
-    names, alone_ms = [each["backend"] for each in reports], [each["alone_ms"] for each in reports]
-    bars.bar(names, alone_ms, color="tab:gray", label="the same without other ranks")
-    bars.bar(names, [max(0.0, each["step_ms"] - each["alone_ms"]) for each in reports], bottom=alone_ms,
-             color="tab:red", label="what communication adds")
-    bars.legend(loc="lower right")
-    curves.set(xlabel="step", ylabel="loss", title=f"{reports[0]['parallel']}, {reports[0]['ranks']} ranks")
-    curves.legend()
-    bars.set(ylabel="ms", title="time of a step")
-    figure.savefig(path)
+    def draw_times(bars):
+        names, alone_ms = [each["backend"] for each in reports], [each["alone_ms"] for each in reports]
+        bars.bar(names, alone_ms, color="tab:gray", label="the same without other ranks")
+        bars.bar(names, [max(0.0, each["step_ms"] - each["alone_ms"]) for each in reports], bottom=alone_ms,
+                 color="tab:red", label="what communication adds")
+        bars.legend(loc="lower right")
+    digits.plot(path, reports, "backend", f"{reports[0]['parallel']}, {reports[0]['ranks']} ranks", draw_times)
 
 
 def main(words=None):
