@@ -182,6 +182,51 @@ def with_odd_gradients():
     assert skipping.info.skipped and all(torch.equal(a, b) for a, b in zip(before, careful.parameters()))
 
 
+class Backwards(nn.Module):
+    """Layers that are used in the reverse of the order in which they were made, by odd ranks in yet another one; of two
+    types; and some that are not used."""
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8).to(torch.float64 if index % 2 else torch.float32) for index in range(5))
+        self.unused = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, images):
+        for layer in sorted(self.layers, key=lambda layer: layer is self.layers[3 * (dist.get_rank() % 2)], reverse=True):
+            images = torch.tanh(layer(images.to(layer.weight.dtype)).to(torch.float32))
+        return self.last(images)
+
+
+def in_learned_order():
+    """What is complete first in the first step goes out first in the others, whatever was registered last."""
+    dist.init_process_group("kolo")
+    torch.manual_seed(1)
+    model, reference = Backwards(), Backwards()
+    reference.load_state_dict(model.state_dict())
+    optimizer = kolo.torch.FusedSGD(model.parameters(), lr=0.1, bucket_bytes=1)  # a bucket for each parameter
+    wanted = torch.optim.SGD(reference.parameters(), lr=0.1)
+    begun = []  # buckets, when each gradient was there
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(
+            lambda _parameter: begun.append(sum(len(flat.begun) for flat in optimizer._flats)))
+    for step in range(4):
+        begun.clear()
+        wanted.zero_grad()
+        train(model, optimizer, step, step + 1, lambda all_rows: all_rows)
+        loss_of(reference, *rows(step)).backward()
+        for parameter in reference.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad, dist.ReduceOp.AVG)
+        wanted.step()
+        if step == 0:  # until the unused ones there are only those of `last`
+            assert max(begun) == 2, begun
+        elif dist.get_rank() == 0:
+            assert begun == list(range(1, 13)), begun
+        else:
+            assert begun[-1] == 12 and begun == sorted(begun), begun
+    assert same_on_all(model.double()) and difference(model, reference.double()) < 1e-5, difference(model, reference)
+
+
 def saved(folder):
     dist.init_process_group("kolo")
     model = new_model()
@@ -237,6 +282,10 @@ class Fused(torch_ranks.JobTest):
 
     def test_odd_gradients(self):
         self.run_ranks(with_odd_gradients, 2)
+
+    def test_learned_order(self):
+        for ranks in (2, 3):
+            self.run_ranks(in_learned_order, ranks)
 
     def test_checkpoint_onto_another_number_of_ranks(self):
         for before, after in ((2, 3), (3, 2)):

@@ -13,11 +13,13 @@ same parameters, which become those of rank 0; a module's buffers stay each rank
 
 Gradients and parameters lie in one flat piece of memory each: p.grad is a view of this rank's own gradients, not of the
 mean. Parameters without a gradient in a step count as having 0. A bucket of gradients is on its way as soon as it and all
-before it are complete; its parameters change before backward() has returned. So nothing else may use them in a backward
-pass once their own gradients are there; with overlap=False all of it happens in step().
+before it are complete, in an order that the first step learns; its parameters change before backward() has returned. So
+nothing else may use them in a backward pass once their own gradients are there; with overlap=False all of it happens in
+step().
 
 A failure, such as a rank that dies, is one of kolo's exceptions, with the rank: go on from what was saved."""
 
+import array
 import contextlib
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
@@ -73,7 +75,7 @@ class _Flat:
         self._take_values(shared)
         self.item_bytes = item_bytes
         self.missing = self._all_missing()
-        self.begun = 0  # segments of this step
+        self.begun: "Set[int]" = set()  # segments of this step
         self.message: Optional[_optimizer.Message] = None
 
     def _view(self, of: torch.Tensor, index: int) -> torch.Tensor:
@@ -103,22 +105,17 @@ class _Flat:
             missing[segment] += 1
         return missing
 
-    def begin_next(self) -> None:
-        first = self.segment_ends[self.begun - 1] if self.begun else 0
+    def begin(self, segment: int) -> None:
+        first = self.segment_ends[segment - 1] if segment else 0
         assert self.message is not None
-        self.message.begin(self.begun, self.gradients.data_ptr() + first * self.item_bytes,
+        self.message.begin(segment, self.gradients.data_ptr() + first * self.item_bytes,
                            self.values.data_ptr() + first * self.item_bytes)
-        self.begun += 1
-
-    def begin_complete(self) -> None:
-        """Starts what is complete, in order."""
-        while self.begun < len(self.missing) and not self.missing[self.begun]:
-            self.begin_next()
+        self.begun.add(segment)
 
     def step(self) -> Step:
         assert self.message is not None
         info = self.message.step(self.gradients.data_ptr(), self.values.data_ptr())
-        self.begun, self.missing = 0, self._all_missing()
+        self.begun, self.missing = set(), self._all_missing()
         return info
 
     def read(self, which: int) -> "List[torch.Tensor]":
@@ -134,6 +131,56 @@ class _Flat:
         for index, value in enumerate(values):
             self._view(whole, index).copy_(value)
         self.message.write_state(which, whole.data_ptr())
+
+
+class _Order:
+    """In which the segments of all types begin, the same on all ranks, whatever the order in which their gradients come
+    about. It starts with the last parameters. The first step with gradients replaces that with the order in which rank
+    0's segments were complete; those that were not come last, so that no other one waits for them."""
+
+    def __init__(self, comm: kolo.Comm, flats: "List[_Flat]", parameters: "List[torch.Tensor]") -> None:
+        self._comm = comm
+        place = {parameter: index for index, parameter in enumerate(parameters)}
+        last = {(flat, segment): place[parameter] for flat in flats
+                for parameter, segment in zip(flat.parameters, flat.segment_of)}  # of each segment's parameters
+        self._segments = sorted(last, key=lambda segment: last[segment])
+        self._begun = 0  # in this step
+        self._learns = True
+        self._complete: "List[Tuple[_Flat, int]]" = []  # on this rank, while it learns
+
+    def arrive(self, flat: _Flat, segment: int) -> None:
+        """The last gradient of a segment is there. Begins those that are complete, up to one that is not."""
+        if self._learns:
+            self._complete.append((flat, segment))
+        while self._begun < len(self._segments):
+            flat, segment = self._segments[self._begun]
+            if flat.missing[segment]:
+                break
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        flat, segment = self._segments[self._begun]
+        flat.begin(segment)
+        self._begun += 1
+
+    def begin_rest(self) -> None:
+        """At the end of a step. So what one rank begins in step() others may have begun before, in the same order."""
+        while self._begun < len(self._segments):
+            self._begin_next()
+
+    def end_step(self) -> None:
+        self._begun = 0
+        if self._learns:
+            self._learn()
+
+    def _learn(self) -> None:
+        number = {segment: index for index, segment in enumerate(self._segments)}
+        order = [number[segment] for segment in dict.fromkeys((*self._complete, *self._segments))]
+        told = array.array("q", [len(self._complete), *order])
+        self._comm.broadcast(told, 0)
+        self._segments = [self._segments[index] for index in told[1:]]
+        self._learns = told[0] == 0
+        self._complete.clear()
 
 
 def _state_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -182,7 +229,8 @@ class FusedOptimizer(torch.optim.Optimizer):
     """What FusedAdamW and FusedSGD share; their arguments beside the optimizer's own:
 
     group: a process group of any backend, or a kolo.Comm; None: that of all ranks. Gradients are averaged over it.
-    overlap: buckets of about bucket_bytes begin during the backward pass.
+    overlap: buckets of about bucket_bytes begin during the backward pass: in the first step those of the last parameters
+    first, then in the order in which rank 0's were complete in that step.
     shared_parameters: the ranks of a machine have one copy of the parameters, which each reads, and of which it updates
     its part. Between backward() and step() a rank must not read them: others may be done already.
     clip_norm: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_ does, with the norm of
@@ -212,6 +260,7 @@ class FusedOptimizer(torch.optim.Optimizer):
             for dtype in dict.fromkeys(parameter.dtype for parameter in ordered):
                 members = [parameter for parameter in ordered if parameter.dtype == dtype]
                 self._flats.append(_Flat(self._comm, members, bucket_bytes, shared_parameters))
+        self._order = _Order(self._comm, self._flats, ordered)
         self._set = [self._settings(flat) for flat in self._flats]
         for flat, settings in zip(self._flats, self._set):
             narrow = flat.dtype in (torch.float16, torch.bfloat16)
@@ -283,7 +332,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         """A backward pass has added to a parameter's gradient."""
         place, gradient = self._places[parameter], parameter.grad
         flat = place.flat
-        if self._overlap and (place.segment < flat.begun or parameter in self._arrived):
+        if self._overlap and (place.segment in flat.begun or parameter in self._arrived):
             raise RuntimeError(f"{self._names[parameter]} has got a second gradient in this step: call step() after each "
                                "backward(), or have all but the last in no_sync()")
         if gradient is not None and gradient.data_ptr() != place.gradient.data_ptr():
@@ -297,7 +346,8 @@ class FusedOptimizer(torch.optim.Optimizer):
             self._apply_settings()
         self._arrived.add(parameter)
         flat.missing[place.segment] -= 1
-        flat.begin_complete()
+        if not flat.missing[place.segment]:
+            self._order.arrive(flat, place.segment)
 
     @torch.no_grad()
     def step(self, closure: "Optional[Callable[[], Any]]" = None) -> Any:
@@ -308,12 +358,16 @@ class FusedOptimizer(torch.optim.Optimizer):
                 loss = closure()
         self._apply_settings()
         for parameter, place in self._places.items():
-            if parameter.grad is None and place.segment >= place.flat.begun:
+            if parameter.grad is None and place.segment not in place.flat.begun:
                 place.gradient.zero_()
             elif parameter.grad is not None and parameter.grad.data_ptr() != place.gradient.data_ptr():
                 place.gradient.copy_(parameter.grad)  # which the program has set
+        if self._overlap:
+            self._order.begin_rest()
         for flat in self._flats:
             self.info = flat.step()
+        if self._overlap:
+            self._order.end_step()
         self._arrived.clear()
         return loss
 
