@@ -26,7 +26,7 @@ class CommandLine(training.TrainingTest):
         done = training.run(None, "--help")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
-                       "--accumulate", "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--exact",
+                       "--accumulate", "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--no-feedback", "--exact",
                        "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
                        "--version", "examples:"):
             self.assertIn(option, done.stdout)

@@ -30,6 +30,7 @@ static int open_buckets(exchange *e) {
     options.bucket_bytes = e->settings->overlap ? 1 : 0; /* each layer goes out by itself */
     options.compression = e->settings->compress;
     options.compression_share = topk_share;
+    options.error_feedback = !e->settings->no_feedback;
     if (kolo_bucket_create(e->comm, tensors, MLP_LAYERS, &options, &e->buckets) < 0)
         return complain(e->comm, "cannot make buckets of gradients: %s", kolo_error_message());
     return 0;

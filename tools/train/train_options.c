@@ -78,6 +78,8 @@ static const command_option table[] = {
      "send gradients shorter: none (default), bf16, f16, topk (of each layer the hundredth that is largest) or onebit. "
      "What is left out goes into the next step. For slow networks; it changes the curve. Implies --no-compare.",
      TO_CHOICE(options.settings.compress, compression_name)},
+    {"--no-feedback", "with --compress: what is left out is lost, to see what the error feedback is for",
+     TO_FLAG(options.settings.no_feedback)},
     {"--exact",
      "sum gradients exactly, and round once (KOLO_SUM_EXACT): correctly rounded, in whatever order they are added",
      TO_FLAG(options.settings.exact)},
@@ -145,8 +147,11 @@ static bool is_restarted(void) {
 
 /* What it would take more for. */
 static void check_compression(void) {
-    if (options.settings.compress == KOLO_COMPRESSION_NONE)
+    if (options.settings.compress == KOLO_COMPRESSION_NONE) {
+        if (options.settings.no_feedback)
+            command_line_refuse(&line, "--no-feedback: nothing is left out; give --compress, too");
         return;
+    }
     if (options.settings.exact)
         command_line_refuse(&line, "--compress: what is left out makes a sum inexact; leave out --exact");
     if (options.settings.fused)

@@ -31,7 +31,8 @@ typedef struct train_settings {
     bool overlap;           /* layers go out while the backward pass computes others */
     bool exact;             /* gradients are summed with KOLO_SUM_EXACT */
     kolo_compression compress;
-    bool save; /* rank 0 knows where */
+    bool no_feedback; /* what compression leaves out is lost */
+    bool save;        /* rank 0 knows where */
     bool resume;
     bool tell_step; /* what a step spends its time on */
 } train_settings;
