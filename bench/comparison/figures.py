@@ -2,9 +2,9 @@
 
 usage: figures.py MODULE RESULTS.json FOLDER
 
-MODULE's draw_all(results, folder) draws, as PNG, and returns a list of objects with "title", "file" and "place", which
-tells where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in common: a figure's
-frame, its axes of sizes and times, lines and their names."""
+MODULE's draw_all(results, folder) draws, as PNG and perhaps also SVG, and returns a list of objects with "title", "file"
+and "place", which tells where in a report the plot belongs; the program prints it as JSON. Here is what all plots have in
+common: a figure's frame, its axes of sizes and times, lines and their names."""
 
 import importlib
 import json
@@ -139,11 +139,12 @@ def draw_bound(axes, title, points):
     return title, BOUND_COLOUR, points
 
 
-def save(figure, path):
-    """Returns the file's path."""
-    figure.savefig(f"{path}.png", dpi=150)
+def save(figure, path, kinds=("png",)):
+    """Returns the path of the first file."""
+    for kind in kinds:
+        figure.savefig(f"{path}.{kind}", dpi=150)
     pyplot.close(figure)
-    return f"{path}.png"
+    return f"{path}.{kinds[0]}"
 
 
 def main(module, results_path, folder):

@@ -32,6 +32,8 @@ def describe(found):
 
 
 def in_a_line(machine):
+    if isinstance(machine, str):
+        return machine
     kind = "virtual machine" if machine["is_virtual"] else "machine"
     return (f"{machine['cpu']}, {machine['cpus_allowed']} CPUs of a {kind} ({machine['caches']}), "
             f"{machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, {machine['system']}")

@@ -27,7 +27,7 @@ class CommandLine(training.TrainingTest):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
                        "--accumulate", "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--no-feedback", "--exact",
-                       "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
+                       "--ways", "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
                        "--version", "examples:"):
             self.assertIn(option, done.stdout)
         self.assertRegex(training.run(None, "--version").stdout, r"^kolo-train \d+\.\d+\.\d+\n$")

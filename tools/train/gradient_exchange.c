@@ -73,7 +73,8 @@ void exchange_keep(mlp *model) {
 void exchange_begin(exchange *e, mlp *model, size_t step) {
     e->rc = 0;
     model->context = e;
-    model->ready = e->settings->overlap && step % EXCHANGE_PROBE_EVERY != EXCHANGE_PROBE ? send_layer : NULL;
+    const int is_probe = !e->settings->no_probes && step % EXCHANGE_PROBE_EVERY == EXCHANGE_PROBE;
+    model->ready = e->settings->overlap && !is_probe ? send_layer : NULL;
 }
 
 /* What is left of the step when the backward pass has ended: layers that are not out yet, and waiting. */

@@ -9,6 +9,7 @@
 #include "train_options.h"
 #include "train_report.h"
 #include "trainer.h"
+#include "ways.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -72,8 +73,12 @@ static int conclude(const trainer *t, FILE **json) {
         train_report_summary(&report);
         if (ferror(stdout))
             return complain(t->comm, "cannot write to standard output: %s", strerror(errno));
-        if (train_json_close(json, &report) < 0)
-            return -1;
+        if (*json != NULL) {
+            errno = 0;
+            train_json_write(*json, &report);
+            if (train_json_close(json, t) < 0)
+                return -1;
+        }
     }
     return identical && compared.same ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -172,16 +177,12 @@ static int load_data(session *s) {
     if (rc == 0 && dataset_split(&all, &s->train, &s->test) < 0)
         rc = complain(s->comm, "not enough memory for %zu rows of data", all.rows);
     dataset_free(&all);
-    return rc;
+    return rc == 0 ? check_sizes(s->comm, &s->options.settings, s->train.rows) : rc;
 }
 
 /* Begins a training together with the ranks that are started with this one. */
 static int start(session *s) {
-    int rc = load_data(s);
-    if (rc == 0)
-        rc = check_sizes(s->comm, &s->options.settings, s->train.rows);
-    if (rc == 0)
-        rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
+    int rc = trainer_create(&s->trainer, s->comm, &s->options, &s->train, &s->test);
     if (rc == 0)
         rc = trainer_begin(&s->trainer);
     if (rc == 0 && s->options.settings.resume)
@@ -215,11 +216,18 @@ static int join(session *s) {
     return complain(NULL, "cannot join '%s': a rank was lost each time", s->options.join_job);
 }
 
+static int train(session *s) {
+    int rc = s->options.join_job == NULL ? start(s) : 0;
+    return rc == 0 ? train_and_conclude(s) : rc;
+}
+
 static int run(session *s) {
     mlp_use_one_thread();
-    int rc = s->options.join_job != NULL ? join(s) : start(s);
-    if (rc == 0)
-        rc = train_and_conclude(s);
+    int rc = s->options.join_job != NULL ? join(s) : load_data(s);
+    if (rc == 0 && s->options.settings.ways_count > 0)
+        rc = ways_run(s->comm, &s->options, &s->train, &s->test, &s->json);
+    else if (rc == 0)
+        rc = train(s);
     trainer_destroy(&s->trainer);
     if (s->json != NULL) /* the training has failed */
         fclose(s->json);
@@ -231,7 +239,7 @@ static int run(session *s) {
 int main(int argc, char **argv) {
     session s = {.options = train_options_read(argc, argv), .listener = -1};
     kolo_options how = KOLO_OPTIONS_INIT;
-    how.progress = s.options.settings.overlap ? 1 : 0;
+    how.progress = train_settings_overlap(&s.options.settings) ? 1 : 0;
     if (s.options.join_job == NULL && kolo_comm_create(&s.comm, &how) < 0) {
         message_print("%s", kolo_error_message());
         return EXIT_FAILURE;

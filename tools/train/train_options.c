@@ -30,7 +30,7 @@ static const char *on_failure_name(unsigned on_failure) {
     return names[on_failure];
 }
 
-static const char *optimizer_name(unsigned optimizer) {
+const char *train_optimizer_name(unsigned optimizer) {
     static const char *const names[] = {[TRAIN_SGD] = "sgd", [TRAIN_ADAMW] = "adamw", NULL};
     return names[optimizer];
 }
@@ -40,6 +40,63 @@ static const char *compression_name(unsigned compression) {
         [KOLO_COMPRESSION_NONE] = "none", [KOLO_COMPRESSION_BF16] = "bf16",     [KOLO_COMPRESSION_F16] = "f16",
         [KOLO_COMPRESSION_TOPK] = "topk", [KOLO_COMPRESSION_ONEBIT] = "onebit", NULL};
     return names[compression];
+}
+
+/* The steps of a way: what its settings have in place of those of the plain one. */
+static const struct {
+    const char *name;
+    bool overlap, exact, fused, shared_parameters, no_feedback;
+    kolo_compression compress;
+} ways[TRAIN_WAYS] = {
+    [TRAIN_WAY_PLAIN] = {.name = "plain"},
+    {"overlap", .overlap = true},
+    {"exact", .exact = true},
+    {"fused", .fused = true},
+    {"fused+overlap", .fused = true, .overlap = true},
+    {"fused+shared", .fused = true, .shared_parameters = true},
+    {"fused+shared+overlap", .fused = true, .shared_parameters = true, .overlap = true},
+    {"bf16", .compress = KOLO_COMPRESSION_BF16},
+    {"f16", .compress = KOLO_COMPRESSION_F16},
+    {"topk", .compress = KOLO_COMPRESSION_TOPK},
+    {"topk-no-feedback", .compress = KOLO_COMPRESSION_TOPK, .no_feedback = true},
+    {"onebit", .compress = KOLO_COMPRESSION_ONEBIT},
+    {"onebit-no-feedback", .compress = KOLO_COMPRESSION_ONEBIT, .no_feedback = true},
+};
+
+const char *train_way_name(unsigned way) {
+    return way < TRAIN_WAYS ? ways[way].name : NULL;
+}
+
+train_settings train_settings_of_way(const train_settings *settings, unsigned way) {
+    train_settings its = *settings;
+    its.overlap = ways[way].overlap;
+    its.no_probes = ways[way].overlap;
+    its.exact = ways[way].exact;
+    its.fused = ways[way].fused;
+    its.shared_parameters = ways[way].shared_parameters;
+    its.compress = ways[way].compress;
+    its.no_feedback = ways[way].no_feedback;
+    its.ways_count = 0;
+    return its;
+}
+
+bool train_settings_overlap(const train_settings *settings) {
+    bool overlaps = settings->overlap;
+    for (int i = 0; i < settings->ways_count; i++)
+        overlaps |= ways[settings->ways[i]].overlap;
+    return overlaps;
+}
+
+bool train_way_keeps_bits(unsigned way) {
+    return !ways[way].exact && ways[way].compress == KOLO_COMPRESSION_NONE;
+}
+
+unsigned train_way_without_overlap(unsigned way) {
+    for (unsigned other = 0; other < TRAIN_WAYS && ways[way].overlap; other++)
+        if (!ways[other].overlap && ways[other].exact == ways[way].exact && ways[other].fused == ways[way].fused &&
+            ways[other].shared_parameters == ways[way].shared_parameters && ways[other].compress == ways[way].compress)
+            return other;
+    return way;
 }
 
 /* The first ones are in the order of the settings. */
@@ -63,7 +120,7 @@ static const command_option table[] = {
      "large, in the memory of one (default 1)",
      TO_COUNT(options.settings.accumulate, 1, 100000)},
     {"--optimizer KIND", "sgd (default), with a momentum of 0.9; or adamw, with a weight decay of 0.01",
-     TO_CHOICE(options.settings.optimizer, optimizer_name)},
+     TO_CHOICE(options.settings.optimizer, train_optimizer_name)},
     {"--fused",
      "update the parameters within the all-reduce of the gradients: each process updates a part, and keeps the "
      "optimizer's state of that alone. The parameters are the same, bit by bit.",
@@ -83,6 +140,10 @@ static const command_option table[] = {
     {"--exact",
      "sum gradients exactly, and round once (KOLO_SUM_EXACT): correctly rounded, in whatever order they are added",
      TO_FLAG(options.settings.exact)},
+    {"--ways LIST",
+     "(with commas between: train the plain way and, in turn with it, each of these; then show what a step of each "
+     "takes, sends and gains, and its losses beside the plain one's)",
+     TO_CHOICES(options.settings.ways, options.settings.ways_count, train_way_name)},
     {"--save FILE",
      "after each epoch, and at the end, save the training in FILE: parameters, the optimizer's state, and how far it "
      "has come. FILE is replaced at once, so that there is always a whole one.",
@@ -130,6 +191,7 @@ static command_line line = {
         "examples:\n"
         "  kolorun -n 4 kolo-train\n"
         "  kolorun -n 2 kolo-train --data letters.csv --hidden 512 --json result.json\n"
+        "  kolorun -n 2 kolo-train --optimizer adamw --ways fused,overlap,topk\n"
         "  kolorun -n 2 kolo-train --fused --save digits.state --epochs 10\n"
         "  kolorun -n 3 kolo-train --fused --resume digits.state\n"
         "  kolorun -n 4 --on-failure continue kolo-train --on-failure shrink\n"
@@ -161,6 +223,19 @@ static void check_compression(void) {
                             "--compress: what it has left out would not be saved; leave out --save and --resume");
 }
 
+/* The ways say all that other options would of a step, and end where they have begun. */
+static void check_ways(void) {
+    static const char *const others[] = {
+        "--fused",  "--shared-parameters", "--overlap", "--compress",  "--exact", "--no-feedback", "--save",
+        "--resume", "--elastic",           "--join",    "--on-failure"};
+    for (size_t i = 0; i < sizeof others / sizeof *others && options.settings.ways_count > 0; i++)
+        if (command_line_has(&line, others[i]))
+            command_line_refuse(&line,
+                                "--ways: each has steps of its own, and trains from the first to the last; leave "
+                                "out %s",
+                                others[i]);
+}
+
 train_options train_options_read(int argc, char **argv) {
     static char digits_path[PATH_MAX];
     const char *job = getenv("KOLO_JOB");
@@ -182,6 +257,7 @@ train_options train_options_read(int argc, char **argv) {
                                    "out --elastic and --on-failure shrink");
     if (options.settings.shared_parameters && !options.settings.fused)
         command_line_refuse(&line, "--shared-parameters: one copy needs one update; give --fused, too");
+    check_ways();
     check_compression();
     if (options.settings.exact && options.settings.fused)
         command_line_refuse(&line, "--exact: --fused sums in its own order; leave out one of them");

@@ -11,6 +11,8 @@
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 typedef enum train_optimizer { TRAIN_SGD, TRAIN_ADAMW } train_optimizer;
 
+enum { TRAIN_WAYS = 13, TRAIN_WAY_PLAIN = 0 }; /* to take a step; the plain one: an all-reduce, and the whole update */
+
 /* What all ranks of a training must have in common, whoever of them was told so on the command line. The first ones, up
  * to `compare`, are those with which one that joins may say what it expects; each has 8 bytes. */
 typedef struct train_settings {
@@ -34,7 +36,10 @@ typedef struct train_settings {
     bool no_feedback; /* what compression leaves out is lost */
     bool save;        /* rank 0 knows where */
     bool resume;
-    bool tell_step; /* what a step spends its time on */
+    bool tell_step;            /* what a step spends its time on */
+    bool no_probes;            /* with overlap, no step is done without */
+    unsigned ways[TRAIN_WAYS]; /* to be compared */
+    int ways_count;            /* 0: none, this is one training */
 } train_settings;
 
 typedef struct train_options {
@@ -60,6 +65,24 @@ int train_settings_share(kolo_comm *comm, train_settings *settings);
  * `text` says in words what is different. */
 int train_settings_agree(const train_settings *asked, uint64_t given, const train_settings *training, char *text,
                          size_t text_bytes);
+
+/* "sgd" and the like; NULL past the last. */
+const char *train_optimizer_name(unsigned optimizer);
+
+/* "fused+overlap" and the like; NULL past the last. */
+const char *train_way_name(unsigned way);
+
+/* The same training with steps of that way. */
+train_settings train_settings_of_way(const train_settings *settings, unsigned way);
+
+/* Whether its curve is the plain one's to the last bit. */
+bool train_way_keeps_bits(unsigned way);
+
+/* Whether any step overlaps. */
+bool train_settings_overlap(const train_settings *settings);
+
+/* The way that differs from this one only by --overlap, which this one has; else `way` itself. */
+unsigned train_way_without_overlap(unsigned way);
 
 /* Of a step: those of all batches whose gradients it adds. */
 size_t train_settings_step_rows(const train_settings *settings);

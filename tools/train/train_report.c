@@ -19,12 +19,11 @@ static int tell(kolo_comm *comm, int32_t verdict) {
     return 0;
 }
 
-static double accuracy(const trainer *t, const epoch_result *result) {
+double train_report_accuracy(const trainer *t, const epoch_result *result) {
     return (double)result->test_correct / (double)t->test->rows;
 }
 
-/* The whole run's figures: sums over the epochs, and the last one's loss and test. */
-static epoch_result total(const trainer *t) {
+epoch_result train_report_total(const trainer *t) {
     epoch_result sum = t->results[t->epochs - 1];
     for (size_t epoch = 0; epoch + 1 < t->epochs; epoch++) {
         sum.samples += t->results[epoch].samples;
@@ -36,10 +35,10 @@ static epoch_result total(const trainer *t) {
 }
 
 static void compare(comparison *result, const trainer *together, const trainer *alone) {
-    const epoch_result run_alone = total(alone);
-    *result = (comparison){.seconds_together = total(together).seconds,
+    const epoch_result run_alone = train_report_total(alone);
+    *result = (comparison){.seconds_together = train_report_total(together).seconds,
                            .seconds_alone = run_alone.seconds,
-                           .test_accuracy_alone = accuracy(alone, &run_alone)};
+                           .test_accuracy_alone = train_report_accuracy(alone, &run_alone)};
     for (size_t step = 0; step < alone->steps; step++) {
         double reference = (double)alone->losses[step];
         double difference = fabs((double)together->losses[step] - reference) / fmax(1, fabs(reference));
@@ -117,7 +116,7 @@ void train_report_heading(const trainer *t) {
 void train_report_epoch(const trainer *t) {
     const epoch_result *result = &t->results[t->epochs - 1];
     printf("%4zu/%-4zu  %9.6f  %7.2f %%  %10.0f  %8.1f %%\n", t->epochs, t->epochs_planned, result->loss,
-           100 * accuracy(t, result), (double)result->samples / result->seconds,
+           100 * train_report_accuracy(t, result), (double)result->samples / result->seconds,
            100 * result->allreduce_seconds / result->seconds);
     fflush(stdout);
 }
@@ -147,7 +146,7 @@ static void print_step(const trainer *t, const epoch_result *run) {
         printf("%.3f all-reduce and update\n", ms * run->allreduce_seconds);
     else
         printf("%.3f all-reduce, %.3f update\n", ms * run->allreduce_seconds, ms * run->update_seconds);
-    printf("  optimizer      %s%s, %zu bytes of state per rank\n", settings->optimizer == TRAIN_ADAMW ? "adamw" : "sgd",
+    printf("  optimizer      %s%s, %zu bytes of state per rank\n", train_optimizer_name(settings->optimizer),
            settings->fused ? " in the all-reduce" : "", update_state_bytes(&t->update));
 }
 
@@ -192,11 +191,11 @@ static void json_overlap(FILE *file, const trainer *t) {
 
 void train_report_summary(const train_report *report) {
     const trainer *t = report->trainer;
-    epoch_result run = total(t);
+    epoch_result run = train_report_total(t);
     int ranks = kolo_comm_size(t->comm);
     printf("\ntraining summary\n");
     printf("  loss           %.6f after %zu step%s\n", run.loss, run.steps, run.steps == 1 ? "" : "s");
-    printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * accuracy(t, &run),
+    printf("  test accuracy  %.2f %% (%zu of %zu rows that training never saw)\n", 100 * train_report_accuracy(t, &run),
            run.test_correct, t->test->rows);
     printf("  throughput     %.0f samples/s, %.1f %% of the time in all-reduce\n", (double)run.samples / run.seconds,
            100 * run.allreduce_seconds / run.seconds);
@@ -225,7 +224,7 @@ static void json_epochs(FILE *file, const trainer *t) {
         fprintf(file,
                 "    {\"steps\": %zu, \"samples\": %zu, \"loss\": %.9g, \"test_accuracy\": %.9g, \"seconds\": %.9g, "
                 "\"allreduce_seconds\": %.9g}%s\n",
-                r->steps, r->samples, r->loss, accuracy(t, r), r->seconds, r->allreduce_seconds,
+                r->steps, r->samples, r->loss, train_report_accuracy(t, r), r->seconds, r->allreduce_seconds,
                 epoch + 1 < t->epochs ? "," : "");
     }
     fprintf(file, "  ],\n");
@@ -239,9 +238,9 @@ static void json_comparison(FILE *file, const comparison *c) {
             c->seconds_alone / c->seconds_together, c->test_accuracy_alone);
 }
 
-static void train_report_json(const train_report *report, FILE *file) {
+void train_json_write(FILE *file, const train_report *report) {
     const trainer *t = report->trainer;
-    epoch_result run = total(t);
+    epoch_result run = train_report_total(t);
     fprintf(file, "{\n  \"data\": ");
     json_text_print(file, t->options->data_path);
     fprintf(file, ",\n  \"train_rows\": %zu, \"test_rows\": %zu,\n", t->train->rows, t->test->rows);
@@ -254,12 +253,12 @@ static void train_report_json(const train_report *report, FILE *file) {
     fprintf(file, "  \"parameters\": %zu, \"allreduce_bytes\": %zu, \"steps\": %zu,\n", t->model.parameters_count,
             (t->model.parameters_count + 1) * sizeof(float), t->steps);
     fprintf(file, "  \"loss\": %.9g, \"test_accuracy\": %.9g, \"samples_per_second\": %.9g, ", run.loss,
-            accuracy(t, &run), (double)run.samples / run.seconds);
+            train_report_accuracy(t, &run), (double)run.samples / run.seconds);
     fprintf(file, "\"seconds\": %.9g, \"allreduce_seconds\": %.9g, \"update_seconds\": %.9g,\n", run.seconds,
             run.allreduce_seconds, run.update_seconds);
     fprintf(file, "  \"optimizer\": \"%s\", \"fused\": %s, \"state_bytes\": %zu,\n",
-            t->options->settings.optimizer == TRAIN_ADAMW ? "adamw" : "sgd",
-            t->options->settings.fused ? "true" : "false", update_state_bytes(&t->update));
+            train_optimizer_name(t->options->settings.optimizer), t->options->settings.fused ? "true" : "false",
+            update_state_bytes(&t->update));
     fprintf(file, "  \"replicas_identical\": %s,\n", report->identical ? "true" : "false");
     json_overlap(file, t);
     if (report->compared != NULL)
@@ -289,15 +288,10 @@ int train_json_open(FILE **file, const kolo_comm *comm, const train_options *opt
     return *file != NULL ? 0 : complain(comm, "cannot write '%s': %s", options->json_path, strerror(errno));
 }
 
-int train_json_close(FILE **file, const train_report *report) {
-    if (*file == NULL)
-        return 0;
-    errno = 0;
-    train_report_json(report, *file);
+int train_json_close(FILE **file, const trainer *t) {
     bool failed = ferror(*file) != 0;
     failed |= fclose(*file) != 0;
     const int write_errno = errno != 0 ? errno : EIO;
     *file = NULL;
-    const trainer *t = report->trainer;
     return failed ? complain(t->comm, "cannot write '%s': %s", t->options->json_path, strerror(write_errno)) : 0;
 }

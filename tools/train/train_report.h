@@ -39,6 +39,10 @@ typedef struct train_report {
     const comparison *compared; /* NULL: not compared */
 } train_report;
 
+/* Of a whole run: sums over the epochs, and the last one's loss and test. */
+epoch_result train_report_total(const trainer *t);
+double train_report_accuracy(const trainer *t, const epoch_result *result);
+
 void train_report_heading(const trainer *t);
 void train_report_epoch(const trainer *t); /* a line for the last epoch */
 void train_report_summary(const train_report *report);
@@ -48,8 +52,9 @@ int train_data_read(dataset *all, const kolo_comm *comm, train_options *options)
 
 /* Rank 0's JSON file, if it was asked for. *file is NULL while it is not open. It is opened before the training, so
  * that a path that can't be written doesn't cost a whole run, also by whoever becomes rank 0. Return 0, or -1 having
- * said why. */
+ * said why. train_json_write: all figures of a training. */
 int train_json_open(FILE **file, const kolo_comm *comm, const train_options *options);
-int train_json_close(FILE **file, const train_report *report);
+void train_json_write(FILE *file, const train_report *report);
+int train_json_close(FILE **file, const trainer *t);
 
 #endif
