@@ -2,9 +2,7 @@
 #include "algo/fusion/apply.h"
 #include "api/arguments.h"
 #include "base/status.h"
-
-/* In the word of a call, in place of its root: ranks have to agree on it. */
-enum { ALL, NO_GRADIENTS, NO_PARAMETERS };
+#include "comm/step/call_word.h"
 
 /* Puts together the call's arguments, and checks what no other collective has. */
 static int gather_arguments(const char *function, const kolo_comm *comm, struct kolo_arguments *call) {
@@ -18,7 +16,9 @@ static int gather_arguments(const char *function, const kolo_comm *comm, struct 
     if (comm && call->count && call->send == call->recv)
         return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: gradients and parameters are both %p: they must not overlap", rank,
                          function, call->recv);
-    call->root = apply->has_gradients ? (apply->has_parameters ? ALL : NO_PARAMETERS) : NO_GRADIENTS;
+    call->root = !apply->has_gradients    ? KOLO_CALL_NO_GRADIENTS
+                 : !apply->has_parameters ? KOLO_CALL_NO_PARAMETERS
+                                          : KOLO_CALL_BOTH;
     if (!apply->has_gradients)
         call->send = call->recv;
     if (!apply->has_parameters)

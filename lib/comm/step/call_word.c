@@ -64,6 +64,12 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
         snprintf(text, text_bytes, " of %" PRIu64 " %s, tensors with digest %" PRIx64, parts->count, dtype,
                  parts->digest);
         break;
+    case KOLO_ALLREDUCE_APPLY:
+        snprintf(text, text_bytes, " of %" PRIu64 " %s%s", parts->count, dtype,
+                 parts->root == KOLO_CALL_NO_GRADIENTS    ? " without gradients"
+                 : parts->root == KOLO_CALL_NO_PARAMETERS ? " without parameters"
+                                                          : "");
+        break;
     case KOLO_GATHERV:
     case KOLO_SCATTERV:
     case KOLO_ALLTOALLV:

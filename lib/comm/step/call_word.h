@@ -93,6 +93,9 @@ static inline uint64_t kolo_call_many_count(uint64_t count, uint64_t digest, uin
     return count ^ (opaque ? opaque : digest >> 10 << KOLO_CALL_MANY_BITS);
 }
 
+/* With KOLO_ALLREDUCE_APPLY, in place of `root`: what the ranks have to agree on. */
+enum { KOLO_CALL_BOTH, KOLO_CALL_NO_GRADIENTS, KOLO_CALL_NO_PARAMETERS };
+
 struct kolo_call_parts kolo_call_parts(uint64_t word);
 
 #define KOLO_CALL_TEXT_BYTES 128
