@@ -1,6 +1,7 @@
 /* Buffers of KOLO_ALLOC_SHARED: what one rank writes all have; collectives by which all receive the same store it
- * there, by every algorithm; what would depend on which rank is faster is refused alike on all ranks; the memory is
- * what the formula says; and ranks that disagree in them find out. */
+ * there, by every algorithm; parameters are updated there to the bits that they have apart; what would depend on which
+ * rank is faster is refused alike on all ranks; the memory is what the formula says; and ranks that disagree in them
+ * find out. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,6 +348,57 @@ static void run_forked(struct rank *rank) {
     expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
 }
 
+/* By how much each of them moves in a step; momentum of what the owner alone keeps. */
+static void descend(void *context, size_t first, size_t count, const void *gradients, void *parameters) {
+    float *momentum = context;
+    for (size_t i = 0; i < count; i++) {
+        momentum[first + i] = 0.9F * momentum[first + i] + ((const float *)gradients)[i];
+        ((float *)parameters)[i] -= 0.1F * momentum[first + i];
+    }
+}
+
+/* Steps of kolo_allreduce_apply on one copy of the parameters, at an offset in it, as on one in each rank. */
+static void run_apply(struct rank *rank) {
+    enum { COUNT_MAX = 70000, OFFSETS = 40, STEPS = 4 };
+    static const size_t counts[] = {1, 31, 1000, 9001, COUNT_MAX};
+    float *one, *own = calloc(COUNT_MAX, sizeof *own), *momentum = calloc(2 * COUNT_MAX, sizeof *momentum), *mapped;
+    float *gradients = calloc(COUNT_MAX, sizeof *gradients);
+    bool right =
+        expect_status(
+            rank, kolo_alloc_with(rank->comm, (COUNT_MAX + OFFSETS) * sizeof *one, KOLO_ALLOC_SHARED, (void **)&one), 0,
+            "kolo_alloc_with") &&
+        expect_status(rank, kolo_alloc(rank->comm, COUNT_MAX * sizeof *mapped, (void **)&mapped), 0, "alloc");
+    for (size_t step = 0; right && step < STEPS * (sizeof counts / sizeof *counts); step++) {
+        const size_t count = counts[step / STEPS], bytes = count * sizeof *one;
+        float *shared = one + (step / STEPS * 13) % OFFSETS, *sent = step % 2 ? mapped : gradients;
+        if (step % STEPS == 0) { /* other parameters, and none has moved yet */
+            memset(momentum, 0, 2 * COUNT_MAX * sizeof *momentum);
+            input_fill(INPUT_NEAR, KOLO_F32, KOLO_SUM, own, count, random_seed(step, 99));
+            if (rank->rank == 0)
+                memcpy(shared, own, bytes);
+            right = expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+        }
+        input_fill(INPUT_NEAR, KOLO_F32, KOLO_SUM, sent, count, random_seed(step, (uint64_t)rank->rank));
+        right = right &&
+                expect_status(rank,
+                              kolo_allreduce_apply(rank->comm, sent, own, count, KOLO_F32, KOLO_AVG, descend, momentum),
+                              0, "kolo_allreduce_apply") &&
+                expect_status(rank,
+                              kolo_allreduce_apply(rank->comm, sent, shared, count, KOLO_F32, KOLO_AVG, descend,
+                                                   momentum + COUNT_MAX),
+                              0, "kolo_allreduce_apply on one copy");
+        const size_t at = first_difference(shared, own, bytes);
+        right =
+            right &&
+            expect(rank, at == bytes, "step %zu: parameter %zu of %zu is %a in one copy, %a in one of each rank", step,
+                   at / sizeof *one, count, (double)shared[at / sizeof *one], (double)own[at / sizeof *one]) &&
+            expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    }
+    free(own);
+    free(gradients);
+    free(momentum);
+}
+
 static void run_teams(int ranks) {
     static void (*const runs[])(struct rank *) = {run_same_memory, run_refused, run_bad_arguments,
                                                   run_mismatch,    run_forked,  run_memory};
@@ -361,6 +413,10 @@ static void run_teams(int ranks) {
         if (wants_algorithm((kolo_algorithm)algorithm))
             harness_run(&(struct team){
                 .ranks = ranks, .algorithm = (kolo_algorithm)algorithm, .slot_bytes = 16384, .run = run_collectives});
+    if (wants_algorithm(KOLO_ALGORITHM_AUTO))
+        harness_run(&(struct team){.ranks = ranks, .slot_bytes = 16384, .run = run_apply});
+    if (wants_algorithm(KOLO_ALGORITHM_DIRECT))
+        harness_run(&(struct team){.ranks = ranks, .algorithm = KOLO_ALGORITHM_DIRECT, .run = run_apply});
 }
 
 int main(int argc, char **argv) {
