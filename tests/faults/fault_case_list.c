@@ -28,6 +28,13 @@ enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = CASE_COUNT_MAX };
         .compression = compression_, .count = count_                                                                   \
     }
 
+/* With a progress thread or without. */
+#define OPTIMIZER(name_, ranks_, has_thread_, count_)                                                                  \
+    {                                                                                                                  \
+        .name = name_, .phase = PHASE_CALLS, .script = SCRIPT_OPTIMIZER, .ranks = ranks_, .has_thread = has_thread_,   \
+        .count = count_                                                                                                \
+    }
+
 /* Each rank with two threads, of its own or kolo's. */
 #define LANES(name_, ranks_, script_, algorithm_)                                                                      \
     {                                                                                                                  \
@@ -273,6 +280,9 @@ const struct fault_case fault_cases[] = {
     COMPRESSED("compressed-f16-3-many", 3, KOLO_COMPRESSION_F16, CHUNKS),
     COMPRESSED("compressed-topk-2-many", 2, KOLO_COMPRESSION_TOPK, CHUNKS),
     COMPRESSED("compressed-topk-3", 3, KOLO_COMPRESSION_TOPK, LINES),
+    OPTIMIZER("optimizer-2", 2, false, CHUNK),
+    OPTIMIZER("optimizer-3-many", 3, false, CHUNKS),
+    OPTIMIZER("optimizer-progress-2", 2, true, CHUNKS),
     REQUESTS("requests-2", 2, false, LINES, TWIST_NONE),
     REQUESTS("requests-3-many", 3, false, CHUNKS, TWIST_NONE),
     REQUESTS("requests-abort-2", 2, false, LINE, TWIST_ABORTS),

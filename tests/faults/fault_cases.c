@@ -17,7 +17,7 @@
 #include "fault_leftovers.h"
 #include "fault_memory.h"
 #include "fault_team.h"
-#include "kolo_fusion.h"
+#include "fault_training.h"
 #include "kolo_lanes.h"
 #include "shm/layout.h"
 
@@ -35,6 +35,7 @@ enum call {
     CALL_ALLGATHER,
     CALL_FAMILY,
     CALL_COMPRESSED,
+    CALL_OPTIMIZER,
     CALL_BARRIER,
     CALL_EXCHANGE,
     CALL_COLLECT,
@@ -78,6 +79,8 @@ static enum call call_of(const struct fault_case *what, int step) {
         return CALL_FAMILY;
     if (what->script == SCRIPT_COMPRESSED)
         return CALL_COMPRESSED;
+    if (what->script == SCRIPT_OPTIMIZER)
+        return CALL_OPTIMIZER;
     if (what->script == SCRIPT_CHANNELS)
         return channels_script[step - 1];
     if (what->script == SCRIPT_SPLIT)
@@ -192,7 +195,7 @@ static void end_step(struct player *player, int status) {
         snprintf(record->message, sizeof record->message, "%s", player->said[0] ? player->said : kolo_error_message());
 }
 
-static int32_t value_of(int rank, int step, size_t index) {
+int32_t case_value(int rank, int step, size_t index) {
     return (rank + 1) * (step + 10) + (int32_t)(index % 97);
 }
 
@@ -207,7 +210,7 @@ static int32_t element_of(const struct fault_case *what, int32_t value) {
 static void fill(const struct player *player, int step, int32_t *send) {
     const struct fault_case *what = player->mode->what;
     for (size_t i = 0; i < what->count; i++)
-        send[i] = element_of(what, value_of(player->rank, step, i));
+        send[i] = element_of(what, case_value(player->rank, step, i));
 }
 
 static void check_sum(const struct player *player, int step, const int32_t *recv) {
@@ -215,7 +218,7 @@ static void check_sum(const struct player *player, int step, const int32_t *recv
     for (size_t i = 0; i < what->count; i++) {
         int32_t sum = 0;
         for (int rank = 0; rank < what->ranks; rank++)
-            sum += value_of(rank, step, i);
+            sum += case_value(rank, step, i);
         player->record->steps[step].is_wrong |= recv[i] != element_of(what, sum);
     }
 }
@@ -232,37 +235,10 @@ static int allreduce(const struct player *player, int step, int32_t *send, int32
     return status;
 }
 
-/* Two buckets of a tensor each, which send something shorter. Nothing is lost of such numbers in F16, nor by TOPK,
- * which sends all. */
-static int step_compressed(struct player *player, int step, float *data) {
-    const struct fault_case *what = player->mode->what;
-    const kolo_tensor tensors[] = {{data, what->count / 3}, {data + what->count / 3, what->count - what->count / 3}};
-    kolo_bucket_options options = KOLO_BUCKET_OPTIONS_INIT;
-    kolo_buckets *buckets;
-    options.op = KOLO_SUM;
-    options.bucket_bytes = 1;
-    options.keep_order = 1;
-    options.compression = what->compression;
-    options.compression_share = 1;
-    for (size_t i = 0; i < what->count; i++)
-        data[i] = (float)value_of(player->rank, step, i);
-    int status = kolo_bucket_create(player->comm, tensors, 2, &options, &buckets);
-    if (status < 0)
-        return status;
-    status = kolo_bucket_ready(buckets, 0);
-    if (status == 0)
-        status = kolo_bucket_ready(buckets, 1);
-    if (status == 0)
-        status = kolo_bucket_wait(buckets);
-    for (size_t i = 0; status == 0 && i < what->count; i++) {
-        int32_t sum = 0;
-        for (int rank = 0; rank < what->ranks; rank++)
-            sum += value_of(rank, step, i);
-        player->record->steps[step].is_wrong |= data[i] != (float)sum;
-    }
-    snprintf(player->said, sizeof player->said, "%s", status < 0 ? kolo_error_message() : "");
-    kolo_bucket_destroy(buckets);
-    return status;
+static struct training_step training_of(struct player *player, int step, int32_t *data) {
+    return (struct training_step){player->comm, player->mode->what, player->rank,
+                                  step,         (float *)data,      &player->record->steps[step].is_wrong,
+                                  player->said};
 }
 
 /* A thread's part of an all-reduce. */
@@ -354,10 +330,10 @@ static void drop_requests(struct player *player) {
 static int broadcast(const struct player *player, int step, int32_t *data) {
     const size_t count = player->mode->what->count;
     for (size_t i = 0; i < count; i++)
-        data[i] = value_of(player->rank, step, i);
+        data[i] = case_value(player->rank, step, i);
     const int status = kolo_broadcast(player->comm, data, count, KOLO_I32, 0);
     for (size_t i = 0; status == 0 && i < count; i++)
-        player->record->steps[step].is_wrong |= data[i] != value_of(0, step, i);
+        player->record->steps[step].is_wrong |= data[i] != case_value(0, step, i);
     return status;
 }
 
@@ -365,11 +341,11 @@ static int allgather(const struct player *player, int step, int32_t *send) {
     static int32_t recv[GATHERERS_MAX * COUNT_MAX];
     const struct fault_case *what = player->mode->what;
     for (size_t i = 0; i < what->count; i++)
-        send[i] = value_of(player->rank, step, i);
+        send[i] = case_value(player->rank, step, i);
     const int status = kolo_allgather(player->comm, send, recv, what->count, KOLO_I32);
     for (int rank = 0; status == 0 && rank < what->ranks; rank++)
         for (size_t i = 0; i < what->count; i++)
-            player->record->steps[step].is_wrong |= recv[(size_t)rank * what->count + i] != value_of(rank, step, i);
+            player->record->steps[step].is_wrong |= recv[(size_t)rank * what->count + i] != case_value(rank, step, i);
     return status;
 }
 
@@ -377,14 +353,14 @@ static int allgather(const struct player *player, int step, int32_t *send) {
 static size_t fill_message(const struct player *player, int rank, int step, int32_t *data) {
     const size_t count = player->mode->what->count * MESSAGE_COUNTS;
     for (size_t i = 0; i < count; i++)
-        data[i] = value_of(rank, step, i);
+        data[i] = case_value(rank, step, i);
     return count;
 }
 
 static void check_message(const struct player *player, int step, int from, const int32_t *message) {
     const size_t count = player->mode->what->count * MESSAGE_COUNTS;
     for (size_t i = 0; i < count; i++)
-        player->record->steps[step].is_wrong |= message[i] != value_of(from, step, i);
+        player->record->steps[step].is_wrong |= message[i] != case_value(from, step, i);
 }
 
 static int send_and_receive(kolo_comm *comm, const int32_t *send, int to, int32_t *recv, int from, size_t count,
@@ -441,6 +417,7 @@ static int grow(struct player *player, int step) {
 
 static int make_call(struct player *player, int step) {
     static int32_t send[MESSAGE_COUNTS * COUNT_MAX], recv[MESSAGE_COUNTS * COUNT_MAX];
+    const struct training_step training = training_of(player, step, send);
     int32_t **buffers = player->buffers;
     const int next = buffers[0] != NULL; /* buffers are made, and freed, in their order */
     switch (call_of(player->mode->what, step)) {
@@ -462,7 +439,9 @@ static int make_call(struct player *player, int step) {
     case CALL_FAMILY:
         return family_call(player->comm, player->mode->what, player->rank, step, &player->record->steps[step].is_wrong);
     case CALL_COMPRESSED:
-        return step_compressed(player, step, (float *)send);
+        return training_compressed(&training);
+    case CALL_OPTIMIZER:
+        return training_optimizer(&training);
     case CALL_EXCHANGE:
         return exchange(player, step, send, recv);
     case CALL_COLLECT:
@@ -602,7 +581,7 @@ static int sum_members(struct player *player, int step) {
     const struct fault_case *what = player->mode->what;
     struct step *taken = &player->record->steps[step];
     for (size_t i = 1; i < what->count; i++)
-        send[i] = value_of(player->rank, step, i);
+        send[i] = case_value(player->rank, step, i);
     send[0] = 1 << player->rank;
     const int status = kolo_allreduce(player->comm, send, recv, what->count, KOLO_I32, KOLO_SUM);
     if (status < 0)
@@ -614,7 +593,7 @@ static int sum_members(struct player *player, int step) {
     for (size_t i = 1; i < what->count; i++) {
         int32_t sum = 0;
         for (int rank = 0; rank < what->ranks; rank++)
-            sum += taken->members >> rank & 1 ? value_of(rank, step, i) : 0;
+            sum += taken->members >> rank & 1 ? case_value(rank, step, i) : 0;
         taken->is_wrong |= recv[i] != sum;
     }
     return 0;

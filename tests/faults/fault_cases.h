@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kolo.h"
 
@@ -26,6 +27,7 @@ enum script {
     SCRIPT_BARRIER,    /* three barriers */
     SCRIPT_CHANNELS,   /* exchanges round the ring of ranks, and messages to rank 0, which takes them from any */
     SCRIPT_COMPRESSED, /* three steps of buckets with the case's compression */
+    SCRIPT_OPTIMIZER,  /* three steps of an optimizer, with a segment that has begun before */
     SCRIPT_REQUESTS, /* an all-reduce, and then three in flight, of which the first is waited for, then the next ones */
     SCRIPT_BUFFERS,  /* kolo_alloc, all-reduces in its buffers, an all-reduce half out of them, kolo_free */
     SCRIPT_SHARE,    /* kolo_share, a buffer that all have, all-reduces from the one into the other, kolo_free */
@@ -114,6 +116,9 @@ struct run_mode {
     int64_t create_timeout_ms;
     void (*spoil)(kolo_comm *comm); /* a defect for the survivors; NULL: none. See fault_control.c */
 };
+
+/* Element `index` of what `rank` has to reduce in a step. */
+int32_t case_value(int rank, int step, size_t index);
 
 /* The node of a rank, and the rank that leads a node; 0 without a network. */
 int case_node(const struct fault_case *what, int rank);
