@@ -1,7 +1,9 @@
 """What the tests of the backend share: ranks that run a function, and what they say.
 
-Ranks are forked, since importing PyTorch takes seconds of processor time. Before the fork nothing is done with it."""
+Ranks are forked, since importing PyTorch takes seconds of processor time, and so does importing its compiler, as
+optimizers do when they are made. Before the fork nothing is done with either."""
 
+import importlib
 import importlib.util
 import os
 import signal
@@ -31,6 +33,7 @@ class Job:
     """Processes that call function(*arguments) as ranks, with the variables by which torch.distributed finds them."""
 
     def __init__(self, function, ranks, *arguments, **variables):
+        importlib.import_module("torch._dynamo")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(launching.free_port()), WORLD_SIZE=str(ranks))
         self.outputs = [tempfile.TemporaryFile("w+") for _ in range(ranks)]
         self.pids = [self._start(function, rank, arguments, variables) for rank in range(ranks)]
