@@ -1,8 +1,9 @@
 """DistributedDataParallel and FSDP2 over kolo: curves as over Gloo; all of FSDP2's collectives are done
-directly in memory of kolo_alloc; thousands of calls and hundreds of groups leave nothing behind."""
+directly in memory of kolo_alloc; several threads a rank; thousands of calls and hundreds of groups leave nothing behind."""
 
 import gc
 import os
+import pathlib
 import resource
 import unittest
 
@@ -14,13 +15,13 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 6
 
 
-def make_model():
+def make_model(width=256):
     torch.manual_seed(1)
-    return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64))
+    return torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 64))
 
 
-def losses_of(model):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def losses_of(model, optimizer=None):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(dist.get_rank())
     losses = []
     for _ in range(STEPS):
@@ -36,6 +37,18 @@ def losses_of(model):
 def ddp(backend):
     dist.init_process_group(backend)
     print("losses", *losses_of(DistributedDataParallel(make_model(), bucket_cap_mb=0.05)))
+
+
+def lanes():
+    """What is large enough for several threads of each rank, in DDP's buckets and in a fused optimizer's."""
+    dist.init_process_group("kolo")
+    print("losses", *losses_of(DistributedDataParallel(make_model(8192), bucket_cap_mb=2)))
+    fused = make_model(8192)
+    if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        import kolo.torch
+        print(*losses_of(fused, kolo.torch.FusedSGD(fused.parameters(), lr=0.1)))
+    threads = [pathlib.Path(f"/proc/self/task/{thread}/comm").read_text() for thread in os.listdir("/proc/self/task")]
+    assert ("kolo-lane-1\n" in threads) == (os.environ["KOLO_THREADS"] == "2"), threads
 
 
 def fsdp(backend):
@@ -118,6 +131,10 @@ class Training(torch_ranks.JobTest):
     @unittest.skipUnless(hasattr(dist, "device_mesh"), "this PyTorch has no FSDP2")
     def test_fsdp2(self):
         self.compare(fsdp)
+
+    def test_lanes(self):
+        """The same bits with one thread a rank and with two."""
+        self.assertEqual(*(self.run_ranks(lanes, 2, KOLO_THREADS=threads) for threads in "12"))
 
     def test_level(self):
         self.run_ranks(level, 2)
