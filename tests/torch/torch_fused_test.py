@@ -63,7 +63,7 @@ def train(model, optimizer, first, end, share=own, clip=0.0):
 
 
 def difference(model, other):
-    return max((a - b).abs().max().item() for a, b in zip(model.parameters(), other.parameters()))
+    return max((a - b).abs().max().item() for a, b in zip(model.parameters(), other.parameters()) if a.numel())
 
 
 def same_on_all(model):
@@ -173,6 +173,17 @@ def with_odd_gradients():
         other.step()
     with check.assertRaisesRegex(kolo.ArgumentError, "added"):
         optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    small = nn.Linear(3, 1)  # of which rank 1 owns nothing
+    for is_sharded in (False, True):
+        optimizer = kolo.torch.FusedAdamW(small.parameters(), sharded_state=is_sharded)
+        state = optimizer.state_dict()
+        optimizer.load_state_dict(state)
+        assert state["state"][0]["exp_avg"].size() == (1, 3), state
+    with check.assertRaisesRegex(kolo.ArgumentError, r"shape \(1, 3\) is for a parameter of shape \(1, 4\)"):
+        kolo.torch.FusedAdamW(nn.Linear(4, 1).parameters()).load_state_dict(state)
+    with check.assertRaisesRegex(kolo.ArgumentError, "in another way"):
+        kolo.torch.FusedAdamW(nn.Linear(64, 2).parameters(), bucket_bytes=1).load_state_dict(
+            kolo.torch.FusedAdamW(nn.Linear(64, 2).parameters(), sharded_state=True).state_dict())
     before = [parameter.detach().clone() for parameter in new_model().parameters()]
     careful = new_model()
     skipping = kolo.torch.FusedAdamW(careful.parameters(), skip_nonfinite=True)
@@ -227,33 +238,64 @@ def in_learned_order():
     assert same_on_all(model.double()) and difference(model, reference.double()) < 1e-5, difference(model, reference)
 
 
-def saved(folder):
+class Shapes(nn.Module):
+    """Parameters of 0 to 4 dimensions, and one without elements."""
+    def __init__(self, seed):
+        super().__init__()
+        self.layers = new_model(torch.bfloat16, seed)
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.box, self.nothing = nn.Parameter(torch.randn(5, 7, 3, 3)), nn.Parameter(torch.ones(0, 2))
+
+    def forward(self, images):
+        weights = torch.linspace(-1, 1, self.box.numel()).view(self.box.shape)
+        return self.layers(images.bfloat16()).float() * self.scale + torch.tanh(self.box * weights).sum() * self.scale ** 2
+
+
+def optimizer_of(model, is_sharded, **settings):
+    layers = [*model.layers.parameters()]
+    groups = [{"params": [model.scale, model.box, *layers]}, {"params": [model.nothing], "lr": 0.003}]
+    return kolo.torch.FusedAdamW(groups, master_weights=True, sharded_state=is_sharded, **settings)
+
+
+def whole_state(optimizer):
+    optimizer.sharded_state = False
+    return optimizer.state_dict()["state"]
+
+
+def saved(folder, is_sharded):
     dist.init_process_group("kolo")
-    model = new_model()
-    optimizer = kolo.torch.FusedAdamW(groups_of(model), lr=0.01, bucket_bytes=1000)
+    model = Shapes(1)
+    optimizer = optimizer_of(model, is_sharded, lr=0.01, bucket_bytes=1000)
     train(model, optimizer, 0, 3)
-    dcp.save({"model": model.state_dict(), "optimizer": dcp.state_dict.get_optimizer_state_dict(model, optimizer)},
-             checkpoint_id=folder)
+    state = dcp.state_dict.get_optimizer_state_dict(model, optimizer)
+    dcp.save({"model": model.state_dict(), "optimizer": state}, checkpoint_id=folder)
+    if is_sharded:
+        own = state["state"]["box"]["exp_avg"].own.numel()
+        assert own <= 5 * 7 * 9 / dist.get_world_size() + 64, own  # and what does not divide evenly
     assert optimizer.info.steps == 3
+    whole = whole_state(optimizer)
     train(model, optimizer, 3, 6)
     if dist.get_rank() == 0:
-        torch.save(model.state_dict(), os.path.join(folder, "end"))
+        torch.save((whole, model.state_dict()), os.path.join(folder, "end"))
 
 
-def loaded(folder):
+def loaded(folder, is_sharded):
     dist.init_process_group("kolo")
-    model = new_model(seed=7)
-    optimizer = kolo.torch.FusedAdamW(groups_of(model), lr=1, shared_parameters=True)
+    model, end = Shapes(7), Shapes(1)
+    optimizer = optimizer_of(model, is_sharded, lr=1, shared_parameters=True)
     state = {"model": model.state_dict(), "optimizer": dcp.state_dict.get_optimizer_state_dict(model, optimizer)}
     dist.barrier()
     dcp.load(state, checkpoint_id=folder)
     dcp.state_dict.set_optimizer_state_dict(model, optimizer, state["optimizer"])
     dist.barrier()
     assert [group["lr"] for group in optimizer.param_groups] == [0.01, 0.003]
+    whole, parameters = torch.load(os.path.join(folder, "end"))
+    found = whole_state(optimizer)
+    assert found.keys() == whole.keys() and all(
+        torch.equal(value, found[number][name]) for number, values in whole.items() for name, value in values.items())
     train(model, optimizer, 3, 6)
-    end = new_model()
-    end.load_state_dict(torch.load(os.path.join(folder, "end")))
-    assert optimizer.info.steps == 6 and difference(model, end) < 1e-6, difference(model, end)
+    end.load_state_dict(parameters)
+    assert optimizer.info.steps == 6 and difference(model, end) < 0.01, difference(model, end)
 
 
 def killed_in_training():
@@ -288,11 +330,11 @@ class Fused(torch_ranks.JobTest):
             self.run_ranks(in_learned_order, ranks)
 
     def test_checkpoint_onto_another_number_of_ranks(self):
-        for before, after in ((2, 3), (3, 2)):
+        for before, after, *are_sharded in ((2, 3, False, False), (3, 2, True, False), (2, 3, False, True), (2, 3, True, True)):
             folder = tempfile.mkdtemp(prefix="kolo-fused-")
             try:
-                self.run_ranks(saved, before, folder)
-                self.run_ranks(loaded, after, folder)
+                self.run_ranks(saved, before, folder, are_sharded[0])
+                self.run_ranks(loaded, after, folder, are_sharded[1])
             finally:
                 shutil.rmtree(folder)
 

@@ -99,7 +99,7 @@ OTHERS = {
     "optimizer_create": "pppnp", "optimizer_destroy": "p", "optimizer_step": "pppp",
     "optimizer_begin_segment": "pnpp", "optimizer_set_group": "pnp", "optimizer_group": "pnp",
     "optimizer_local_state": "pipp", "optimizer_read_state": "pipi", "optimizer_write_state": "pip",
-    "optimizer_steps": "pp", "optimizer_set_steps": "pn",
+    "apply_owned": "pinipp", "optimizer_steps": "pp", "optimizer_set_steps": "pn",
     "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
     "bucket_destroy": "p",
     "bucket_residual_read": "pnp", "bucket_residual_write": "pnp",

@@ -22,12 +22,12 @@ class Message:
     def __init__(self, comm: kolo.Comm, kind: int, dtype: Any, segments: "Sequence[int]", groups: "Sequence[Group]",
                  op: str, master_weights: bool, clip_norm: float, skip_nonfinite: bool) -> None:
         self._library, self._handle = _library.load(), comm._handle
+        self._segments, self._code = list(segments), _elements.must_name(dtype).code
         ends = (ctypes.c_size_t * len(segments))(*segments)
         listed = (Group * len(groups))(*groups)
-        options = _library.OptimizerOptions(ctypes.sizeof(_library.OptimizerOptions), kind,
-                                            _elements.must_name(dtype).code, segments[-1], ctypes.addressof(ends),
-                                            len(segments), _elements.OPS[op], master_weights, 1.0, clip_norm,
-                                            skip_nonfinite)
+        options = _library.OptimizerOptions(ctypes.sizeof(_library.OptimizerOptions), kind, self._code, segments[-1],
+                                            ctypes.addressof(ends), len(segments), _elements.OPS[op], master_weights,
+                                            1.0, clip_norm, skip_nonfinite)
         place = ctypes.c_void_p()
         self.address: "ctypes.c_void_p | None" = None
         self._check(self._library.kolo_optimizer_create(self._handle.comm, ctypes.addressof(options),
@@ -64,16 +64,21 @@ class Message:
         """The whole of a state, written to that address on every rank."""
         self._handle.fail(self._library.kolo_optimizer_read_state(self.address, which, to, -1))
 
-    def write_state(self, which: int, values: int) -> None:
-        """This rank's part is taken from the whole of a state."""
-        self._check(self._library.kolo_optimizer_write_state(self.address, which, values))
+    def owned(self, rank: int, segment: int) -> "Tuple[int, int]":
+        """What a rank owns of a segment: the first element, of the message, and the end."""
+        begin = self._segments[segment - 1] if segment else 0
+        first, owned = ctypes.c_size_t(), ctypes.c_size_t()
+        self._check(self._library.kolo_apply_owned(self._handle.comm, rank, self._segments[segment] - begin, self._code,
+                                                   ctypes.addressof(first), ctypes.addressof(owned)))
+        return begin + first.value, begin + first.value + owned.value
 
-    def local_bytes(self, which: int, number_bytes: int) -> int:
-        """What a state takes on this rank."""
+    def local_state(self, which: int) -> "Tuple[int, int]":
+        """Where this rank's part of a state is, of one segment after the other what it owns, and how many numbers. The
+        memory is the optimizer's. Address 0: there is no such state, on no rank."""
         values, count = ctypes.c_void_p(), ctypes.c_size_t()
         self._check(self._library.kolo_optimizer_local_state(self.address, which, ctypes.addressof(values),
                                                              ctypes.addressof(count)))
-        return count.value * number_bytes if values.value else 0
+        return values.value or 0, count.value
 
     @property
     def steps(self) -> int:

@@ -21,8 +21,10 @@ A failure, such as a rank that dies, is one of kolo's exceptions, with the rank:
 
 import array
 import contextlib
+import ctypes
+import itertools
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -30,7 +32,7 @@ import torch.distributed as dist
 import kolo
 from kolo._optimizers import Step
 
-from . import _groups, _optimizer
+from . import _groups, _optimizer, _sharded
 
 BUCKET_BYTES = 4 << 20  # of gradients that travel together
 ALIGNMENT_BYTES = 64  # of each parameter
@@ -125,12 +127,56 @@ class _Flat:
         self.message.read_state(which, whole.data_ptr())
         return [self._view(whole, index).clone() for index in range(len(self.parameters))]
 
-    def write(self, which: int, values: "List[torch.Tensor]") -> None:
+    def read_sharded(self, which: int) -> "List[torch.Tensor]":
+        """The same, of which each rank has what it owns; those without dimensions or elements are whole."""
+        local = self._local(which).clone()
+        values: "List[torch.Tensor]" = []
+        for index, (parameter, part) in enumerate(zip(self.parameters, self._parts(self.comm.rank))):
+            if not parameter.numel():
+                values.append(torch.empty(parameter.shape, dtype=local.dtype))
+            elif not parameter.dim():
+                values.append(self._read_scalar(index, local))
+            else:
+                values.append(_sharded.make(parameter.shape, part, local))
+        return values
+
+    def _read_scalar(self, index: int, local: torch.Tensor) -> torch.Tensor:
+        parts = [self._parts(rank)[index] for rank in range(self.comm.size)]
+        owner = next(rank for rank, part in enumerate(parts) if part.first < part.end)
+        value = torch.zeros(1, dtype=local.dtype)
+        if owner == self.comm.rank:
+            value[0] = local[parts[owner].place]
+        self.comm.broadcast(value, owner)
+        return value[0]
+
+    def write(self, which: int, values: "Sequence[torch.Tensor]") -> None:
+        """Takes this rank's part of a state, of whole or sharded tensors."""
+        local = self._local(which)
+        for parameter, part, value in zip(self.parameters, self._parts(self.comm.rank), values):
+            if value.size() != parameter.size():
+                raise kolo.ArgumentError(f"a state of shape {tuple(value.size())} is for a parameter of shape "
+                                         f"{tuple(parameter.size())}")
+            local[part.place:part.place + part.end - part.first].copy_(_sharded.elements(value, part))
+
+    def _parts(self, rank: int) -> "List[_sharded.Part]":
+        """What that rank has of the state of each parameter."""
         assert self.message is not None
-        whole = torch.zeros(self.count, dtype=_state_dtype(self.dtype))
-        for index, value in enumerate(values):
-            self._view(whole, index).copy_(value)
-        self.message.write_state(which, whole.data_ptr())
+        owned = [self.message.owned(rank, segment) for segment in range(len(self.segment_ends))]
+        places = [0, *itertools.accumulate(end - first for first, end in owned)]
+        parts = []
+        for begin, parameter, segment in zip(self.firsts, self.parameters, self.segment_of):
+            first, end = (min(max(edge - begin, 0), parameter.numel()) for edge in owned[segment])
+            parts.append(_sharded.Part(first, end, places[segment] + begin + first - owned[segment][0]))
+        return parts
+
+    def _local(self, which: int) -> torch.Tensor:
+        """This rank's part of a state: its memory."""
+        assert self.message is not None
+        address, count = self.message.local_state(which)
+        dtype = _state_dtype(self.dtype)
+        if not count:
+            return torch.empty(0, dtype=dtype)
+        return torch.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype=dtype)
 
 
 class _Order:
@@ -237,6 +283,7 @@ class FusedOptimizer(torch.optim.Optimizer):
     the averaged gradients of all parameters; 0: they are not.
     skip_nonfinite: a step with a NaN or an infinity among the averaged gradients changes nothing, on no rank.
     master_weights: for float16 and bfloat16, the owner of a parameter keeps and updates it in float32.
+    sharded_state: state_dict() has each rank's part alone, so that no rank collects or saves the whole. An attribute.
 
     `info` says what the last step did: steps, skipped, norm, clip. Raises kolo.ArgumentError for arguments that do not
     fit; kolo.Mismatch where ranks differ in them."""
@@ -246,7 +293,8 @@ class FusedOptimizer(torch.optim.Optimizer):
 
     def __init__(self, params: Any, defaults: "Dict[str, Any]", *, group: "Union[kolo.Comm, dist.ProcessGroup, None]" = None,
                  overlap: bool = True, bucket_bytes: int = BUCKET_BYTES, shared_parameters: bool = False,
-                 clip_norm: float = 0, skip_nonfinite: bool = False, master_weights: bool = False) -> None:
+                 clip_norm: float = 0, skip_nonfinite: bool = False, master_weights: bool = False,
+                 sharded_state: bool = False) -> None:
         self._flats: "List[_Flat]" = []
         self._hooks: "List[Any]" = []
         super().__init__(params, defaults)
@@ -254,6 +302,7 @@ class FusedOptimizer(torch.optim.Optimizer):
         self._arrived: "Set[torch.Tensor]" = set()  # since the last step, not counting those in no_sync
         own = [parameter for listed in self.param_groups for parameter in listed["params"]]
         _check(own, bucket_bytes, clip_norm, skip_nonfinite)
+        self.sharded_state = sharded_state
         self._comm = _groups.own(group)
         with torch.no_grad():  # gradients come about in the reverse of the parameters' order
             ordered = [parameter for parameter in reversed(own) if parameter.requires_grad]
@@ -382,35 +431,43 @@ class FusedOptimizer(torch.optim.Optimizer):
     @property
     def state_bytes(self) -> int:
         """What the state takes on this rank."""
-        return sum(flat.message.local_bytes(which, _state_dtype(flat.dtype).itemsize)
+        return sum(flat.message.local_state(which)[1] * _state_dtype(flat.dtype).itemsize
                    for flat in self._flats if flat.message is not None for which in range(3))
 
     def _states_of(self, flat: _Flat) -> _State:
-        """Those that it has; of master weights only after a step."""
+        """Those that it has."""
         assert flat.message is not None
-        return {name: which for name, which in self._states.items()
-                if flat.message.local_bytes(which, 1) and (which != _optimizer.MASTER or flat.message.steps)}
+        return {name: which for name, which in self._states.items() if flat.message.local_state(which)[0]}
 
     @torch.no_grad()
     def state_dict(self) -> "Dict[str, Any]":
-        """As that of torch.optim's optimizer of that name, whole, on every rank; every rank calls it. So either may load
-        what the other has saved, and torch.distributed.checkpoint saves it, and loads it for any number of ranks."""
+        """As that of torch.optim's optimizer of that name, on every rank; every rank calls it. So either may load what
+        the other has saved, and torch.distributed.checkpoint saves it, and loads it for any number of ranks.
+
+        With sharded_state a rank has only its part, in tensors for save and load of torch.distributed.checkpoint alone.
+        What was saved so can be loaded whole, and the other way round."""
         number = {parameter: index for index, parameter in enumerate(self._names)}
         state: "Dict[int, Dict[str, torch.Tensor]]" = {}
         for flat in self._flats:
             assert flat.message is not None
-            whole = {name: flat.read(which) for name, which in self._states_of(flat).items()}
-            for index, parameter in enumerate(flat.parameters if whole else ()):
+            found = {name: self._read(flat, which) for name, which in self._states_of(flat).items()}
+            for index, parameter in enumerate(flat.parameters if found else ()):
                 state[number[parameter]] = {"step": torch.tensor(float(flat.message.steps)),
-                                            **{name: values[index] for name, values in whole.items()}}
+                                            **{name: values[index] for name, values in found.items()}}
         groups = [{**listed, "params": [number[parameter] for parameter in listed["params"]]}
                   for listed in self.param_groups]
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 
+    def _read(self, flat: _Flat, which: int) -> "List[torch.Tensor]":
+        assert flat.message is not None
+        if which == _optimizer.MASTER and not flat.message.steps:  # the first step would make them
+            flat.write(which, flat.parameters)
+        return flat.read_sharded(which) if self.sharded_state else flat.read(which)
+
     @torch.no_grad()
     def load_state_dict(self, state_dict: "Dict[str, Any]") -> None:
-        """Takes settings and state of a state_dict, of this class or of torch.optim's; each rank its part of it. Every
-        rank loads the same. State that is not there counts as 0."""
+        """Takes settings and state of a state_dict, of this class or of torch.optim's; each rank its part of it, which
+        may be sharded as state_dict() gives it. Every rank loads the same. State that is not there counts as 0."""
         groups = state_dict["param_groups"]
         if [len(group["params"]) for group in groups] != [len(group["params"]) for group in self.param_groups]:
             raise kolo.ArgumentError("the state is that of other parameter groups")
