@@ -1,4 +1,4 @@
-/* The versions of PyTorch that kolo's backend is compiled for: 2.13 and earlier, down to 1.13. Backends have no stable
+/* The versions of PyTorch that kolo's backend is compiled for: 2.14 and earlier, down to 1.13. Backends have no stable
  * interface, so each minor version gets a shared object of its own.
  *
  * SPDX-License-Identifier: Apache-2.0

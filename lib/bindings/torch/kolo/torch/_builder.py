@@ -27,6 +27,14 @@ class Torch(NamedTuple):
         """"2.13": each has a shared object of its own."""
         return ".".join(self.version.split(".")[:2])
 
+    def is_at_least(self, *version: int) -> bool:
+        return tuple(map(int, self.minor.split("."))) >= version
+
+    @property
+    def cxx_standard(self) -> int:
+        """What its headers need."""
+        return 20 if self.is_at_least(2, 14) else 17
+
     @property
     def module(self) -> str:
         """The name under which Python imports the shared object."""
@@ -94,8 +102,7 @@ def _parts(torch: Torch) -> List[Part]:
     backend = Part(torch.file, "backend", SOURCES, torch.libraries)
     operators = Part("_operators.so", "operators", ("kolo_operators.cpp",),
                      [name for name in torch.libraries if name.endswith("/libtorch_cpu.so")])
-    has_stable_abi = tuple(map(int, torch.minor.split("."))) >= (2, 11)
-    return [backend, operators] if has_stable_abi else [backend]
+    return [backend, operators] if torch.is_at_least(2, 11) else [backend]
 
 
 def _sources(part: Part) -> "Tuple[pathlib.Path, pathlib.Path]":
@@ -116,8 +123,8 @@ def _compile(part: Part, torch: Torch, compiler: str, folder: pathlib.Path) -> p
         one = pathlib.Path(place, "all.cpp")
         one.write_text("".join(f'#include "{sources / name}"\n' for name in part.sources))
         made = pathlib.Path(place, part.file)
-        command = [*compiler.split(), "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread",
-                   *(f"-D{definition}" for definition in torch.definitions), f"-I{headers}", f"-I{sources}",
+        command = [*compiler.split(), f"-std=c++{torch.cxx_standard}", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+                   "-pthread", *(f"-D{definition}" for definition in torch.definitions), f"-I{headers}", f"-I{sources}",
                    *(f"-isystem{folder}" for folder in torch.include_folders), str(one), "-o", str(made),
                    _library.load()._name, *part.libraries]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -140,10 +147,10 @@ def build() -> pathlib.Path:
 
 
 def tell_cmake() -> None:
-    """A line each: version, file, include folders, definitions, libraries."""
+    """A line each: version, file, C++ standard, include folders, definitions, libraries."""
     torch = find()
-    print(torch.version, torch.file, *("|".join(of) for of in (torch.include_folders, torch.definitions,
-                                                                 torch.libraries)), sep="\n")
+    lists = (torch.include_folders, torch.definitions, torch.libraries)
+    print(torch.version, torch.file, torch.cxx_standard, *("|".join(of) for of in lists), sep="\n")
 
 
 if __name__ == "__main__":
