@@ -185,7 +185,7 @@ static void expect_replaced(struct run *run) {
         if (!ended || !board->ranks[rank].finished || board->ranks[rank].steps[CASE_CREATE_STEP].status < 0)
             verdict_complain(run, "the next job of the same name, rank %d: %s", rank, board->ranks[rank].message);
     if (leftovers_named(run->job))
-        verdict_complain(run, "%s is still there after the next job of that name", leftovers_path(run->job));
+        verdict_condemn(run, "%s is still there after the next job of that name", leftovers_path(run->job));
 }
 
 /* The others are through: the stopped victim goes on. */
@@ -244,7 +244,7 @@ bool run_trial(const struct trial *trial, struct run *run) {
         if (verdict_name_may_stay(run))
             expect_replaced(run);
         else
-            verdict_complain(run, "%s is left", leftovers_path(run->job));
+            verdict_condemn(run, "%s is left", leftovers_path(run->job));
     }
     if (team_is_left())
         verdict_complain(run, "a process is left");

@@ -36,6 +36,7 @@ struct run {
     int64_t held_ns;    /* how long the machine kept ranks waiting, for a processor or as in fault_verdict.c */
     int64_t machine_ns; /* how much of noticed_ns was the machine's at most: see fault_verdict.c */
     bool is_late;       /* an error came too late, and that is all of the complaint */
+    bool is_condemned;  /* some of the complaint is of what no delay explains */
     char complaint[COMPLAINT_BYTES]; /* "": all was as it should be */
     int64_t noticed_ns;   /* from the fault to the last survivor's error; -1: it had to wait for the deadline */
     int64_t recovered_ns; /* of a shrink or a sum after it, without a deadline: see fault_recovery.c; -1: none */

@@ -41,17 +41,29 @@
 
 enum { MS = 1000000 };
 
-void verdict_complain(struct run *run, const char *format, ...) {
+static void complain(struct run *run, const char *format, va_list list) {
     const size_t used = strlen(run->complaint);
-    va_list list;
     run->is_late = false;
-    va_start(list, format);
     if (used + 2 < sizeof run->complaint) {
         snprintf(run->complaint + used, sizeof run->complaint - used, "%s", used ? "; " : "");
         const size_t begun = strlen(run->complaint);
         vsnprintf(run->complaint + begun, sizeof run->complaint - begun, format, list);
     }
+}
+
+void verdict_complain(struct run *run, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    complain(run, format, list);
     va_end(list);
+}
+
+void verdict_condemn(struct run *run, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    complain(run, format, list);
+    va_end(list);
+    run->is_condemned = true;
 }
 
 void verdict_raise(int64_t *ns, int64_t other_ns) {
@@ -86,21 +98,26 @@ int verdict_failed_step(const struct rank_record *record) {
 bool verdict_check_end(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
     const struct leftovers *before = &record->before, *after = &record->after;
+    if (!record->finished && run->team.ended[rank]) {
+        verdict_condemn(run, "rank %d crashed, last at %s in step %d", rank, board_point_name(record->last_point),
+                        record->step);
+        return false;
+    }
     if (!record->finished) {
-        verdict_complain(run, "rank %d %s, last at %s in step %d", rank, run->team.ended[rank] ? "crashed" : "hangs",
-                         board_point_name(record->last_point), record->step);
+        verdict_complain(run, "rank %d hangs, last at %s in step %d", rank, board_point_name(record->last_point),
+                         record->step);
         return false;
     }
     if (after->descriptors != before->descriptors)
-        verdict_complain(run, "rank %d has %d descriptors, %d before", rank, after->descriptors, before->descriptors);
+        verdict_condemn(run, "rank %d has %d descriptors, %d before", rank, after->descriptors, before->descriptors);
     if (after->mappings != before->mappings)
-        verdict_complain(run, "rank %d has %d shared mappings, %d before", rank, after->mappings, before->mappings);
+        verdict_condemn(run, "rank %d has %d shared mappings, %d before", rank, after->mappings, before->mappings);
     if (after->blocks != before->blocks)
-        verdict_complain(run, "rank %d has %lld memory blocks, %lld before", rank, (long long)after->blocks,
-                         (long long)before->blocks);
+        verdict_condemn(run, "rank %d has %lld memory blocks, %lld before", rank, (long long)after->blocks,
+                        (long long)before->blocks);
     for (int step = 0; step < BOARD_STEPS_MAX; step++)
         if (record->steps[step].is_wrong)
-            verdict_complain(run, "rank %d has a wrong result in step %d", rank, step);
+            verdict_condemn(run, "rank %d has a wrong result in step %d", rank, step);
     return true;
 }
 
@@ -213,7 +230,7 @@ static void check_failure(struct run *run, int rank, int *named) {
                          record->failure.status, kolo_strerror(record->failure.status), record->failure.rank,
                          record->failure.message);
     if (*named >= 0 && record->failure.rank != *named)
-        verdict_complain(run, "rank %d blames rank %d, another one rank %d", rank, record->failure.rank, *named);
+        verdict_condemn(run, "rank %d blames rank %d, another one rank %d", rank, record->failure.rank, *named);
     *named = record->failure.rank;
     snprintf(name, sizeof name, ": rank %d ", record->failure.rank);
     if (!strstr(record->message, name))
@@ -298,7 +315,7 @@ static void check_deadline(struct run *run, int64_t held_ns) {
     if (deadline_ns == 0)
         return;
     if (call_ns < deadline_ns)
-        verdict_complain(run, "gave up %.1f ms before the deadline", (double)(deadline_ns - call_ns) / MS);
+        verdict_condemn(run, "gave up %.1f ms before the deadline", (double)(deadline_ns - call_ns) / MS);
     if (past_ns > deadline_ns * 2 / 10 + held_ns)
         verdict_complain(run, "gave up %.1f ms past the deadline of %.0f ms, of which the machine took %.1f",
                          (double)past_ns / MS, (double)deadline_ns / MS, (double)held_ns / MS);

@@ -12,6 +12,9 @@
 /* Adds to run->complaint. */
 void verdict_complain(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same, of what no delay explains: the trial is not made again. */
+void verdict_condemn(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Raises *ns to another time that is later or longer. */
 void verdict_raise(int64_t *ns, int64_t other_ns);
 
