@@ -101,6 +101,8 @@ static void compare_kernels(struct test_case *test, const kolo_steps *instance, 
     compare_step(test, portable->sgd[type], instance->sgd[type], false, state);
     test->kernel = "adam";
     compare_step(test, portable->adam[type], instance->adam[type], true, state);
+    test->kernel = "adagrad";
+    compare_step(test, portable->adagrad[type], instance->adagrad[type], true, state);
     test->kernel = "squares";
     compare_squares(test, portable->squares[type], instance->squares[type], state);
 }
@@ -145,6 +147,10 @@ static void test_formulas(void **unused) {
     p = 4;
     kolo_steps_portable.adam[KOLO_STEPS_F64](&factors, 1, &g, &p, &m, &v);
     assert_true(m == 1 && v == 4 && p == 2 - 0.5 / 5);
+    double h = 9; /* g = 2 + 2 = 4; h = 9 + 16; p = 4 - 0.5 * 4 / (5 + 1) */
+    p = 4;
+    kolo_steps_portable.adagrad[KOLO_STEPS_F64](&factors, 1, &g, &p, &h, NULL);
+    assert_true(h == 25 && p == 4 - 2 / 6.0);
     assert_true(kolo_steps_power(0.5, 10) == 0x1p-10 && kolo_steps_power(3, 5) == 243 && kolo_steps_power(7, 0) == 1);
 }
 

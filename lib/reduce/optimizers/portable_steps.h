@@ -51,6 +51,21 @@ static void NAME(adam)(const struct kolo_step_factors *factors, size_t count, co
     }
 }
 
+static void NAME(adagrad)(const struct kolo_step_factors *factors, size_t count, const void *gradients,
+                          void *parameters, void *first, void *second) {
+    const REAL scale = (REAL)factors->scale, decay = (REAL)factors->decay, rate = (REAL)factors->rate;
+    const REAL epsilon = (REAL)factors->epsilon;
+    (void)second;
+    for (size_t i = 0; i < count; i++) {
+        REAL g = NAME(load)(gradients, i) * scale, p = NAME(load)(parameters, i);
+        if (decay != 0)
+            g = g + p * decay;
+        const REAL h = NAME(load)(first, i) + g * g;
+        NAME(store)(first, i, h);
+        NAME(store)(parameters, i, p + rate * g / (SQRT(h) + epsilon));
+    }
+}
+
 static void NAME(squares)(double *lanes, const void *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const double value = NAME(load)(values, i);

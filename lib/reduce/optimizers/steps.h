@@ -3,8 +3,9 @@
  *
  * They compute in the type of their elements, one operation at a time, without fused multiply-add. Every NaN that is
  * stored is the positive quiet one without payload. Formulas and the order of operations are those of PyTorch 2
- * (torch/optim/sgd.py, _single_tensor_sgd; torch/optim/adam.py, _single_tensor_adam; addcmul and addcdiv of ATen
- * multiply by the scalar first), with g the gradient, p the parameter, b momentum, m and v the first and second moment:
+ * (torch/optim/sgd.py, _single_tensor_sgd; torch/optim/adam.py, _single_tensor_adam; torch/optim/adagrad.py,
+ * _single_tensor_adagrad; addcmul and addcdiv of ATen multiply by the scalar first), with g the gradient, p the
+ * parameter, b momentum, m and v the first and second moment, h the sum of squares:
  *
  *     g = g * scale;  decay != 0: g = g + p * decay
  *     SGD:  with momentum: b = b * kept + g * undamped;  g = nesterov ? g + b * momentum : b
@@ -13,6 +14,8 @@
  *           lerp: m = m + (g - m) * beta1_rest, for beta1_rest < 0.5;  else m = g - (g - m) * (1 - beta1_rest)
  *           v = v * beta2 + g * beta2_rest * g
  *           p = p + rate * m / (sqrt(v) / bias2_root + epsilon)            (rate is minus the step size)
+ *     Adagrad: h = h + g * g
+ *           p = p + rate * g / (sqrt(h) + epsilon)                         (rate is minus the learning rate)
  *
  * The sum of squares is one of 16 in f64, in which element i is added to number i % 16. */
 #ifndef KOLO_REDUCE_OPTIMIZERS_STEPS_H
@@ -26,12 +29,13 @@
 struct kolo_step_factors {
     double scale, decay, rate;
     double momentum, kept, undamped;                                   /* SGD */
-    double shrink, beta1_rest, beta2, beta2_rest, bias2_root, epsilon; /* Adam */
+    double shrink, beta1_rest, beta2, beta2_rest, bias2_root, epsilon; /* Adam; Adagrad: epsilon */
     bool has_momentum, nesterov;
 };
 
 /* Updates `count` parameters. SGD: `first` is the momentum buffer, NULL without momentum; `second` is not used. Adam:
- * the moments. The arrays do not overlap, but need no alignment. */
+ * the moments. Adagrad: `first` is the sum of squares; `second` is not used. The arrays do not overlap, but need no
+ * alignment. */
 typedef void kolo_step_fn(const struct kolo_step_factors *factors, size_t count, const void *gradients,
                           void *parameters, void *first, void *second);
 
@@ -44,7 +48,7 @@ enum { KOLO_STEPS_F32, KOLO_STEPS_F64, KOLO_STEPS_TYPES };
 
 typedef struct kolo_steps {
     const char *name; /* "portable", "avx2", "avx512", "neon" */
-    kolo_step_fn *sgd[KOLO_STEPS_TYPES], *adam[KOLO_STEPS_TYPES];
+    kolo_step_fn *sgd[KOLO_STEPS_TYPES], *adam[KOLO_STEPS_TYPES], *adagrad[KOLO_STEPS_TYPES];
     kolo_squares_fn *squares[KOLO_STEPS_TYPES];
 } kolo_steps;
 

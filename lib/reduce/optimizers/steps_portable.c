@@ -22,4 +22,4 @@ double kolo_steps_root(double value) {
 }
 
 const kolo_steps kolo_steps_portable = {
-    "portable", {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {squares_f32, squares_f64}};
+    "portable", {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {adagrad_f32, adagrad_f64}, {squares_f32, squares_f64}};

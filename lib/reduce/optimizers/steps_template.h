@@ -27,4 +27,5 @@ typedef float f32_half __attribute__((vector_size(VECTOR_BYTES / 2)));
 #define NAME(verb) verb##_f64
 #include "reduce/optimizers/vector_steps.h"
 
-const kolo_steps INSTANCE = {INSTANCE_NAME, {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {squares_f32, squares_f64}};
+const kolo_steps INSTANCE = {
+    INSTANCE_NAME, {sgd_f32, sgd_f64}, {adam_f32, adam_f64}, {adagrad_f32, adagrad_f64}, {squares_f32, squares_f64}};

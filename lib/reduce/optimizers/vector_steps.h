@@ -64,6 +64,33 @@ static void NAME(adam)(const struct kolo_step_factors *factors, size_t count, co
         NAME(adam_vector)(&own, g + at, p + at, m + at, v + at, bytes - at);
 }
 
+static ALWAYS_INLINE void NAME(adagrad_vector)(const struct kolo_step_factors *factors, const unsigned char *gradients,
+                                               unsigned char *parameters, unsigned char *first, size_t bytes) {
+    const REAL scale = (REAL)factors->scale, decay = (REAL)factors->decay, rate = (REAL)factors->rate;
+    const REAL epsilon = (REAL)factors->epsilon;
+    REALS g = (REALS)load(gradients, bytes) * scale, p = (REALS)load(parameters, bytes);
+    if (decay != 0)
+        g = g + p * decay;
+    const REALS h = (REALS)load(first, bytes) + g * g;
+    p = p + rate * g / ((REALS)NAME(sqrt)((vector)h) + epsilon);
+    store(first, NAME(canonical)((vector)h), bytes);
+    store(parameters, NAME(canonical)((vector)p), bytes);
+}
+
+static void NAME(adagrad)(const struct kolo_step_factors *factors, size_t count, const void *gradients,
+                          void *parameters, void *first, void *second) {
+    const struct kolo_step_factors own = *factors;
+    const size_t bytes = count * sizeof(REAL);
+    const unsigned char *g = gradients;
+    unsigned char *p = parameters, *h = first;
+    size_t at = 0;
+    (void)second;
+    for (; bytes - at >= VECTOR_BYTES; at += VECTOR_BYTES)
+        NAME(adagrad_vector)(&own, g + at, p + at, h + at, VECTOR_BYTES);
+    if (at < bytes)
+        NAME(adagrad_vector)(&own, g + at, p + at, h + at, bytes - at);
+}
+
 static ALWAYS_INLINE void NAME(square_all)(f64v *sums, const unsigned char *values) {
     for (size_t i = 0; i < KOLO_SQUARE_LANES / DOUBLES; i++) {
         WIDENED some;
