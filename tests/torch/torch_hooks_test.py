@@ -1,13 +1,10 @@
 """As ranks: DDP over backend "kolo" with communication hooks, kolo's and PyTorch's PowerSGD. 77: PyTorch, or the
 backend for it, is not there."""
 
-import importlib.util
 import sys
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print("PyTorch is not installed")
-    sys.exit(77)
+import torch_ranks
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
@@ -72,9 +69,12 @@ class Hooks(unittest.TestCase):
         self.assertLess(losses[-1], 0.9 * losses[0])
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
+def main():
     dist.init_process_group("kolo")
     done = unittest.main(exit=False, failfast=True, verbosity=2 if dist.get_rank() == 0 else 0).result
     dist.destroy_process_group()
     sys.exit(not done.wasSuccessful())
+
+
+if __name__ == "__main__":
+    torch_ranks.run_tests(main, 2)

@@ -1,17 +1,14 @@
 """As ranks: torch.ops.kolo. 77: PyTorch is not installed."""
 
 import gc
-import importlib.util
 import os
 import sys
 import unittest
 
-import kolo
-
-if importlib.util.find_spec("torch") is None:
-    print("PyTorch is not installed")
-    sys.exit(77)
+import torch_ranks
 import torch
+
+import kolo
 
 import kolo.torch.ops as ops
 
@@ -206,7 +203,6 @@ class Refusals(OperatorsTest):
 
 def main():
     global comm
-    torch.set_num_threads(1)
     with kolo.init(timeout=60) as made:
         comm = made
         result = unittest.main(module="__main__", exit=False, failfast=True).result
@@ -216,4 +212,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    torch_ranks.run_tests(main, 2)

@@ -12,12 +12,12 @@ function(add_program_test name)
                          ENVIRONMENT "${program_environment}")
 endfunction()
 
-add_program_test(hvd kolorun -n 3 ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_hvd_test.py)
+add_program_test(hvd ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_hvd_test.py)
 set_tests_properties(torch.hvd PROPERTIES ${half_busy})
 
 # What needs the backend of torch.distributed.
 if(KOLO_TORCH_FOUND)
-    add_program_test(hooks kolorun -n 2 ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_hooks_test.py)
+    add_program_test(hooks ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_hooks_test.py)
     set(programs Training Fused HuggingFace Ray)
     if(KOLO_NODES)
         add_program_test(nodes ${KOLO_TORCH_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/torch_nodes_test.py)

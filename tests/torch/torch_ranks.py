@@ -61,9 +61,9 @@ class Job:
             sys.stdout.flush()
             os._exit(status)
 
-    def wait(self):
+    def wait(self, deadline_s=DEADLINE_S):
         """[(exit status or minus the signal, output)] of the ranks. Those that are not over in time are killed."""
-        statuses, end_s = {}, time.monotonic() + DEADLINE_S
+        statuses, end_s = {}, time.monotonic() + deadline_s
         while len(statuses) < len(self.pids):
             for rank, pid in enumerate(self.pids):
                 ended, status = os.waitpid(pid, os.WNOHANG) if rank not in statuses else (0, 0)
@@ -78,6 +78,20 @@ class Job:
             told.append((statuses[rank], output.read()))
             output.close()
         return told
+
+
+def run_tests(as_rank, ranks):
+    """Ends the program after as_rank() in each rank, which runs the program's tests and exits. What rank 0 says is shown,
+    and what those say that fail. The ranks find each other by kolo's own variables, too."""
+    def launched():
+        os.environ.update(KOLO_RANK=os.environ["RANK"], KOLO_SIZE=str(ranks), KOLO_JOB=f"test-{os.getppid()}")
+        as_rank()
+
+    ends = Job(launched, ranks).wait(deadline_s=5 * DEADLINE_S)
+    for rank, (status, output) in enumerate(ends):
+        if rank == 0 or status:
+            print(f"rank {rank} of {ranks}, status {status}:\n{output}")
+    sys.exit(any(status for status, _ in ends))
 
 
 class JobTest(unittest.TestCase):

@@ -1,16 +1,13 @@
 """As ranks: what takes the place of other programs' shared-memory collectives. vLLM, SGLang and DeepSpeed themselves are
 not needed. 77: PyTorch is not installed."""
 
-import importlib.util
 import os
 import sys
 import tempfile
 import types
 import unittest
 
-if importlib.util.find_spec("torch") is None:
-    print("PyTorch is not installed")
-    sys.exit(77)
+import torch_ranks
 import torch
 import torch.distributed as dist
 
@@ -20,7 +17,7 @@ import kolo.torch.ops as ops
 import kolo.torch.sglang
 import kolo.torch.vllm
 
-rank, size = int(os.environ["KOLO_RANK"]), int(os.environ["KOLO_SIZE"])
+rank, size = 0, 2
 
 
 def compiled(function):
@@ -144,7 +141,8 @@ class DeepSpeed(unittest.TestCase):
 
 
 def main():
-    torch.set_num_threads(1)
+    global rank
+    rank = int(os.environ["KOLO_RANK"])
     store = os.path.join(tempfile.gettempdir(), f"kolo-{os.environ['KOLO_JOB']}")
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
     try:
@@ -157,4 +155,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    torch_ranks.run_tests(main, size)
