@@ -71,7 +71,7 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
     if (fd >= 0)
         return fd;
     const uint64_t available_bytes = kolo_memory_available();
-    if (bytes > available_bytes)
+    if (bytes > available_bytes && !shape->lazily)
         return refuse_size(shape, bytes, available_bytes);
     fd = kolo_memory_file_create("kolo-alloc", 0);
     if (fd < 0)
@@ -84,6 +84,13 @@ int kolo_region_create(const struct kolo_region_shape *shape) {
     return fd;
 }
 
+static int refuse_memory(const char *function, size_t bytes, int error) {
+    if (error == ENOMEM || error == ENOSPC || error == EFAULT)
+        return kolo_fail(KOLO_ERR_NO_SPACE, "%s: the system does not have %zu bytes of memory left: %s", function,
+                         bytes, strerror(error));
+    return kolo_fail_system(error, "%s: filling %zu bytes", function, bytes);
+}
+
 /* Each owner is the first to touch its part, so that the pages come from its own NUMA node. */
 static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off_t offset) {
     if (bytes == 0 || madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
@@ -91,12 +98,15 @@ static int fill(const char *function, uint8_t *memory, size_t bytes, int fd, off
     int error = errno;
     if (error == EINVAL) /* a kernel before 5.14 */
         error = posix_fallocate(fd, offset, (off_t)bytes);
-    if (error == 0)
+    return error ? refuse_memory(function, bytes, error) : 0;
+}
+
+int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes) {
+    const uintptr_t begin = (uintptr_t)memory / KOLO_PAGE_BYTES * KOLO_PAGE_BYTES;
+    const size_t all = kolo_whole_pages((uintptr_t)memory + bytes - begin);
+    if (bytes == 0 || madvise((void *)begin, all, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
         return 0;
-    if (error == ENOMEM || error == ENOSPC || error == EFAULT)
-        return kolo_fail(KOLO_ERR_NO_SPACE, "%s: the system does not have %zu bytes of memory left: %s", function,
-                         bytes, strerror(error));
-    return kolo_fail_system(error, "%s: filling %zu bytes", function, bytes);
+    return refuse_memory(function, bytes, errno);
 }
 
 /* The part of `shape` that this rank fills. Of the only part it is a slice of whole pages, about the one that this rank
@@ -125,7 +135,7 @@ int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region
         madvise(base, bytes, MADV_HUGEPAGE); /* refused where the system has none for shared memory */
     KOLO_POINT("region.mapped");
     size_t offset, share_bytes = own_share(shape, &offset);
-    const int rc = fill(shape->function, base + offset, share_bytes, fd, (off_t)offset);
+    const int rc = shape->lazily ? 0 : fill(shape->function, base + offset, share_bytes, fd, (off_t)offset);
     if (rc < 0) {
         munmap(base, bytes);
         return rc;

@@ -17,6 +17,7 @@ struct kolo_region_shape {
     uint32_t parts;       /* 1: all ranks have the same memory */
     uint32_t ranks, rank;
     bool small_pages; /* no huge pages: a part is to be mapped at any page */
+    bool lazily;      /* nothing is filled: see kolo_region_populate */
 };
 
 struct kolo_region {
@@ -42,6 +43,11 @@ int kolo_region_create(const struct kolo_region_shape *shape);
 /* Maps all parts and fills the own part, or this rank's slice of the only one, with zeroed pages near the calling
  * thread. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM, with nothing left mapped. */
 int kolo_region_map(struct kolo_region *region, int fd, const struct kolo_region_shape *shape);
+
+/* Takes the pages of `bytes` bytes of a region that was mapped lazily, before they are used: without them a store could
+ * end the process where memory runs out. KOLO_ERR_NO_SPACE, KOLO_ERR_SYSTEM. Kernels before 5.14 take them at the first
+ * use. */
+int kolo_region_populate(const char *function, uint8_t *memory, size_t bytes);
 
 /* Gives the memory of the own part back, if nobody else uses that, and unmaps all parts. A part that the program had
  * before is memory of this process alone again (shm/adoption.h). */

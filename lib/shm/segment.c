@@ -209,11 +209,11 @@ static bool keep(bool needed) {
 
 void kolo_segment_close(struct kolo_segment *segment, bool needed) {
     struct stat found;
-    if (fstat(segment->fd, &found) == 0 && (needed || !kolo_guards_have_file(found.st_dev, found.st_ino)) &&
-        keep(needed)) {
+    if (fstat(segment->fd, &found) == 0) {
         segment->device = found.st_dev;
         segment->inode = found.st_ino;
-        return;
+        if ((needed || !kolo_guards_have_file(found.st_dev, found.st_ino)) && keep(needed))
+            return;
     }
     KOLO_POINT("segment.closing");
     close(segment->fd);
@@ -229,7 +229,7 @@ static void close_kept(const struct kolo_segment *segment) {
 }
 
 static void close_fd(struct kolo_segment *segment) {
-    if (segment->inode)
+    if (segment->fd >= 0 && segment->inode)
         close_kept(segment);
     else if (segment->fd >= 0)
         close(segment->fd);

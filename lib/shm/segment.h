@@ -22,7 +22,7 @@ struct kolo_segment {
     size_t allocated; /* bytes that have memory from the beginning */
     uint64_t offset;  /* in the file behind fd */
     int fd;           /* own descriptor; -1: closed */
-    uint64_t device;  /* of a descriptor that kolo_segment_close has kept: which file it must be; 0 otherwise */
+    uint64_t device;  /* which file it is, from kolo_segment_close on; 0 before */
     uint64_t inode;
     bool counted; /* the mapping is rank 0's, shared by threads of its process, and counted in header->occupancy */
 };

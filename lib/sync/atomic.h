@@ -52,6 +52,11 @@ static inline void kolo_set_bits(kolo_atomic_u64 *word, uint64_t bits) {
     atomic_fetch_or_explicit(word, bits, memory_order_acq_rel);
 }
 
+/* Clears bits of *word. */
+static inline void kolo_clear_bits(kolo_atomic_u64 *word, uint64_t bits) {
+    atomic_fetch_and_explicit(word, ~bits, memory_order_acq_rel);
+}
+
 /* Clears *word, and returns what it held. */
 static inline uint64_t kolo_take_bits(kolo_atomic_u64 *word) {
     return atomic_exchange_explicit(word, 0, memory_order_acq_rel);

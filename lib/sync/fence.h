@@ -37,6 +37,16 @@ static inline void kolo_fence_stream(void) {
 #endif
 }
 
+/* Of memory that is read while others may write to it (sync/racing.h): the loads before it come before all loads after
+ * it; the stores after it come after all stores before it. */
+static inline void kolo_fence_loads(void) {
+    atomic_thread_fence(memory_order_acquire);
+}
+
+static inline void kolo_fence_stores(void) {
+    atomic_thread_fence(memory_order_release);
+}
+
 /* Orders what threads of this process do before it and after it, one after another. The job file says when to go on,
  * but each rank maps it at an address of its own: to thread checkers, and to the C language, those are different words.
  */

@@ -1,17 +1,20 @@
 /* kolo_alloc, kolo_alloc_with and kolo_free. */
 #include <unistd.h>
 
+#include "api/memory/buffers.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "comm/step/heap.h"
 #include "comm/step/progress.h"
 #include "sync/point.h"
 
 /* Maps the file on every rank, or on none. A descriptor below 0 is the status of a rank that could not open it. */
-static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, struct kolo_region *region) {
+static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *shape, bool is_buffer,
+                    struct kolo_region *region) {
     int rc = fd < 0 ? fd : kolo_region_map(region, fd, shape);
-    if (rc == 0)
+    if (rc == 0 && is_buffer)
         rc = kolo_heap_reserve(&comm->heap);
     KOLO_POINT("alloc.mapped");
     rc = kolo_status_agree(comm, shape->function, rc);
@@ -21,21 +24,27 @@ static int map_file(kolo_comm *comm, int fd, const struct kolo_region_shape *sha
     return rc;
 }
 
-static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, void **buffer) {
-    struct kolo_region region = {0};
+/* kept: as `fd` of kolo_buffer_create. */
+static int allocate(kolo_comm *comm, const struct kolo_region_shape *shape, bool is_buffer, struct kolo_region *region,
+                    int *kept) {
     int fd = comm->rank == 0 ? kolo_region_create(shape) : -1;
     KOLO_POINT("alloc.created");
     int rc = kolo_file_hand_to_all(comm, shape->function, &fd);
     if (rc == 0)
-        rc = map_file(comm, fd, shape, &region);
-    if (fd >= 0)
+        rc = map_file(comm, fd, shape, is_buffer, region);
+    if (rc == 0 && kept)
+        *kept = kolo_file_raise(fd);
+    else if (fd >= 0)
         close(fd);
-    if (rc < 0)
-        return rc;
-    KOLO_POINT("alloc.adding");
-    kolo_heap_add(&comm->heap, &region);
-    *buffer = region.own;
-    return 0;
+    return rc;
+}
+
+static struct kolo_region_shape shape_of(const char *function, const kolo_comm *comm, size_t bytes, uint32_t parts) {
+    return (struct kolo_region_shape){.function = function,
+                                      .part_bytes = kolo_region_part_bytes(bytes, parts),
+                                      .parts = parts,
+                                      .ranks = comm->size,
+                                      .rank = comm->rank};
 }
 
 static int check(const char *function, const kolo_comm *comm, const struct kolo_region_shape *shape, size_t bytes,
@@ -55,19 +64,35 @@ static int alloc_with(const char *function, kolo_comm *comm, size_t bytes, unsig
     int rc = kolo_get_ready(function, comm);
     if (rc < 0)
         return rc;
-    const uint32_t parts = flags & KOLO_ALLOC_SHARED ? 1 : comm->size;
-    const struct kolo_region_shape shape = {.function = function,
-                                            .part_bytes = kolo_region_part_bytes(bytes, parts),
-                                            .parts = parts,
-                                            .ranks = comm->size,
-                                            .rank = comm->rank};
+    const struct kolo_region_shape shape = shape_of(function, comm, bytes, flags & KOLO_ALLOC_SHARED ? 1 : comm->size);
     rc = check(function, comm, &shape, bytes, flags, buffer);
     if (rc == 0)
         rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
+    struct kolo_region region = {0};
     kolo_shared_call_begin_with(comm, KOLO_ALLOC, flags, bytes);
-    rc = allocate(comm, &shape, buffer);
+    rc = allocate(comm, &shape, true, &region, NULL);
+    if (rc == 0) {
+        KOLO_POINT("alloc.adding");
+        kolo_heap_add(&comm->heap, &region);
+        *buffer = region.own;
+    }
+    kolo_shared_call_leave(comm);
+    return rc;
+}
+
+int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily, struct kolo_region *region,
+                       int *fd) {
+    int rc = kolo_get_ready(function, comm);
+    if (rc == 0)
+        rc = kolo_enter(function, comm);
+    if (rc < 0)
+        return rc;
+    struct kolo_region_shape shape = shape_of(function, comm, bytes, 1);
+    shape.lazily = shape.small_pages = lazily;
+    kolo_shared_call_begin_with(comm, KOLO_ALLOC, KOLO_ALLOC_SHARED, bytes);
+    rc = allocate(comm, &shape, false, region, fd);
     kolo_shared_call_leave(comm);
     return rc;
 }

@@ -1,0 +1,14 @@
+/* Memory that all ranks have mapped, for the library's own calls. */
+#ifndef KOLO_API_MEMORY_BUFFERS_H
+#define KOLO_API_MEMORY_BUFFERS_H
+
+#include "comm/comm.h"
+#include "shm/region.h"
+
+/* One buffer of `bytes` for all ranks of the machine, as kolo_alloc_with makes them, but no rank has to give it back in
+ * step with the others: kolo_region_leave does, or in a forked child kolo_region_forget. lazily: of small pages, see
+ * kolo_region_populate. *fd becomes a descriptor of its file, for the caller to close; `fd` NULL: there is none. */
+int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily, struct kolo_region *region,
+                       int *fd);
+
+#endif
