@@ -49,6 +49,7 @@
 #include "kolo_messages.h"
 #include "kolo_optimizer.h"
 #include "kolo_requests.h"
+#include "kolo_table.h"
 #include "kolo_types.h"
 
 #define KOLO_VERSION_MAJOR 0

@@ -1,4 +1,4 @@
-/* kolo_watch: looking at running jobs from outside, for tools such as kolo-top.
+/* kolo_watch: looking at running jobs from outside, at their communicators and tables, for tools such as kolo-top.
  *
  * Any process may look at the communicators of its own user's jobs. It reads the segments through descriptors opened
  * for reading and maps nothing: it can change nothing, and no job waits for it or knows of it. What it reads is not
@@ -101,6 +101,63 @@ KOLO_API int kolo_watch_rank(const kolo_watch *watch, int index, int rank, kolo_
 /* Fills *call with call `number` of a rank, by the same reading: one of its last KOLO_WATCH_CALLS. KOLO_ERR_ARG also
  * for any other call, and for a wrong index or rank. */
 KOLO_API int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t number, kolo_watched_call *call);
+
+/* The tables (kolo_table.h) of the communicators that were found, except those of one rank on one machine. */
+
+/* Returns how many tables there are to read. kolo_watch_search drops those that were over at their last reading, and
+ * adds new ones behind the others. */
+KOLO_API int kolo_watch_table_count(const kolo_watch *watch);
+
+typedef struct kolo_watched_table {
+    size_t table_bytes;     /* sizeof(kolo_watched_table); set by the caller */
+    char name[32];          /* kolo_table_options.name, with '?' for what is not printable ASCII */
+    uint64_t table_file;    /* inode of its file, which identifies it */
+    uint64_t file, offset;  /* of its communicator, as in kolo_watched_comm */
+    int64_t read_ns;        /* when it was read */
+    int over;               /* 1: all of its ranks on this machine have left it, or have ended */
+    int status;             /* 0, or why it cannot be read, and the rest means nothing but `layout`: KOLO_ERR_VERSION:
+                               it is of another version of kolo; KOLO_ERR_SYSTEM: it is damaged */
+    unsigned layout;        /* of that version */
+    int ranks;              /* on this machine */
+    int workers;            /* and of those, workers: the ones below it */
+    int servers;            /* of all machines */
+    int shards;             /* likewise */
+    uint64_t rows;          /* of the table */
+    int64_t staleness;      /* KOLO_STALENESS_UNBOUNDED: asynchronous */
+    uint64_t memory_bytes;  /* that its ranks share on this machine */
+    uint64_t slowest_clock; /* of the workers on this machine that are there */
+    uint64_t fastest_clock; /* likewise */
+    int slowest_rank;       /* on this machine; the lowest of several; -1: no worker is there */
+    int waiting;            /* workers that wait in kolo_table_clock and cannot go on before that one */
+} kolo_watched_table;
+
+/* Reads table `index`, from 0, fills *table, and keeps what it read for kolo_watch_table_rank. KOLO_ERR_ARG also for a
+ * wrong index. */
+KOLO_API int kolo_watch_table_read(kolo_watch *watch, int index, kolo_watched_table *table);
+
+typedef enum kolo_watched_table_state {
+    KOLO_WATCHED_TABLE_PRESENT, /* as far as the ranks know */
+    KOLO_WATCHED_TABLE_LEFT,    /* it has destroyed the table */
+    KOLO_WATCHED_TABLE_DEAD     /* it has ended without that, and others have noticed */
+} kolo_watched_table_state;
+
+typedef struct kolo_watched_table_rank {
+    size_t rank_bytes;              /* sizeof(kolo_watched_table_rank); set by the caller */
+    int pid;                        /* 0: damaged */
+    char process;                   /* state of the process as in /proc; 0: it has ended */
+    kolo_watched_table_state state; /* on the table */
+    int server;                     /* 1: it is one, and has no clock */
+    uint64_t clock;                 /* clocks that it has ended */
+    int waits_for;                  /* the rank for which it waits in kolo_table_clock or kolo_table_wait; -1: none */
+    int64_t waits_since_ns;         /* since when; 0: it waits for none */
+    uint64_t pulled, pushed;        /* pieces, as in kolo_table_stats */
+    uint64_t applied;               /* likewise */
+    uint64_t waited_ns;             /* in such waits that are over */
+} kolo_watched_table_rank;
+
+/* Fills *seen with a rank of this machine, 0 .. ranks-1, by the last reading of table `index`. KOLO_ERR_ARG also for a
+ * wrong index or rank. */
+KOLO_API int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_watched_table_rank *seen);
 
 #ifdef __cplusplus
 }

@@ -36,6 +36,18 @@ static const char *const compressions[KOLO_COMPRESSIONS] = {
     [KOLO_COMPRESSION_TOPK] = "topk", [KOLO_COMPRESSION_ONEBIT] = "onebit",
 };
 
+static const char *const rules[KOLO_TABLE_RULES] = {
+    [KOLO_TABLE_ASSIGN] = "assign",   [KOLO_TABLE_ADD] = "add",   [KOLO_TABLE_SGD] = "sgd",
+    [KOLO_TABLE_ADAGRAD] = "adagrad", [KOLO_TABLE_ADAM] = "adam", [KOLO_TABLE_FUNCTION] = "function",
+};
+
+static const char *const placements[KOLO_PLACEMENTS] = {
+    [KOLO_PLACEMENT_RANGE] = "range",
+    [KOLO_PLACEMENT_ROUND_ROBIN] = "round_robin",
+    [KOLO_PLACEMENT_HASH] = "hash",
+    [KOLO_PLACEMENT_GREEDY] = "greedy",
+};
+
 static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_BARRIER] = "barrier",
     [KOLO_BROADCAST] = "broadcast",
@@ -112,6 +124,14 @@ const char *kolo_algorithm_name(kolo_algorithm algorithm) {
 
 const char *kolo_compression_name(kolo_compression kind) {
     return (unsigned)kind < KOLO_COMPRESSIONS ? compressions[kind] : NULL;
+}
+
+const char *kolo_table_rule_name(kolo_table_rule rule) {
+    return (unsigned)rule < KOLO_TABLE_RULES ? rules[rule] : NULL;
+}
+
+const char *kolo_placement_name(kolo_placement placement) {
+    return (unsigned)placement < KOLO_PLACEMENTS ? placements[placement] : NULL;
 }
 
 const char *kolo_collective_name(kolo_collective collective) {

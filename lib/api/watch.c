@@ -23,6 +23,7 @@
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "comm/failure/liveness.h"
+#include "comm/observed_tables.h"
 #include "comm/observer.h"
 
 static_assert(KOLO_WATCH_CALLS == KOLO_HISTORY, "kolo_watch.h says how many calls there are");
@@ -268,5 +269,38 @@ int kolo_watch_call(const kolo_watch *watch, int index, int rank, uint64_t numbe
     seen.waited_for = known_peer ? past.waited_for : -1;
     seen.waited_ns = known_peer ? past.waited_ns : 0;
     kolo_sized_fill(&sized, call, &seen);
+    return 0;
+}
+
+int kolo_watch_table_count(const kolo_watch *watch) {
+    return watch ? (int)watch->observer.tables_count : 0;
+}
+
+int kolo_watch_table_read(kolo_watch *watch, int index, kolo_watched_table *table) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table, table_bytes, waiting);
+    if (index < 0 || index >= kolo_watch_table_count(watch))
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_read: no such table");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_table_read", table);
+    if (rc < 0)
+        return rc;
+    kolo_watched_table now;
+    kolo_observed_table_read(watch->observer.tables[index]);
+    kolo_observed_table_tell(watch->observer.tables[index], &now);
+    kolo_sized_fill(&sized, table, &now);
+    return 0;
+}
+
+int kolo_watch_table_rank(const kolo_watch *watch, int index, int rank, kolo_watched_table_rank *seen) {
+    static const struct kolo_sized sized = KOLO_SIZED(kolo_watched_table_rank, rank_bytes, waited_ns);
+    const bool is_table = index >= 0 && index < kolo_watch_table_count(watch);
+    const struct kolo_observed_table *table = is_table ? watch->observer.tables[index] : NULL;
+    if (!table || table->status < 0 || rank < 0 || (uint32_t)rank >= table->header.ranks)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_watch_table_rank: no such table or rank");
+    const int rc = kolo_sized_check(&sized, "kolo_watch_table_rank", seen);
+    if (rc < 0)
+        return rc;
+    kolo_watched_table_rank now;
+    kolo_observed_table_tell_rank(table, (uint32_t)rank, &now);
+    kolo_sized_fill(&sized, seen, &now);
     return 0;
 }

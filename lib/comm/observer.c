@@ -1,10 +1,9 @@
-/* Finds segments of running jobs through /proc. */
+/* Finds segments and tables of running jobs through /proc. */
 #include "comm/observer.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,15 +17,10 @@
 #include "base/wire.h"
 #include "comm/creation/options.h"
 #include "comm/failure/process.h"
-#include "shm/memory_file.h"
+#include "comm/observed_tables.h"
+#include "comm/open_files.h"
 
-enum { FILES_MAX = 1024, OBSERVED_MAX = 4096, ANCESTORS_MAX = 64, OPEN_TRIES_MAX = 3 };
-
-/* Files that a process has open and that may hold segments. */
-struct open_files {
-    struct kolo_memory_file list[FILES_MAX];
-    size_t count;
-};
+enum { OBSERVED_MAX = 4096, ANCESTORS_MAX = 64 };
 
 /* Segments. */
 
@@ -89,49 +83,45 @@ static int add(struct kolo_observer *observer, const struct kolo_observed *seen)
 
 /* One process. */
 
-static void list_files(uint32_t pid, struct open_files *files) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/fd", pid);
-    DIR *directory = opendir(path);
-    files->count = 0;
-    for (struct dirent *entry; directory && files->count < FILES_MAX && (entry = readdir(directory));) {
-        struct stat found;
-        if (!isdigit((unsigned char)entry->d_name[0]) || fstatat(dirfd(directory), entry->d_name, &found, 0) < 0 ||
-            !S_ISREG(found.st_mode) || found.st_uid != geteuid() || found.st_size == 0)
-            continue;
-        files->list[files->count++] =
-            (struct kolo_memory_file){pid, strtoul(entry->d_name, NULL, 10), found.st_dev, found.st_ino};
-    }
-    if (directory)
-        closedir(directory);
+static bool is_known_table(const struct kolo_observer *observer, uint64_t device, uint64_t inode) {
+    for (size_t i = 0; i < observer->tables_count; i++)
+        if (observer->tables[i]->place.device == device && observer->tables[i]->place.inode == inode)
+            return true;
+    return false;
 }
 
-/* Opens a file that a process has mapped, through one of its descriptors of that file. The process may close and open
- * descriptors at any time. */
-static int open_mapped(uint32_t pid, struct open_files *files, uint64_t device, uint64_t inode) {
-    for (int tries = 0; tries < OPEN_TRIES_MAX; tries++) {
-        for (size_t i = 0; i < files->count; i++) {
-            const struct kolo_memory_file *file = &files->list[i];
-            const int fd = file->device == device && file->inode == inode ? kolo_memory_file_open(file, O_RDONLY) : -1;
-            if (fd >= 0)
-                return fd;
-        }
-        list_files(pid, files);
+/* Adds the table that `fd` is a descriptor of, if it is one. */
+static int add_table(struct kolo_observer *observer, int fd, const struct kolo_memory_file *place) {
+    if (observer->tables_count == OBSERVED_MAX)
+        return 0; /* there are enough to look at */
+    struct kolo_observed_table *table = kolo_observed_table_find(fd, place);
+    struct kolo_observed_table **tables =
+        table ? realloc(observer->tables, (observer->tables_count + 1) * sizeof *tables) : NULL;
+    if (!tables) {
+        free(table);
+        return table ? kolo_fail(KOLO_ERR_SYSTEM, "out of memory") : 0;
     }
-    return -1;
+    observer->tables = tables;
+    tables[observer->tables_count++] = table;
+    return 0;
 }
 
-/* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any). */
-static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct open_files *files, uint64_t device,
+/* Looks at one mapping; adds the segment if there is one, of `job` (NULL: any), or the table. */
+static int look_at_mapping(struct kolo_observer *observer, uint32_t pid, struct kolo_open_files *files, uint64_t device,
                            uint64_t inode, uint64_t offset, const char *job) {
-    if (is_known(observer, device, inode, offset))
+    if (is_known(observer, device, inode, offset) || is_known_table(observer, device, inode))
         return 0;
     struct kolo_observed seen = {.device = device, .inode = inode, .offset = offset};
-    seen.fd = open_mapped(pid, files, device, inode);
+    struct kolo_memory_file place;
+    seen.fd = kolo_open_files_open(pid, files, device, inode, &place);
     if (seen.fd < 0)
         return 0;
     const int found = look_at_segment(pid, job, &seen);
-    const int rc = found == 1 ? add(observer, &seen) : found;
+    int rc = found;
+    if (found == 1)
+        rc = add(observer, &seen);
+    else if (found == 0 && offset == 0)
+        rc = add_table(observer, seen.fd, &place);
     if (found != 1 || rc < 0)
         close(seen.fd);
     return rc < 0 ? rc : 0;
@@ -151,14 +141,14 @@ static bool next_line(FILE *maps, char *line, size_t line_bytes) {
 
 /* Adds the segments of one process. An error of one mapping does not hide the others. */
 static int look_at_process(struct kolo_observer *observer, uint32_t pid, const char *job) {
-    struct open_files files;
+    struct kolo_open_files files;
     char path[64], line[256];
     int rc = 0;
     snprintf(path, sizeof path, "/proc/%u/maps", pid);
     FILE *maps = fopen(path, "re");
     if (!maps)
         return kolo_fail_system(errno, "process %u: opening %s", pid, path);
-    list_files(pid, &files);
+    kolo_open_files_list(pid, &files);
     while (files.count && next_line(maps, line, sizeof line)) {
         char rights[5];
         uint64_t offset, inode;
@@ -230,7 +220,7 @@ static int search_user(struct kolo_observer *observer) {
     return observer->count || rc == KOLO_ERR_VERSION ? 0 : rc;
 }
 
-int kolo_observer_search(struct kolo_observer *observer, const char *target) {
+static int search(struct kolo_observer *observer, const char *target) {
     char path[64];
     struct stat found;
     const bool is_number = *target && strspn(target, "0123456789") == strlen(target) && strlen(target) < 10;
@@ -258,6 +248,35 @@ int kolo_observer_search(struct kolo_observer *observer, const char *target) {
         is_number ? "process or job " : "job ", target, (unsigned)geteuid(), other);
 }
 
+static bool is_going_on(const struct kolo_observer *observer, const struct kolo_observed_table *table) {
+    (void)observer;
+    return !table->over;
+}
+
+static bool is_of_a_segment(const struct kolo_observer *observer, const struct kolo_observed_table *table) {
+    const struct kolo_shared_table_header *header = &table->header;
+    return is_known(observer, header->segment_device, header->segment_inode, header->segment_offset);
+}
+
+static void keep_tables(struct kolo_observer *observer,
+                        bool (*stays)(const struct kolo_observer *observer, const struct kolo_observed_table *table)) {
+    size_t kept = 0;
+    for (size_t i = 0; i < observer->tables_count; i++) {
+        if (stays(observer, observer->tables[i]))
+            observer->tables[kept++] = observer->tables[i];
+        else
+            free(observer->tables[i]);
+    }
+    observer->tables_count = kept;
+}
+
+int kolo_observer_search(struct kolo_observer *observer, const char *target) {
+    keep_tables(observer, is_going_on);
+    const int rc = search(observer, target);
+    keep_tables(observer, is_of_a_segment);
+    return rc;
+}
+
 void kolo_observer_drop(struct kolo_observer *observer, size_t index) {
     struct kolo_observed *list = observer->list;
     close(list[index].fd);
@@ -269,5 +288,8 @@ void kolo_observer_drop(struct kolo_observer *observer, size_t index) {
 void kolo_observer_close(struct kolo_observer *observer) {
     while (observer->count)
         kolo_observer_drop(observer, observer->count - 1);
+    while (observer->tables_count)
+        free(observer->tables[--observer->tables_count]);
+    free(observer->tables);
     free(observer->list);
 }

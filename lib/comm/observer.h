@@ -1,10 +1,10 @@
-/* Finding the segments of running jobs from outside, through /proc: for kolo_watch.h.
+/* Finding the segments and tables of running jobs from outside, through /proc: for kolo_watch.h.
  *
  * A segment has no name. But every rank has it mapped, and keeps a descriptor of its file open: /proc/PID/maps lists
  * inodes and offsets of a process's shared mappings, and /proc/PID/fd leads to the files, which are opened again, for
  * reading only. The kernel allows that only to the same user (and to root, which is refused here). A mapping is a
  * segment if a header with the right magic stands at its beginning; everything in the header is copied, then
- * checked. */
+ * checked. A table is found likewise, see comm/observed_tables.h; it is of the communicator whose segment it names. */
 #ifndef KOLO_COMM_OBSERVER_H
 #define KOLO_COMM_OBSERVER_H
 
@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include "shm/layout.h"
+
+struct kolo_observed_table;
 
 struct kolo_observed {
     int fd; /* opened for reading */
@@ -27,10 +29,12 @@ struct kolo_observed {
 struct kolo_observer {
     struct kolo_observed *list;
     size_t count;
+    struct kolo_observed_table **tables; /* each one's memory is its own */
+    size_t tables_count;
 };
 
 /* Adds the segments of `target` ("": of all jobs of this user), see kolo_watch_open, that the observer does not have
- * yet. Errors as there. */
+ * yet, and tables; drops tables that are over, or of no segment that it has. Errors as there. */
 int kolo_observer_search(struct kolo_observer *observer, const char *target);
 
 /* Drops the segment at `index`; those behind it move up. */

@@ -5,9 +5,9 @@ import re
 
 import source_tree
 
-# api -> internode -> algo -> { comm | plan } -> { shm | net | reduce } -> { sync | cpu } -> base; equals never include
+# api -> internode -> { algo | table } -> { comm | plan } -> { shm | net | reduce } -> { sync | cpu } -> base; equals never include
 # each other.
-HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm": 3, "plan": 3, "algo": 4,
+HEIGHT = {"base": 0, "sync": 1, "cpu": 1, "shm": 2, "net": 2, "reduce": 2, "comm": 3, "plan": 3, "algo": 4, "table": 4,
           "internode": 5, "api": 6}
 NET_SEEN_BY = ("net", "internode")  # which KOLO_NODES=OFF leaves out
 FOLDER_FILES_MAX = 16

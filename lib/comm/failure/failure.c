@@ -473,6 +473,10 @@ static int ask_program(struct kolo_interrupt *interrupt) {
     return interrupt->check(interrupt->context);
 }
 
+int kolo_failure_interrupted(kolo_comm *comm) {
+    return ask_program(&comm->interrupt);
+}
+
 int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     kolo_comm *comm = waiter->owner;
     if (kolo_load_acquire(kolo_comm_failure_word(comm))) /* pairs with kolo_failure_publish */

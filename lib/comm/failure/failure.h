@@ -41,6 +41,10 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait);
  * the communicator broke. */
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns);
 
+/* What the program's own check says (kolo_comm_set_interrupt), if it is this thread's and its turn: the code of an
+ * abort, or 0. */
+int kolo_failure_interrupted(kolo_comm *comm);
+
 /* All that is known of a failure, for other nodes, and here where it was found by the proxy or on another node. Ranks
  * are those of all nodes, as in the header's word. */
 struct kolo_failure_report {

@@ -17,7 +17,8 @@ struct CMUnitTest {
 /* clang-format on */
 #define cmocka_run_group_tests(tests, setup, teardown) run_group(tests, sizeof(tests) / sizeof *(tests))
 
-#define fail_msg(...) (printf("%s:%d: ", __FILE__, __LINE__), printf(__VA_ARGS__), printf("\n"), exit(1))
+#define print_message(...) printf(__VA_ARGS__)
+#define fail_msg(...)      (printf("%s:%d: ", __FILE__, __LINE__), printf(__VA_ARGS__), printf("\n"), exit(1))
 #define assert_true(condition)                                                                                         \
     do {                                                                                                               \
         if (!(condition))                                                                                              \

@@ -21,10 +21,11 @@ from ._optimizers import Optimizer, Step
 from ._requests import Request, wait_all, wait_any
 from ._share import Shared, share
 from ._shared import SharedArray
+from ._tables import Table
 
 for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
     _error.__module__ = "kolo"  # what tracebacks show
 
 __all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Buckets", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace",
-           "Optimizer", "PeerDead", "Received", "Request", "Shared", "SharedArray", "Step", "Timeout", "Unsupported",
+           "Optimizer", "PeerDead", "Received", "Request", "Shared", "SharedArray", "Step", "Table", "Timeout", "Unsupported",
            "VersionMismatch", "__version__", "exact", "init", "join", "share", "unlisten", "wait_all", "wait_any"]

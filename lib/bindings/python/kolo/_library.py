@@ -73,6 +73,27 @@ class OptimizerOptions(ctypes.Structure):
 class StepInfo(ctypes.Structure):
     """kolo_step_info."""
     _fields_ = [("info_bytes", Count), ("steps", Number), ("skipped", Int), ("norm", Real), ("clip", Real)]
+
+
+class TableOptions(ctypes.Structure):
+    """kolo_table_options."""
+    _fields_ = [("options_bytes", Count), ("name", ctypes.c_char_p), ("rows", Number), ("columns", Count),
+                ("row_columns", Pointer), ("dtype", Int), ("rule", Int), ("function", Pointer), ("context", Pointer),
+                ("state_bytes", Count), ("learning_rate", Real), ("momentum", Real), ("beta1", Real), ("beta2", Real),
+                ("epsilon", Real), ("weight_decay", Real), ("op", Int), ("staleness", ctypes.c_int64),
+                ("backup_workers", Int), ("hogwild", Int), ("placement", Int), ("shards", Int), ("servers", Int),
+                ("split_bytes", Count), ("queue_bytes", Count)]
+
+
+class TableStats(ctypes.Structure):
+    """kolo_table_stats."""
+    _fields_ = [("stats_bytes", Count), ("rows", Number), ("shards", Number), ("memory_bytes", Number),
+                ("clock", Number), ("slowest_clock", Number), ("fastest_clock", Number), ("slowest_rank", Int),
+                ("workers", Int), ("workers_dead", Int), ("pulled", Number), ("pulled_again", Number),
+                ("pushed", Number), ("applied", Number), ("left_out", Number), ("waited_ns", Number), ("rounds", Number),
+                ("sent_bytes", Number), ("net_sent_bytes", Number)]
+
+
 class Tensor(ctypes.Structure):
     """kolo_tensor."""
     _fields_ = [("data", Pointer), ("count", Count)]
@@ -103,8 +124,13 @@ OTHERS = {
     "bucket_create": "ppnpp", "bucket_ready": "pn", "bucket_wait": "p", "bucket_count": "p",
     "bucket_destroy": "p",
     "bucket_residual_read": "pnp", "bucket_residual_write": "pnp",
+    "table_create": "ppp", "table_destroy": "p", "table_initialize": "ppi", "table_pull": "puup",
+    "table_pull_rows": "ppnp", "table_push": "puup", "table_push_rows": "ppnp", "table_clock": "p", "table_wait": "p",
+    "table_serve": "p", "table_set_learning_rate": "pd", "table_owner": "punp", "table_get_stats": "pp",
+    "table_save": "ps", "table_load": "ps",
 }
-KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64}
+KINDS: "dict[str, Any]" = {"p": Pointer, "n": Count, "i": Int, "t": ctypes.c_int64, "u": Number, "d": Real,
+                           "s": ctypes.c_char_p}
 
 
 def _candidates() -> Iterator[str]:

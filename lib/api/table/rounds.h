@@ -1,0 +1,137 @@
+/* Tables of several nodes: how what is pushed on one comes to the others.
+ *
+ * The lowest rank of each node, its leader, has a thread, and the leaders a communicator of their own. The threads go
+ * through rounds together, each of which is five steps:
+ *
+ *   wait      staleness > 0: until all workers of this node have ended clock k, in round k, or have gone; unbounded:
+ *             for a moment; 0: until clock k is closed and folded on this node
+ *   take      what is pending in pieces of other nodes, in one message for each, with the role of each shard
+ *   exchange  sizes and what else a node has to say (struct kolo_round_notice), then the messages (kolo_alltoallv)
+ *   apply     to own shards, by the rule, the sum of each node by itself, in the order of nodes;
+ *             staleness 0: the nodes' folds are joined as kolo_allreduce does it, and the rule is applied once
+ *   return    the owners tell all what their changed pieces are now, values and state (kolo_allgatherv);
+ *             those go into the copies, and `arrived` of the header becomes k + 1
+ *
+ * So `arrived` k + 1 on a node says that all pushes of clock k of all nodes are in its pieces, and a worker that goes
+ * on to clock c waits for c - s. Updates to a row travel summed, once for each clock and node, however often it was
+ * pushed.
+ *
+ * Bytes that a node sends in a round, with n nodes, m pieces of others that its workers have pushed, and p own pieces
+ * that have changed: (n - 1) notices + m (8 + a piece's update) + (n - 1) (8 + p (8 + a piece's values and state))
+ *
+ *   end of                      leaves
+ *   a worker                    what shard.h and synchronous.h say of it; its node's thread sees that it has gone
+ *   a node's leader, or all of  strict (staleness 0 without backup workers): all others get PEER_DEAD
+ *   its ranks, or its cable     tolerant: its other ranks get PEER_DEAD. The leaders that are left agree as
+ *                               rounds_shrink.c says, and go on
+ *   an exchange, for want of    all get SYSTEM
+ *   memory
+ *
+ * The rounds end with the one in which no worker is left on any node. */
+#ifndef KOLO_API_TABLE_ROUNDS_H
+#define KOLO_API_TABLE_ROUNDS_H
+
+#include <pthread.h>
+
+#include "table/table.h"
+
+/* Starts the thread of a table that is complete. Collective; ranks that are not leaders have none. */
+int kolo_rounds_start(struct kolo_table *table, const char *function);
+
+/* Waits until it has ended: until the workers of all nodes have gone. */
+void kolo_rounds_join(struct kolo_table *table);
+
+/* Frees what a leader has, after that, or in a forked child. */
+void kolo_rounds_free(struct kolo_table *table);
+
+/* The rest is for the thread's own files. */
+
+/* What a node tells another, before the message. */
+struct kolo_round_notice {
+    uint64_t bytes;   /* of the message */
+    uint64_t workers; /* that are there */
+    uint64_t dead;
+    uint64_t slowest, slowest_rank, fastest; /* clocks of those that are there; UINT64_MAX, and 0: there is none */
+    uint64_t folded;                         /* staleness 0: workers whose updates are in what is pending */
+    uint64_t rate_clock, rate;               /* of kolo_shared_table_header */
+};
+
+enum { KOLO_NOTICE_WORDS = sizeof(struct kolo_round_notice) / sizeof(uint64_t) };
+
+struct kolo_round_message {
+    uint8_t *bytes;
+    size_t used, room;
+};
+
+/* What is known of each other node that is left, by its rank among the leaders, which is in the order of nodes. */
+struct kolo_round_peer {
+    uint32_t node;
+    size_t to, to_at;     /* bytes for it in `up`, and where they begin */
+    size_t from, from_at; /* likewise from it in `received` */
+    size_t next;          /* staleness 0: what is joined next of `received` */
+};
+
+enum kolo_round_step { KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
+
+struct kolo_rounds {
+    struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
+    struct kolo_shared_table_rank *line; /* its counters */
+    kolo_comm *leaders;
+    pthread_t thread;
+    kolo_atomic_u64 go; /* to the thread: KOLO_ROUNDS_STARTED, or _ABANDONED */
+    kolo_bell go_bell;
+    struct kolo_liveness liveness;
+    int64_t slice_ns; /* of the wait under way */
+
+    uint64_t round;
+    enum kolo_round_step step; /* that is behind it in this round */
+    uint32_t peers, self;
+    struct kolo_round_peer *peer;
+    struct kolo_round_notice notice, *told, *heard;
+    size_t *told_bytes, *told_at; /* [nodes]: of each node's part of `all` */
+    struct kolo_round_message up, received, own, all;
+    size_t *counts[2], *offsets[2];
+    const void **sources; /* [nodes]: of a join */
+    uint64_t sent_bytes;
+    uint64_t hurry; /* of the header, when it was looked at last */
+    bool has_thread;
+    bool is_over;  /* the others have said in kolo_round_go_on that the round is */
+    bool was_busy; /* the last round has carried something */
+};
+
+/* The steps. Each returns 0 or a status. */
+int kolo_round_take(struct kolo_rounds *rounds);
+int kolo_round_apply(struct kolo_rounds *rounds);
+int kolo_round_collect(struct kolo_rounds *rounds); /* what `own` gets, for all */
+int kolo_round_receive(struct kolo_rounds *rounds);
+
+/* What is behind it all after the end of a node: 0, or the status with which the rounds end. */
+int kolo_round_go_on(struct kolo_rounds *rounds);
+
+/* A communicator of leaders: it waits for workers that compute. */
+void kolo_round_prepare(kolo_comm *leaders);
+
+/* One entry of a message. */
+struct kolo_round_entry {
+    uint64_t piece, word;
+    const uint8_t *body;
+    size_t bytes; /* in all */
+};
+
+/* The entry at `at`, which is an update, or else values and state. False: it makes no sense. */
+bool kolo_round_entry(const struct kolo_table *table, const uint8_t *at, size_t left, bool is_update,
+                      struct kolo_round_entry *entry);
+
+/* Writes entries into pieces: updates by the rule, or what owners have told. */
+int kolo_round_put(struct kolo_rounds *rounds, const uint8_t *at, size_t bytes, bool are_updates);
+
+/* Takes the role of a shard, if need be after others. */
+int kolo_round_take_role(struct kolo_rounds *rounds, uint32_t shard);
+
+/* What has become of the node's ranks, and of the table's communicator. 0, or the status with which rounds end. */
+int kolo_round_look(struct kolo_rounds *rounds);
+
+/* Room for so many bytes. */
+int kolo_round_reserve(struct kolo_rounds *rounds, struct kolo_round_message *message, size_t bytes);
+
+#endif

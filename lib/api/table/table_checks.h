@@ -1,0 +1,22 @@
+/* Whether a table can be used. */
+#ifndef KOLO_API_TABLE_TABLE_CHECKS_H
+#define KOLO_API_TABLE_TABLE_CHECKS_H
+
+#include "table/table.h"
+
+/* Why it cannot be, for `function`: the status to return. */
+__attribute__((cold)) int kolo_table_unusable(const char *function, const kolo_table *table);
+
+static inline bool kolo_table_is_usable(const kolo_table *table) {
+    return __builtin_expect(table && table->comm->token->ours && !table->is_broken, 1);
+}
+
+static inline int kolo_table_check(const char *function, const kolo_table *table) {
+    return kolo_table_is_usable(table) ? 0 : kolo_table_unusable(function, table);
+}
+
+/* All ranks of the communicator pass the status of a part of `function`: 0 if all have succeeded, else the same status
+ * on all. The communicator stays usable. */
+int kolo_table_agree(const char *function, kolo_comm *comm, int rc);
+
+#endif

@@ -1,0 +1,33 @@
+/* Pulls and pushes: rows to and from the pieces. Arguments have been checked. */
+#ifndef KOLO_TABLE_ACCESS_H
+#define KOLO_TABLE_ACCESS_H
+
+#include "table/table.h"
+#include "table/rows/versions.h"
+
+/* values = rows first .. first + rows - 1. 0, or the status of a wait for this worker's own pushes. */
+int kolo_access_pull(struct kolo_table *table, uint64_t first, uint64_t rows, void *values);
+int kolo_access_pull_rows(struct kolo_table *table, const uint64_t *ids, size_t count, void *values);
+
+/* One row that is one piece, the commonest pull. False: it is not, or was being written to. */
+static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, void *values) {
+    if (__builtin_expect(row >= table->even_rows || table->has_queued || !values, 0))
+        return false;
+    uint8_t *memory = table->piece + row * table->stride;
+    const uint8_t *versions = memory + table->stride - 2 * table->version_bytes;
+    if (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, table->version_bytes, values, table->row_bytes))
+        return false;
+    kolo_table_count(&table->self->pulled, 1);
+    return true;
+}
+
+int kolo_access_push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates);
+int kolo_access_push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates);
+
+/* Sets rows, with state of zeros. Nobody else uses the table meanwhile. */
+void kolo_access_set(struct kolo_table *table, uint64_t first, uint64_t rows, const void *values);
+
+/* Where the version is that is current; *version says which. */
+const void *kolo_access_view(const struct kolo_table *table, uint64_t piece, uint64_t *version);
+
+#endif

@@ -1,0 +1,237 @@
+/* Pushes: to the shards, into the staging area, or to pieces in place. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "cpu/fpenv.h"
+#include "table/access.h"
+#include "table/shard.h"
+#include "table/synchronous.h"
+#include "table/rows/versions.h"
+
+enum { NAMED_AHEAD = 16 }; /* rows whose entries below are asked for before they are needed */
+
+/* When a row was last named in a push of several rows, and where. */
+struct kolo_table_named {
+    uint32_t naming; /* which push it was */
+    uint32_t at;     /* the row's place among those that are pushed */
+};
+
+static int refuse_memory(const struct kolo_table *table) {
+    return kolo_fail(KOLO_ERR_SYSTEM, "rank %u: kolo_table_push: out of memory", table->comm->global_rank);
+}
+
+/* Room of at least `bytes` bytes in *room, which has *has of them. */
+static bool make_room(void *room, size_t *has, size_t bytes) {
+    uint8_t **place = room;
+    if (bytes <= *has)
+        return true;
+    uint8_t *grown = realloc(*place, bytes + bytes / 2);
+    if (!grown)
+        return false;
+    *place = grown;
+    *has = bytes + bytes / 2;
+    return true;
+}
+
+/* Adds to a piece in place: what rows lose by it kolo_table.h says. */
+static void add_in_place(const struct kolo_table *table, uint64_t piece, const void *update) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    const size_t count = pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
+    uint8_t *values = kolo_version_memory(kolo_piece_memory(table, piece), 0, kolo_version_bytes(&table->rule, count));
+    const double factor = table->rule.kind == KOLO_TABLE_SGD ? -kolo_table_learning_rate(table) : 1;
+    for (size_t i = 0; i < count; i++)
+        if (table->rule.dtype == KOLO_F32) {
+            float addend;
+            memcpy(&addend, (const uint8_t *)update + i * sizeof addend, sizeof addend);
+            kolo_add_f32(values + i * sizeof addend, (float)factor * addend);
+        } else {
+            double addend;
+            memcpy(&addend, (const uint8_t *)update + i * sizeof addend, sizeof addend);
+            kolo_add_f64(values + i * sizeof addend, factor * addend);
+        }
+}
+
+/* Where one update goes that no shard has to be asked for. */
+static void push_piece(struct kolo_table *table, uint64_t piece, const void *update) {
+    if (table->options.hogwild)
+        add_in_place(table, piece, update);
+    else
+        kolo_synchronous_stage(table, piece, update);
+}
+
+static bool needs_shard(const struct kolo_table *table) {
+    return !kolo_table_is_synchronous(table) && !table->options.hogwild;
+}
+
+/* Pushes pieces of one row, or of consecutive ones, one by one. `update`: of the first. */
+static void push_pieces(struct kolo_table *table, uint64_t first, uint64_t rows, const uint8_t *update) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    for (uint64_t row = first; row < first + rows; row++) {
+        size_t left = kolo_pieces_row_columns(pieces, row);
+        for (uint64_t piece = kolo_pieces_of_row(pieces, row); left > 0; piece++) {
+            const size_t count = left < pieces->piece_columns ? left : pieces->piece_columns;
+            push_piece(table, piece, update);
+            update += count * table->rule.element_bytes;
+            left -= count;
+        }
+    }
+}
+
+/* Memory for updates of those rows, where they are kept until the clock ends. */
+static int reserve(struct kolo_table *table, uint64_t first, uint64_t rows) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    return kolo_table_is_synchronous(table) ? kolo_synchronous_reserve(table, kolo_pieces_row_element(pieces, first),
+                                                                       kolo_pieces_row_element(pieces, first + rows))
+                                            : 0;
+}
+
+static int push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    const uint64_t begin = kolo_pieces_of_row(pieces, first), end = kolo_pieces_of_row(pieces, first + rows);
+    int rc = reserve(table, first, rows);
+    if (rc < 0)
+        return rc;
+    kolo_table_count(&table->self->pushed, end - begin);
+    if (!needs_shard(table)) {
+        push_pieces(table, first, rows, updates);
+        return 0;
+    }
+    for (uint32_t i = 0; i < table->shards && rc == 0; i++) { /* each worker begins with another shard */
+        const uint32_t shard = (table->rank + i) % table->shards;
+        struct kolo_updates to = {
+            .piece = begin, .end = end, .values = updates, .first_element = kolo_pieces_row_element(pieces, first)};
+        uint64_t from, to_end;
+        to.has_all = kolo_pieces_shard_range(pieces, shard, &from, &to_end);
+        to.piece = from > begin ? from : begin;
+        to.end = to_end < end ? to_end : end;
+        if (to.piece < to.end)
+            rc = kolo_shard_push(table, shard, &to);
+    }
+    return rc;
+}
+
+/* Lists the pieces of rows ids[0 .. count-1], the updates of rows that are named several times summed. Returns how
+ * many, or a status. */
+static int64_t list_updates(struct kolo_table *table, const uint64_t *ids, size_t count, const uint8_t *updates) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    const size_t element_bytes = table->rule.element_bytes;
+    size_t listed = 0, summed = 0, pieces_named = 0, bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        pieces_named += kolo_pieces_of_row(pieces, ids[i] + 1) - kolo_pieces_of_row(pieces, ids[i]);
+        bytes += kolo_pieces_row_columns(pieces, ids[i]) * element_bytes;
+    }
+    if (!table->named && !(table->named = calloc(table->pieces.rows, sizeof *table->named)))
+        return refuse_memory(table);
+    if (!make_room(&table->list, &table->list_bytes, 2 * pieces_named * sizeof *table->list))
+        return refuse_memory(table);
+    if (++table->naming == 0) { /* after 2^32 pushes */
+        memset(table->named, 0, table->pieces.rows * sizeof *table->named);
+        table->naming = 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i + NAMED_AHEAD < count)
+            __builtin_prefetch(&table->named[ids[i + NAMED_AHEAD]], 1);
+        struct kolo_table_named *named = &table->named[ids[i]];
+        size_t left = kolo_pieces_row_columns(pieces, ids[i]);
+        const bool is_again = named->naming == table->naming;
+        size_t at = is_again ? named->at : listed;
+        *named = (struct kolo_table_named){.naming = table->naming, .at = (uint32_t)at};
+        for (uint64_t piece = kolo_pieces_of_row(pieces, ids[i]); left > 0; piece++, at++) {
+            const size_t elements = left < pieces->piece_columns ? left : pieces->piece_columns;
+            if (!is_again)
+                table->list[listed++] = (struct kolo_listed){.piece = piece, .update = updates};
+            else {
+                /* Sums are made in memory that is reserved at the first row that is named again: at most as much as all
+                 * updates take, so that it does not move. */
+                if (summed == 0 && !make_room(&table->sums, &table->sums_bytes, bytes))
+                    return refuse_memory(table);
+                const uint8_t *sum = table->list[at].update;
+                if (sum < table->sums || sum >= table->sums + summed) {
+                    memcpy(table->sums + summed, sum, elements * element_bytes);
+                    table->list[at].update = table->sums + summed;
+                    summed += elements * element_bytes;
+                }
+                kolo_rule_combine(&table->rule, (uint8_t *)(uintptr_t)table->list[at].update, updates, elements);
+            }
+            updates += elements * element_bytes;
+            left -= elements;
+        }
+    }
+    return (int64_t)listed;
+}
+
+/* Sorts list[0 .. listed-1] by shard, into list[listed ..], in the order in which they are there; ends[s] = where those
+ * of shard s end. */
+static void sort_by_shard(struct kolo_table *table, size_t listed) {
+    size_t *ends = table->shard_ends;
+    memset(ends, 0, table->shards * sizeof *ends);
+    for (size_t i = 0; i < listed; i++)
+        ends[kolo_piece_shard(&table->pieces, table->list[i].piece)]++;
+    for (size_t shard = 0, begin = 0; shard < table->shards; shard++) {
+        const size_t count = ends[shard];
+        ends[shard] = begin;
+        begin += count;
+    }
+    for (size_t i = 0; i < listed; i++)
+        table->list[listed + ends[kolo_piece_shard(&table->pieces, table->list[i].piece)]++] = table->list[i];
+}
+
+static int push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
+    const uint8_t *update = updates;
+    if (!needs_shard(table)) { /* both add up what is named several times */
+        const struct kolo_pieces *pieces = &table->pieces;
+        uint64_t pushed = 0;
+        for (size_t i = 0; i < count; i++) {
+            const int rc = reserve(table, ids[i], 1);
+            if (rc < 0)
+                return rc;
+        }
+        for (size_t i = 0; i < count; i++) {
+            push_pieces(table, ids[i], 1, update);
+            update += kolo_pieces_row_columns(pieces, ids[i]) * table->rule.element_bytes;
+            pushed += kolo_pieces_of_row(pieces, ids[i] + 1) - kolo_pieces_of_row(pieces, ids[i]);
+        }
+        kolo_table_count(&table->self->pushed, pushed);
+        return 0;
+    }
+    if (count == 1 && table->pieces.per_row == 1) {
+        const struct kolo_listed one = {.piece = ids[0], .update = update};
+        struct kolo_updates to = {.list = &one, .listed = 1};
+        kolo_versions_fetch(kolo_piece_memory(table, ids[0]), table->stride);
+        kolo_table_count(&table->self->pushed, 1);
+        return kolo_shard_push(table, kolo_piece_shard(&table->pieces, ids[0]), &to);
+    }
+    const int64_t listed = list_updates(table, ids, count, update);
+    if (listed < 0)
+        return (int)listed;
+    const struct kolo_listed *list = table->list;
+    if (table->shards > 1) {
+        sort_by_shard(table, (size_t)listed);
+        list += listed;
+    } else
+        table->shard_ends[0] = (size_t)listed;
+    kolo_table_count(&table->self->pushed, (uint64_t)listed);
+    int rc = 0;
+    for (uint32_t i = 0; i < table->shards && rc == 0; i++) {
+        const uint32_t shard = (table->rank + i) % table->shards;
+        const size_t begin = shard ? table->shard_ends[shard - 1] : 0, end = table->shard_ends[shard];
+        struct kolo_updates to = {.list = list + begin, .listed = end - begin};
+        if (begin < end)
+            rc = kolo_shard_push(table, shard, &to);
+    }
+    return rc;
+}
+
+int kolo_access_push(struct kolo_table *table, uint64_t first, uint64_t rows, const void *updates) {
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    const int rc = push(table, first, rows, updates);
+    kolo_fpenv_leave(callers_fpenv);
+    return rc;
+}
+
+int kolo_access_push_rows(struct kolo_table *table, const uint64_t *ids, size_t count, const void *updates) {
+    const uint32_t callers_fpenv = kolo_fpenv_enter();
+    const int rc = push_rows(table, ids, count, updates);
+    kolo_fpenv_leave(callers_fpenv);
+    return rc;
+}

@@ -1,0 +1,76 @@
+/* How a table is cut: rows into pieces, and pieces among shards. A pure function of the options: every rank computes
+ * the same. Pieces are numbered from 0, in the order of rows and, within a row, of elements. All pieces of a row but
+ * its last one have piece_columns elements.
+ *
+ * RANGE: shard s has the pieces whose first byte is in its part of all bytes, divided evenly. HASH: a piece's hash
+ * names a shard; one that has had more than its even part of the bytes placed before it already, and five percent,
+ * passes the piece on to the next (hashing with bounded loads: Mirrokni, Thorup, Zadimoghaddam, 2018). GREEDY: in
+ * order, each piece where the fewest bytes are so far, of equal ones in the lowest shard. */
+#ifndef KOLO_TABLE_ROWS_PIECES_H
+#define KOLO_TABLE_ROWS_PIECES_H
+
+#include <stdbool.h>
+
+#include "kolo_table.h"
+
+struct kolo_pieces {
+    uint64_t rows, pieces, elements; /* in all */
+    uint64_t per_row;                /* pieces of each row; 0: rows differ */
+    size_t columns;                  /* of each row; where rows differ, of the longest */
+    size_t piece_columns;            /* of the longest piece */
+    size_t element_bytes;
+    uint64_t *first_piece;   /* [rows + 1], where rows differ; NULL elsewhere, as is the next */
+    uint64_t *first_element; /* [rows + 1], in the order in which kolo_table_pull has them */
+    kolo_placement placement;
+    uint32_t shards;
+    uint64_t *range_ends; /* [shards], in pieces; RANGE of several shards only */
+    uint16_t *shard_of;   /* [pieces]; HASH and GREEDY only. GREEDY of pieces of one size is ROUND_ROBIN here */
+};
+
+/* What a piece is. */
+struct kolo_piece {
+    uint64_t row;
+    size_t first, count; /* its elements, in the row */
+};
+
+enum { KOLO_SHARDS_MAX = 1 << 16 };
+
+/* `options` have been checked; `shards` is from 1 to KOLO_SHARDS_MAX. KOLO_ERR_ARG: the table is larger than memory can
+ * be. KOLO_ERR_SYSTEM: out of memory. */
+int kolo_pieces_create(struct kolo_pieces *pieces, const kolo_table_options *options, uint32_t shards);
+void kolo_pieces_destroy(struct kolo_pieces *pieces);
+
+static inline uint64_t kolo_pieces_of_row(const struct kolo_pieces *pieces, uint64_t row) { /* the first one */
+    return pieces->per_row == 1 ? row : pieces->per_row ? row * pieces->per_row : pieces->first_piece[row];
+}
+
+/* Where row `row` begins among the elements of all rows; row may be `rows`. */
+static inline uint64_t kolo_pieces_row_element(const struct kolo_pieces *pieces, uint64_t row) {
+    return pieces->per_row ? row * pieces->columns : pieces->first_element[row];
+}
+
+static inline size_t kolo_pieces_row_columns(const struct kolo_pieces *pieces, uint64_t row) {
+    return pieces->per_row ? pieces->columns : pieces->first_element[row + 1] - pieces->first_element[row];
+}
+
+uint32_t kolo_piece_shard_slowly(const struct kolo_pieces *pieces, uint64_t piece);
+
+static inline uint32_t kolo_piece_shard(const struct kolo_pieces *pieces, uint64_t piece) {
+    return pieces->shards == 1 ? 0 : kolo_piece_shard_slowly(pieces, piece);
+}
+
+/* Pieces *begin .. *end - 1 have all of the shard's; true: and no others. */
+static inline bool kolo_pieces_shard_range(const struct kolo_pieces *pieces, uint32_t shard, uint64_t *begin,
+                                           uint64_t *end) {
+    *begin = pieces->range_ends && shard ? pieces->range_ends[shard - 1] : 0;
+    *end = pieces->range_ends ? pieces->range_ends[shard] : pieces->pieces;
+    return pieces->range_ends || pieces->shards == 1;
+}
+
+/* Which elements piece `piece` is. Where rows differ it is searched for. */
+struct kolo_piece kolo_piece_at(const struct kolo_pieces *pieces, uint64_t piece);
+
+/* Bytes of the elements in each shard: bytes[0 .. shards-1]. */
+void kolo_pieces_shard_bytes(const struct kolo_pieces *pieces, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,126 @@
+/* Pieces in memory: [sequence | version | version]. The current version is number sequence % 2. What rounding a piece
+ * up leaves free lies behind the sequence, so that versions of whole lines begin lines.
+ *
+ * One rank at a time writes a piece, the holder of its shard's role (shard.h). It writes the version that is not
+ * current, and then stores sequence + 1. A reader copies the current version, and looks at the sequence again: if that
+ * is the same, nobody has begun to write what it has copied, since that version is written next only after the sequence
+ * has changed. Otherwise it copies again, which costs it nothing but time: a piece has been written meanwhile.
+ *
+ * A writer that ends in the middle leaves the piece as it was. Memory order: version, then sequence (release) on one
+ * side; sequence (acquire), version, fence, sequence on the other; and on the first side a fence between the sequence
+ * and the next version. */
+#ifndef KOLO_TABLE_ROWS_VERSIONS_H
+#define KOLO_TABLE_ROWS_VERSIONS_H
+
+#include "sync/point.h"
+#include "table/table.h"
+
+enum { KOLO_CACHE_LINE_BYTES = 64, KOLO_FETCHED_BYTES_MAX = 640 };
+
+static inline uint8_t *kolo_piece_memory(const struct kolo_table *table, uint64_t piece) {
+    return table->piece + (table->places ? table->places[piece] : piece * table->stride);
+}
+
+static inline kolo_atomic_u64 *kolo_piece_sequence(const struct kolo_table *table, uint64_t piece) {
+    return (kolo_atomic_u64 *)(void *)kolo_piece_memory(table, piece);
+}
+
+/* Where in a version of a piece of `count` elements is what is pending, on several nodes: behind values and state. */
+static inline size_t kolo_version_pending(const struct kolo_rule *rule, size_t count) {
+    return (count * rule->element_bytes + 7) / 8 * 8 + kolo_rule_state_bytes(rule, count);
+}
+
+/* Bytes of a version of a piece of `count` elements. */
+static inline size_t kolo_version_bytes(const struct kolo_rule *rule, size_t count) {
+    const size_t state = kolo_rule_state_bytes(rule, count), values = count * rule->element_bytes;
+    if (rule->pending_bytes)
+        return kolo_version_pending(rule, count) + sizeof(uint64_t) + (count * rule->pending_bytes + 7) / 8 * 8;
+    return state ? (values + 7) / 8 * 8 + state : values;
+}
+
+/* And of the whole piece. Pieces of more than a line begin a line. */
+static inline size_t kolo_piece_bytes(size_t version_bytes) {
+    const size_t bytes = sizeof(kolo_atomic_u64) + 2 * version_bytes;
+    const size_t unit = bytes > KOLO_CACHE_LINE_BYTES ? KOLO_CACHE_LINE_BYTES : sizeof(kolo_atomic_u64);
+    return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* Version `sequence` % 2 of a piece with versions of `bytes` bytes. */
+static inline uint8_t *kolo_version_memory(uint8_t *piece, uint64_t sequence, size_t bytes) {
+    return piece + kolo_piece_bytes(bytes) - (2 - sequence % 2) * bytes;
+}
+
+/* A piece that its shard's holder is about to write: from `old`, the current version, to `made`. */
+struct kolo_writing {
+    uint64_t piece, sequence;
+    struct kolo_piece what;
+    size_t bytes; /* of a version */
+    kolo_atomic_u64 *word;
+    uint8_t *old, *made, *new;
+};
+
+/* The piece is at `memory`; its versions have `bytes` bytes. */
+static inline struct kolo_writing kolo_writing_begin_at(const struct kolo_table *table, uint64_t piece,
+                                                        struct kolo_piece what, uint8_t *memory, size_t bytes) {
+    struct kolo_writing writing = {.piece = piece, .what = what, .bytes = bytes};
+    writing.word = (kolo_atomic_u64 *)(void *)memory;
+    writing.sequence = kolo_load_relaxed(writing.word);
+    writing.old = kolo_version_memory(memory, writing.sequence, bytes);
+    writing.new = kolo_version_memory(memory, writing.sequence + 1, bytes);
+    kolo_fence_stores(); /* the sequence before, which made the old version current, and what is stored now */
+#ifdef KOLO_THREAD_CHECKER
+    writing.made = table->made;
+#else
+    (void)table;
+    writing.made = writing.new;
+#endif
+    return writing;
+}
+
+static inline struct kolo_writing kolo_writing_begin(const struct kolo_table *table, uint64_t piece) {
+    const struct kolo_pieces *pieces = &table->pieces;
+    const struct kolo_piece what = pieces->per_row == 1 ? (struct kolo_piece){.row = piece, .count = pieces->columns}
+                                                        : kolo_piece_at(pieces, piece);
+    const size_t bytes = table->places || what.count != pieces->piece_columns
+                             ? kolo_version_bytes(&table->rule, what.count)
+                             : table->version_bytes;
+    return kolo_writing_begin_at(table, piece, what, kolo_piece_memory(table, piece), bytes);
+}
+
+/* What has been made is current from now on. */
+static inline void kolo_writing_commit(const struct kolo_writing *writing) {
+    if (writing->made != writing->new)
+        kolo_store_racing(writing->new, writing->made, writing->bytes);
+    KOLO_POINT("piece.written");
+    kolo_store_release(writing->word, writing->sequence + 1); /* pairs with kolo_versions_read */
+    KOLO_POINT("piece.current");
+}
+
+/* Copies the first `bytes` bytes of the current one of the versions at `versions`, which have version_bytes. False: the
+ * piece was written to meanwhile. */
+static inline bool kolo_versions_try(const kolo_atomic_u64 *sequence, const uint8_t *versions, size_t version_bytes,
+                                     void *to, size_t bytes) {
+    const uint64_t before = kolo_load_acquire(sequence); /* pairs with kolo_shard_write */
+    kolo_copy_racing(to, versions + (-(before % 2) & version_bytes), bytes);
+    kolo_fence_loads();
+    return __builtin_expect(kolo_load_relaxed(sequence) == before, 1);
+}
+
+/* The same of the piece at `memory`, until it has succeeded. */
+static inline void kolo_versions_read(struct kolo_table *table, uint8_t *memory, size_t version_bytes, void *to,
+                                      size_t bytes) {
+    const uint8_t *versions = kolo_version_memory(memory, 0, version_bytes);
+    /* It ends unless the piece is written again and again, and each time while it is copied. */
+    while (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, version_bytes, to, bytes))
+        table->pulled_again++;
+}
+
+/* Has the processor fetch bytes that will be read, or written to: the first lines of long ones, after which it goes on
+ * by itself. */
+static inline void kolo_versions_fetch(const uint8_t *memory, size_t bytes) {
+    const uint8_t *const end = memory + (bytes < KOLO_FETCHED_BYTES_MAX ? bytes : KOLO_FETCHED_BYTES_MAX);
+    for (; memory < end; memory += KOLO_CACHE_LINE_BYTES)
+        __builtin_prefetch(memory);
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* The table's waiter, and what it finds out about ranks that have ended. */
+#include "table/waits.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/failure/failure.h"
+#include "comm/failure/watchdog.h"
+#include "sync/point.h"
+
+void kolo_waits_call_server(struct kolo_table *table, uint32_t shard) {
+    if (!table->servers || !kolo_table_is_native(table, shard))
+        return;
+    struct kolo_shared_table_rank *server = &table->members[kolo_table_shard_owner(table, shard)];
+    kolo_fetch_add(&server->events, 1);
+    kolo_bell_ring(&table->waiter, &server->bell);
+}
+
+bool kolo_waits_has_ended(const struct kolo_table *table, uint32_t rank) {
+    const uint64_t state = kolo_load_acquire(&table->members[rank].state);
+    return state == KOLO_TABLE_DEAD || (state == KOLO_TABLE_LEFT && kolo_liveness_has_ended(table->liveness, rank));
+}
+
+void kolo_waits_call_servers(struct kolo_table *table) {
+    for (uint32_t rank = table->workers; rank < table->ranks; rank++) {
+        kolo_fetch_add(&table->members[rank].events, 1);
+        kolo_bell_ring(&table->waiter, &table->members[rank].bell);
+    }
+}
+
+/* Each step can be done twice, and is done again for a rank that has ended in the middle, or whose finder has, until
+ * `reached` is raised: that is last. */
+void kolo_waits_let_go(struct kolo_table *table, uint32_t rank, uint64_t state) {
+    struct kolo_shared_table_rank *member = &table->members[rank];
+    kolo_compare_and_swap(&member->state, KOLO_TABLE_PRESENT, state);
+    KOLO_POINT("table.letting_go");
+    kolo_waits_call_servers(table);
+    KOLO_POINT("table.letting_go_saves");
+    kolo_publish(&table->waiter, &member->saves, UINT64_MAX, &member->bell);
+    KOLO_POINT("table.letting_go_last");
+    kolo_publish(&table->waiter, &member->reached, UINT64_MAX, &member->bell);
+    KOLO_POINT("table.let_go");
+}
+
+static void let_ended_go(struct kolo_table *table) {
+    const kolo_comm *comm = table->comm;
+    for (uint32_t rank = 0; rank < table->ranks; rank++)
+        if (rank != table->rank && kolo_load_relaxed(&table->members[rank].reached) != UINT64_MAX &&
+            kolo_liveness_has_ended(&comm->liveness, rank))
+            kolo_waits_let_go(table, rank, KOLO_TABLE_DEAD);
+}
+
+static uint32_t dead_workers(const struct kolo_table *table) {
+    uint32_t dead = 0;
+    for (uint32_t rank = 0; rank < table->workers; rank++)
+        dead += kolo_load_relaxed(&table->members[rank].state) == KOLO_TABLE_DEAD;
+    return dead;
+}
+
+/* The worker that is furthest behind. */
+static uint32_t slowest(const struct kolo_table *table) {
+    uint64_t least = UINT64_MAX;
+    uint32_t found = table->rank;
+    for (uint32_t worker = 0; worker < table->workers; worker++) {
+        const uint64_t word = kolo_load_relaxed(&table->members[worker].clock);
+        if (kolo_load_relaxed(&table->members[worker].state) == KOLO_TABLE_PRESENT && word < least) {
+            least = word;
+            found = worker;
+        }
+    }
+    return found;
+}
+
+/* The rank that a shard waits for: who writes it, or else should. */
+static uint32_t holder_of(const struct kolo_table *table, uint32_t shard) {
+    const uint64_t writer = kolo_load_relaxed(&table->shard[shard].writer);
+    return writer && writer <= table->ranks ? (uint32_t)writer - 1 : kolo_table_shard_owner(table, shard);
+}
+
+/* The rank that a wait is for now: the one that it began with may have come since, or left. */
+static uint32_t awaited(const struct kolo_table *table, const struct kolo_wait *wait) {
+    if (wait->bell == &table->header->bell || wait->flag == &table->self->events)
+        return slowest(table);
+    const uint32_t shard = table->awaits_shard;
+    return shard != KOLO_NO_WAIT && wait->bell == &table->shard[shard].bell ? holder_of(table, shard) : wait->peer;
+}
+
+/* Whether the rank has destroyed its communicator, but not its table. One that had left the table first did that after
+ * its `state` was stored. */
+static bool has_departed(const struct kolo_table *table, uint32_t rank) {
+    return kolo_load_acquire(&table->comm->segment.members[rank].state) == KOLO_MEMBER_DEPARTED &&
+           kolo_load_acquire(&table->members[rank].state) == KOLO_TABLE_PRESENT;
+}
+
+/* Staleness 0 and more ranks ended than that allows: the communicator's failure tells which. A rank that has left the
+ * table may leave the communicator as well, between any two looks at it. */
+static int fail_with_communicator(struct kolo_table *table, const struct kolo_wait *wait, int64_t waited_ns) {
+    const uint32_t peer = awaited(table, wait);
+    const bool is_late = waited_ns >= kolo_waiter_timeout_ns(&table->comm->waiter);
+    const int rc = kolo_failure_look(table->comm, is_late || has_departed(table, peer) ? peer : table->rank, waited_ns);
+    if (rc < 0)
+        table->is_broken = true;
+    return rc;
+}
+
+/* Several nodes: nothing goes between them and this one any more. */
+static int find_disconnected(struct kolo_table *table) {
+    const struct kolo_shared_table_header *header = table->header;
+    const uint32_t rank = table->comm->global_rank;
+    if (table->rank > 0 && kolo_load_acquire(&table->members[0].state) == KOLO_TABLE_DEAD) {
+        table->is_broken = true;
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u, which connects the table with other nodes, has ended",
+                         rank, kolo_rank_global(table->comm, 0));
+    }
+    if (kolo_load_acquire(&header->ended) != KOLO_ROUNDS_FAILED)
+        return 0;
+    table->is_broken = true;
+    const int status = -(int)kolo_load_relaxed(&header->status);
+    const uint64_t culprit = kolo_load_relaxed(&header->culprit);
+    if (culprit == 0)
+        return kolo_fail(status, "rank %u: the table cannot exchange updates with other nodes any more", rank);
+    return kolo_fail(status, "rank %u: the table cannot exchange updates with the node of rank %u any more", rank,
+                     (uint32_t)culprit - 1);
+}
+
+/* The waiter's check. */
+static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    struct kolo_table *table = waiter->owner;
+    kolo_comm *comm = table->comm;
+    if (wait->bell == &table->header->saver_bell && wait->peer == table->rank)
+        return 0; /* a thread of this rank writes a file */
+    if (wait->bell == &table->header->bell)
+        kolo_show_relaxed(&table->self->waits_for, awaited(table, wait) + 1);
+    const bool awaits_nodes = wait->flag == &table->header->arrived;
+    if (!kolo_table_is_tolerant(table)) {
+        const int rc =
+            fail_with_communicator(table, wait, kolo_table_is_worker(table) && !awaits_nodes ? wait->waited_ns : 0);
+        if (rc < 0 || !table->nodes || kolo_wait_reached(wait))
+            return rc;
+    }
+    const int code = kolo_failure_interrupted(comm);
+    if (code)
+        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+    kolo_failure failure;
+    if ((comm->size > 1 || comm->nodes) && kolo_load_acquire(kolo_comm_failure_word(comm))) {
+        kolo_failure_describe(comm, &failure);
+        if (failure.status == KOLO_ERR_ABORTED) {
+            table->is_broken = true;
+            return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
+        }
+    }
+    kolo_watchdog_look(comm);
+    let_ended_go(table);
+    const int rc = table->nodes && !kolo_wait_reached(wait) ? find_disconnected(table) : 0;
+    if (rc < 0)
+        return rc;
+    if (kolo_table_is_synchronous(table) && dead_workers(table) > (uint32_t)table->options.backup_workers)
+        return fail_with_communicator(table, wait, 0);
+    if (wait->bell == &table->header->saver_bell &&
+        kolo_load_acquire(&table->members[wait->peer].state) != KOLO_TABLE_PRESENT && !kolo_wait_reached(wait))
+        return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u ended while it saved the table", comm->global_rank,
+                         wait->peer);
+    if (wait->waited_ns < kolo_waiter_timeout_ns(waiter) || kolo_wait_reached(wait))
+        return 0;
+    if (awaits_nodes)
+        return kolo_fail(KOLO_ERR_TIMEOUT,
+                         "rank %u: other nodes did not come: clock %" PRIu64
+                         " of the table has not ended there; this rank is at %" PRIu64,
+                         comm->global_rank, kolo_load_acquire(&table->header->arrived), table->clock);
+    const uint32_t peer = awaited(table, wait);
+    return kolo_fail(KOLO_ERR_TIMEOUT,
+                     "rank %u: rank %u did not come: it is at clock %" PRIu64 " of the table, this rank at %" PRIu64,
+                     comm->global_rank, kolo_rank_global(comm, peer), kolo_table_clock_of(table, peer), table->clock);
+}
+
+void kolo_waits_prepare(struct kolo_table *table, bool (*help)(kolo_waiter *waiter)) {
+    const kolo_waiter *of_comm = &table->comm->waiter;
+    table->waiter = (kolo_waiter){.spins = of_comm->spins,
+                                  .spins_max = of_comm->spins_max,
+                                  .yields = of_comm->yields,
+                                  .publisher_fences = of_comm->publisher_fences,
+                                  .check = check,
+                                  .work = help,
+                                  .owner = table};
+    table->awaits_shard = KOLO_NO_WAIT;
+}
+
+static int wait_for(struct kolo_table *table, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
+                    uint32_t peer) {
+    kolo_store_relaxed(&table->waiter.timeout_ns, (uint64_t)kolo_waiter_timeout_ns(&table->comm->waiter));
+    return kolo_wait_at_least(&table->waiter, flag, target, bell, peer);
+}
+
+int kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target) {
+    if (kolo_load_acquire(flag) >= target)
+        return 0;
+    table->awaits_shard = shard;
+    table->waiter.work(&table->waiter);
+    const int rc = wait_for(table, flag, target, &table->shard[shard].bell, holder_of(table, shard));
+    table->awaits_shard = KOLO_NO_WAIT;
+    return rc;
+}
+
+static void show_wait(struct kolo_table *table, uint32_t worker, int64_t since_ns) {
+    kolo_show_relaxed(&table->self->waits_since_ns, (uint64_t)since_ns);
+    kolo_show_release(&table->self->waits_for, worker + 1);
+}
+
+int kolo_wait_closed(struct kolo_table *table, uint64_t clocks) {
+    const uint32_t worker = slowest(table);
+    table->awaits_shard = 0;
+    show_wait(table, worker, kolo_clock_ns());
+    const int rc = wait_for(table, &table->header->closed, clocks, &table->header->bell, worker);
+    kolo_show_relaxed(&table->self->waits_for, 0);
+    table->awaits_shard = KOLO_NO_WAIT;
+    return rc;
+}
+
+int kolo_wait_worker(struct kolo_table *table, uint32_t worker, uint64_t clock) {
+    struct kolo_shared_table_rank *member = &table->members[worker];
+    if (kolo_load_acquire(&member->reached) >= clock) /* pairs with kolo_clocks_advance */
+        return 0;
+    const int64_t start_ns = kolo_clock_ns();
+    show_wait(table, worker, start_ns);
+    const int rc = wait_for(table, &member->reached, clock, &member->bell, worker);
+    kolo_show_relaxed(&table->self->waits_for, 0);
+    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
+    return rc;
+}
+
+int kolo_wait_arrived(struct kolo_table *table, uint64_t rounds) {
+    struct kolo_shared_table_header *header = table->header;
+    if (kolo_load_acquire(&header->arrived) >= rounds) /* pairs with what the thread publishes */
+        return 0;
+    const int64_t start_ns = kolo_clock_ns();
+    kolo_fetch_add(&header->hurry, 1);
+    kolo_bell_ring(&table->waiter, &header->hurry_bell);
+    const int rc = wait_for(table, &header->arrived, rounds, &header->rounds_bell, table->rank);
+    kolo_table_count(&table->self->waited_ns, (uint64_t)(kolo_clock_ns() - start_ns));
+    return rc;
+}
+
+int kolo_wait_event(struct kolo_table *table, uint64_t events) {
+    return wait_for(table, &table->self->events, events + 1, &table->self->bell, slowest(table));
+}
+
+int kolo_wait_saves(struct kolo_table *table, uint32_t worker, uint64_t saves) {
+    struct kolo_shared_table_rank *member = &table->members[worker];
+    return wait_for(table, &member->saves, saves, &member->bell, worker);
+}
+
+int kolo_wait_saver(struct kolo_table *table, uint32_t saver, const kolo_atomic_u64 *word, uint64_t target) {
+    return wait_for(table, word, target, &table->header->saver_bell, saver);
+}

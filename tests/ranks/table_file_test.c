@@ -1,0 +1,189 @@
+/* Files of tables: a save while training goes on has every push of the clocks before and none after; it can be loaded
+ * with other shards and another number of ranks; a file that is damaged, cut short or of another table is refused; a
+ * save that fails leaves no file. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { ROWS = 30, COLUMNS = 50, BEFORE = 5, AFTER = 6 };
+
+static char path[64];
+
+struct setup {
+    kolo_table_rule rule;
+    int64_t staleness;
+    int savers; /* ranks of the team that saved; 0: this one saves */
+};
+
+static kolo_table_options options_of(const struct setup *setup) {
+    kolo_table_options options = KOLO_TABLE_OPTIONS_INIT;
+    options.rows = ROWS;
+    options.columns = COLUMNS;
+    options.rule = setup->rule;
+    options.staleness = setup->staleness;
+    options.split_bytes = 128;
+    options.queue_bytes = 1;
+    return options;
+}
+
+static float update_of(uint64_t clock, uint64_t element) {
+    return (float)((element * 7 + clock * 3) % 11) - 5;
+}
+
+static bool push_clock(struct rank *rank, kolo_table *table, uint64_t clock, float *values) {
+    for (uint64_t i = 0; i < ROWS * COLUMNS; i++)
+        values[i] = update_of(clock, i);
+    return expect(rank, kolo_table_push(table, 0, ROWS, values) == 0, "kolo_table_push: %s", kolo_error_message()) &&
+           expect(rank, kolo_table_clock(table) == 0, "kolo_table_clock: %s", kolo_error_message());
+}
+
+/* What the file must hold: ADD: the sums. ADAM: what the same pushes make of a table of one worker at a time; the test
+ * compares what is pulled when everybody has come to the save. */
+static void save(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const kolo_table_options options = options_of(setup);
+    kolo_table *table = NULL;
+    float *values = malloc(2 * ROWS * COLUMNS * sizeof *values), *saved = values + ROWS * COLUMNS;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()))
+        goto leave;
+    for (uint64_t clock = 0; clock < BEFORE; clock++)
+        if (!push_clock(rank, table, clock, values))
+            goto leave;
+    if (!expect(rank, kolo_table_save(table, path) == 0, "kolo_table_save: %s", kolo_error_message()))
+        goto leave;
+    for (uint64_t clock = BEFORE; clock < BEFORE + AFTER; clock++)
+        if (!push_clock(rank, table, clock, values))
+            goto leave;
+    if (!expect(rank, kolo_table_wait(table) == 0, "kolo_table_wait: %s", kolo_error_message()) ||
+        !expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message()) ||
+        !expect(rank, kolo_table_destroy(table) == 0, "kolo_table_destroy: %s", kolo_error_message()))
+        goto leave;
+    table = NULL;
+    kolo_table_options others = options; /* of the same table, placed otherwise */
+    others.placement = KOLO_PLACEMENT_HASH;
+    others.shards = 3;
+    others.staleness = 1;
+    if (!expect(rank, kolo_table_create(rank->comm, &others, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()) ||
+        !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()) ||
+        !expect(rank, kolo_table_pull(table, 0, ROWS, saved) == 0, "kolo_table_pull: %s", kolo_error_message()))
+        goto leave;
+    for (uint64_t i = 0; i < ROWS * COLUMNS && setup->rule == KOLO_TABLE_ADD; i++) {
+        float sum = 0;
+        for (uint64_t clock = 0; clock < BEFORE; clock++)
+            sum += update_of(clock, i) * (float)rank->ranks;
+        if (!expect(rank, saved[i] == sum, "element %llu is %g in the file, and the sum of all pushes before is %g",
+                    (unsigned long long)i, (double)saved[i], (double)sum))
+            break;
+    }
+    for (uint64_t i = 0; i < 8; i++) {
+        uint32_t bits;
+        memcpy(&bits, &saved[i], sizeof bits);
+        record_result(rank, (uint32_t)i, bits);
+    }
+leave:
+    kolo_table_destroy(table);
+    free(values);
+}
+
+static void expect_refused(struct rank *rank, kolo_table *table, const char *what, const char *word) {
+    const int rc = kolo_table_load(table, path);
+    expect(rank, rc == KOLO_ERR_ARG, "%s: %d, not KOLO_ERR_ARG", what, rc);
+    expect(rank, strstr(kolo_error_message(), word) != NULL, "%s: \"%s\" lacks \"%s\"", what, kolo_error_message(),
+           word);
+}
+
+/* Changes the file: rank 0 does, between two barriers. */
+static void change_file(struct rank *rank, long at, int byte, long length) {
+    kolo_barrier(rank->comm);
+    FILE *file = rank->rank == 0 ? fopen(path, "r+b") : NULL;
+    if (file && byte >= 0) {
+        fseek(file, at, SEEK_SET);
+        const int old = fgetc(file);
+        fseek(file, at, SEEK_SET);
+        fputc(old ^ byte, file);
+    }
+    if (file)
+        fclose(file);
+    if (rank->rank == 0 && length >= 0)
+        expect(rank, truncate(path, length) == 0, "truncate: %s", strerror(errno));
+    kolo_barrier(rank->comm);
+}
+
+/* Loads what another team has saved, and damages it. */
+static void load(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    kolo_table_options options = options_of(setup);
+    kolo_table *table = NULL, *other = NULL;
+    float *values = malloc(ROWS * COLUMNS * sizeof *values);
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "create: %s", kolo_error_message()) ||
+        !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()))
+        goto leave;
+    kolo_table_pull(table, 0, ROWS, values);
+    for (uint64_t i = 0; i < ROWS * COLUMNS && setup->rule == KOLO_TABLE_ADD; i++) {
+        float sum = 0;
+        for (uint64_t clock = 0; clock < BEFORE; clock++)
+            sum += update_of(clock, i) * (float)setup->savers;
+        if (!expect(rank, values[i] == sum, "element %llu is %g, not %g", (unsigned long long)i, (double)values[i],
+                    (double)sum))
+            break;
+    }
+    options.rows = ROWS + 1;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &other) == 0, "create: %s", kolo_error_message()))
+        goto leave;
+    expect_refused(rank, other, "more rows", rank->rank == 0 ? "rows" : "");
+    kolo_table_destroy(other);
+    change_file(rank, 500, 4, -1);
+    expect_refused(rank, table, "a damaged byte", rank->rank == 0 ? "damaged" : "");
+    change_file(rank, 500, 4, 1000);
+    expect_refused(rank, table, "a short file", rank->rank == 0 ? "damaged" : "");
+    change_file(rank, 0, -1, 3);
+    expect_refused(rank, table, "three bytes", rank->rank == 0 ? "no file of" : "");
+    change_file(rank, 0, -1, 0);
+    if (rank->rank == 0)
+        unlink(path);
+    expect_refused(rank, table, "no file", rank->rank == 0 ? "No such file" : "");
+leave:
+    free(values);
+    kolo_table_destroy(table);
+}
+
+static void fail_to_save(struct rank *rank) {
+    const struct setup *setup = rank->team->argument;
+    const kolo_table_options options = options_of(setup);
+    kolo_table *table = NULL;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "create: %s", kolo_error_message()))
+        return;
+    expect(rank, kolo_table_save(table, "/proc/no/such/folder") == 0, "kolo_table_save: %s", kolo_error_message());
+    const int rc = kolo_table_wait(table);
+    expect(rank, rc == KOLO_ERR_SYSTEM, "kolo_table_wait after a save that failed: %d", rc);
+    expect(rank, rank->rank > 0 || strstr(kolo_error_message(), "/proc/no/such/folder"),
+           "\"%s\" does not name the file", kolo_error_message());
+    expect(rank, kolo_table_wait(table) == 0, "the second kolo_table_wait: %s", kolo_error_message());
+    expect(rank, kolo_table_save(table, "") == KOLO_ERR_ARG, "an empty path is taken");
+    kolo_table_destroy(table);
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "files of tables");
+    snprintf(path, sizeof path, "/tmp/kolo-table-test-%d", (int)getpid());
+    static const int64_t stalenesses[] = {0, 2, KOLO_STALENESS_UNBOUNDED};
+    static const kolo_table_rule rules[] = {KOLO_TABLE_ADD, KOLO_TABLE_ADAM};
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int s = 0; s < 3; s++)
+            for (int rule = 0; rule < 2; rule++) {
+                struct setup setup = {.rule = rules[rule], .staleness = stalenesses[s]};
+                if (!wants_ranks(ranks) || (arguments.quick && (ranks + s + rule) % 2))
+                    continue;
+                harness_run(&(struct team){.ranks = ranks, .run = save, .argument = &setup});
+                setup.savers = ranks;
+                harness_run(&(struct team){.ranks = 1 + ranks % 3, .run = load, .argument = &setup});
+                harness_run(&(struct team){.ranks = ranks, .run = fail_to_save, .argument = &setup});
+            }
+    return harness_end();
+}

@@ -1,0 +1,167 @@
+/* Tables: what is pushed is applied once, in every mode, placement and shape, and is there when the clocks say so; rows
+ * are never torn; staleness 0 gives the bits of an all-reduce of the updates with the same rule. */
+#include <unistd.h>
+
+#include "table_parts.h"
+
+static void run(struct rank *rank) {
+    table_run_part(rank, rank->team->argument);
+}
+
+static void run_setup(const struct table_setup *setup, int ranks) {
+    harness_run(&(struct team){.ranks = ranks, .run = run, .argument = setup});
+}
+
+static void run_pushes(int ranks) {
+    static const int64_t stalenesses[] = {0, 1, 5, KOLO_STALENESS_UNBOUNDED};
+    static const size_t shapes[][2] = {{1, 1}, {7, 3}, {100, 1}, {64, 64}, {3, 200}, {0, 0}};
+    for (size_t s = 0; s < 4; s++)
+        for (size_t shape = 0; shape < 6; shape++)
+            for (int placement = 0; placement < KOLO_PLACEMENTS; placement++) {
+                struct table_setup setup = {.part = table_push_all,
+                                            .options =
+                                                table_options_of(shapes[shape][0], shapes[shape][1], stalenesses[s])};
+                if (arguments.quick && (s + shape + (size_t)placement) % 3)
+                    continue;
+                setup.differ = shapes[shape][0] == 0;
+                setup.options.placement = (kolo_placement)placement;
+                setup.options.shards = placement == 2 ? 5 : 0;
+                run_setup(&setup, ranks);
+                setup.options.servers = ranks > 2 ? 2 : ranks - 1;
+                if (setup.options.servers)
+                    run_setup(&setup, ranks);
+                setup.options.servers = 0;
+                setup.options.hogwild = s > 0;
+                if (s > 0)
+                    run_setup(&setup, ranks);
+            }
+}
+
+/* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name. */
+static void name_the_late(struct rank *rank) {
+    const kolo_table_options options = table_options_of(4, 4, 0);
+    kolo_table *table = NULL;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()))
+        return;
+    const int64_t timeout_ms = rank->team->timeout_ms;
+    if (rank->rank < 2)
+        usleep((useconds_t)(rank->rank ? 3 * timeout_ms : timeout_ms / 4) * 1000);
+    else
+        expect_timely(rank, rank->comm, kolo_table_clock(table), KOLO_ERR_TIMEOUT, 1, "kolo_table_clock");
+    if (rank->rank == 0)
+        kolo_table_clock(table);
+    kolo_table_destroy(table);
+}
+
+/* Rank 0 leaves, and ends its communicator, while the others have clocks to end. */
+static void leave_early(struct rank *rank) {
+    const kolo_table_options options = table_options_of(4, 4, 0);
+    kolo_table *table = NULL;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()))
+        return;
+    for (int clock = 0; clock < (rank->rank ? 4 : 1); clock++) {
+        if (rank->rank == 2)
+            usleep(50000);
+        expect(rank, kolo_table_clock(table) == 0, "clock %d: %s", clock, kolo_error_message());
+    }
+    kolo_table_destroy(table);
+}
+
+/* Servers that own no shard hear that the workers have gone. */
+static void serve_nothing(struct rank *rank) {
+    kolo_table_options options = table_options_of(4, 4, *(const int64_t *)rank->team->argument);
+    kolo_table *table = NULL;
+    options.servers = rank->ranks - 1;
+    options.shards = 1;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()))
+        return;
+    const int rc = rank->rank ? kolo_table_serve(table) : kolo_table_clock(table);
+    expect(rank, rc == 0, "%s: %s", rank->rank ? "kolo_table_serve" : "kolo_table_clock", kolo_error_message());
+    kolo_table_destroy(table);
+    kolo_barrier(rank->comm);
+}
+
+/* Queues of which a size_t does not hold the bytes. */
+static void refuse_queues(struct rank *rank) {
+    kolo_table_options options = table_options_of(4, 4, 1);
+    kolo_table *table = NULL;
+    options.shards = 1 << 10;
+    options.queue_bytes = SIZE_MAX / 1024 + 1;
+    expect_status(rank, kolo_table_create(rank->comm, &options, &table), KOLO_ERR_ARG, "kolo_table_create");
+    expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message());
+}
+
+/* Rank 0 has ended its clock, but has not seen the clock's end: what it pushes then is no part of that clock. */
+static void push_after_timeout(struct rank *rank) {
+    kolo_table_options options = table_options_of(1, 1, 0);
+    kolo_table *table = NULL;
+    options.backup_workers = 1;
+    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
+                kolo_error_message()))
+        return;
+    float value = 1;
+    if (rank->rank == 0) {
+        expect_status(rank, kolo_table_push(table, 0, 1, &value), 0, "kolo_table_push");
+        const int64_t timeout_ms = kolo_comm_timeout(rank->comm);
+        kolo_comm_set_timeout(rank->comm, 50);
+        expect_status(rank, kolo_table_clock(table), KOLO_ERR_TIMEOUT, "kolo_table_clock");
+        value = 10;
+        expect_status(rank, kolo_table_push(table, 0, 1, &value), KOLO_ERR_TIMEOUT, "kolo_table_push");
+        kolo_comm_set_timeout(rank->comm, timeout_ms);
+        event_set();
+        expect_status(rank, kolo_table_push(table, 0, 1, &value), 0, "kolo_table_push");
+    } else {
+        while (event_ns() == 0)
+            usleep(1000);
+        expect_status(rank, kolo_table_clock(table), 0, "kolo_table_clock");
+    }
+    kolo_table_pull(table, 0, 1, &value);
+    expect(rank, value == 1, "clock 0 has %g, not 1", (double)value);
+    kolo_barrier(rank->comm);
+    kolo_table_destroy(table);
+}
+
+static void run_waits(void) {
+    static const int64_t stalenesses[] = {0, 2};
+    harness_run(&(struct team){.ranks = 3, .run = name_the_late, .timeout_ms = 1000});
+    harness_run(&(struct team){.ranks = 3, .run = leave_early});
+    for (int i = 0; i < 2; i++)
+        harness_run(&(struct team){.ranks = 3, .run = serve_nothing, .argument = &stalenesses[i]});
+    harness_run(&(struct team){.ranks = 2, .run = refuse_queues});
+    harness_run(&(struct team){.ranks = 3, .run = push_after_timeout});
+}
+
+int main(int argc, char **argv) {
+    harness_begin(argc, argv, "tables of a parameter server");
+    static const int counts[] = {1, 2, 3, 5};
+    for (size_t i = 0; i < 4; i++) {
+        const int ranks = counts[i];
+        if (arguments.ranks && arguments.ranks != ranks)
+            continue;
+        if (!arguments.calls)
+            run_pushes(ranks);
+        for (int64_t staleness = 0; staleness < 4; staleness++)
+            run_setup(&(struct table_setup){.part = table_keep_bound,
+                                            .options = table_options_of((uint64_t)ranks, 40, staleness)},
+                      ranks);
+        run_setup(
+            &(struct table_setup){.part = table_tear, .options = table_options_of(3, 60, KOLO_STALENESS_UNBOUNDED)},
+            ranks);
+        run_setup(&(struct table_setup){.part = table_tear, .options = table_options_of(3, 60, 2)}, ranks);
+        run_setup(&(struct table_setup){.part = table_read_under_load,
+                                        .options = table_options_of(64, 16, KOLO_STALENESS_UNBOUNDED)},
+                  ranks);
+        struct table_setup setup = {.part = table_same_bits, .options = table_options_of(50, 30, 0)};
+        run_setup(&setup, ranks);
+        setup.options.rule = KOLO_TABLE_SGD;
+        setup.options.learning_rate = 0.125;
+        setup.options.op = KOLO_AVG;
+        run_setup(&setup, ranks);
+    }
+    if (!arguments.ranks)
+        run_waits();
+    return harness_end();
+}
