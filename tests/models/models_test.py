@@ -109,6 +109,24 @@ DEFAULT = [
     *controls("ORDER ABORT SWAP SECOND_LOOK LAST_LOOK", "groups", "DEATHS=1"),
     *controls("AGREEMENT AHEAD", "groups", "GROUPS=2", "JOINERS=0", "DEATHS=0", "LACKS=1"),
     *controls("FAILURE DROP", "groups", "GROUPS=2", "JOINERS=0", "DEATHS=1"),
+    small("table_versions"),
+    *controls("RELEASE WRITER_FENCE LOOK READER_FENCE OTHER", "table_versions", "DEATHS=0"),
+    large("table_writers", "WORKERS=3", "DEATHS=2"),
+    large("table_writers", "WORKERS=2", "UPDATES=2", "DEATHS=1"),
+    *controls("LOOK SECOND_TRY", "table_writers", "WORKERS=3", "DEATHS=0"),
+    *controls("RECORD PLACE_LAST ONE_WORD TAIL_LAST SETTLING DEATH SWAP", "table_writers", "WORKERS=3", "DEATHS=1"),
+    *controls("ALL_PENDING", "table_writers", "WORKERS=2", "UPDATES=2", "DEATHS=1"),
+    large("table_writers", "WORKERS=3", "DEATHS=2", control="CLEAR"),
+    large("table_clock", "STALENESS=1"),
+    large("table_clock", "STALENESS=2"),
+    *controls("DRAIN DRAIN_LAST PUSH_FIRST BOUND", "table_clock", "STALENESS=1", "DEATHS=0", "LEAVES=0"),
+    *controls("GONE LEAVING FINISHING TAKEOVER", "table_clock", "STALENESS=1"),
+    small("table_fold", "CLOCKS=2", "PIECES=1"),
+    small("table_fold", "CLOCKS=1", "PIECES=2"),
+    large("table_fold", "WORKERS=3", "CLOCKS=1", "PIECES=1"),
+    *controls("NOTE NOTE_FIRST ENDED", "table_fold", "CLOCKS=2", "PIECES=2"),
+    *controls("DONE SECOND_LOOK SWAP CLOSING DEATH WAIT CLEARING", "table_fold", "CLOCKS=2", "PIECES=2", "DEATHS=0"),
+    large("table_fold", "CLOCKS=2", "PIECES=2", control="ONE_WORD"),
 ]
 
 MORE = [
@@ -134,6 +152,11 @@ MORE = [
     large("groups", "DEATHS=0", "JOINERS_DEATHS=1", "LATE=1"),
     large("groups", "MEMBERS=2", "JOINERS=2", "DEATHS=1", "JOINERS_DEATHS=1"),
     large("groups", "GROUPS=2", "MEMBERS=4", "JOINERS=0", "DEATHS=1"),
+    large("table_writers", "WORKERS=2", "UPDATES=2", "PIECES=2", "DEATHS=2"),
+    large("table_writers", "WORKERS=2", "UPDATES=3", "ENTRIES=2", "DEATHS=1"),
+    large("table_clock", "STALENESS=1", "CLOCKS=4", "LEAVES=0"),
+    large("table_fold", "CLOCKS=2", "PIECES=2"),
+    large("table_fold", "WORKERS=3", "CLOCKS=1", "PIECES=2"),
 ]
 
 
