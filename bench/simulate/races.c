@@ -151,6 +151,10 @@ void races_acquire(uint32_t rank, const void *word) {
     join(own, from->clock);
 }
 
+void races_learn_end(uint32_t rank, uint32_t ended) {
+    join(clock_of(rank), clock_of(ended));
+}
+
 /* Plain accesses. */
 
 static bool overlaps(const extent *a, const extent *b) {

@@ -44,6 +44,9 @@ void races_merge(const void *word, uint32_t rank, const uint32_t *clock);
 /* A load that acquires. */
 void races_acquire(uint32_t rank, const void *word);
 
+/* The rank learns that `ended` has ended: all that it did is done. */
+void races_learn_end(uint32_t rank, uint32_t ended);
+
 /* Plain accesses; those of other memory are nobody's concern. */
 void races_read(uint32_t rank, const void *address, size_t bytes);
 void races_write(uint32_t rank, const void *address, size_t bytes);

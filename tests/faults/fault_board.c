@@ -16,6 +16,7 @@
 extern const char __start_kolo_points[], __stop_kolo_points[];
 
 struct board *board;
+void (*board_hook)(const char *point);
 
 static const char *names[BOARD_POINTS_MAX];
 static int points;
@@ -109,6 +110,14 @@ const char *board_action_name(enum action action) {
     return action_names[action];
 }
 
+bool board_is_of_tables(int point) {
+    static const char *const beginnings[] = {"clock.", "piece.", "shard.", "synchronous.", "table.", "table_file."};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(names[point], beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
 static void strike(int index) {
     static const int signals[ACTIONS] = {[ACTION_KILL] = SIGKILL, [ACTION_STOP] = SIGSTOP};
     const enum action action = board->faults[index].action;
@@ -131,6 +140,8 @@ static void strike(int index) {
 void kolo_point_reached(const char *name) {
     if (own_rank < 0)
         return;
+    if (board_hook)
+        board_hook(name);
     struct rank_record *record = &board->ranks[own_rank];
     const int point = point_at[name - __start_kolo_points];
     record->last_point = point;

@@ -101,4 +101,10 @@ bool board_passed(int rank, const char *name);
 
 const char *board_action_name(enum action action);
 
+/* Whether that point is in what tables do: table_faults passes these, and fault_sweep the others. */
+bool board_is_of_tables(int point);
+
+/* Of a rank: called at each of its points, before it counts; NULL: nothing. */
+extern void (*board_hook)(const char *point);
+
 #endif

@@ -1,6 +1,7 @@
 #include "fault_leftovers.h"
 
 #include <dirent.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ void *__wrap_realloc(void *block, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *block);
+int __wrap_asprintf(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void *counted(void *block) {
     blocks += block != NULL;
@@ -51,6 +53,16 @@ char *__wrap_strdup(const char *text) {
 void __wrap_free(void *block) {
     blocks -= block != NULL;
     __real_free(block);
+}
+
+/* Of which the malloc is not wrapped, either. */
+int __wrap_asprintf(char **text, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int length = vasprintf(text, format, list);
+    va_end(list);
+    blocks += length >= 0;
+    return length;
 }
 
 static int count_descriptors(void) {

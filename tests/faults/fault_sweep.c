@@ -2,11 +2,12 @@
  * algorithm. See fault_verdict.c for what must then be true, fault_cases.c for the cases.
  *
  * First each case runs undisturbed, which tells the points that each rank passes, and how often; together they must
- * pass every point that the library has. Then come the trials: at the first, the middle and the last passage of a point
- * the rank kills, stops or ends itself. By default it is a sample, drawn with the seed: each point once with SIGKILL,
- * of those that only several nodes have a fifth, since their trials take long; then any. How often a rank passes a
- * point of a wait is for the scheduler to say: where a trial finds fewer passages than the listing it is made again
- * with half as many, and the first passage must come in the cases that see to it. */
+ * pass every point that the library has, but those of tables, for which table_faults is there. Then come the trials: at
+ * the first, the middle and the last passage of a point the rank kills, stops or ends itself. By default it is a
+ * sample, drawn with the seed: each point once with SIGKILL, of those that only several nodes have a fifth, since their
+ * trials take long; then any. How often a rank passes a point of a wait is for the scheduler to say: where a trial
+ * finds fewer passages than the listing it is made again with half as many, and the first passage must come in the
+ * cases that see to it. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -102,9 +103,9 @@ static bool is_wanted(const char *wanted, const char *name) {
     return !wanted || strcmp(wanted, name) == 0;
 }
 
-/* False for the points of what this machine refuses. */
+/* False for the points of what this machine refuses, and of tables. */
 static bool is_possible(int point) {
-    return strncmp(board_point_name(point), "uring.", 6) != 0 || nodes_have_uring();
+    return !board_is_of_tables(point) && (strncmp(board_point_name(point), "uring.", 6) != 0 || nodes_have_uring());
 }
 
 static void list_case(int index) {

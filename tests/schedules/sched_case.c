@@ -9,6 +9,7 @@
 #include "sched_engine.h"
 #include "sched_memory.h"
 #include "sched_seam.h"
+#include "sched_table.h"
 #include "splitmix64.h"
 
 /* A failure is found at the end of the slice that some rank sleeps, if not before, and heard of at the end of another;
@@ -30,6 +31,7 @@ static struct {
     uint8_t expected_other[SCHED_CALLS_MAX][SCHED_RANKS_MAX][SCHED_BUFFER_BYTES]; /* of plan.other */
     uint8_t outside[SCHED_RANKS_MAX][2][SCHED_BUFFER_BYTES]; /* buffers that are not kolo_alloc's */
     ending endings[SCHED_RANKS_MAX];
+    bool has_table;
     int64_t fault_ns; /* when a rank aborted or left, or the last came to disagree; -1: none has */
 } run;
 
@@ -149,9 +151,7 @@ static bool goes_wrong(uint32_t rank, uint32_t call) {
     return plan->fault == SCHED_ABORT || plan->fault == SCHED_DEPARTURE;
 }
 
-static void body(uint32_t rank) {
-    kolo_comm *comm = team_comm(rank);
-    ending *ending = &run.endings[rank];
+static void make_calls(kolo_comm *comm, uint32_t rank, ending *ending) {
     for (uint32_t i = 0; ending->status == 0 && i < run.plan.calls; i++) {
         if (goes_wrong(rank, i)) {
             if (run.fault_ns < 0)
@@ -166,6 +166,15 @@ static void body(uint32_t rank) {
         ending->status = make_call(comm, i);
         sched_trace("rank %" PRIu32 " has ended call %" PRIu32 ": %d", rank, i, ending->status);
     }
+}
+
+static void body(uint32_t rank) {
+    kolo_comm *comm = team_comm(rank);
+    ending *ending = &run.endings[rank];
+    if (run.has_table)
+        ending->status = sched_table_work(comm);
+    else
+        make_calls(comm, rank, ending);
     ending->at_ns = sched_now_ns();
     ending->returned = true;
     ending->failure.failure_bytes = sizeof ending->failure;
@@ -245,7 +254,11 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
     run.fault_ns = -1;
     memset(run.endings, 0, sizeof run.endings);
     sched_plan_draw(&run.plan, which, seed);
-    compute_expected();
+    run.has_table = sched_case_has_table(which);
+    if (run.has_table)
+        sched_table_begin(&run.plan, which->features & SCHED_CLOCKS, seed);
+    else
+        compute_expected();
     sched_team_create(&run.plan.shape);
     sched_memory_begin(run.plan.shape.team.ranks, is_given_up);
     sched_seam_begin(seed);
@@ -265,6 +278,8 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
             snprintf(problem, problem_bytes, "rank %" PRIu32 " %s: status %d; %s", rank, wrong,
                      run.endings[rank].status, run.endings[rank].failure.message);
     }
+    if (!wrong && run.has_table && (wrong = sched_table_judge()))
+        snprintf(problem, problem_bytes, "%s", wrong);
     team_destroy();
     return !wrong;
 }

@@ -8,6 +8,7 @@
 #include "sched_engine.h"
 #include "sched_memory.h"
 #include "sched_seam.h"
+#include "sched_table.h"
 #include "sched_team.h"
 
 enum order { RELAXED, CONSUME, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
@@ -58,6 +59,34 @@ static uint64_t load_progress_once(const void *word, uint32_t bytes, bool is_acq
     return value;
 }
 
+/* Of a piece that has been copied, the sequence as it was before. */
+static uint64_t load_sequence_once(const void *word, uint64_t value, bool is_acquire) {
+    static struct {
+        const void *word;
+        uint64_t value;
+    } seen[SCHED_RANKS_MAX];
+    const uint32_t rank = sched_self();
+    if (is_acquire) {
+        seen[rank].word = word;
+        seen[rank].value = value;
+    }
+    return seen[rank].word == word ? seen[rank].value : value;
+}
+
+/* What a rank that a control deceives sees in a word of a table. */
+static uint64_t load_of_table(const void *word, uint64_t value, bool is_acquire) {
+    const sched_word kind = sched_table_word(word);
+    if (sched_breaks(SCHED_SEQUENCE_ONCE) && kind == SCHED_WORD_SEQUENCE && !sched_table_writes())
+        return load_sequence_once(word, value, is_acquire);
+    if (sched_breaks(SCHED_PENDING_UNSEEN) && kind == SCHED_WORD_PENDING && is_acquire)
+        return 0;
+    if (sched_breaks(SCHED_ROOM_UNSEEN) && kind == SCHED_WORD_TAKEN && sched_table_queue_worker(word) == sched_self())
+        return UINT64_MAX / 2;
+    if (sched_breaks(SCHED_PLACE_UNSEEN) && kind == SCHED_WORD_PLACE)
+        return 0;
+    return value;
+}
+
 static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
     if (!begin(address))
         return sched_memory_peek((const void *)address, bytes);
@@ -72,12 +101,15 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
         return load_progress_once((const void *)address, bytes, acquires(order));
     if (sched_breaks(SCHED_WORD_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_CALL)
         return team_comm(sched_self())->call.word;
-    return sched_memory_load((const void *)address, bytes, acquires(order));
+    const uint64_t value = sched_memory_load((const void *)address, bytes, acquires(order));
+    return sched_control_now == SCHED_SOUND ? value : load_of_table((const void *)address, value, acquires(order));
 }
 
 static bool has_release(const void *address, int order) {
     if ((sched_breaks(SCHED_STEP_RELAXED) && sched_team_word(address) == SCHED_WORD_PROGRESS) ||
-        (sched_breaks(SCHED_LINE_RELAXED) && sched_team_word(address) == SCHED_WORD_ROUND))
+        (sched_breaks(SCHED_LINE_RELAXED) && sched_team_word(address) == SCHED_WORD_ROUND) ||
+        (sched_breaks(SCHED_FILLED_RELAXED) && sched_team_word(address) == SCHED_WORD_FILLED) ||
+        (sched_breaks(SCHED_TAKEN_RELAXED) && sched_team_word(address) == SCHED_WORD_TAKEN))
         return false;
     return releases(order);
 }
@@ -110,6 +142,8 @@ static bool store(volatile void *address, uint32_t bytes, uint64_t value, int or
         return true;
     if (sched_breaks(SCHED_STEP_EARLY) && sched_team_word(word) == SCHED_WORD_PROGRESS)
         value++;
+    if (sched_breaks(SCHED_REACHED_EARLY) && sched_team_word(word) == SCHED_WORD_REACHED && value != UINT64_MAX)
+        value++;
     sched_memory_store(word, bytes, value, has_release(word, order));
     return true;
 }
@@ -118,6 +152,19 @@ static uint64_t add(volatile void *address, uint32_t bytes, uint64_t addend, int
     if (sched_breaks(SCHED_RINGS_STILL) && sched_team_word((const void *)address) == SCHED_WORD_RINGS)
         addend = 0;
     return sched_memory_add((void *)address, bytes, addend, acquires(order), releases(order));
+}
+
+uint8_t __tsan_atomic8_load(const volatile uint8_t *address, int order) {
+    if (!begin(address))
+        return __atomic_load_n(address, __ATOMIC_RELAXED);
+    return (uint8_t)sched_memory_load((const void *)address, sizeof *address, acquires(order));
+}
+
+void __tsan_atomic8_store(volatile uint8_t *address, uint8_t value, int order) {
+    if (!begin(address))
+        __atomic_store_n(address, value, __ATOMIC_RELAXED);
+    else
+        sched_memory_store((void *)address, sizeof *address, value, releases(order));
 }
 
 uint32_t __tsan_atomic32_load(const volatile uint32_t *address, int order) {
@@ -162,6 +209,18 @@ uint64_t __tsan_atomic64_fetch_or(volatile uint64_t *address, uint64_t bits, int
                           : __atomic_fetch_or(address, bits, __ATOMIC_SEQ_CST);
 }
 
+uint64_t __tsan_atomic64_fetch_and(volatile uint64_t *address, uint64_t bits, int order) {
+    return begin(address)
+               ? add(address, sizeof *address, 0 - (sched_memory_peek((const void *)address, 8) & ~bits), order)
+               : __atomic_fetch_and(address, bits, __ATOMIC_SEQ_CST);
+}
+
+uint64_t __tsan_atomic64_exchange(volatile uint64_t *address, uint64_t value, int order) {
+    (void)order;
+    return begin(address) ? sched_memory_swap((void *)address, sizeof *address, 0, value, true)
+                          : __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);
+}
+
 uint64_t __tsan_atomic64_compare_exchange_val(volatile uint64_t *address, uint64_t expected, uint64_t value, int order,
                                               int failure_order) {
     (void)order;
@@ -181,6 +240,19 @@ int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *address, uint64_t
     const bool swapped = found == *expected;
     *expected = found;
     return swapped;
+}
+
+/* Of sums of floats in place, which no schedule has: rows that they are in promise nothing. */
+int __tsan_atomic32_compare_exchange_weak(volatile uint32_t *address, uint32_t *expected, uint32_t value, int order,
+                                          int failure_order) {
+    (void)order;
+    (void)failure_order;
+    return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+int __tsan_atomic64_compare_exchange_weak(volatile uint64_t *address, uint64_t *expected, uint64_t value, int order,
+                                          int failure_order) {
+    return __tsan_atomic64_compare_exchange_strong(address, expected, value, order, failure_order);
 }
 
 void __tsan_atomic_thread_fence(int order) {

@@ -6,6 +6,7 @@
 
 #include "races.h"
 #include "sched_engine.h"
+#include "sched_table.h"
 #include "team.h"
 
 enum { ZONE_BYTES = 1024, BUFFER_STORES = 16 };
@@ -45,7 +46,7 @@ void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *)) {
                                    .memory = sched_arena,
                                    .memory_bytes = SCHED_ARENA_BYTES,
                                    .zone_bytes = ZONE_BYTES,
-                                   .describe = team_describe,
+                                   .describe = sched_describe,
                                    .complain = complain,
                                    .is_given_up = is_given_up};
     if (races_begin(&setting) != 0)
@@ -55,23 +56,44 @@ void sched_memory_begin(uint32_t ranks, bool (*is_given_up)(const void *)) {
     memory.ranks = ranks;
 }
 
+/* A plain access of the rank's own to what it has stored atomically comes after that: as on processors, it waits until
+ * such a store has left the buffer. */
+static void drain_overlapping(uint32_t rank, const uint8_t *begin, size_t bytes) {
+    const buffer *own = &memory.buffers[rank];
+    for (uint32_t i = own->count; i-- > 0;) {
+        const uint8_t *stored = own->stores[i].address;
+        if (stored >= begin + bytes || stored + own->stores[i].bytes <= begin)
+            continue;
+        sched_memory_drain(rank);
+        return;
+    }
+}
+
 void sched_memory_read(const void *address, size_t bytes) {
-    if (sched_self() != SCHED_NOBODY)
-        races_read(sched_self(), address, bytes);
+    if (sched_self() == SCHED_NOBODY)
+        return;
+    drain_overlapping(sched_self(), address, bytes);
+    races_read(sched_self(), address, bytes);
 }
 
 void sched_memory_write(const void *address, size_t bytes) {
-    if (sched_self() != SCHED_NOBODY)
-        races_write(sched_self(), address, bytes);
+    if (sched_self() == SCHED_NOBODY)
+        return;
+    drain_overlapping(sched_self(), address, bytes);
+    races_write(sched_self(), address, bytes);
 }
 
 uint64_t sched_memory_peek(const void *address, uint32_t bytes) {
+    if (bytes == sizeof(uint8_t))
+        return __atomic_load_n((const uint8_t *)address, __ATOMIC_RELAXED);
     return bytes == sizeof(uint32_t) ? __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED)
                                      : __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
 }
 
 static void poke(void *address, uint32_t bytes, uint64_t value) {
-    if (bytes == sizeof(uint32_t))
+    if (bytes == sizeof(uint8_t))
+        __atomic_store_n((uint8_t *)address, (uint8_t)value, __ATOMIC_RELAXED);
+    else if (bytes == sizeof(uint32_t))
         __atomic_store_n((uint32_t *)address, (uint32_t)value, __ATOMIC_RELAXED);
     else
         __atomic_store_n((uint64_t *)address, value, __ATOMIC_RELAXED);
@@ -81,7 +103,7 @@ static void trace(uint32_t rank, const char *what, const void *address, uint32_t
     char where[96];
     if (!sched_is_traced())
         return;
-    team_describe(address, bytes, where, sizeof where);
+    sched_describe(address, bytes, where, sizeof where);
     sched_trace("rank %" PRIu32 " %s %s: %" PRIu64, rank, what, where, value);
 }
 
@@ -138,6 +160,10 @@ uint64_t sched_memory_swap(void *address, uint32_t bytes, uint64_t expected, uin
     }
     trace(sched_self(), "swaps into", address, bytes, sched_memory_peek(address, bytes));
     return found;
+}
+
+void sched_memory_learn_end(uint32_t ended) {
+    races_learn_end(sched_self(), ended);
 }
 
 uint32_t sched_memory_pending(uint32_t rank) {

@@ -33,7 +33,7 @@ static inline bool sched_memory_is_shared(const void *address) {
 void sched_memory_read(const void *address, size_t bytes);
 void sched_memory_write(const void *address, size_t bytes);
 
-/* By the running rank, atomic; of 4 or 8 bytes. */
+/* By the running rank, atomic; of 1, 4 or 8 bytes. */
 uint64_t sched_memory_load(const void *address, uint32_t bytes, bool acquires);
 void sched_memory_store(void *address, uint32_t bytes, uint64_t value, bool releases);
 
@@ -42,6 +42,9 @@ uint64_t sched_memory_add(void *address, uint32_t bytes, uint64_t addend, bool a
 
 /* Stores `value` if the word holds `expected`, or always if `blindly`; returns the value before. */
 uint64_t sched_memory_swap(void *address, uint32_t bytes, uint64_t expected, uint64_t value, bool blindly);
+
+/* The running rank learns that `ended` has ended. */
+void sched_memory_learn_end(uint32_t ended);
 
 /* What memory holds, whatever is in buffers. */
 uint64_t sched_memory_peek(const void *address, uint32_t bytes);

@@ -60,6 +60,10 @@ static const sched_case cases[] = {
      SCHED_CALLS - KOLO_SLOTS, 0, SCHED_BROADCASTS | SCHED_LASTING, SCHED_MISMATCH},
     {"factions", "the same with any collective that has a root", 2, 5, SCHED_CALLS - KOLO_SLOTS, 0,
      SCHED_ROOTED | SCHED_LASTING, SCHED_MISMATCH},
+    {"table", "a table with a bound on staleness, and queues that are full", 2, 3, 0, 0, SCHED_TABLES, SCHED_NO_FAULT},
+    {"clocks", "a table whose clocks end for all together", 2, 3, 0, 0, SCHED_CLOCKS, SCHED_NO_FAULT},
+    {"heirs", "a table of which a rank dies at any step", 2, 3, 0, 0, SCHED_TABLES, SCHED_DEATH},
+    {"bereaved", "a table whose clocks cannot end since a rank dies", 2, 3, 0, 0, SCHED_CLOCKS, SCHED_DEATH},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -393,7 +397,9 @@ static void draw_fault(sched_plan *plan, const sched_case *from, uint64_t *rando
         plan->culprits[1] =
             (plan->culprits[0] + 1 + below(random, plan->shape.team.ranks - 1)) % plan->shape.team.ranks;
     plan->fault_call = below(random, plan->calls);
-    plan->fault_step = 1 + below(random, UINT64_C(1) << (3 + below(random, 8)));
+    /* A table is made in 200 steps or so. */
+    const uint32_t magnitude = sched_case_has_table(from) ? 8 + below(random, 4) : 3 + below(random, 8);
+    plan->fault_step = 1 + below(random, UINT64_C(1) << magnitude);
     if (fault == SCHED_MISMATCH)
         draw_mismatch(plan, from, random);
 }
@@ -414,7 +420,9 @@ void sched_plan_draw(sched_plan *plan, const sched_case *from, uint64_t seed) {
     uint64_t random = seed;
     memset(plan, 0, sizeof *plan);
     draw_shape(&plan->shape, &which, &random);
-    if (has(&which, SCHED_PAIRS)) {
+    if (sched_case_has_table(&which)) {
+        plan->calls = 1; /* sched_table.h has what ranks do */
+    } else if (has(&which, SCHED_PAIRS)) {
         draw_pair(plan, seed, &random);
     } else {
         plan->calls = 2 + below(&random, which.calls_max - 1);

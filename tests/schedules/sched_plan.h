@@ -25,7 +25,9 @@ typedef enum sched_feature {
     SCHED_LASTING = 128,  /* ranks that disagree do so in all calls from then on, and never meet */
     SCHED_ROOTED = 256,   /* any collective with a root, which changes, but few that go through lines */
     SCHED_GATHERS = 512,  /* of those, gathers alone */
-    SCHED_PASSES = 1024   /* those, and scans, most of them through lines */
+    SCHED_PASSES = 1024,  /* those, and scans, most of them through lines */
+    SCHED_TABLES = 2048,  /* in place of calls a table, sched_table.h, with a bound on staleness above 0 */
+    SCHED_CLOCKS = 4096   /* the same with staleness 0 */
 } sched_feature;
 
 /* What there is to choose from in a run. */
@@ -38,6 +40,10 @@ typedef struct sched_case {
     uint32_t features;   /* sched_feature */
     sched_fault fault;
 } sched_case;
+
+static inline bool sched_case_has_table(const sched_case *which) {
+    return which->features & (SCHED_TABLES | SCHED_CLOCKS);
+}
 
 /* One of the cases; NULL past the last. */
 const sched_case *sched_case_at(uint32_t index);

@@ -5,8 +5,10 @@
 #include "comm/failure/failure.h"
 #include "comm/step/history.h"
 #include "reduce/instances.h"
+#include "reduce/optimizers/steps.h"
 #include "sched_control.h"
 #include "sched_memory.h"
+#include "sched_table.h"
 
 enum { TIMEOUT_NS = 1000000000 };
 
@@ -14,6 +16,18 @@ enum { TIMEOUT_NS = 1000000000 };
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     (void)features;
     return &kolo_reducer_portable;
+}
+
+/* The same for reduce/optimizers/steps_choice.c. */
+const kolo_steps *kolo_steps_select(uint32_t features) {
+    (void)features;
+    return &kolo_steps_portable;
+}
+
+double kolo_steps_power(double base, uint64_t exponent) {
+    (void)base;
+    (void)exponent;
+    abort(); /* of ADAM, which no schedule has */
 }
 
 void sched_team_create(const sched_shape *shape) {
@@ -57,7 +71,7 @@ static sched_word signal_word(size_t offset) {
 sched_word sched_team_word(const void *address) {
     team_place place;
     if (!team_find(address, &place))
-        return SCHED_WORD_OTHER;
+        return sched_table_word(address);
     switch (place.part) {
     case TEAM_HEADER:
         return place.offset == offsetof(struct kolo_shared_header, failure) ? SCHED_WORD_FAILURE : SCHED_WORD_OTHER;

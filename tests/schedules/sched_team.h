@@ -27,7 +27,14 @@ typedef enum sched_word {
     SCHED_WORD_RINGS,
     SCHED_WORD_ROUND,
     SCHED_WORD_SLOT, /* or one of many in it */
-    SCHED_WORD_FAILURE
+    SCHED_WORD_FAILURE,
+    /* of a table */
+    SCHED_WORD_REACHED,
+    SCHED_WORD_PENDING,
+    SCHED_WORD_PLACE,
+    SCHED_WORD_FILLED,
+    SCHED_WORD_TAKEN,
+    SCHED_WORD_SEQUENCE
 } sched_word;
 
 sched_word sched_team_word(const void *address);

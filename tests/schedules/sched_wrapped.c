@@ -14,6 +14,7 @@
 #include "sched_engine.h"
 #include "sched_memory.h"
 #include "sched_seam.h"
+#include "sched_table.h"
 #include "sched_team.h"
 #include "splitmix64.h"
 
@@ -154,7 +155,7 @@ void sched_seam_describe_wait(uint32_t rank, char *text, unsigned text_bytes) {
     text[0] = '\0';
     if (!wait->flag)
         return;
-    team_describe(wait->flag, sizeof *wait->flag, where, sizeof where);
+    sched_describe(wait->flag, sizeof *wait->flag, where, sizeof where);
     snprintf(text, text_bytes, "%s to reach %" PRIu64 ", which is %" PRIu64, where, wait->target,
              sched_memory_peek(wait->flag, sizeof *wait->flag));
 }
@@ -165,6 +166,8 @@ void sched_seam_quiet(void) {
         const struct kolo_wait *wait = &seam.waits[rank];
         if (wait->flag && sched_has_died(wait->peer))
             continue; /* between its store and the bell, perhaps: a slice later its death is found */
+        if (sched_death_ns() >= 0 && sched_table_has_allocated(wait->flag))
+            continue; /* the same: any rank stores some of a table's words */
         if (!wait->flag || !sched_sleeps(rank) || sched_memory_peek(wait->flag, sizeof *wait->flag) < wait->target)
             continue;
         sched_seam_describe_wait(rank, what, sizeof what);
@@ -202,8 +205,10 @@ bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first
     sched_step();
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t rank = (first + i) % liveness->ranks;
-        if (rank != liveness->self && sched_has_died(rank) && !sched_breaks(SCHED_DEATH_UNSEEN))
-            liveness->watched[rank].ending.cause = KOLO_CAUSE_ENDED;
+        if (rank == liveness->self || !sched_has_died(rank) || sched_breaks(SCHED_DEATH_UNSEEN))
+            continue;
+        liveness->watched[rank].ending.cause = KOLO_CAUSE_ENDED;
+        sched_memory_learn_end(rank);
     }
     return true;
 }
@@ -212,4 +217,40 @@ bool __wrap_kolo_liveness_look_at(struct kolo_liveness *liveness, uint32_t first
 void __wrap_kolo_comm_free(kolo_comm *comm) {
     if (sched_self() == SCHED_NOBODY)
         __real_kolo_comm_free(comm);
+}
+
+/* Tables. Their memory lies in the arena. */
+
+int __real_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
+int __real_kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target);
+int __real_kolo_wait_closed(struct kolo_table *table, uint64_t clocks);
+
+/* No base: nothing is to be unmapped. */
+int __wrap_kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily,
+                              struct kolo_region *region, int *fd) {
+    (void)function;
+    (void)lazily;
+    region->own = sched_table_allocate(comm->rank, bytes);
+    if (fd)
+        *fd = -1;
+    return 0;
+}
+
+int __wrap_kolo_region_populate(const char *function, uint8_t *memory, size_t bytes) {
+    (void)function;
+    (void)memory;
+    (void)bytes;
+    return 0;
+}
+
+int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own) {
+    return sched_breaks(SCHED_UNSETTLED) ? 0 : __real_kolo_shard_settle(table, shard, own);
+}
+
+int __wrap_kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target) {
+    return sched_breaks(SCHED_FOLD_UNAWAITED) ? 0 : __real_kolo_wait_shard(table, shard, flag, target);
+}
+
+int __wrap_kolo_wait_closed(struct kolo_table *table, uint64_t clocks) {
+    return sched_breaks(SCHED_CLOSE_UNAWAITED) ? 0 : __real_kolo_wait_closed(table, clocks);
 }

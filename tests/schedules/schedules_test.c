@@ -87,6 +87,18 @@ static const struct control {
     {SCHED_WORD_LATE, "word-late", "sleep"},
     {SCHED_DEATH_UNSEEN, "death-unseen", "death"},
     {SCHED_FAILURE_OVERWRITTEN, "failure-overwritten", "abort"},
+    {SCHED_UNSETTLED, "unsettled", "table"},
+    {SCHED_REACHED_EARLY, "reached-early", "table"},
+    {SCHED_SEQUENCE_ONCE, "sequence-once", "table"},
+    {SCHED_PENDING_UNSEEN, "pending-unseen", "table"},
+    {SCHED_NO_FULL_FENCE, "no-full-fence", "table"},
+    {SCHED_ROOM_UNSEEN, "room-unseen", "table"},
+    {SCHED_FILLED_RELAXED, "filled-relaxed", "table"},
+    {SCHED_TAKEN_RELAXED, "taken-relaxed", "table"},
+    {SCHED_FOLD_UNAWAITED, "fold-unawaited", "clocks"},
+    {SCHED_CLOSE_UNAWAITED, "close-unawaited", "clocks"},
+    {SCHED_PLACE_UNSEEN, "place-unseen", "heirs"},
+    {SCHED_DEATH_UNSEEN, "death-unseen", "heirs"},
 };
 
 enum { CONTROLS = sizeof controls / sizeof *controls };

@@ -1,0 +1,240 @@
+#include "table_control.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/failure/failure.h"
+#include "kolo_table.h"
+#include "table/shard.h"
+#include "table/rows/versions.h"
+#include "table/waits.h"
+#include "table_verdict.h"
+
+enum { TRIES = 5, SOON_NS = 60000000 };
+
+/* Defects. What the takeover of a role has found, for those that undo what it does. */
+static struct {
+    uint32_t shard;
+    uint64_t place;
+    uint64_t taken[TABLE_RANKS_MAX];
+} found;
+
+static bool is_at(const char *point, const char *name) {
+    return strcmp(point, name) == 0;
+}
+
+/* The shard of which this rank has taken the role last. */
+static uint32_t held_shard(const kolo_table *table) {
+    for (uint32_t shard = 0; shard < table->shards; shard++)
+        if (kolo_load_relaxed(&table->shard[shard].writer) == table->rank + 1)
+            return shard;
+    abort();
+}
+
+static void note_takeover(const kolo_table *table) {
+    found.shard = held_shard(table);
+    found.place = kolo_load_relaxed(&table->shard[found.shard].place);
+    for (uint32_t worker = 0; worker < table->workers; worker++)
+        found.taken[worker] = kolo_load_relaxed(&kolo_table_queue(table, worker, found.shard)->taken);
+}
+
+/* What is applied already is applied again: recover() is left out. */
+static void leave_out_recovery(const kolo_table *table, const char *point) {
+    if (is_at(point, "shard.taken_over"))
+        note_takeover(table);
+    for (uint32_t worker = 0; worker < table->workers && is_at(point, "shard.recovering"); worker++)
+        kolo_store_release(&kolo_table_queue(table, worker, found.shard)->taken, found.taken[worker]);
+}
+
+/* An entry that is not applied is passed over: the piece's sequence is not looked at. */
+static void believe_applied(const kolo_table *table, const char *point) {
+    if (is_at(point, "shard.taken_over"))
+        note_takeover(table);
+    if (!is_at(point, "shard.recovering") || !found.place)
+        return;
+    const uint32_t worker = (uint32_t)(found.place >> 48) - 1;
+    kolo_atomic_u64 *taken = &kolo_table_queue(table, worker, found.shard)->taken;
+    if (kolo_load_relaxed(taken) == found.taken[worker])
+        kolo_store_release(taken, found.taken[worker] + sizeof(uint64_t) + table->version_bytes);
+}
+
+/* Two holders die: rank 0 when it has noted the second update of rank 2, and rank 1, which takes over, when it has
+ * stored half of the next record, of its own update to a piece that is one update ahead. Together with the old place
+ * that reads as if the update of rank 2 had been applied, unless the place is cleared first. */
+static const struct table_case in_a_row = {.name = "asp-in-a-row",
+                                           .ranks = 3,
+                                           .staleness = KOLO_STALENESS_UNBOUNDED,
+                                           .pause = {.point = "piece.writing", .rank = 0, .passage = 1}};
+
+static void die(const kolo_table *table) {
+    table_board->killed[table->rank] = true;
+    kill(getpid(), SIGKILL);
+}
+
+static void die_in_a_row(const kolo_table *table, const char *point, bool clears) {
+    enum { WORKER = 2, LOOKS = 1000 };
+    static int noted;
+    const struct timespec look = {.tv_nsec = 200000};
+    struct kolo_shared_shard *shard = &table->shard[0];
+    for (int i = 0; i < LOOKS && is_at(point, "shard.taking_over") && table->rank == 2 && !table_board->killed[1]; i++)
+        nanosleep(&look, NULL); /* rank 1 takes over first */
+    if (is_at(point, "shard.taken_over") && table->rank == 1 && held_shard(table) == 0)
+        note_takeover(table);
+    if (is_at(point, "shard.noted") && table->rank == 0 && kolo_load_relaxed(&shard->place) >> 48 == WORKER + 1 &&
+        ++noted == 2) {
+        const struct kolo_shared_queue *queue = kolo_table_queue(table, 1, 0);
+        for (int i = 0; i < LOOKS && kolo_load_acquire(&queue->filled) == kolo_load_acquire(&queue->taken); i++)
+            nanosleep(&look, NULL);
+        die(table);
+    }
+    if (!is_at(point, "shard.noting_sequence") || !found.place)
+        return;
+    const uint64_t piece = kolo_load_relaxed(&shard->piece);
+    if (kolo_load_relaxed(kolo_piece_sequence(table, piece)) == kolo_load_relaxed(&shard->sequence) + 1) {
+        if (!clears)
+            kolo_store_release(&shard->place, found.place);
+        die(table);
+    }
+    found.place = 0;
+}
+
+static void die_after_clearing(const kolo_table *table, const char *point) {
+    die_in_a_row(table, point, true);
+}
+
+static void die_without_clearing(const kolo_table *table, const char *point) {
+    die_in_a_row(table, point, false);
+}
+
+/* A fold begins again. */
+static void fold_again(const kolo_table *table, const char *point) {
+    if (!is_at(point, "shard.taken_over"))
+        return;
+    struct kolo_shared_shard *shard = &table->shard[held_shard(table)];
+    kolo_store_release(&shard->place, KOLO_TABLE_FOLDED | kolo_load_relaxed(&shard->folded));
+}
+
+/* A file is not written to its end. */
+static char saved_path[160];
+
+static void cut_short(const kolo_table *table, const char *point) {
+    char path[200];
+    (void)table;
+    if (!is_at(point, "table_file.renaming"))
+        return;
+    snprintf(path, sizeof path, "%s.new-%d", saved_path, (int)getpid());
+    if (truncate(path, 200) < 0)
+        perror(path);
+}
+
+/* Waits for queues do not set the bits of workers that have died before they did. */
+static bool forgets_bits;
+
+int __real_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
+int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
+
+int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own) {
+    int rc = forgets_bits ? 0 : __real_kolo_shard_settle(table, shard, own);
+    for (uint32_t worker = 0; worker < table->workers && forgets_bits && rc == 0; worker++) {
+        const struct kolo_shared_queue *queue = kolo_table_queue(table, worker, shard);
+        rc = kolo_wait_shard(table, shard, &queue->taken, kolo_load_acquire(&queue->filled));
+    }
+    return rc;
+}
+
+static void forget_bits(kolo_table *table) {
+    (void)table;
+    forgets_bits = true;
+}
+
+/* What waits do instead of looking who has ended. */
+static int look_at_nothing(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    return wait->waited_ns < kolo_waiter_timeout_ns(waiter) ? 0 : KOLO_ERR_TIMEOUT;
+}
+
+static int blame_another(kolo_waiter *waiter, const struct kolo_wait *wait) {
+    const kolo_table *table = waiter->owner;
+    if (wait->waited_ns < SOON_NS)
+        return 0;
+    return kolo_failure_publish(table->comm, KOLO_ERR_PEER_DEAD, (wait->peer + 1) % table->ranks, 0);
+}
+
+static void be_blind(kolo_table *table) {
+    table->waiter.check = look_at_nothing;
+}
+
+static void misname(kolo_table *table) {
+    table->waiter.check = blame_another;
+}
+
+static void keep_descriptor(kolo_table *table) {
+    (void)table;
+    if (dup(STDERR_FILENO) < 0)
+        perror("dup");
+}
+
+/* Where a rank is killed; in cases in which another has died before, none is. */
+static const struct control {
+    const char *name, *case_name, *point;
+    int rank;
+    uint64_t passage;
+    void (*spoil)(kolo_table *table);
+    void (*spoil_point)(const kolo_table *table, const char *point);
+    const char *noticed; /* words of the complaint; NULL: there is none */
+} controls[] = {
+    {"no defect, a holder dies", "ssp-second-current", NULL, 0, 0, NULL, NULL, NULL},
+    {"no defect, a fold is broken off", "backup-second", NULL, 0, 0, NULL, NULL, NULL},
+    {"no defect, before a bit is set", "ssp-paused", "shard.filled", 1, 1, NULL, NULL, NULL},
+    {"no defect, synchronous", "bsp-3", "synchronous.ending", 1, 2, NULL, NULL, NULL},
+    {"no defect, two holders die", "asp-in-a-row", NULL, 0, 0, NULL, die_after_clearing, NULL},
+    {"the place is not cleared", "asp-in-a-row", NULL, 0, 0, NULL, die_without_clearing, " pushes of rank 2"},
+    {"nothing is set right", "ssp-second-current", NULL, 0, 0, NULL, leave_out_recovery, " pushes of rank "},
+    {"what was noted counts as applied", "ssp-second-noted", NULL, 0, 0, NULL, believe_applied, " pushes of rank "},
+    {"a fold begins again", "backup-second", NULL, 0, 0, NULL, fold_again, " pushes of rank "},
+    {"bits of the dead are not set", "ssp-paused", "shard.filled", 1, 1, forget_bits, NULL, "status -4"},
+    {"deaths are not looked for", "asp-3", "piece.writing", 1, 5, be_blind, NULL, "status -4"},
+    {"another rank is blamed", "bsp-3", "synchronous.ending", 1, 2, misname, NULL, "does not name who died"},
+    {"a file is cut short", "ssp-save", "clock.ended", 2, 5, NULL, cut_short, "the file: "},
+    {"a descriptor is left", "bsp-3", "synchronous.ending", 1, 2, keep_descriptor, NULL, "descriptors, "},
+};
+
+static const struct table_case *find_case(const char *name) {
+    for (int index = 0; index < table_cases_count; index++)
+        if (strcmp(table_cases[index].name, name) == 0)
+            return &table_cases[index];
+    return &in_a_row;
+}
+
+/* What a defect does is partly for the scheduler to say: it must be noticed once. */
+static bool try_control(const struct control *control, const char *folder, struct table_run *run) {
+    struct table_trial trial = {
+        .what = find_case(control->case_name), .spoil = control->spoil, .spoil_point = control->spoil_point};
+    if (control->point)
+        trial.fault = (struct fault){true, control->rank, board_point(control->point), control->passage, ACTION_KILL};
+    for (int tries = 0; tries < TRIES; tries++) {
+        const bool is_reached = table_run_trial(&trial, folder, run) && run->deaths > (trial.what == &in_a_row ? 1 : 0);
+        if (is_reached && (control->noticed ? strstr(run->complaint, control->noticed) != NULL : !run->complaint[0]))
+            return true;
+        if (is_reached && !control->noticed && !run->is_late)
+            return false;
+    }
+    return false;
+}
+
+int table_control_run(const char *folder) {
+    static struct table_run run;
+    int failures = 0;
+    snprintf(saved_path, sizeof saved_path, "%s/table", folder);
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
+        const bool is_right = try_control(&controls[i], folder, &run);
+        printf("%s: %s: %s: %.300s\n", is_right ? "right" : "FAILED", controls[i].case_name, controls[i].name,
+               run.complaint[0] ? run.complaint : "no complaint");
+        fflush(stdout);
+        failures += !is_right;
+    }
+    return failures;
+}
