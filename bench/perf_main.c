@@ -18,6 +18,7 @@
 #include "perf_options.h"
 #include "perf_report.h"
 #include "perf_sampler.h"
+#include "perf_table.h"
 #include "perf_team.h"
 
 /* The sampler of kolo-perf: kolo's collectives, and what kolo's counters say of them. */
@@ -337,9 +338,10 @@ static int run_tables(const perf_options *options, const perf_comms *comms, perf
         kolo_comm_abort(comm, EXIT_FAILED);
         status = EXIT_FAILED;
     }
-    if (status == KOLO_OK && (options->messages || options->optimizer)) {
-        status = options->messages ? perf_messages_run(options, comm, &report, &wrong)
-                                   : perf_optimizer_run(options, comm, &report, &wrong);
+    if (status == KOLO_OK && options->collectives_count == 0) {
+        status = options->messages    ? perf_messages_run(options, comm, &report, &wrong)
+                 : options->optimizer ? perf_optimizer_run(options, comm, &report, &wrong)
+                                      : perf_table_run(options, comm, &report, &wrong);
         if (status < 0)
             say_error(kolo_comm_rank(comm));
     }
@@ -364,7 +366,7 @@ int main(int argc, char **argv) {
     const perf_options *options = perf_options_read(argc, argv, place.rank == 0);
     if (options->exact)
         return place.rank == 0 ? perf_exact_report(options) : EXIT_SUCCESS;
-    if (options->collectives_count == 0 && !options->messages && !options->optimizer)
+    if (options->collectives_count == 0 && !options->messages && !options->optimizer && !options->table)
         return place.rank == 0 ? perf_limits_report(options, place.size) : EXIT_SUCCESS;
 
     static perf_limits limits = {.reason = "rank 0 learnt its rank too late to measure"};

@@ -2,6 +2,7 @@
 #include "perf_options.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command_line.h"
@@ -22,14 +23,25 @@ enum {
     OVERLAP = 512,
     MESSAGES = 1024,
     EXACT_SUMS = 2048,
-    TENSORS = 4096
+    TENSORS = 4096,
+    TABLES = 8192
 };
 
 #define MAX_BYTES_LIMITS ((size_t)256 << 20)
 #define BYTES_MAX        (UINT64_C(1) << 40) /* the arithmetic on sizes has room */
+#define TABLE_BYTES_MAX  (UINT64_C(1) << 34) /* and that on numbers of rows */
+#define ROW_BYTES_MIN    4
+#define ROW_BYTES_MAX    (16 << 10)
 
 static perf_options options = {
     .min_bytes = 8, .max_bytes = 64 << 20, .factor = 4, .dtype = KOLO_F32, .op = KOLO_SUM, .warmup = -1};
+static perf_table_options table_options = {.bytes = 64 << 20,
+                                           .batch = 1,
+                                           .zipf = 0.99,
+                                           .reads = 0.9,
+                                           .staleness = KOLO_STALENESS_UNBOUNDED,
+                                           .clock = 100,
+                                           .rule = KOLO_TABLE_ADD};
 static unsigned place;
 static bool no_limits;
 
@@ -50,6 +62,24 @@ static const char *progress_name(unsigned which) {
 static const char *read_in_place(const char *none) {
     (void)none;
     place = PLACE_IN;
+    return NULL;
+}
+
+static const char *table_rule_name(unsigned rule) { /* a function is a program's own */
+    return rule < KOLO_TABLE_FUNCTION ? kolo_table_rule_name((kolo_table_rule)rule) : NULL;
+}
+
+static const char *placement_name(unsigned placement) {
+    return kolo_placement_name((kolo_placement)placement);
+}
+
+static const char *read_staleness(const char *typed) {
+    char *end;
+    const bool is_number = typed[0] >= '0' && typed[0] <= '9';
+    const long long clocks = is_number ? strtoll(typed, &end, 10) : 0;
+    if (strcmp(typed, "inf") != 0 && (!is_number || *end != '\0' || clocks > COUNT_MAX))
+        return "a whole number from 0 to 1000000, or inf";
+    table_options.staleness = is_number ? clocks : KOLO_STALENESS_UNBOUNDED;
     return NULL;
 }
 
@@ -76,14 +106,14 @@ static const char *read_other_dtype(const char *typed) {
 static const command_option table[] = {
     {.help = "Message sizes (bytes; K, M and G are 2^10, 2^20 and 2^30)"},
     {"-b, --min SIZE", "first size (default 8); 0 is allowed", TO_BYTES(options.min_bytes, 0, BYTES_MAX),
-     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
+     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS | TABLES)},
     {"-e, --max SIZE", "last size, always measured (default 64M; limits: 256M)",
-     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
+     TO_BYTES(options.max_bytes, 0, BYTES_MAX), USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS | TABLES)},
     {"-f, --factor N", "from one size to the next, at least 2 (default 4)", TO_COUNT(options.factor, 2, 1 << 30),
-     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS)},
+     USED_FOR(DATA | LIMITS | MESSAGES | EXACT_SUMS | TABLES)},
     {.help = "What is called"},
     {"-d, --dtype NAME", "(default f32), or NCCL's name for one: half, bfloat16, float, ...",
-     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES)},
+     TO_CHOICE(options.dtype, kolo_dtype_name), TO_FUNCTION(read_other_dtype), USED_FOR(DATA | MESSAGES | TABLES)},
     {"-o, --op NAME", "(default sum); band, bor and bxor are for integers, sum_exact for floats",
      TO_CHOICE(options.op, kolo_op_name), USED_FOR(OP)},
     {"-r, --root R", "the root's rank (default 0)", TO_INTEGER(options.root, 0, KOLO_RANKS_MAX - 1), USED_FOR(ROOT)},
@@ -120,6 +150,25 @@ static const command_option table[] = {
      "whether a progress thread carries them out: environment (KOLO_PROGRESS; default of --async), no, yes, or both, a "
      "table each (default of overlap)",
      TO_CHOICE(options.progress, progress_name), USED_FOR(BLOCKING | OVERLAP)},
+    {.help = "Of a parameter server's table (ps)"},
+    {"--table SIZE", "of all rows together (default 64M)", TO_BYTES(table_options.bytes, 1 << 10, TABLE_BYTES_MAX),
+     USED_FOR(TABLES)},
+    {"--batch N", "rows of a call, 1 to 65536 (default 1)", TO_INTEGER(table_options.batch, 1, 1 << 16),
+     USED_FOR(TABLES)},
+    {"--keys NAME", "(default uniform): how often rows are named", TO_CHOICE(table_options.keys, perf_keys_name),
+     USED_FOR(TABLES)},
+    {"--zipf EXPONENT", "of --keys zipf, above 0, up to 10 (default 0.99)", TO_NUMBER(table_options.zipf, 1e-3, 10),
+     USED_FOR(TABLES)},
+    {"--reads RATIO", "pulls among pulls and pushes, 0 to 1 (default 0.9)", TO_NUMBER(table_options.reads, 0, 1),
+     USED_FOR(TABLES)},
+    {"--staleness S", "clocks, or inf (default)", TO_FUNCTION(read_staleness), USED_FOR(TABLES)},
+    {"--clock N", "calls of a clock, unless staleness is inf (default 100; the whole table: 1)",
+     TO_INTEGER(table_options.clock, 1, COUNT_MAX), USED_FOR(TABLES)},
+    {"--placement NAME", "of rows in shards (default range)", TO_CHOICE(table_options.placement, placement_name),
+     USED_FOR(TABLES)},
+    {"--rule NAME", "what a push does (default add)", TO_CHOICE(table_options.rule, table_rule_name), USED_FOR(TABLES)},
+    {"--servers N", "ranks that serve (default 0: all are workers)",
+     TO_INTEGER(table_options.servers, 0, KOLO_RANKS_MAX - 1), USED_FOR(TABLES)},
     {.help = "How it is measured"},
     {"-n, --iters N",
      "timed samples for each row, 1 to 1000000 (default: about 0.3 s, at least 10). A sample is one call; with "
@@ -130,7 +179,7 @@ static const command_option table[] = {
     {"-c, --check",
      "verify every element on every rank, and the bytes around the buffers; exit 1 if any is wrong. nccl-tests' "
      "-c 1 and -c 0 are understood, too",
-     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA | MESSAGES)},
+     TO_INTEGER(options.check, 0, COUNT_MAX), USED_FOR(DATA | MESSAGES | TABLES)},
     {"--no-limits", "do not measure the hardware first; %bound stays empty", TO_FLAG(no_limits), USED_FOR(BOUND)},
     {"--ranks N", "ranks that limits computes the bound for (default: the launcher's, else the CPUs allowed)",
      TO_INTEGER(options.ranks, 1, KOLO_RANKS_MAX), USED_FOR(LIMITS)},
@@ -163,6 +212,7 @@ static command_line line = {
              "  kolorun -n 2 kolo-perf allreduce --threads 4 --lanes -b 64K\n"
              "  kolorun -n 2 kolo-perf allreduce --async 8 --progress both\n"
              "  kolorun -n 2 kolo-perf overlap reduce_scatter -b 64K\n"
+             "  kolorun -n 2 kolo-perf ps --keys zipf --reads 0.5 --batch 64\n"
              "  kolo-perf limits --ranks 8",
 };
 
@@ -179,6 +229,7 @@ enum {
     ALL = 0,
     SENDRECV,
     OPTIMIZER,
+    PARAMETER_SERVER,
     ONLY_LIMITS,
     ONLY_EXACT,
     WITH_COMPUTING,
@@ -187,9 +238,13 @@ enum {
 
 /* What may be measured: the collectives, and behind them those words. NULL past the last. */
 static const char *measured_name(unsigned index) {
-    static const char *const others[] = {
-        [ALL] = "all",          [SENDRECV] = "sendrecv",     [OPTIMIZER] = "optimizer", [ONLY_LIMITS] = "limits",
-        [ONLY_EXACT] = "exact", [WITH_COMPUTING] = "overlap"};
+    static const char *const others[] = {[ALL] = "all",
+                                         [SENDRECV] = "sendrecv",
+                                         [OPTIMIZER] = "optimizer",
+                                         [PARAMETER_SERVER] = "ps",
+                                         [ONLY_LIMITS] = "limits",
+                                         [ONLY_EXACT] = "exact",
+                                         [WITH_COMPUTING] = "overlap"};
     const unsigned collectives = perf_collectives_count();
     if (index < collectives)
         return perf_collective_name(perf_collective_at(index));
@@ -203,16 +258,19 @@ static void explain_collectives(void) {
     for (unsigned i = 0; i < perf_collectives_count(); i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "  %-15s  %s\n",
                                  perf_collective_name(perf_collective_at(i)), perf_collective_at(i)->meaning);
-    snprintf(text + used, sizeof(text) - used,
-             "  all              each of these in turn, a table each\n"
-             "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
-             "  optimizer        steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
-             "rank; --max is that of the parameters\n"
-             "  overlap          how much of a call in the background hides behind computing of the same length, and "
-             "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
-             "  limits           no communication: measures the caches and the memory, and prints the time below which "
-             "no all-reduce of each size can fall\n"
-             "  exact            no communication: how fast kolo_exact_add is, beside a plain sum");
+    snprintf(
+        text + used, sizeof(text) - used,
+        "  all              each of these in turn, a table each\n"
+        "  sendrecv         messages between ranks 0 and 1: latency, bandwidth one way and both ways\n"
+        "  optimizer        steps of AdamW in the all-reduce, beside an all-reduce and the whole update on every "
+        "rank; --max is that of the parameters\n"
+        "  ps               pulls and pushes of a parameter server's table, whole and by keys, beside memcpy of as "
+        "much; sizes are those of a row (default 4 to 16K)\n"
+        "  overlap          how much of a call in the background hides behind computing of the same length, and "
+        "how much longer that takes: of COLLECTIVE, of all, or of allreduce where there is none\n"
+        "  limits           no communication: measures the caches and the memory, and prints the time below which "
+        "no all-reduce of each size can fall\n"
+        "  exact            no communication: how fast kolo_exact_add is, beside a plain sum");
     line.before = text;
     line.words_of = measured_name;
 }
@@ -265,7 +323,21 @@ static unsigned choose_collectives(const char *word, const char *behind) {
     options.optimizer = chosen == collectives + OPTIMIZER;
     if (options.messages || options.optimizer)
         return TIMED | MESSAGES;
+    if (chosen == collectives + PARAMETER_SERVER) {
+        options.table = &table_options;
+        return TIMED | TABLES;
+    }
     return choose_these(chosen);
+}
+
+static void settle_table(void) {
+    if (options.max_bytes > table_options.bytes)
+        command_line_refuse(&line, "--max %zu is above --table %zu; a row must not exceed the table", options.max_bytes,
+                            table_options.bytes);
+    if (command_line_has(&line, "--zipf") && table_options.keys != PERF_KEYS_ZIPF)
+        command_line_refuse(&line, "--zipf goes with --keys zipf");
+    if (command_line_has(&line, "--clock") && table_options.staleness == KOLO_STALENESS_UNBOUNDED)
+        command_line_refuse(&line, "--clock goes with --staleness, unless that is inf");
 }
 
 /* Options that depend on one another. */
@@ -277,6 +349,10 @@ static void settle(const char *word, unsigned uses) {
 
     if (!max_given && uses == LIMITS)
         options.max_bytes = MAX_BYTES_LIMITS;
+    if (options.table) {
+        options.min_bytes = min_given ? options.min_bytes : ROW_BYTES_MIN;
+        options.max_bytes = max_given ? options.max_bytes : ROW_BYTES_MAX;
+    }
     if (!max_given && options.min_bytes > options.max_bytes)
         options.max_bytes = options.min_bytes;
     if (!min_given && options.min_bytes > options.max_bytes)
@@ -294,6 +370,8 @@ static void settle(const char *word, unsigned uses) {
         options.dtype != KOLO_BF16)
         command_line_refuse(&line, "--dtype %s has no meaning for optimizer; give a float",
                             kolo_dtype_name(options.dtype));
+    if (options.table)
+        settle_table();
     options.in_place = place == PLACE_IN;
     options.both_places = place == PLACE_BOTH;
     options.limits = !no_limits && (uses & BOUND) && !options.both_places && options.in_flight == 0;
@@ -313,7 +391,8 @@ const perf_options *perf_options_read(int argc, char **argv, bool speaks) {
     char *const *words = command_line_read(&line, argc, argv);
     if (words[0] == NULL)
         command_line_refuse(
-            &line, "what to measure is missing; give a collective, all, sendrecv, optimizer, limits, exact or overlap");
+            &line,
+            "what to measure is missing; give a collective, all, sendrecv, optimizer, ps, limits, exact or overlap");
     const unsigned uses = choose_collectives(words[0], words[1]);
     if (words[1] != NULL && (!options.overlap || words[2] != NULL))
         command_line_refuse(&line, "'%s': one collective at a time, and '%s' came first", words[1 + options.overlap],

@@ -8,6 +8,7 @@
 
 #include "kolo.h"
 #include "perf_collectives.h"
+#include "perf_keys.h"
 
 enum { PERF_COLLECTIVES_MAX = KOLO_COLLECTIVES };
 
@@ -30,11 +31,26 @@ typedef enum perf_progress {
 
 enum { PERF_IN_FLIGHT_MAX = 64 };
 
+/* Of a parameter server's table. */
+typedef struct perf_table_options {
+    size_t bytes;      /* of its rows */
+    int batch;         /* rows of a call */
+    perf_keys keys;    /* which ones */
+    double zipf;       /* the exponent of PERF_KEYS_ZIPF */
+    double reads;      /* pulls of all calls, where both are made: from 0 to 1 */
+    int64_t staleness; /* or KOLO_STALENESS_UNBOUNDED */
+    int clock;         /* calls of a clock */
+    kolo_placement placement;
+    kolo_table_rule rule;
+    int servers;
+} perf_table_options;
+
 typedef struct perf_options {
     const perf_collective *collectives[PERF_COLLECTIVES_MAX]; /* to measure, in this order */
-    int collectives_count;                                    /* 0: messages, an optimizer, or the limits alone */
+    int collectives_count;                                    /* 0: messages, an optimizer, a table, or the limits */
     bool messages;                                            /* between two ranks */
     bool optimizer;                                           /* steps of one */
+    const perf_table_options *table;                          /* NULL: none */
     bool exact;                                               /* sums of one rank's addends, and no communication */
     size_t min_bytes;                                         /* first message size */
     size_t max_bytes;                                         /* last message size */

@@ -9,7 +9,7 @@ import unittest
 import launching
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPTS = [str(ROOT / name) for name in ("tools/check", "tools/quickstart", "bench/compare", "bench/net")]
+SCRIPTS = [str(ROOT / name) for name in ("tools/check", "tools/quickstart", "bench/compare", "bench/net", "bench/staleness")]
 COLUMNS_MAX = 80
 TOOLS = {pathlib.Path(path).name: path for path in os.environ["TOOLS"].split(":")}
 

@@ -316,7 +316,7 @@ class Collectives(PerfTest):
     def test_unknown(self):
         self.assert_refused(r"'alreduce' is unknown \(did you mean allreduce\?\); give allreduce, allreduce_many, reduce, ", "alreduce")
         self.assert_refused(r"'reduce_scater' is unknown \(did you mean reduce_scatter\?\)", "reduce_scater")
-        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, optimizer, limits, exact or overlap",
+        self.assert_refused(r"'xyzzy' is unknown; give allreduce, .*, all, sendrecv, optimizer, ps, limits, exact or overlap",
                             "xyzzy")
         self.assert_refused("what to measure is missing")
         self.assert_refused(r"'reduce': one collective at a time, and 'scan' came first", "scan", "reduce")
@@ -356,6 +356,50 @@ class Messages(PerfTest):
         alone = perf("sendrecv")
         self.assertEqual((1, ""), (alone.returncode, alone.stdout))
         self.assertIn("between two ranks, and the job has one", alone.stderr)
+
+
+class ParameterServer(PerfTest):
+    """kolo-perf ps."""
+
+    CALLS = ["pull table", "push table", "memcpy table", "pull", "push", "both", "memcpy", "pull, idle", "pull, pushed"]
+
+    def rows_of(self, ranks, *arguments):
+        done = kolorun("-n", str(ranks), KOLO_PERF, "ps", "--table", "64K", "-n", "3", "-w", "1", "-c", "--json", "-",
+                       *arguments)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("# all results right", done.stderr)
+        self.assertLessEqual(max(map(len, done.stderr.splitlines())), COLUMNS_MAX)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_rows(self):
+        rows = self.rows_of(2, "-b", "4", "-e", "4K", "-f", "32", "--keys", "zipf", "--batch", "16")
+        self.assertEqual([(bytes, call) for bytes in (4, 128, 4096) for call in self.CALLS],
+                         [(row["bytes"], row["call"]) for row in rows])
+        for row in rows:
+            self.assertEqual(("ps", 65536 // row["bytes"], "add", None, 0.99, 0),
+                             tuple(row[key] for key in ("collective", "rows", "rule", "staleness", "zipf", "wrong")))
+            self.assertEqual(row["rows"] if row["call"].endswith("table") else 16, row["batch"])
+            self.assertTrue(row["rows_per_s"] > 0 and row["memcpy_ratio"] > 0)
+            self.assertLessEqual(row["latency_us"]["p50"], row["latency_us"]["p99"])
+            self.assertAlmostEqual(row["rows_per_s"] * row["bytes"] * 1e-9, row["gbps"], delta=1e-4)
+
+    def test_modes(self):
+        for arguments in (("--staleness", "0", "--reads", "0.5"),
+                          ("--staleness", "2", "--clock", "2", "--servers", "1", "--placement", "hash"),
+                          ("--rule", "adam", "--placement", "greedy"), ("-d", "f64", "--placement", "round_robin")):
+            rows = self.rows_of(3, "-b", "64", "-e", "64", *arguments)
+            self.assertEqual([self.CALLS, {0}], [[row["call"] for row in rows], {row["wrong"] for row in rows}], arguments)
+        self.assertEqual(self.CALLS[:-2], [row["call"] for row in self.rows_of(1, "-b", "64", "-e", "64")])
+
+    def test_mistakes(self):
+        self.assert_refused("--zipf goes with --keys zipf", "ps", "--zipf", "1")
+        self.assert_refused("--clock goes with --staleness", "ps", "--clock", "5")
+        self.assert_refused("--staleness 'x': give a whole number from 0 to 1000000, or inf", "ps", "--staleness", "x")
+        self.assert_refused("--max 2048 is above --table 1024", "ps", "--table", "1K", "--max", "2K")
+        self.assert_refused("'--keys NAME' has no meaning for allreduce", "allreduce", "--keys", "zipf")
+        alone = perf("ps", "--servers", "1")
+        self.assertEqual((1, ""), (alone.returncode, alone.stdout))
+        self.assertIn("--servers 1: the job has 1 rank", alone.stderr)
 
 
 class Background(PerfTest):

@@ -27,7 +27,8 @@ class CommandLine(training.TrainingTest):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for option in ("--data", "--epochs", "--steps", "--batch", "--hidden", "--rate", "--seed", "--no-compare",
                        "--accumulate", "--optimizer", "--fused", "--shared-parameters", "--overlap", "--compress", "--no-feedback", "--exact",
-                       "--ways", "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
+                       "--ways", "--server", "--staleness", "--servers", "--backup-workers", "--hogwild", "--problem",
+                       "--features", "--rule", "--slow", "--step-ms", "--until", "--every", "--save", "--resume", "--on-failure", "--elastic", "--join", "--json", "--quiet", "--help",
                        "--version", "examples:"):
             self.assertIn(option, done.stdout)
         self.assertRegex(training.run(None, "--version").stdout, r"^kolo-train \d+\.\d+\.\d+\n$")

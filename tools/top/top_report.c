@@ -7,13 +7,10 @@
 
 #include "kolo_watch.h"
 #include "messages.h"
-#include "printed_text.h"
 #include "top_sample.h"
+#include "top_text.h"
 
 #define NS 1e-9
-
-/* What stands out, where the terminal shows colours. */
-typedef enum tint { PLAIN, BOLD, RED, YELLOW } tint;
 
 static bool coloured;
 
@@ -21,25 +18,24 @@ void top_report_set_colour(bool on) {
     coloured = on;
 }
 
-static const char *begin(tint as) {
-    static const char *const codes[] = {[PLAIN] = "", [BOLD] = "\033[1m", [RED] = "\033[31m", [YELLOW] = "\033[1;33m"};
+const char *top_tint_begin(top_tint as) {
+    static const char *const codes[] = {
+        [TOP_PLAIN] = "", [TOP_BOLD] = "\033[1m", [TOP_RED] = "\033[31m", [TOP_YELLOW] = "\033[1;33m"};
     return coloured ? codes[as] : "";
 }
 
-static const char *end(tint as) {
-    return coloured && as != PLAIN ? "\033[0m" : "";
+const char *top_tint_end(top_tint as) {
+    return coloured && as != TOP_PLAIN ? "\033[0m" : "";
 }
 
-/* A number in JSON; null where it is not known. */
-static quantity_text number_text(bool known, double number, int decimals) {
+quantity_text top_number_text(bool known, double number, int decimals) {
     quantity_text json = {"null"};
     if (known)
         snprintf(json.text, sizeof json.text, "%.*f", decimals, number);
     return json;
 }
 
-/* "12.5k", in five characters at most. */
-static quantity_text rate_text(double rate, const char *unit) {
+quantity_text top_rate_text(double rate, const char *unit) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
     quantity_text quantity;
     size_t prefix = 0;
@@ -50,9 +46,8 @@ static quantity_text rate_text(double rate, const char *unit) {
     return quantity;
 }
 
-/* In full below a million. */
-static quantity_text count_text(uint64_t count) {
-    return count >= 1000000 ? rate_text((double)count, "") : number_text(true, (double)count, 0);
+quantity_text top_count_text(uint64_t count) {
+    return count >= 1000000 ? top_rate_text((double)count, "") : top_number_text(true, (double)count, 0);
 }
 
 static bool is_in_call(const top_rank *rank) {
@@ -68,7 +63,7 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
     if (kolo_collective_has_root(call->collective))
         snprintf(root, sizeof root, " root %d", call->root);
     if (!kolo_collective_has_counts(call->collective))
-        snprintf(count, sizeof count, " %s", count_text(call->count).text);
+        snprintf(count, sizeof count, " %s", top_count_text(call->count).text);
     if (rank->seen.calls == 0)
         return "none yet";
     if (!rank->has_call || !name)
@@ -89,37 +84,38 @@ static const char *comm_state(const top_comm *comm) {
 
 static void print_heading(const top_comm *comm) {
     const kolo_watched_comm *seen = &comm->seen;
-    const tint state_tint = seen->failure || seen->over ? RED : PLAIN;
-    fputs(begin(BOLD), stdout);
+    const top_tint state_tint = seen->failure || seen->over ? TOP_RED : TOP_PLAIN;
+    fputs(top_tint_begin(TOP_BOLD), stdout);
     if (seen->job[0])
         printf("job %.40s", seen->job);
     else
         printf("communicator %" PRIu64 "+%" PRIu64, seen->file, seen->offset);
-    printf("%s: %d ranks, %s%s%s, segment of %.1f MiB\n", end(BOLD), seen->ranks, begin(state_tint), comm_state(comm),
-           end(state_tint), (double)seen->segment_bytes / (1 << 20));
+    printf("%s: %d ranks, %s%s%s, segment of %.1f MiB\n", top_tint_end(TOP_BOLD), seen->ranks,
+           top_tint_begin(state_tint), comm_state(comm), top_tint_end(state_tint),
+           (double)seen->segment_bytes / (1 << 20));
     if (seen->failure)
-        printf("  %s%s, rank %d; found by rank %d%s\n", begin(RED), kolo_strerror(seen->failure), seen->failure_rank,
-               seen->failure_reporter, end(RED));
+        printf("  %s%s, rank %d; found by rank %d%s\n", top_tint_begin(TOP_RED), kolo_strerror(seen->failure),
+               seen->failure_rank, seen->failure_reporter, top_tint_end(TOP_RED));
 }
 
-static tint rank_tint(const top_comm *comm, int index) {
+static top_tint rank_tint(const top_comm *comm, int index) {
     const char process = comm->ranks[index].seen.process;
     if (process == '\0' || process == 'T' || process == 't')
-        return RED;
-    return index == comm->straggler ? YELLOW : PLAIN;
+        return TOP_RED;
+    return index == comm->straggler ? TOP_YELLOW : TOP_PLAIN;
 }
 
 static void print_rank(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
-    const tint as = rank_tint(comm, index);
+    const top_tint as = rank_tint(comm, index);
     char call[128], peer[24] = "-";
     const int waits_for = rank->seen.waits_for >= 0 ? rank->seen.waits_for : rank->waited_most_for;
     if (waits_for >= 0)
         snprintf(peer, sizeof peer, "%d", waits_for);
-    printf("%s%c%4d %8d %-7.7s %7s %8s %4.0f%% %4s %.30s%s\n", begin(as), index == comm->straggler ? '*' : ' ', index,
-           rank->seen.pid, top_rank_state(rank), rate_text(rank->calls_per_s, "").text,
-           rate_text(rank->bytes_per_s, "B/s").text, 100 * rank->waiting_share, peer,
-           format_call(call, sizeof call, rank), end(as));
+    printf("%s%c%4d %8d %-7.7s %7s %8s %4.0f%% %4s %.30s%s\n", top_tint_begin(as), index == comm->straggler ? '*' : ' ',
+           index, rank->seen.pid, top_rank_state(rank), top_rate_text(rank->calls_per_s, "").text,
+           top_rate_text(rank->bytes_per_s, "B/s").text, 100 * rank->waiting_share, peer,
+           format_call(call, sizeof call, rank), top_tint_end(as));
 }
 
 /* 80 columns at most. */
@@ -130,13 +126,21 @@ void top_report_table(const top_sample *sample) {
         printf(" %4s %8s %-7s %7s %8s %5s %4s %s\n", "rank", "pid", "state", "calls/s", "algbw", "wait", "for", "call");
         for (int rank = 0; rank < comm->seen.ranks; rank++)
             print_rank(comm, rank);
+        top_tables_print(sample, comm);
     }
 }
 
 /* JSON. Names that come from a segment were checked when it was found: letters, digits, '.', '_' and '-'. */
 
+quantity_text top_process_text(char process) {
+    quantity_text json = {"null"};
+    if (process > ' ' && process < 0x7f && !strchr("\"\\", process))
+        snprintf(json.text, sizeof json.text, "\"%c\"", process);
+    return json;
+}
+
 static quantity_text rank_text(int rank) {
-    return number_text(rank >= 0, rank, 0);
+    return top_number_text(rank >= 0, rank, 0);
 }
 
 static void print_call_json(const top_comm *comm, const top_rank *rank) {
@@ -148,17 +152,15 @@ static void print_call_json(const top_comm *comm, const top_rank *rank) {
         printf("\"call\": {\"number\": %" PRIu64 ", \"collective\": \"%s\", \"count\": %" PRIu64
                ", \"dtype\": \"%s\", \"op\": \"%s\", \"root\": %d, \"for_s\": %s}, ",
                call->number, kolo_collective_name(call->collective), call->count, kolo_dtype_name(call->dtype),
-               kolo_op_name(call->op), call->root, number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
+               kolo_op_name(call->op), call->root, top_number_text(is_in_call(rank) && call->began_ns, for_s, 6).text);
 }
 
 static void print_rank_json(const top_comm *comm, int index) {
     const top_rank *rank = &comm->ranks[index];
     const kolo_watched_rank *seen = &rank->seen;
-    char process[] = {'"', seen->process, '"', '\0'};
-    const bool is_letter = seen->process > ' ' && seen->process < 0x7f && !strchr("\"\\", seen->process);
     printf("%s{\"rank\": %d, \"pid\": %d, \"process\": %s, \"state\": \"%s\", \"calls\": %" PRIu64
            ", \"calls_ended\": %" PRIu64 ", \"steps\": %" PRIu64 ", ",
-           index ? ", " : "", index, seen->pid, is_letter ? process : "null", top_rank_state(rank), seen->calls,
+           index ? ", " : "", index, seen->pid, top_process_text(seen->process).text, top_rank_state(rank), seen->calls,
            seen->calls_ended, seen->steps);
     print_call_json(comm, rank);
     printf("\"calls_per_s\": %.3f, \"bytes_per_s\": %.0f, \"payload_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
@@ -166,11 +168,11 @@ static void print_rank_json(const top_comm *comm, int index) {
            "\"waits_s\": %s, \"waited_most_for\": %s, \"awaited_share\": %.4f}",
            rank->calls_per_s, rank->bytes_per_s, seen->payload_bytes, seen->sent_bytes, seen->received_bytes,
            (double)seen->waited_ns * NS, rank->waiting_share, rank_text(seen->waits_for).text,
-           number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
+           top_number_text(seen->waits_for >= 0, (double)(comm->seen.read_ns - seen->waits_since_ns) * NS, 6).text,
            rank_text(rank->waited_most_for).text, rank->awaited_share);
 }
 
-static void print_comm_json(const top_comm *comm) {
+static void print_comm_json(const top_sample *sample, const top_comm *comm) {
     const kolo_watched_comm *seen = &comm->seen;
     printf("{\"job\": \"%s\", \"file\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"segment_bytes\": %" PRIu64
            ", \"state\": \"%s\", \"failure\": ",
@@ -183,7 +185,9 @@ static void print_comm_json(const top_comm *comm) {
     printf("\"straggler\": %s, \"ranks\": [", rank_text(comm->straggler).text);
     for (int rank = 0; rank < seen->ranks; rank++)
         print_rank_json(comm, rank);
-    printf("]}");
+    printf("], ");
+    top_tables_print_json(sample, comm);
+    putchar('}');
 }
 
 void top_report_json(const top_sample *sample) {
@@ -191,7 +195,7 @@ void top_report_json(const top_sample *sample) {
     for (int i = 0; i < sample->count; i++) {
         if (i)
             printf(", ");
-        print_comm_json(&sample->comms[i]);
+        print_comm_json(sample, &sample->comms[i]);
     }
     puts("]}");
 }

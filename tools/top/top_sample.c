@@ -107,7 +107,7 @@ static double waited_ns(const kolo_watched_rank *seen, int64_t now) {
     return (double)seen->waited_ns + (seen->waits_for >= 0 ? (double)(now - seen->waits_since_ns) : 0);
 }
 
-static double rate(uint64_t now, uint64_t before, double interval_s) {
+double top_rate(uint64_t now, uint64_t before, double interval_s) {
     return now > before ? (double)(now - before) / interval_s : 0;
 }
 
@@ -116,8 +116,8 @@ static void compare(top_comm *comm, const top_comm *before) {
     for (int i = 0; i < comm->seen.ranks && comm->interval_s > 0; i++) {
         top_rank *rank = &comm->ranks[i];
         const kolo_watched_rank *now = &rank->seen, *then = &before->ranks[i].seen;
-        rank->calls_per_s = rate(now->calls_ended, then->calls_ended, comm->interval_s);
-        rank->bytes_per_s = rate(now->payload_bytes, then->payload_bytes, comm->interval_s);
+        rank->calls_per_s = top_rate(now->calls_ended, then->calls_ended, comm->interval_s);
+        rank->bytes_per_s = top_rate(now->payload_bytes, then->payload_bytes, comm->interval_s);
         const double waited = waited_ns(now, comm->seen.read_ns) - waited_ns(then, before->seen.read_ns);
         const double share = waited * NS / comm->interval_s;
         rank->waiting_share = share < 0 ? 0 : share > 1 ? 1 : share;
@@ -164,6 +164,7 @@ bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *be
         const int index = sample->count++; /* counted as soon as there may be something to free */
         good = take_comm(&sample->comms[index], watch, index, before);
     }
+    good = good && top_tables_take(sample, watch, before);
     if (!good)
         message_print("out of memory");
     return good;
@@ -173,6 +174,7 @@ void top_sample_free(top_sample *sample) {
     for (int i = 0; i < sample->count; i++)
         free(sample->comms[i].ranks);
     free(sample->comms);
+    top_tables_free(sample);
     *sample = (top_sample){0};
 }
 

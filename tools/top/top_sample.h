@@ -1,4 +1,4 @@
-/* What kolo-top knows of communicators: each reading, and what lies between it and the one before.
+/* What kolo-top knows of communicators and tables: each reading, and what lies between it and the one before.
  *
  * Waits beyond spinning are what counts as waiting. How long a rank waited in all is exact; for whom is known of the
  * longest wait of each of its last 64 calls, and of the present wait. */
@@ -29,12 +29,27 @@ typedef struct top_comm {
     int straggler;     /* a rank; -1: nobody was waited for */
 } top_comm;
 
+typedef struct top_table_rank {
+    kolo_watched_table_rank seen;
+    double pulled_per_s, pushed_per_s, applied_per_s; /* pieces */
+    double waiting_share;                             /* of the interval, 0 .. 1 */
+} top_table_rank;
+
+typedef struct top_table {
+    kolo_watched_table seen;
+    top_table_rank *ranks; /* none if it cannot be read */
+    double interval_s;     /* as in top_comm */
+} top_table;
+
 typedef struct top_sample {
     top_comm *comms;
     int count;
+    top_table *tables;
+    int tables_count;
 } top_sample;
 
-/* Reads all communicators of `watch`; `before` is the sample before this one. False with a message on standard error.
+/* Reads all communicators and tables of `watch`; `before` is the sample before this one. False with a message on
+ * standard error.
  */
 bool top_sample_take(top_sample *sample, kolo_watch *watch, const top_sample *before);
 
@@ -46,5 +61,15 @@ bool top_sample_over(const top_sample *sample);
 
 /* "in call", "waiting", ... */
 const char *top_rank_state(const top_rank *rank);
+
+/* Of a table's rank: "working", "waiting", "serving", ... */
+const char *top_table_rank_state(const top_table_rank *rank);
+
+/* Parts of the sample, in files of their own. */
+bool top_tables_take(top_sample *sample, kolo_watch *watch, const top_sample *before);
+void top_tables_free(top_sample *sample);
+
+/* How much more it is now, a second; 0: it is not. */
+double top_rate(uint64_t now, uint64_t before, double interval_s);
 
 #endif

@@ -10,6 +10,7 @@
 #include "train_report.h"
 #include "trainer.h"
 #include "ways.h"
+#include "worker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -236,6 +237,27 @@ static int run(session *s) {
     return rc;
 }
 
+/* With a parameter server. Only the digits are read; other problems each rank generates. */
+static int run_workers(session *s) {
+    mlp_use_one_thread();
+    int rc = 0;
+    if (s->options.settings.server.problem == TRAIN_DIGITS)
+        rc = load_data(s);
+    else {
+        if (kolo_comm_rank(s->comm) == 0)
+            rc = train_json_open(&s->json, s->comm, &s->options);
+        if (rc == 0)
+            rc = train_settings_share(s->comm, &s->options.settings);
+    }
+    if (rc == 0)
+        rc = worker_run(&s->comm, &s->options, &s->train, &s->test, &s->json);
+    if (s->json != NULL) /* the training has failed */
+        fclose(s->json);
+    dataset_free(&s->train);
+    dataset_free(&s->test);
+    return rc;
+}
+
 int main(int argc, char **argv) {
     session s = {.options = train_options_read(argc, argv), .listener = -1};
     kolo_options how = KOLO_OPTIONS_INIT;
@@ -244,7 +266,7 @@ int main(int argc, char **argv) {
         message_print("%s", kolo_error_message());
         return EXIT_FAILURE;
     }
-    int code = run(&s);
+    int code = s.options.settings.server.used ? run_workers(&s) : run(&s);
     if (code < 0) { /* the other ranks must not wait for this one */
         if (s.comm != NULL)
             kolo_comm_abort(s.comm, EXIT_FAILURE);

@@ -18,7 +18,8 @@ static train_options options = {.settings = {.epochs = 30,
                                              .accumulate = 1,
                                              .hidden = 1024,
                                              .rate = 0.1,
-                                             .seed = 1}};
+                                             .seed = 1,
+                                             .server = {.staleness = 3, .features = 1024, .slow_rank = SLOW_NONE}}};
 static bool no_compare;
 static const double adamw_rate = 0.001;
 
@@ -99,6 +100,10 @@ unsigned train_way_without_overlap(unsigned way) {
     return way;
 }
 
+static const char *read_slow(const char *typed) {
+    return server_options_read_slow(&options.settings.server, typed);
+}
+
 /* The first ones are in the order of the settings. */
 static const command_option table[] = {
     {"--data FILE",
@@ -166,6 +171,40 @@ static const command_option table[] = {
      "join the running training JOB (its KOLO_JOB) from anywhere on this machine, as the same user. Options "
      "need not be repeated; those that are must be the training's.",
      TO_TEXT(options.join_job)},
+    {"--server MODE",
+     "keep the parameters in a table (kolo_table), from which each process pulls, and to which it pushes: bsp: all end "
+     "a "
+     "step together; ssp: nobody is more than --staleness steps ahead; asp: each at its own pace; none: the same with "
+     "an "
+     "all-reduce instead, to compare",
+     TO_CHOICE(options.settings.server.server, train_server_name)},
+    {"--staleness N", "of ssp (default 3)", TO_COUNT(options.settings.server.staleness, 1, 1000000)},
+    {"--servers N", "the last N processes only apply what the others push (default 0: all are workers)",
+     TO_INTEGER(options.settings.server.servers, 0, KOLO_RANKS_MAX - 1)},
+    {"--backup-workers N", "bsp: do not wait for the last N workers of a step, whose push is left out (default 0)",
+     TO_INTEGER(options.settings.server.backup_workers, 0, KOLO_RANKS_MAX - 1)},
+    {"--hogwild", "ssp and asp: add to rows in place, in no order; --rule sgd",
+     TO_FLAG(options.settings.server.hogwild)},
+    {"--problem NAME",
+     "digits (default); logistic: a sparse logistic regression; factorization: of a matrix with noise. The last two "
+     "are "
+     "generated, so that one knows what can be reached",
+     TO_CHOICE(options.settings.server.problem, train_problem_name)},
+    {"--features N", "of logistic (default 1024)", TO_COUNT(options.settings.server.features, 16, 100000000)},
+    {"--rule RULE",
+     "what a push does: sgd, momentum (default for digits), adagrad (default for others; tables only) or adam",
+     TO_CHOICE(options.settings.server.rule, train_rule_name)},
+    {"--slow RANK:FACTOR",
+     "let the steps of a worker take FACTOR times as long; with any:FACTOR those of one worker in each step, drawn at "
+     "random",
+     TO_FUNCTION(read_slow)},
+    {"--step-ms X",
+     "let each step compute for at least X ms, in which it sleeps: for more workers than processors (default 0)",
+     TO_NUMBER(options.settings.server.step_ms, 0, 100000)},
+    {"--until LOSS", "stop at this loss, and tell how many steps and seconds it took",
+     TO_NUMBER(options.settings.server.until, 1e-9, 1e9)},
+    {"--every N", "evaluate the loss every N steps of a worker (default: 20 times)",
+     TO_COUNT(options.settings.server.every, 1, 1000000000)},
     {"--json FILE", "also write all figures, with each step's loss, to FILE", TO_TEXT(options.json_path)},
     {"--quiet", "print the summary only", TO_FLAG(options.quiet)},
 };
@@ -198,6 +237,8 @@ static command_line line = {
         "  kolorun -n 4 --on-failure restart kolo-train --elastic\n"
         "  KOLO_JOB=digits kolorun -n 2 kolo-train --elastic --epochs 300\n"
         "  kolo-train --join digits\n"
+        "  kolorun -n 2 kolo-train --server ssp --hidden 64 --slow 1:5 --until 0.1\n"
+        "  kolorun -n 4 kolo-train --problem logistic --server asp --step-ms 2\n"
         "  mpirun -n 2 kolo-train --no-compare",
 };
 
@@ -255,6 +296,7 @@ train_options train_options_read(int argc, char **argv) {
     if (options.settings.fused && options.settings.on_failure == TRAIN_SHRINK)
         command_line_refuse(&line, "--fused: what a lost process knew of the optimizer's state is lost with it; leave "
                                    "out --elastic and --on-failure shrink");
+    server_options_check(&line, &options.settings.server);
     if (options.settings.shared_parameters && !options.settings.fused)
         command_line_refuse(&line, "--shared-parameters: one copy needs one update; give --fused, too");
     check_ways();

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kolo.h"
+#include "server_options.h"
 
 typedef enum train_on_failure { TRAIN_STOP, TRAIN_SHRINK } train_on_failure;
 typedef enum train_optimizer { TRAIN_SGD, TRAIN_ADAMW } train_optimizer;
@@ -40,6 +41,7 @@ typedef struct train_settings {
     bool no_probes;            /* with overlap, no step is done without */
     unsigned ways[TRAIN_WAYS]; /* to be compared */
     int ways_count;            /* 0: none, this is one training */
+    server_settings server;
 } train_settings;
 
 typedef struct train_options {

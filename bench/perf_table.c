@@ -1,0 +1,509 @@
+/* Times pulls and pushes of a table, one size of rows after the other. The kinds of calls take turns, round after
+ * round, so that all see the same machine; of each the rate is the median of the rounds, and latencies are of all
+ * rounds. In every round a kind makes calls back to back, for the rate, and then some of which each is timed.
+ *
+ * With a bounded staleness all workers make as many calls, and end a clock after every few, also those that have
+ * nothing else to do. Otherwise those that push while another is measured go on until that one says so, in a table of
+ * one number. */
+#include "perf_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf_buffers.h"
+#include "perf_keys.h"
+
+enum { ROUNDS = 5, IDS = 1 << 18, SAMPLES_MAX = 100000, WARMUP = 200, WARMUP_WHOLE = 2 };
+#define CALLS_US 2e4 /* about what the calls of a kind take in a round, where --iters does not say */
+
+/* Of the calls of a round, as many are timed one by one. */
+static int64_t timed_of(int64_t calls) {
+    return calls < SAMPLES_MAX / ROUNDS ? calls : SAMPLES_MAX / ROUNDS;
+}
+
+/* Kinds of calls: of the whole table, or of rows by their keys. Copies are of a rank's own memory. */
+enum kind { PULL_ALL, PUSH_ALL, COPY_ALL, PULL, PUSH, MIXED, COPY, PULL_ALONE, PULL_LOADED, KINDS };
+
+static const struct {
+    const char *name;
+    bool is_whole;
+    bool is_copy;
+    bool is_of_one; /* rank 0's alone, while the others do nothing, or push */
+    enum kind copy;
+} kinds[KINDS] = {
+    [PULL_ALL] = {.name = "pull table", .is_whole = true, .copy = COPY_ALL},
+    [PUSH_ALL] = {.name = "push table", .is_whole = true, .copy = COPY_ALL},
+    [COPY_ALL] = {.name = "memcpy table", .is_whole = true, .is_copy = true, .copy = COPY_ALL},
+    [PULL] = {.name = "pull", .copy = COPY},
+    [PUSH] = {.name = "push", .copy = COPY},
+    [MIXED] = {.name = "both", .copy = COPY},
+    [COPY] = {.name = "memcpy", .is_copy = true, .copy = COPY},
+    [PULL_ALONE] = {.name = "pull, idle", .is_of_one = true, .copy = COPY},
+    [PULL_LOADED] = {.name = "pull, pushed", .is_of_one = true, .copy = COPY},
+};
+
+/* What was measured of a kind. */
+struct result {
+    int64_t calls;             /* of a round, back to back */
+    double rows_per_s[ROUNDS]; /* of all measured ranks */
+    double *samples_ns;        /* of this rank; of all rounds */
+    size_t samples;
+    double p50_ns, p99_ns;
+};
+
+/* One size of rows, as one worker has it. */
+struct bench {
+    kolo_comm *comm, *workers; /* of all ranks, and of those that are no servers */
+    const perf_options *options;
+    const perf_table_options *of;
+    kolo_table *table, *control; /* control: one number, of kinds that are over; every staleness but a bound */
+    size_t row_bytes;
+    uint64_t rows;
+    perf_buffer ones, pulled; /* as large as the table */
+    uint64_t *ids;
+    size_t next_id;
+    double reads_due;
+    int64_t calls_of_clock, pushed_rows;
+    uint64_t kinds_over;
+    double clock_ns; /* of looking at the clock twice */
+    struct result results[KINDS];
+};
+
+static bool is_bounded(const struct bench *bench) {
+    return bench->of->staleness != KOLO_STALENESS_UNBOUNDED;
+}
+
+static const uint64_t *next_ids(struct bench *bench) {
+    const size_t batch = (size_t)bench->of->batch;
+    if (bench->next_id + batch > IDS)
+        bench->next_id = 0;
+    const uint64_t *ids = bench->ids + bench->next_id;
+    bench->next_id += batch;
+    return ids;
+}
+
+static void copy_rows(struct bench *bench) {
+    const uint64_t *ids = next_ids(bench);
+    const size_t bytes = bench->row_bytes;
+    char *to = bench->pulled.data;
+    for (int i = 0; i < bench->of->batch; i++, to += bytes)
+        memcpy(to, (const char *)bench->ones.data + ids[i] * bytes, bytes);
+    __asm__ volatile("" : : "r"(bench->pulled.data) : "memory");
+}
+
+static int call_rows(struct bench *bench, bool is_push) {
+    const size_t batch = (size_t)bench->of->batch;
+    if (!is_push)
+        return kolo_table_pull_rows(bench->table, next_ids(bench), batch, bench->pulled.data);
+    bench->pushed_rows += bench->of->batch;
+    return kolo_table_push_rows(bench->table, next_ids(bench), batch, bench->ones.data);
+}
+
+static int call_whole(struct bench *bench, enum kind kind) {
+    if (kind == PULL_ALL)
+        return kolo_table_pull(bench->table, 0, bench->rows, bench->pulled.data);
+    bench->pushed_rows += (int64_t)bench->rows;
+    return kolo_table_push(bench->table, 0, bench->rows, bench->ones.data);
+}
+
+static bool is_read(struct bench *bench) {
+    bench->reads_due += bench->of->reads;
+    if (bench->reads_due < 1)
+        return false;
+    bench->reads_due -= 1;
+    return true;
+}
+
+/* The end of a clock, where it is time for one. */
+static int end_clock(struct bench *bench, bool is_whole) {
+    if (!is_bounded(bench) || (++bench->calls_of_clock < bench->of->clock && !is_whole))
+        return KOLO_OK;
+    bench->calls_of_clock = 0;
+    return kolo_table_clock(bench->table);
+}
+
+static int make_call(struct bench *bench, enum kind kind) {
+    if (kind == COPY)
+        copy_rows(bench);
+    else if (kind == COPY_ALL)
+        memcpy(bench->pulled.data, bench->ones.data, bench->rows * bench->row_bytes);
+    if (kinds[kind].is_copy)
+        return KOLO_OK;
+    const int status = kinds[kind].is_whole ? call_whole(bench, kind)
+                                            : call_rows(bench, kind == PUSH || (kind == MIXED && !is_read(bench)));
+    return status == KOLO_OK ? end_clock(bench, kinds[kind].is_whole) : status;
+}
+
+/* A worker that is not measured: calls that do nothing but end clocks, or pushes. */
+static int stand_by(struct bench *bench, enum kind kind, int64_t calls) {
+    uint64_t kinds_over = 0;
+    int status = KOLO_OK;
+    if (is_bounded(bench))
+        for (int64_t i = 0; i < calls + timed_of(calls) && status == KOLO_OK; i++)
+            status = kind == PULL_LOADED ? make_call(bench, PUSH) : end_clock(bench, false);
+    while (!is_bounded(bench) && kind == PULL_LOADED && kinds_over <= bench->kinds_over && status == KOLO_OK) {
+        status = make_call(bench, PUSH);
+        if (status == KOLO_OK)
+            status = kolo_table_pull(bench->control, 0, 1, &kinds_over);
+    }
+    return status;
+}
+
+/* Lets the others know that the kind is over. */
+static int end_kind(struct bench *bench) {
+    const uint64_t one = 1;
+    return bench->control ? kolo_table_push(bench->control, 0, 1, &one) : KOLO_OK;
+}
+
+/* Calls back to back, and calls timed one by one. *us: of the former. */
+static int make_calls(struct bench *bench, enum kind kind, int64_t calls, double *us) {
+    struct result *result = &bench->results[kind];
+    int status = KOLO_OK;
+    const double begin_us = perf_now_us();
+    for (int64_t i = 0; i < calls && status == KOLO_OK; i++)
+        status = make_call(bench, kind);
+    *us = perf_now_us() - begin_us;
+    for (int64_t i = 0; i < timed_of(calls) && status == KOLO_OK; i++) {
+        const double call_us = perf_now_us();
+        status = make_call(bench, kind);
+        result->samples_ns[result->samples++] = fmax((perf_now_us() - call_us) * 1e3 - bench->clock_ns, 0);
+    }
+    return status;
+}
+
+/* One round of a kind; collective among the workers. *us: what its calls back to back took on the slowest rank. */
+static int run_kind(struct bench *bench, enum kind kind, int64_t calls, double *us, double *rows_per_s) {
+    const bool is_measured = !kinds[kind].is_of_one || kolo_comm_rank(bench->workers) == 0;
+    double rows = (double)calls * (kinds[kind].is_whole ? (double)bench->rows : bench->of->batch);
+    int status = kolo_barrier(bench->workers);
+    *us = 0;
+    if (status == KOLO_OK)
+        status = is_measured ? make_calls(bench, kind, calls, us) : stand_by(bench, kind, calls);
+    if (status == KOLO_OK && kind == PULL_LOADED && is_measured)
+        status = end_kind(bench);
+    bench->kinds_over += kind == PULL_LOADED;
+    rows = is_measured ? rows / fmax(*us * 1e-6, 1e-9) : 0;
+    if (status == KOLO_OK)
+        status = kolo_allreduce(bench->workers, us, us, 1, KOLO_F64, KOLO_MAX);
+    if (status == KOLO_OK)
+        status = kolo_allreduce(bench->workers, &rows, rows_per_s, 1, KOLO_F64, KOLO_SUM);
+    return status;
+}
+
+static bool is_shown(const struct bench *bench, enum kind kind) {
+    return !kinds[kind].is_of_one || kolo_comm_size(bench->workers) > 1;
+}
+
+/* Warms up, and decides how many calls a round has. */
+static int prepare_kinds(struct bench *bench) {
+    int status = KOLO_OK;
+    for (enum kind kind = 0; kind < KINDS && status == KOLO_OK; kind++) {
+        const int usual = kinds[kind].is_whole ? WARMUP_WHOLE : WARMUP;
+        const int warmup = bench->options->warmup >= 0 ? bench->options->warmup : usual;
+        double us = 0, rows;
+        bench->results[kind].samples = 0;
+        if (is_shown(bench, kind))
+            status = run_kind(bench, kind, warmup > 0 ? warmup : 1, &us, &rows);
+        const double call_us = fmax(us / (warmup > 0 ? warmup : 1), 1e-3);
+        bench->results[kind].calls =
+            bench->options->iters ? bench->options->iters : (int64_t)fmax(CALLS_US / call_us, 1);
+    }
+    return status;
+}
+
+static int run_rounds(struct bench *bench) {
+    int status = prepare_kinds(bench);
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        bench->results[kind].samples = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        for (enum kind kind = 0; kind < KINDS && status == KOLO_OK; kind++) {
+            double us;
+            struct result *result = &bench->results[kind];
+            if (is_shown(bench, kind))
+                status = run_kind(bench, kind, result->calls, &us, &result->rows_per_s[round]);
+        }
+    return status;
+}
+
+/* The slowest rank's latencies; the rates' median becomes the first. */
+static int summarize(struct bench *bench) {
+    int status = KOLO_OK;
+    for (enum kind kind = 0; kind < KINDS && status == KOLO_OK; kind++) {
+        struct result *result = &bench->results[kind];
+        double latencies_ns[2] = {0};
+        if (!is_shown(bench, kind))
+            continue;
+        if (result->samples > 0) {
+            const perf_statistics statistics = perf_statistics_of(result->samples_ns, result->samples);
+            latencies_ns[0] = statistics.median;
+            latencies_ns[1] = statistics.p99;
+        }
+        status = kolo_allreduce(bench->workers, latencies_ns, latencies_ns, 2, KOLO_F64, KOLO_MAX);
+        result->p50_ns = latencies_ns[0];
+        result->p99_ns = latencies_ns[1];
+        result->rows_per_s[0] = perf_statistics_of(result->rows_per_s, ROUNDS).median;
+    }
+    return status;
+}
+
+/* A number of a row, as what it counts up to: of floats that hold all such counts exactly. */
+static double number_at(const struct bench *bench, const char *row) {
+    double wide;
+    float narrow;
+    if (bench->options->dtype == KOLO_F64) {
+        memcpy(&wide, row, sizeof(wide));
+        return wide;
+    }
+    memcpy(&narrow, row, sizeof(narrow));
+    return narrow;
+}
+
+/* Rows of which elements differ, which all pushes have left alike; and, where pushes are added, whether the sum over
+ * the rows is what all workers have pushed. Collective among the workers; rank 0 looks. */
+static int check(struct bench *bench, int64_t *wrong) {
+    const size_t element_bytes = kolo_dtype_bytes(bench->options->dtype);
+    const bool has_sum =
+        bench->of->rule == KOLO_TABLE_ADD && (bench->options->dtype == KOLO_F32 || bench->options->dtype == KOLO_F64);
+    int64_t pushed = bench->pushed_rows, torn = 0;
+    double sum = 0;
+    int status = is_bounded(bench) ? kolo_table_clock(bench->table) : KOLO_OK;
+    if (status == KOLO_OK)
+        status = kolo_table_wait(bench->table);
+    if (status == KOLO_OK)
+        status = kolo_allreduce(bench->workers, &pushed, &pushed, 1, KOLO_I64, KOLO_SUM);
+    if (status == KOLO_OK)
+        status = kolo_table_pull(bench->table, 0, bench->rows, bench->pulled.data);
+    const char *row = bench->pulled.data;
+    for (uint64_t i = 0; i < bench->rows && status == KOLO_OK; i++, row += bench->row_bytes) {
+        torn += memcmp(row, row + element_bytes, bench->row_bytes - element_bytes) != 0;
+        sum += has_sum ? number_at(bench, row) : 0;
+    }
+    *wrong = torn + (has_sum && sum != (double)pushed);
+    return status == KOLO_OK ? kolo_broadcast(bench->workers, wrong, 1, KOLO_I64, 0) : status;
+}
+
+static void print_head(const perf_report *report) {
+    const perf_table_options *of = report->options->table;
+    FILE *table = report->table;
+    fprintf(table, "# kolo-perf %s: ps, %s, rule %s, %d rank%s", kolo_version(),
+            kolo_dtype_name(report->options->dtype), kolo_table_rule_name(of->rule), report->ranks,
+            report->ranks == 1 ? "" : "s");
+    if (of->servers > 0)
+        fprintf(table, " of which %d serve%s", of->servers, of->servers == 1 ? "s" : "");
+    fprintf(table, "\n");
+    perf_report_machine(report);
+    fprintf(table, "# a table of %zu bytes, shards by %s; staleness ", of->bytes, kolo_placement_name(of->placement));
+    if (of->staleness == KOLO_STALENESS_UNBOUNDED)
+        fprintf(table, "inf\n");
+    else
+        fprintf(table, "%lld, a clock is %d call%s\n", (long long)of->staleness, of->clock, of->clock == 1 ? "" : "s");
+    fprintf(table, "# calls of %d row%s, %s keys", of->batch, of->batch == 1 ? "" : "s", perf_keys_name(of->keys));
+    if (of->keys == PERF_KEYS_ZIPF)
+        fprintf(table, " of exponent %g", of->zipf);
+    fprintf(table,
+            "; both: %g%% of them are pulls\n"
+            "# rate: of all workers together; idle, pushed: worker 0's alone, while the\n"
+            "#   others do nothing, or push; p50, p99: of a call, the slowest worker's\n"
+            "# x memcpy: how many times longer than memcpy of as much, in memory of its own\n"
+            "#\n#%9s %-13s %9s %8s %9s %9s %9s %6s\n#%9s %-13s %9s %8s %9s %9s\n",
+            100 * of->reads, "row", "call", "rate", "rate", "p50", "p99", "x memcpy", "#wrong", "bytes", "", "Mrows/s",
+            "GB/s", "us", "us");
+}
+
+static void report_kind(perf_report *report, const struct bench *bench, enum kind kind, int64_t wrong) {
+    const struct result *result = &bench->results[kind], *copy = &bench->results[kinds[kind].copy];
+    const perf_table_options *of = bench->of;
+    const double rows_per_s = result->rows_per_s[0], gbps = rows_per_s * (double)bench->row_bytes * 1e-9;
+    const double workers = kinds[kind].is_of_one ? kolo_comm_size(bench->workers) : 1;
+    const double ratio = copy->rows_per_s[0] / workers / rows_per_s;
+    fprintf(report->table, " %9zu %-13s", bench->row_bytes, kinds[kind].name);
+    perf_print_digits(report->table, rows_per_s * 1e-6, 9);
+    perf_print_digits(report->table, gbps, 8);
+    perf_print_digits(report->table, result->p50_ns * 1e-3, 9);
+    perf_print_digits(report->table, result->p99_ns * 1e-3, 9);
+    perf_print_digits(report->table, ratio, 9);
+    perf_print_wrong(report->table, wrong);
+    fprintf(report->table, "\n");
+    perf_field fields[PERF_FIELDS_MAX] = {
+        {.name = "collective", .text = "ps"},
+        {"ranks", PERF_NUMBER, NULL, report->ranks, 0},
+        {"servers", PERF_NUMBER, NULL, of->servers, 0},
+        {.name = "call", .text = kinds[kind].name},
+        {"bytes", PERF_NUMBER, NULL, (double)bench->row_bytes, 0},
+        {"rows", PERF_NUMBER, NULL, (double)bench->rows, 0},
+        {"batch", PERF_NUMBER, NULL, kinds[kind].is_whole ? (double)bench->rows : of->batch, 0},
+        {.name = "dtype", .text = kolo_dtype_name(bench->options->dtype)},
+        {.name = "keys", .text = perf_keys_name(of->keys)},
+        {"zipf", PERF_NUMBER, NULL, of->keys == PERF_KEYS_ZIPF ? of->zipf : NAN, 4},
+        {"reads", PERF_NUMBER, NULL, of->reads, 4},
+        {"staleness", PERF_NUMBER, NULL, is_bounded(bench) ? (double)of->staleness : NAN, 0},
+        {"clock", PERF_NUMBER, NULL, is_bounded(bench) ? of->clock : NAN, 0},
+        {.name = "placement", .text = kolo_placement_name(of->placement)},
+        {.name = "rule", .text = kolo_table_rule_name(of->rule)},
+        {"rows_per_s", PERF_NUMBER, NULL, rows_per_s, 0},
+        {"gbps", PERF_NUMBER, NULL, gbps, 5},
+        {"latency_us.p50", PERF_NUMBER, NULL, result->p50_ns * 1e-3, 4},
+        {"latency_us.p99", PERF_NUMBER, NULL, result->p99_ns * 1e-3, 4},
+        {"memcpy_ratio", PERF_NUMBER, NULL, ratio, 4},
+        {"wrong", PERF_NUMBER, NULL, (double)wrong, 0},
+        {"iters", PERF_NUMBER, NULL, (double)result->samples, 0},
+    };
+    perf_report_record(report, fields);
+}
+
+static int create(struct bench *bench) {
+    kolo_table_options options = KOLO_TABLE_OPTIONS_INIT;
+    options.rows = bench->rows;
+    options.columns = bench->row_bytes / kolo_dtype_bytes(bench->options->dtype);
+    options.dtype = bench->options->dtype;
+    options.rule = bench->of->rule;
+    options.staleness = bench->of->staleness;
+    options.placement = bench->of->placement;
+    options.servers = bench->of->servers;
+    return kolo_table_create(bench->comm, &options, &bench->table);
+}
+
+/* A worker's part of a row, all of it collective among them. */
+static int run_worker(struct bench *bench, int64_t *wrong) {
+    kolo_table_options options = KOLO_TABLE_OPTIONS_INIT;
+    int status = KOLO_OK;
+    options.rows = options.columns = 1;
+    options.dtype = KOLO_U64;
+    options.staleness = KOLO_STALENESS_UNBOUNDED;
+    bench->kinds_over = 0;
+    bench->pushed_rows = bench->calls_of_clock = 0;
+    bench->next_id = 0;
+    perf_keys_fill(bench->ids, IDS, bench->rows, bench->of->keys, bench->of->zipf,
+                   (uint64_t)kolo_comm_rank(bench->workers) + 1);
+    if (!is_bounded(bench))
+        status = kolo_table_create(bench->workers, &options, &bench->control);
+    if (status == KOLO_OK)
+        status = run_rounds(bench);
+    if (status == KOLO_OK)
+        status = summarize(bench);
+    if (status == KOLO_OK && bench->options->check)
+        status = check(bench, wrong);
+    kolo_table_destroy(bench->control);
+    bench->control = NULL;
+    return status;
+}
+
+/* One size; collective. wrong stays -1 unless it is checked. */
+static int run_row(struct bench *bench, int64_t *wrong) {
+    int status = create(bench);
+    if (status == KOLO_OK)
+        status = bench->workers ? run_worker(bench, wrong) : kolo_table_serve(bench->table);
+    kolo_table_destroy(bench->table);
+    bench->table = NULL;
+    return status == KOLO_OK ? kolo_broadcast(bench->comm, wrong, 1, KOLO_I64, 0) : status;
+}
+
+static int run_rows(struct bench *bench, perf_report *report, int64_t *wrong) {
+    perf_sizes sizes = {.unit_bytes = kolo_dtype_bytes(bench->options->dtype)};
+    const bool speaks = kolo_comm_rank(bench->comm) == 0;
+    int32_t wanted = 1;
+    int status = KOLO_OK;
+    while (status == KOLO_OK && wanted && perf_sizes_next(&sizes, bench->options)) {
+        int64_t wrong_here = -1;
+        if (sizes.bytes == 0)
+            continue;
+        bench->row_bytes = sizes.bytes;
+        bench->rows = bench->of->bytes / sizes.bytes;
+        status = run_row(bench, &wrong_here);
+        *wrong += wrong_here > 0 ? wrong_here : 0;
+        for (enum kind kind = 0; kind < KINDS && status == KOLO_OK && speaks; kind++)
+            if (is_shown(bench, kind))
+                report_kind(report, bench, kind, wrong_here);
+        if (status == KOLO_OK && speaks) {
+            perf_report_flush(report);
+            wanted = perf_report_is_wanted(report);
+        }
+        if (status == KOLO_OK)
+            status = kolo_broadcast(bench->comm, &wanted, 1, KOLO_I32, 0);
+    }
+    return status;
+}
+
+/* The bytes of a one of any dtype, again and again. */
+static void fill_ones(const struct bench *bench, size_t bytes) {
+    const kolo_dtype dtype = bench->options->dtype;
+    const size_t element_bytes = kolo_dtype_bytes(dtype);
+    const double wide = 1;
+    const float narrow = 1;
+    const uint64_t whole = dtype == KOLO_F16 ? 0x3c00 : dtype == KOLO_BF16 ? 0x3f80 : 1;
+    const void *one = dtype == KOLO_F64   ? (const void *)&wide
+                      : dtype == KOLO_F32 ? (const void *)&narrow
+                                          : (const void *)&whole; /* of little-endian machines */
+    for (size_t at = 0; at + element_bytes <= bytes; at += element_bytes)
+        memcpy((char *)bench->ones.data + at, one, element_bytes);
+}
+
+static int allocate(struct bench *bench) {
+    const size_t row_bytes = perf_sizes_max_bytes(bench->options, kolo_dtype_bytes(bench->options->dtype));
+    const size_t batch_bytes = (size_t)bench->of->batch * row_bytes;
+    const size_t bytes = batch_bytes > bench->of->bytes ? batch_bytes : bench->of->bytes;
+    bench->ids = malloc(IDS * sizeof(*bench->ids));
+    bool good = bench->ids && perf_buffer_allocate(&bench->ones, bytes, NULL) == 0 &&
+                perf_buffer_allocate(&bench->pulled, bytes, NULL) == 0;
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        bench->results[kind].samples_ns = malloc((size_t)SAMPLES_MAX * sizeof(double));
+        good = good && bench->results[kind].samples_ns;
+    }
+    if (good)
+        fill_ones(bench, bytes);
+    return good ? 0 : -1;
+}
+
+static void release(struct bench *bench) {
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        free(bench->results[kind].samples_ns);
+    free(bench->ids);
+    perf_buffer_free(&bench->ones);
+    perf_buffer_free(&bench->pulled);
+    kolo_comm_destroy(bench->workers);
+}
+
+static double clock_ns(void) {
+    enum { LOOKS = 1001 };
+    double looks_ns[LOOKS];
+    for (int i = 0; i < LOOKS; i++) {
+        const double begin_us = perf_now_us();
+        looks_ns[i] = (perf_now_us() - begin_us) * 1e3;
+    }
+    return perf_statistics_of(looks_ns, LOOKS).median;
+}
+
+/* Whether the job has the ranks that the options ask for; rank 0 says so if not. */
+static bool fits(const perf_options *options, kolo_comm *comm) {
+    const int ranks = kolo_comm_size(comm);
+    if (options->table->servers < ranks)
+        return true;
+    if (kolo_comm_rank(comm) == 0)
+        fprintf(stderr, "kolo-perf: --servers %d: the job has %d rank%s, and at least one is a worker\n",
+                options->table->servers, ranks, ranks == 1 ? "" : "s");
+    return false;
+}
+
+int perf_table_run(const perf_options *options, kolo_comm *comm, perf_report *report, int64_t *wrong) {
+    const int rank = kolo_comm_rank(comm);
+    struct bench bench = {.comm = comm, .options = options, .of = options->table, .clock_ns = clock_ns()};
+    if (!fits(options, comm))
+        return 1;
+    const bool is_worker = rank < kolo_comm_size(comm) - options->table->servers;
+    int status = kolo_comm_split(comm, is_worker ? 0 : -1, rank, &bench.workers);
+    if (status == KOLO_OK && is_worker && allocate(&bench) != 0) {
+        fprintf(stderr, "kolo-perf: rank %d: no memory for a table of %zu bytes; use a smaller --table\n", rank,
+                options->table->bytes);
+        kolo_comm_abort(comm, 1);
+        status = 1;
+    }
+    if (status == KOLO_OK && rank == 0)
+        print_head(report);
+    if (status == KOLO_OK)
+        status = run_rows(&bench, report, wrong);
+    if (status == KOLO_OK && rank == 0 && options->check)
+        fprintf(report->table, *wrong > 0 ? "# FAILED: %lld wrong\n" : "# all results right\n", (long long)*wrong);
+    release(&bench);
+    return status;
+}

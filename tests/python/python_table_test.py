@@ -1,0 +1,131 @@
+"""As ranks: tables of a parameter server, in every mode, by whole tables and by rows, saved and loaded; what is wrong is
+refused by name."""
+
+import array
+import math
+import os
+import tempfile
+
+import kolo
+import python_ranks
+
+ROWS, COLUMNS, CLOCKS = 20, 3, 8
+STALENESSES = (0, 2, math.inf)
+
+
+class Tables(python_ranks.RankTest):
+    def updates(self, clock):
+        return array.array("f", [(i * 7 + clock * 3 + self.comm.rank * 5) % 11 - 5 for i in range(ROWS * COLUMNS)])
+
+    def sums(self):
+        return [sum((i * 7 + clock * 3 + rank * 5) % 11 - 5 for clock in range(CLOCKS) for rank in range(self.comm.size))
+                for i in range(ROWS * COLUMNS)]
+
+    def settled(self, table):
+        """What the table holds once all workers have ended their clocks."""
+        table.wait()
+        self.comm.barrier()
+        return list(table.pull(array.array("f", bytes(4 * ROWS * COLUMNS))))
+
+    def test_pushes(self):
+        for staleness in STALENESSES:
+            for placement in ("range", "round_robin", "hash", "greedy"):
+                with kolo.Table(self.comm, ROWS, COLUMNS, staleness=staleness, placement=placement) as table:
+                    for clock in range(CLOCKS):
+                        updates = self.updates(clock)
+                        if clock % 2:
+                            table.push_rows(list(range(ROWS)), updates)
+                        else:
+                            table.push(updates[:9])
+                            table.push(updates[9:], first=3)
+                        table.clock()
+                    self.assertEqual(self.sums(), self.settled(table))
+                    stats = table.stats
+                    self.assertEqual((CLOCKS, CLOCKS, self.comm.size), (stats["clock"], stats["slowest_clock"],
+                                                                       stats["workers"]))
+                    self.comm.barrier()
+
+    def test_rows(self):
+        lengths = [1 + row % 4 for row in range(10)]
+        with kolo.Table(self.comm, 10, row_columns=lengths, staleness=0) as table:
+            first = sum(lengths[:4])
+            table.initialize(array.array("f", range(sum(lengths))) if self.comm.rank == 0 else None)
+            out = array.array("f", bytes(4 * (lengths[4] + lengths[0])))
+            self.assertEqual([*range(first, first + lengths[4]), 0], list(table.pull_rows([4, 0], out)))
+            table.push_rows([4, 4], array.array("f", [1] * 2 * lengths[4]))
+            table.clock()
+            self.assertEqual([first + i + 2 * self.comm.size for i in range(lengths[4])],
+                             list(table.pull(array.array("f", bytes(4 * lengths[4])), 4, 1)))
+            self.assertEqual(table.owner(9), self.comm.size - 1)
+            self.comm.barrier()
+
+    def test_rules(self):
+        for rule, wanted in (("assign", 2), ("sgd", -0.5 * 2), ("adagrad", -0.5), ("adam", -0.5)):
+            with kolo.Table(self.comm, 1, 1, "f64", rule=rule, lr=0.5, op="avg") as table:
+                table.push(array.array("d", [2]))
+                table.clock()
+                self.assertAlmostEqual(wanted, table.pull(array.array("d", [0]))[0], 6)
+                table.set_learning_rate(0.25)
+                self.comm.barrier()
+
+    def test_numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no NumPy")
+        with kolo.Table(self.comm, ROWS, COLUMNS, staleness=1) as table:
+            ids = numpy.array([5, 1, 5])
+            table.push_rows(ids, numpy.ones((3, COLUMNS), "f4"))
+            table.clock()
+            self.settled(table)
+            self.assertEqual([[2 * self.comm.size] * COLUMNS, [self.comm.size] * COLUMNS, [0] * COLUMNS],
+                             table.pull_rows([5, 1, 0]).tolist())
+            self.assertEqual((ROWS, COLUMNS), table.pull().shape)
+            with self.assertRaisesRegex(kolo.ArgumentError, "ids are int32"):
+                table.pull_rows(ids.astype("i4"))
+            self.comm.barrier()
+
+    def test_files(self):
+        folder = self.comm.broadcast_object(tempfile.mkdtemp() if self.comm.rank == 0 else None)
+        path = os.path.join(folder, "table")
+        with kolo.Table(self.comm, ROWS, COLUMNS, staleness=3) as table:
+            for clock in range(CLOCKS):
+                table.push(self.updates(clock))
+                table.clock()
+            table.save(path)
+            table.push(self.updates(0))
+            table.wait()
+            self.comm.barrier()
+        with kolo.Table(self.comm, ROWS, COLUMNS, placement="hash") as table:
+            table.load(path)
+            self.assertEqual(self.sums(), self.settled(table))
+            self.comm.barrier()
+            if self.comm.rank == 0:
+                os.unlink(path)
+                os.rmdir(folder)
+            with self.assertRaisesRegex(kolo.ArgumentError, "No such file|failed on"):
+                table.load(path)
+
+    def test_refused(self):
+        with self.assertRaisesRegex(kolo.ArgumentError, "rule 'half'"):
+            kolo.Table(self.comm, ROWS, rule="half")
+        with self.assertRaisesRegex(kolo.ArgumentError, "staleness -1"):
+            kolo.Table(self.comm, ROWS, staleness=-1)
+        with kolo.Table(self.comm, ROWS, COLUMNS) as table:
+            with self.assertRaisesRegex(kolo.ArgumentError, "row 20: the table has rows 0 to 19"):
+                table.pull_rows([ROWS], array.array("f", bytes(12)))
+            with self.assertRaisesRegex(kolo.ArgumentError, "row -1"):
+                table.push_rows([-1], array.array("f", bytes(12)))
+            with self.assertRaisesRegex(kolo.ArgumentError, "no whole rows"):
+                table.push(array.array("f", bytes(16)))
+            with self.assertRaisesRegex(kolo.ArgumentError, "updates"):
+                table.push(array.array("d", bytes(24)))
+            with self.assertRaisesRegex(kolo.ArgumentError, "worker"):
+                table.serve()
+            self.comm.barrier()
+        with self.assertRaisesRegex(kolo.ArgumentError, "closed"):
+            table.clock()
+
+
+if __name__ == "__main__":
+    python_ranks.main()

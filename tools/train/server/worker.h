@@ -1,0 +1,67 @@
+/* Training with a parameter server, seen from one rank. A worker goes through clocks at its own pace, as far as the
+ * mode allows: it pulls the rows that its share of a batch needs, computes their gradients, and pushes them. One
+ * worker, the first that is not slowed down, also evaluates the loss now and then, of the rows as they are then. */
+#ifndef KOLO_TRAIN_WORKER_H
+#define KOLO_TRAIN_WORKER_H
+
+#include <stdio.h>
+
+#include "dataset.h"
+#include "kolo.h"
+#include "problem.h"
+#include "row_store.h"
+#include "train_options.h"
+
+typedef struct evaluation {
+    double clocks;     /* of the worker that evaluates */
+    double iterations; /* of all workers */
+    double seconds;
+    double loss;
+} evaluation;
+
+/* What one worker did; only numbers, so that ranks can tell each other. Seconds of all its clocks. */
+typedef struct worker_times {
+    double rank;
+    double steps;  /* that it has computed */
+    double clocks; /* that it has ended; with --backup-workers also those that it was left out of */
+    double seconds;
+    double compute_seconds; /* with what it slept for --slow and --step-ms */
+    double pull_seconds, push_seconds;
+    double clock_seconds;    /* ending clocks; with replicas all that all-reduce took */
+    double waited_seconds;   /* of that for other workers */
+    double evaluate_seconds; /* not in the others */
+    double left_out;         /* rows that came too late with --backup-workers */
+} worker_times;
+
+typedef struct worker {
+    kolo_comm *comm;
+    const train_options *options;
+    problem problem;
+    row_store store;
+    int workers;   /* ranks below are */
+    int evaluator; /* the rank that evaluates */
+    train_rule rule;
+    double rate;
+    size_t clocks_planned, every;
+    size_t *order; /* of the examples, in this epoch */
+    float *values, *gradients;
+    float *all_values; /* of all rows, where it evaluates */
+    float *losses;     /* [clocks_planned]: this worker's share of the mean loss of each clock's batch */
+    evaluation *evaluations;
+    size_t evaluations_count;
+    size_t shown; /* clocks: from which on the next evaluation is printed */
+    double begin_s;
+    worker_times times;
+    worker_times *times_of_all; /* [ranks]; after the training; all 0 for servers */
+    size_t test_correct;        /* of the digits */
+    int ranks_lost;
+} worker;
+
+/* Trains, and reports. Collective. train and test: the digits, else empty. Rank 0 writes *json where that is not NULL,
+ * and closes it. Returns the exit code, or -1 having said why. */
+int worker_run(kolo_comm **comm, const train_options *options, const dataset *train, const dataset *test, FILE **json);
+
+/* The first evaluation with a loss that --until asks for; NULL: none. */
+const evaluation *worker_reached(const worker *w);
+
+#endif
