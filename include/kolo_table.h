@@ -126,8 +126,8 @@ KOLO_API int kolo_table_create(kolo_comm *comm, const kolo_table_options *option
 
 /* Leaves the table: this worker is not waited for any more. What it has pushed is applied first; staleness 0: what it
  * has pushed in this clock is not. Waits for no clock, and for no rank that has ended; but on several machines the
- * lowest rank of each blocks until all workers have left or ended. Every rank calls it in the same place among its
- * collectives and calls of kolo_alloc and kolo_free. NULL is fine. Always 0. */
+ * lowest rank of each blocks until all workers have left or ended. Each rank calls it when it likes. NULL is fine.
+ * Always 0. */
 KOLO_API int kolo_table_destroy(kolo_table *table);
 
 /* Sets all rows to values[], one row behind the other, of rank `root`; elsewhere values is not used. State becomes
@@ -226,8 +226,8 @@ KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *sta
  * Servers go on with kolo_table_serve.
  *     KOLO_ERR_TIMEOUT: a worker did not come; until it is called again, with success, this worker can push nothing and
  * end no clock (KOLO_ERR_STATE). KOLO_ERR_PEER_DEAD: the worker that saved has ended; there is no new file.
- * KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines,
- * with staleness unbounded. There a worker of the first machine writes the file. */
+ * KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with staleness
+ * unbounded. There a worker of the first machine writes the file. */
 KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its
