@@ -74,6 +74,16 @@ KOLO_API int kolo_comm_abort(kolo_comm *comm, int code);
 typedef int kolo_interrupt_check(void *context);
 KOLO_API int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *context);
 
+/* For programs whose ranks also wait for each other elsewhere, by another library that goes on only while it is called,
+ * as an MPI is: what a rank does for it while it waits in a call on the communicator. `progress` is called whenever the
+ * wait yields the processor, and before it sleeps, which is for at most 100 us then; short waits only spin, and do not
+ * call it. It is called in the thread that waits, which may be the progress thread; with several threads a rank, in
+ * waits of the first lane only. It returns soon, and must not call kolo on this communicator. NULL: none any more.
+ * Communicators that are made of this one have none of their own. Not while another thread is in a call on the
+ * communicator. KOLO_ERR_ARG: comm is NULL. */
+typedef void kolo_progress_function(void *context);
+KOLO_API int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context);
+
 /* Changes the communicator's timeout_ms for this rank alone: how long a wait for a peer within a call may be, in
  * milliseconds; 0: no limit. Waits that go on, in another thread or in the background, have the new limit from their
  * beginning, within 10 ms: one that is longer already fails then, with KOLO_ERR_TIMEOUT, which breaks the communicator

@@ -177,6 +177,14 @@ int kolo_comm_set_interrupt(kolo_comm *comm, kolo_interrupt_check *check, void *
     return 0;
 }
 
+int kolo_comm_set_progress(kolo_comm *comm, kolo_progress_function *progress, void *context) {
+    if (!comm)
+        return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_progress: comm is NULL");
+    comm->waiter.progress = progress;
+    comm->waiter.progress_context = context;
+    return 0;
+}
+
 int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms) {
     if (!comm)
         return kolo_fail(KOLO_ERR_ARG, "kolo_comm_set_timeout: comm is NULL");

@@ -20,8 +20,16 @@ static inline bool do_work(kolo_waiter *waiter) {
     return __builtin_expect(waiter->work != NULL, 0) && waiter->work(waiter);
 }
 
+static inline bool do_programs_work(kolo_waiter *waiter) {
+    if (__builtin_expect(waiter->progress == NULL, 1))
+        return false;
+    waiter->progress(waiter->progress_context);
+    return true;
+}
+
 int64_t kolo_wait_work(kolo_waiter *waiter) {
-    return do_work(waiter) ? KOLO_WORK_NS : waiter->work ? 10 * KOLO_WORK_NS : KOLO_SLICE_NS;
+    const bool has_work = do_work(waiter), has_programs_work = do_programs_work(waiter);
+    return has_work || has_programs_work ? KOLO_WORK_NS : waiter->work ? 10 * KOLO_WORK_NS : KOLO_SLICE_NS;
 }
 
 static void sleep_slice(const struct kolo_wait *wait, int64_t ns) {
@@ -99,6 +107,7 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
         KOLO_POINT("wait.yielding");
         sched_yield();
         do_work(waiter);
+        do_programs_work(waiter);
         const bool reached = kolo_wait_reached(wait);
         if (i == 0 && waiter->spins_max > KOLO_SPINS_MIN && !waiter->oversubscribed)
             learn(waiter, kolo_clock_ns() - start_ns > GIVEN_WAY_NS, reached);

@@ -62,6 +62,9 @@ struct kolo_waiter {
     /* Other work of the rank, done between two looks at the flag. True: there is some. NULL: there will be none. */
     bool (*work)(kolo_waiter *waiter);
     void *owner; /* for the four */
+    /* The program's own work (kolo_comm_set_progress), done at each yield and before each sleep; NULL: none. */
+    void (*progress)(void *context);
+    void *progress_context;
 
     uint64_t slept;     /* waits that reached the kernel */
     uint64_t waited_ns; /* time in waits beyond spinning */

@@ -1,6 +1,6 @@
 /* Signals at any time: a timer that interrupts every system call changes nothing, from creation to the end; SIGINT ends
- * a rank, wherever it is, without residue. The program's own question ends a wait. And the one misuse that a debug
- * build can see: two threads in one communicator at once. */
+ * a rank, wherever it is, without residue. The program's own question ends a wait, and its own
+ * work is done in waits. And the one misuse that a debug build can see: two threads in one communicator at once. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -135,6 +135,44 @@ static void run_asked(struct rank *rank) {
     expect(rank, questions == (rank->rank == 0 ? 2 : 0), "%d questions", questions);
 }
 
+static void go_on_elsewhere(void *context) {
+    (*(int *)context)++;
+    counter_add(1);
+}
+
+/* Rank 1 comes only once rank 0, which waits for it, has done something else: in a collective, then in a receive. Of
+ * the last barrier nobody is told. */
+static void run_progress(struct rank *rank) {
+    const bool waits = rank->rank == 0;
+    int turns = 0, word = 5;
+    expect_status(rank, kolo_comm_set_progress(NULL, go_on_elsewhere, NULL), KOLO_ERR_ARG,
+                  "kolo_comm_set_progress of NULL");
+    for (int call = 0; call < 2; call++) {
+        expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+        const uint64_t before = counter_add(0);
+        expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+        if (waits)
+            expect_status(rank, kolo_comm_set_progress(rank->comm, go_on_elsewhere, &turns), 0,
+                          "kolo_comm_set_progress");
+        else
+            while (counter_add(0) < before + 40) /* more than the yields before it sleeps */
+                sleep_ms(1);
+        if (call == 0)
+            expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+        else if (waits)
+            expect_status(rank, kolo_recv(rank->comm, &word, 1, KOLO_I32, 1, 3, NULL), 0, "kolo_recv");
+        else
+            expect_status(rank, kolo_send(rank->comm, &word, 1, KOLO_I32, 0, 3), 0, "kolo_send");
+        expect_status(rank, kolo_comm_set_progress(rank->comm, NULL, NULL), 0, "kolo_comm_set_progress to none");
+    }
+    expect(rank, waits ? turns >= 80 : turns == 0, "%d turns", turns);
+    const int last = turns;
+    if (!waits)
+        sleep_ms(20);
+    expect_status(rank, kolo_barrier(rank->comm), 0, "kolo_barrier");
+    expect(rank, turns == last, "%d turns after the function was taken away", turns - last);
+}
+
 #ifndef NDEBUG
 /* Waits until the first thread is in a call. */
 static void await_first_thread(const struct rank *rank) {
@@ -182,6 +220,7 @@ int main(int argc, char **argv) {
                                        .by_descriptor = by_descriptor,
                                        .creates_itself = true,
                                        .run = run_interrupted});
+    harness_run(&(struct team){.ranks = 2, .run = run_progress});
     if (!arguments.threads) {
         harness_run(&(struct team){.ranks = 2, .run = run_asked});
         harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
@@ -193,9 +232,6 @@ int main(int argc, char **argv) {
     }
 #ifndef NDEBUG
     harness_run(&(struct team){.ranks = 2, .run = run_two_threads});
-#else
-    if (arguments.threads)
-        harness_skip("only a build with assertions sees two threads in one communicator");
 #endif
     return harness_end();
 }
