@@ -13,10 +13,8 @@ static bool help(kolo_waiter *waiter) {
         return false;
     if (kolo_table_is_synchronous(table))
         kolo_synchronous_help(table);
-    else if (kolo_shard_take(table, table->awaits_shard)) {
-        kolo_shard_drain(table, table->awaits_shard);
-        kolo_shard_give(table, table->awaits_shard);
-    }
+    else
+        kolo_shard_help(table, table->awaits_shard);
     return true;
 }
 
@@ -86,10 +84,8 @@ static void serve_once(struct kolo_table *table) {
         return;
     }
     for (uint32_t shard = 0; shard < table->shards; shard++)
-        if (kolo_table_shard_owner(table, shard) == table->rank && kolo_shard_take(table, shard)) {
-            kolo_shard_drain(table, shard);
-            kolo_shard_give(table, shard);
-        }
+        if (kolo_table_shard_owner(table, shard) == table->rank)
+            kolo_shard_help(table, shard);
 }
 
 int kolo_clocks_serve(struct kolo_table *table) {

@@ -176,6 +176,13 @@ void kolo_shard_give(struct kolo_table *table, uint32_t shard) {
     } while (true);
 }
 
+void kolo_shard_help(struct kolo_table *table, uint32_t shard) {
+    if (!kolo_shard_take(table, shard))
+        return;
+    kolo_shard_drain(table, shard);
+    kolo_shard_give(table, shard);
+}
+
 /* The next of the updates, in *listed; false: there is none. */
 static inline bool next_update(const struct kolo_table *table, uint32_t shard, struct kolo_updates *updates,
                                struct kolo_listed *listed) {
@@ -322,10 +329,7 @@ int kolo_shard_push(struct kolo_table *table, uint32_t shard, struct kolo_update
         if (done < 0)
             return done;
         kolo_fence_full(); /* pairs with the one in kolo_shard_give */
-        if (kolo_shard_take(table, shard)) {
-            kolo_shard_drain(table, shard);
-            kolo_shard_give(table, shard);
-        }
+        kolo_shard_help(table, shard);
         if (done)
             return 0;
         struct kolo_shared_queue *queue = kolo_table_queue(table, table->rank, shard);

@@ -55,6 +55,9 @@ void kolo_shard_drain(struct kolo_table *table, uint32_t shard);
 /* Gives the role back, and sees to what others have put into queues meanwhile. */
 void kolo_shard_give(struct kolo_table *table, uint32_t shard);
 
+/* Applies all that is in the queues, if this rank can take the role. */
+void kolo_shard_help(struct kolo_table *table, uint32_t shard);
+
 /* Applies one update, or, of a whole fold, its sum. The caller holds the role. */
 void kolo_shard_write(struct kolo_table *table, uint64_t piece, const void *update);
 
