@@ -9,12 +9,15 @@
 #include "comm/failure/watchdog.h"
 #include "sync/point.h"
 
-void kolo_waits_call_server(struct kolo_table *table, uint32_t shard) {
-    if (!table->servers || !kolo_table_is_native(table, shard))
-        return;
-    struct kolo_shared_table_rank *server = &table->members[kolo_table_shard_owner(table, shard)];
+static void call(struct kolo_table *table, uint32_t rank) {
+    struct kolo_shared_table_rank *server = &table->members[rank];
     kolo_fetch_add(&server->events, 1);
     kolo_bell_ring(&table->waiter, &server->bell);
+}
+
+void kolo_waits_call_server(struct kolo_table *table, uint32_t shard) {
+    if (table->servers && kolo_table_is_native(table, shard))
+        call(table, kolo_table_shard_owner(table, shard));
 }
 
 bool kolo_waits_has_ended(const struct kolo_table *table, uint32_t rank) {
@@ -23,10 +26,8 @@ bool kolo_waits_has_ended(const struct kolo_table *table, uint32_t rank) {
 }
 
 void kolo_waits_call_servers(struct kolo_table *table) {
-    for (uint32_t rank = table->workers; rank < table->ranks; rank++) {
-        kolo_fetch_add(&table->members[rank].events, 1);
-        kolo_bell_ring(&table->waiter, &table->members[rank].bell);
-    }
+    for (uint32_t rank = table->workers; rank < table->ranks; rank++)
+        call(table, rank);
 }
 
 /* Each step can be done twice, and is done again for a rank that has ended in the middle, or whose finder has, until
@@ -104,6 +105,22 @@ static int fail_with_communicator(struct kolo_table *table, const struct kolo_wa
     return rc;
 }
 
+/* The program is interrupted, or a rank has aborted the communicator. */
+static int find_abort(struct kolo_table *table) {
+    kolo_comm *comm = table->comm;
+    const int code = kolo_failure_interrupted(comm);
+    if (code)
+        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
+    if ((comm->size == 1 && !comm->nodes) || !kolo_load_acquire(kolo_comm_failure_word(comm)))
+        return 0;
+    kolo_failure failure;
+    kolo_failure_describe(comm, &failure);
+    if (failure.status != KOLO_ERR_ABORTED)
+        return 0;
+    table->is_broken = true;
+    return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
+}
+
 /* Several nodes: nothing goes between them and this one any more. */
 static int find_disconnected(struct kolo_table *table) {
     const struct kolo_shared_table_header *header = table->header;
@@ -139,20 +156,12 @@ static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
         if (rc < 0 || !table->nodes || kolo_wait_reached(wait))
             return rc;
     }
-    const int code = kolo_failure_interrupted(comm);
-    if (code)
-        return kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
-    kolo_failure failure;
-    if ((comm->size > 1 || comm->nodes) && kolo_load_acquire(kolo_comm_failure_word(comm))) {
-        kolo_failure_describe(comm, &failure);
-        if (failure.status == KOLO_ERR_ABORTED) {
-            table->is_broken = true;
-            return kolo_fail(failure.status, "rank %u: %s", comm->global_rank, failure.message);
-        }
-    }
+    int rc = find_abort(table);
+    if (rc < 0)
+        return rc;
     kolo_watchdog_look(comm);
     let_ended_go(table);
-    const int rc = table->nodes && !kolo_wait_reached(wait) ? find_disconnected(table) : 0;
+    rc = table->nodes && !kolo_wait_reached(wait) ? find_disconnected(table) : 0;
     if (rc < 0)
         return rc;
     if (kolo_table_is_synchronous(table) && dead_workers(table) > (uint32_t)table->options.backup_workers)
