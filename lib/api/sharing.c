@@ -183,3 +183,22 @@ int kolo_status_agree(kolo_comm *comm, const char *function, int rc) {
     return kolo_fail(status, "rank %u: %s failed on %" PRIu64 " other ranks; see their messages", comm->global_rank,
                      function, failed - (rc < 0));
 }
+
+uint64_t kolo_digest_add(uint64_t digest, const void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}
+
+int kolo_digest_agree(kolo_comm *comm, const char *function, uint64_t digest, const char *what) {
+    const uint64_t size = comm->global_size;
+    uint64_t of_first = digest, odd;
+    int rc = kolo_broadcast(comm, &of_first, 1, KOLO_U64, 0);
+    odd = of_first == digest ? size : comm->global_rank;
+    if (rc == 0)
+        rc = kolo_allreduce(comm, &odd, &odd, 1, KOLO_U64, KOLO_MIN);
+    if (rc == 0 && odd < size)
+        return kolo_fail(KOLO_ERR_ARG, "rank %u: %s: rank %u passes other %s than rank 0: pass the same on all ranks",
+                         comm->global_rank, function, (unsigned)odd, what);
+    return rc;
+}

@@ -24,6 +24,11 @@ int kolo_words_sum(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_
 /* The same over the ranks of this node. */
 int kolo_words_sum_on_node(kolo_comm *comm, const uint64_t *words, uint64_t *sums, size_t count);
 
+#define KOLO_DIGEST_NONE UINT64_C(0xcbf29ce484222325) /* of no bytes */
+
+/* The digest of what `digest` is of, and of `count` bytes behind it (FNV-1a). */
+uint64_t kolo_digest_add(uint64_t digest, const void *bytes, size_t count);
+
 #define KOLO_NO_GIVER UINT32_MAX
 
 /* Who gets a file from whom, among the ranks of this node. */
@@ -46,5 +51,9 @@ int kolo_file_hand_to_all(kolo_comm *comm, const char *function, int *fd);
 /* Agrees on the status of a part of a call, which has ended with `rc` on this rank. Returns 0 if it has succeeded on
  * all ranks, else the same status on all, with a message. The communicator stays usable. */
 int kolo_status_agree(kolo_comm *comm, const char *function, int rc);
+
+/* Whether all ranks pass the same digest of what they have to agree on, of which messages say "passes other <what> than
+ * rank 0": else KOLO_ERR_ARG on all, and the communicator stays usable. Not within a call: it makes two. */
+int kolo_digest_agree(kolo_comm *comm, const char *function, uint64_t digest, const char *what);
 
 #endif

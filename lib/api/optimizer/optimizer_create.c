@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "api/optimizer/optimizer.h"
+#include "api/sharing.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -138,27 +139,21 @@ static int take_segments(kolo_optimizer *made, const kolo_optimizer_options *opt
     return 0;
 }
 
-static uint64_t mix(uint64_t digest, const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
 /* Of all that ranks have to agree on. */
 static uint64_t digest_of(const kolo_optimizer *made) {
     const kolo_optimizer_options *options = &made->options;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = KOLO_DIGEST_NONE;
     const uint64_t words[] = {options->kind,           options->dtype,          options->count, options->op,
                               options->master_weights, options->skip_nonfinite, made->ngroups,  made->nsegments};
     const double reals[] = {options->gradient_scale, options->clip_norm};
-    digest = mix(mix(digest, words, sizeof words), reals, sizeof reals);
+    digest = kolo_digest_add(kolo_digest_add(digest, words, sizeof words), reals, sizeof reals);
     for (size_t i = 0; i < made->nsegments; i++)
-        digest = mix(digest, &made->segments[i].begin, sizeof made->segments[i].begin);
+        digest = kolo_digest_add(digest, &made->segments[i].begin, sizeof made->segments[i].begin);
     for (size_t i = 0; i < made->ngroups; i++) {
         const kolo_parameter_group *group = &made->groups[i];
         const double settings[] = {group->learning_rate, group->weight_decay, group->beta1,     group->beta2,
                                    group->epsilon,       group->momentum,     group->dampening, group->nesterov};
-        digest = mix(mix(digest, &group->end, sizeof group->end), settings, sizeof settings);
+        digest = kolo_digest_add(kolo_digest_add(digest, &group->end, sizeof group->end), settings, sizeof settings);
     }
     return digest;
 }
@@ -192,18 +187,9 @@ static bool allocate(kolo_optimizer *made) {
 /* Makes sure that all ranks have the same, and that all have memory. */
 static int meet(kolo_optimizer *made) {
     kolo_comm *comm = made->comm;
-    const uint64_t digest = digest_of(made), size = comm->global_size;
-    uint64_t of_first = digest, odd, failed;
-    int rc = kolo_broadcast(comm, &of_first, 1, KOLO_U64, 0);
-    odd = of_first == digest ? size : comm->global_rank;
-    if (rc == 0)
-        rc = kolo_allreduce(comm, &odd, &odd, 1, KOLO_U64, KOLO_MIN);
-    if (rc == 0 && odd < size)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: kolo_optimizer_create: rank %u passes other options or groups than rank 0: pass the"
-                         " same on all ranks",
-                         comm->global_rank, (unsigned)odd);
-    failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
+    const uint64_t size = comm->global_size;
+    int rc = kolo_digest_agree(comm, "kolo_optimizer_create", digest_of(made), "options or groups");
+    uint64_t failed = rc == 0 && !allocate(made) ? comm->global_rank : size;
     if (rc == 0)
         rc = kolo_allreduce(comm, &failed, &failed, 1, KOLO_U64, KOLO_MIN);
     if (rc == 0 && failed < size)

@@ -79,12 +79,6 @@ static int check_modes(const kolo_comm *comm, const kolo_table_options *options)
     return 0;
 }
 
-static uint64_t mix(uint64_t digest, const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        digest = (digest ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
 /* Of all that ranks have to agree on. */
 static uint64_t digest_of(const kolo_table_options *options) {
     const uint64_t words[] = {options->rows,        options->columns,   options->dtype,
@@ -94,10 +88,10 @@ static uint64_t digest_of(const kolo_table_options *options) {
                               options->queue_bytes, options->hogwild,   options->row_columns != NULL};
     const double reals[] = {options->learning_rate, options->momentum, options->beta1,
                             options->beta2,         options->epsilon,  options->weight_decay};
-    uint64_t digest = mix(mix(UINT64_C(0xcbf29ce484222325), words, sizeof words), reals, sizeof reals);
+    uint64_t digest = kolo_digest_add(kolo_digest_add(KOLO_DIGEST_NONE, words, sizeof words), reals, sizeof reals);
     if (options->row_columns)
-        digest = mix(digest, options->row_columns, options->rows * sizeof *options->row_columns);
-    return mix(digest, options->name ? options->name : "", options->name ? strlen(options->name) : 0);
+        digest = kolo_digest_add(digest, options->row_columns, options->rows * sizeof *options->row_columns);
+    return kolo_digest_add(digest, options->name ? options->name : "", options->name ? strlen(options->name) : 0);
 }
 
 int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
@@ -109,21 +103,6 @@ int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
     kolo_shared_call_begin_with(comm, KOLO_ALLOC, 0, 0);
     rc = kolo_status_agree(comm, caller, rc);
     kolo_shared_call_leave(comm);
-    return rc;
-}
-
-/* All ranks pass the same, or all fail. */
-static int agree(kolo_comm *comm, const kolo_table_options *options) {
-    const uint64_t digest = digest_of(options), size = comm->global_size;
-    uint64_t of_first = digest, odd;
-    int rc = kolo_broadcast(comm, &of_first, 1, KOLO_U64, 0);
-    odd = of_first == digest ? size : comm->global_rank;
-    if (rc == 0)
-        rc = kolo_allreduce(comm, &odd, &odd, 1, KOLO_U64, KOLO_MIN);
-    if (rc == 0 && odd < size)
-        return kolo_fail(KOLO_ERR_ARG,
-                         "rank %u: %s: rank %u passes other options than rank 0: pass the same on all ranks",
-                         comm->global_rank, function, (unsigned)odd);
     return rc;
 }
 
@@ -366,7 +345,7 @@ int kolo_table_create(kolo_comm *comm, const kolo_table_options *options, kolo_t
         rc = kolo_fail(KOLO_ERR_SYSTEM, "rank %u: %s: out of memory", comm->global_rank, function);
     rc = kolo_table_agree(function, comm, rc);
     if (rc == 0)
-        rc = agree(comm, &read);
+        rc = kolo_digest_agree(comm, function, digest_of(&read), "options");
     if (rc < 0) {
         free(table);
         return rc;
