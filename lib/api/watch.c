@@ -11,13 +11,13 @@
  * calls were still among the last ones when they had been copied. The fences keep the three reads in order. */
 #include "kolo_watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "comm/failure/failure.h"
@@ -113,15 +113,7 @@ int kolo_watch_count(const kolo_watch *watch) {
 
 /* Reads `bytes`; what lies beyond the end of the file is zero. */
 static void read_or_zero(int fd, void *to, size_t bytes, uint64_t offset) {
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
+    const size_t done = kolo_file_read_at(fd, to, bytes, offset);
     memset((uint8_t *)to + done, 0, bytes - done);
 }
 

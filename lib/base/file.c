@@ -27,6 +27,19 @@ ssize_t kolo_file_read_open(int fd, char *text, size_t room) {
     return (ssize_t)used;
 }
 
+size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
 static ssize_t read_file(const char *path, char *text, size_t room, bool own) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)

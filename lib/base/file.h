@@ -17,6 +17,9 @@ ssize_t kolo_file_read_own(const char *path, char *text, size_t room);
 /* The same for an open file, from its present offset. */
 ssize_t kolo_file_read_open(int fd, char *text, size_t room);
 
+/* Reads `bytes` of an open file from `offset` on. Returns how many it got: fewer where the file ends, or fails. */
+size_t kolo_file_read_at(int fd, void *to, size_t bytes, uint64_t offset);
+
 /* A program may close descriptors that are not its own, as closefrom(3) does, and open others under their numbers. So
  * the library checks a descriptor that it has kept open for long before it uses or closes it. */
 

@@ -1,7 +1,6 @@
 /* Reads tables from outside. */
 #include "comm/observed_tables.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "comm/failure/process.h"
 #include "comm/open_files.h"
 
@@ -34,20 +34,6 @@ static bool is_legal(const struct kolo_shared_table_header *header, uint64_t fil
            file_bytes >= sizeof *header + ranks_bytes(header->ranks);
 }
 
-/* Bytes that it got: fewer where the file ends. */
-static size_t read_at(int fd, void *to, size_t bytes, size_t offset) {
-    size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
-    return done;
-}
-
 /* Names are what programs say. */
 static void clean_name(char *name) {
     name[KOLO_TABLE_NAME_BYTES - 1] = '\0';
@@ -60,7 +46,7 @@ static void clean_name(char *name) {
 static bool read_header(int fd, struct kolo_shared_table_header *header, int *status) {
     struct stat file;
     memset(header, 0, sizeof *header);
-    const size_t got = read_at(fd, header, sizeof *header, 0);
+    const size_t got = kolo_file_read_at(fd, header, sizeof *header, 0);
     if (got < known_bytes || fstat(fd, &file) < 0 || kolo_load_acquire(&header->magic) != KOLO_TABLE_MAGIC)
         return false;
     clean_name(header->name);
@@ -133,7 +119,8 @@ static void take(struct kolo_observed_table *table, int fd) {
     if (!table->over) {
         table->header = header;
         const size_t bytes = status == 0 ? ranks_bytes(header.ranks) : 0;
-        if (bytes > ranks_bytes(table->ranks_max) || read_at(fd, table->ranks, bytes, sizeof header) < bytes ||
+        if (bytes > ranks_bytes(table->ranks_max) ||
+            kolo_file_read_at(fd, table->ranks, bytes, sizeof header) < bytes ||
             (status == 0 && !are_ranks_legal(table)))
             status = KOLO_ERR_SYSTEM;
         table->status = status;
