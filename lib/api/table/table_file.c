@@ -24,6 +24,7 @@
 #include "api/sharing.h"
 #include "api/table/table_checks.h"
 #include "api/table/table_file.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "sync/point.h"
 #include "table/shard.h"
@@ -357,26 +358,20 @@ static int check_file(struct kolo_table *table, const char *path, const uint8_t 
     return 0;
 }
 
-/* The file's bytes, for the caller to free; NULL, with *rc set: it cannot be read. One byte more than the table's is
- * read at most, and a file that shrinks meanwhile is short. */
+/* The file's bytes, for the caller to free; NULL, with *rc set: it cannot be read. Of a file that is longer than the
+ * table's, `bytes_max` bytes. */
 static uint8_t *read_file(const struct kolo_table *table, const char *path, size_t bytes_max, size_t *bytes, int *rc) {
     uint8_t *file = malloc(bytes_max);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 || !file ? -1 : 1;
-    *bytes = 0;
-    while (got > 0 && *bytes < bytes_max) {
-        do
-            got = read(fd, file + *bytes, bytes_max - *bytes);
-        while (got < 0 && errno == EINTR);
-        *bytes += got > 0 ? (size_t)got : 0;
-    }
-    *rc = got < 0 ? kolo_fail(file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "rank %u: kolo_table_load: %s: %s",
-                              table->comm->global_rank, path, strerror(file ? errno : ENOMEM))
-                  : 0;
+    const int fd = file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const ssize_t got = !file ? -ENOMEM : fd < 0 ? -errno : kolo_file_read_open(fd, (char *)file, bytes_max);
     if (fd >= 0)
         close(fd);
-    if (*rc == 0)
+    *bytes = got < 0 ? 0 : (size_t)got;
+    *rc = 0;
+    if (got >= 0)
         return file;
+    *rc = kolo_fail(file ? KOLO_ERR_ARG : KOLO_ERR_SYSTEM, "rank %u: kolo_table_load: %s: %s", table->comm->global_rank,
+                    path, strerror((int)-got));
     free(file);
     return NULL;
 }
