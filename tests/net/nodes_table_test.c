@@ -33,15 +33,9 @@ static void run_setup(const struct table_setup *table, const int *layout) {
     harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run, .argument = &setup});
 }
 
-static kolo_table *make_table(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s", kolo_error_message());
-    return table;
-}
-
 /* The last rank's values are everybody's. */
 static void begin_with_values(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = make_table(rank, options);
+    kolo_table *table = table_make(rank, options);
     if (!table)
         return;
     const size_t elements = options->rows * options->columns;
@@ -59,7 +53,7 @@ static void begin_with_values(struct rank *rank, const kolo_table_options *optio
 
 /* Staleness 0 and SGD: in clock 1 the rate is the one that rank 0 has set, on all nodes. */
 static void set_rate(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = make_table(rank, options);
+    kolo_table *table = table_make(rank, options);
     if (!table)
         return;
     const size_t elements = options->rows * options->columns;
@@ -90,7 +84,7 @@ static kolo_table_stats stats_of(kolo_table *table) {
 /* Each rank pushes every second row, several times: what a clock sends is what lib/api/table/rounds.h says. */
 static void count_bytes(struct rank *rank, const kolo_table_options *options) {
     enum { WARM = 3, CLOCKS = 10, NOTICE_BYTES = 72, HEADERS_BYTES = 8192 };
-    kolo_table *table = make_table(rank, options);
+    kolo_table *table = table_make(rank, options);
     if (!table)
         return;
     const uint64_t nodes = (uint64_t)kolo_comm_nodes(rank->comm), row_bytes = options->columns * sizeof(float);
@@ -143,7 +137,7 @@ static void save_and_load(struct rank *rank, const kolo_table_options *options) 
     const size_t elements = options->rows * options->columns;
     float *values = malloc(elements * sizeof *values);
     snprintf(path, sizeof path, "/tmp/kolo-nodes-table-%d-%llu", (int)getppid(), (unsigned long long)arguments.seed);
-    kolo_table *table = make_table(rank, options);
+    kolo_table *table = table_make(rank, options);
     for (int clock = 0; table && clock < 2 * CLOCKS; clock++) {
         for (size_t i = 0; i < elements; i++)
             values[i] = (float)(i % 7 + 1);
@@ -158,7 +152,7 @@ static void save_and_load(struct rank *rank, const kolo_table_options *options) 
     kolo_table_options other = *options;
     other.placement = KOLO_PLACEMENT_ROUND_ROBIN;
     other.shards = 7;
-    table = make_table(rank, &other);
+    table = table_make(rank, &other);
     expect(rank, table && kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message());
     expect(rank, table && kolo_table_pull(table, 0, options->rows, values) == 0, "pull: %s", kolo_error_message());
     for (size_t i = 0; i < elements; i++)
@@ -243,7 +237,7 @@ static void lose(struct rank *rank) {
     nodes_place(&rank->options, setup->node_of[rank->rank]);
     kolo_table *table = NULL;
     if (!expect_status(rank, kolo_comm_create(&rank->comm, &rank->options), 0, "kolo_comm_create") ||
-        !(table = make_table(rank, &options)))
+        !(table = table_make(rank, &options)))
         return;
     const bool is_victim = has(loss->victims, rank->rank), is_disconnected = has(loss->disconnected, rank->rank);
     const int lost = count_of(loss->victims), left = rank->ranks - lost - count_of(loss->disconnected);

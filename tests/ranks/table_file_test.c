@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "table_parts.h"
 
 enum { ROWS = 30, COLUMNS = 50, BEFORE = 5, AFTER = 6 };
 
@@ -46,10 +46,9 @@ static bool push_clock(struct rank *rank, kolo_table *table, uint64_t clock, flo
 static void save(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const kolo_table_options options = options_of(setup);
-    kolo_table *table = NULL;
+    kolo_table *table = table_make(rank, &options);
     float *values = malloc(2 * ROWS * COLUMNS * sizeof *values), *saved = values + ROWS * COLUMNS;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    if (!table)
         goto leave;
     for (uint64_t clock = 0; clock < BEFORE; clock++)
         if (!push_clock(rank, table, clock, values))
@@ -63,14 +62,12 @@ static void save(struct rank *rank) {
         !expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message()) ||
         !expect(rank, kolo_table_destroy(table) == 0, "kolo_table_destroy: %s", kolo_error_message()))
         goto leave;
-    table = NULL;
     kolo_table_options others = options; /* of the same table, placed otherwise */
     others.placement = KOLO_PLACEMENT_HASH;
     others.shards = 3;
     others.staleness = 1;
-    if (!expect(rank, kolo_table_create(rank->comm, &others, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()) ||
-        !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()) ||
+    table = table_make(rank, &others);
+    if (!table || !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()) ||
         !expect(rank, kolo_table_pull(table, 0, ROWS, saved) == 0, "kolo_table_pull: %s", kolo_error_message()))
         goto leave;
     for (uint64_t i = 0; i < ROWS * COLUMNS && setup->rule == KOLO_TABLE_ADD; i++) {
@@ -119,10 +116,9 @@ static void change_file(struct rank *rank, long at, int byte, long length) {
 static void load(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     kolo_table_options options = options_of(setup);
-    kolo_table *table = NULL, *other = NULL;
+    kolo_table *table = table_make(rank, &options);
     float *values = malloc(ROWS * COLUMNS * sizeof *values);
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "create: %s", kolo_error_message()) ||
-        !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()))
+    if (!table || !expect(rank, kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message()))
         goto leave;
     kolo_table_pull(table, 0, ROWS, values);
     for (uint64_t i = 0; i < ROWS * COLUMNS && setup->rule == KOLO_TABLE_ADD; i++) {
@@ -134,7 +130,8 @@ static void load(struct rank *rank) {
             break;
     }
     options.rows = ROWS + 1;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &other) == 0, "create: %s", kolo_error_message()))
+    kolo_table *other = table_make(rank, &options);
+    if (!other)
         goto leave;
     expect_refused(rank, other, "more rows", rank->rank == 0 ? "rows" : "");
     kolo_table_destroy(other);
@@ -156,8 +153,8 @@ leave:
 static void fail_to_save(struct rank *rank) {
     const struct setup *setup = rank->team->argument;
     const kolo_table_options options = options_of(setup);
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "create: %s", kolo_error_message()))
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
         return;
     expect(rank, kolo_table_save(table, "/proc/no/such/folder") == 0, "kolo_table_save: %s", kolo_error_message());
     const int rc = kolo_table_wait(table);

@@ -33,11 +33,16 @@ static bool wait_all(struct rank *rank, kolo_table *table) {
            expect(rank, kolo_barrier(rank->comm) == 0, "kolo_barrier: %s", kolo_error_message());
 }
 
+kolo_table *table_make(struct rank *rank, const kolo_table_options *options) {
+    kolo_table *table = NULL;
+    expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s", kolo_error_message());
+    return table;
+}
+
 /* Workers push the whole table, and parts of it by rows, some of them twice; in the end all is there. */
 void table_push_all(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, options);
+    if (!table)
         return;
     const uint64_t rows = options->rows, elements = elements_of(options, rows);
     const int workers = rank->ranks - options->servers;
@@ -99,9 +104,8 @@ leave:
 /* What a worker pulls in clock c contains all pushes of clocks up to c - s - 1 and its own: each worker counts in a row
  * of its own, and nobody's count is behind. */
 void table_keep_bound(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, options);
+    if (!table)
         return;
     const size_t columns = options->columns;
     float *one = malloc(columns * sizeof *one), *row = malloc(columns * sizeof *row);
@@ -133,9 +137,8 @@ leave:
 
 /* All push to the same rows, and pull them: every element of a row is the same. */
 void table_tear(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, options);
+    if (!table)
         return;
     const size_t columns = options->columns;
     float *one = malloc(columns * sizeof *one), *row = malloc(columns * sizeof *row);
@@ -176,9 +179,8 @@ leave:
 enum { READS = 200000 }; /* --calls N: so many */
 
 void table_read_under_load(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, options);
+    if (!table)
         return;
     float one[16], row[16], last[64] = {0};
     const size_t columns = options->columns < 16 ? options->columns : 16;
@@ -214,9 +216,8 @@ void table_read_under_load(struct rank *rank, const kolo_table_options *options)
 
 /* The same rule by an all-reduce and a local step. */
 void table_same_bits(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, options);
+    if (!table)
         return;
     const uint64_t elements = elements_of(options, options->rows);
     float *updates = malloc(elements * sizeof *updates), *sums = malloc(elements * sizeof *sums);

@@ -13,6 +13,9 @@ struct table_setup {
 /* Options of a table of small pieces and queues, which are full all the time. */
 kolo_table_options table_options_of(uint64_t rows, size_t columns, int64_t staleness);
 
+/* Makes the table; NULL: the rank has failed. */
+kolo_table *table_make(struct rank *rank, const kolo_table_options *options);
+
 /* Does the setup's part; the rank has a communicator. */
 void table_run_part(struct rank *rank, const struct table_setup *setup);
 

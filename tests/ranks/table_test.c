@@ -40,9 +40,8 @@ static void run_pushes(int ranks) {
 /* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name. */
 static void name_the_late(struct rank *rank) {
     const kolo_table_options options = table_options_of(4, 4, 0);
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
         return;
     const int64_t timeout_ms = rank->team->timeout_ms;
     if (rank->rank < 2)
@@ -57,9 +56,8 @@ static void name_the_late(struct rank *rank) {
 /* Rank 0 leaves, and ends its communicator, while the others have clocks to end. */
 static void leave_early(struct rank *rank) {
     const kolo_table_options options = table_options_of(4, 4, 0);
-    kolo_table *table = NULL;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
         return;
     for (int clock = 0; clock < (rank->rank ? 4 : 1); clock++) {
         if (rank->rank == 2)
@@ -72,11 +70,10 @@ static void leave_early(struct rank *rank) {
 /* Servers that own no shard hear that the workers have gone. */
 static void serve_nothing(struct rank *rank) {
     kolo_table_options options = table_options_of(4, 4, *(const int64_t *)rank->team->argument);
-    kolo_table *table = NULL;
     options.servers = rank->ranks - 1;
     options.shards = 1;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
         return;
     const int rc = rank->rank ? kolo_table_serve(table) : kolo_table_clock(table);
     expect(rank, rc == 0, "%s: %s", rank->rank ? "kolo_table_serve" : "kolo_table_clock", kolo_error_message());
@@ -97,10 +94,9 @@ static void refuse_queues(struct rank *rank) {
 /* Rank 0 has ended its clock, but has not seen the clock's end: what it pushes then is no part of that clock. */
 static void push_after_timeout(struct rank *rank) {
     kolo_table_options options = table_options_of(1, 1, 0);
-    kolo_table *table = NULL;
     options.backup_workers = 1;
-    if (!expect(rank, kolo_table_create(rank->comm, &options, &table) == 0, "kolo_table_create: %s",
-                kolo_error_message()))
+    kolo_table *table = table_make(rank, &options);
+    if (!table)
         return;
     float value = 1;
     if (rank->rank == 0) {
