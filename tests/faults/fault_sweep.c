@@ -8,9 +8,9 @@
  * trials take long; then any. How often a rank passes a point of a wait is for the scheduler to say: where a trial
  * finds fewer passages than the listing it is made again with half as many, and the first passage must come in the
  * cases that see to it. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@
 #include "fault_run.h"
 #include "fault_times.h"
 #include "fault_verdict.h"
+#include "number_option.h"
 #include "splitmix64.h"
 
 enum {
@@ -422,25 +423,11 @@ static void print_usage(FILE *to) {
                 "example: fault_sweep --case mesh-3-many --point phase.given_back --action kill\n");
 }
 
-static _Noreturn void refuse(const char *option, const char *value) {
-    fprintf(stderr, "fault_sweep: --%s %s: not understood; see --help\n", option, value);
-    exit(2);
-}
-
-static uint64_t parse_number(const char *option) {
-    char *end;
-    errno = 0;
-    const uint64_t value = strtoull(optarg, &end, 0);
-    if (errno || end == optarg || *end || *optarg == '-')
-        refuse(option, optarg);
-    return value;
-}
-
 static int parse_action(void) {
     for (int action = 0; action < ACTIONS; action++)
         if (strcmp(optarg, board_action_name((enum action)action)) == 0)
             return action;
-    refuse("action", optarg);
+    refuse_option("action", optarg);
 }
 
 static void parse_narrowing(int option) {
@@ -450,11 +437,11 @@ static void parse_narrowing(int option) {
     else if (option == 'p')
         options.point_name = optarg;
     else if (option == 'r')
-        options.rank = (int)parse_number("rank");
+        options.rank = (int)number_option("rank", INT_MAX);
     else if (option == 'x')
         options.action = parse_action();
     else
-        options.passage = parse_number("passage");
+        options.passage = number_option("passage", UINT64_MAX);
 }
 
 /* True if the control was asked for. */
@@ -476,9 +463,9 @@ static bool parse(int argc, char **argv) {
         if (option == 'a')
             options.all = true;
         else if (option == 's')
-            options.seed = parse_number("seed");
+            options.seed = number_option("seed", UINT64_MAX);
         else if (option == 'n')
-            options.runs = parse_number("runs");
+            options.runs = number_option("runs", UINT64_MAX);
         else if (option == 'l')
             options.list = true;
         else if (option == 'o')
@@ -487,7 +474,7 @@ static bool parse(int argc, char **argv) {
             parse_narrowing(option);
     }
     if (optind < argc)
-        refuse("", argv[optind]);
+        refuse_option("", argv[optind]);
     return control;
 }
 

@@ -2,7 +2,6 @@
  * the communicator is still being created. Every other rank must get an error that names one of the dead, the same one
  * on all; then nothing may be left of the job: no process, no name, and in the survivors no descriptor, mapping or
  * block of memory. */
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -22,6 +21,7 @@
 #include "fault_leftovers.h"
 #include "fault_team.h"
 #include "fault_times.h"
+#include "number_option.h"
 #include "splitmix64.h"
 
 enum {
@@ -292,16 +292,6 @@ static void print_usage(FILE *to) {
                 "example: random_kills --jobs 1000\n");
 }
 
-static uint64_t parse_number(const char *option) {
-    char *end;
-    errno = 0;
-    const uint64_t value = strtoull(optarg, &end, 0);
-    if (!errno && end != optarg && !*end && *optarg != '-')
-        return value;
-    fprintf(stderr, "random_kills: --%s %s: not understood; see --help\n", option, optarg);
-    exit(2);
-}
-
 static void parse(int argc, char **argv) {
     static const struct option longs[] = {{"jobs", required_argument, NULL, 'n'},
                                           {"seed", required_argument, NULL, 's'},
@@ -311,9 +301,9 @@ static void parse(int argc, char **argv) {
     options.seed = (uint64_t)now_ns() % 1000000007;
     for (int option; (option = getopt_long(argc, argv, "h", longs, NULL)) != -1;) {
         if (option == 'n')
-            options.jobs = parse_number("jobs");
+            options.jobs = number_option("jobs", UINT64_MAX);
         else if (option == 's')
-            options.seed = parse_number("seed");
+            options.seed = number_option("seed", UINT64_MAX);
         else if (option == 'm')
             options.is_small = true;
         else {

@@ -5,9 +5,9 @@
  * together they must pass all points of tables that the library has. Then come the trials: at the first, the middle and
  * the last passage of a point the rank kills itself. By default it is a sample, drawn with the seed: each point of
  * tables once, then any point. With --random ranks of random cases are killed at random times instead. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 
 #include "fault_times.h"
 #include "kolo_table.h"
+#include "number_option.h"
 #include "splitmix64.h"
 #include "table_control.h"
 #include "table_verdict.h"
@@ -229,16 +230,6 @@ static void print_usage(FILE *to) {
                 "example: table_faults --case ssp-second-noted --point 'shard.*'\n");
 }
 
-static uint64_t parse_number(const char *option) {
-    char *end;
-    errno = 0;
-    const uint64_t value = strtoull(optarg, &end, 0);
-    if (!errno && end != optarg && !*end && *optarg != '-')
-        return value;
-    fprintf(stderr, "table_faults: --%s %s: not understood; see --help\n", option, optarg);
-    exit(2);
-}
-
 static void parse(int argc, char **argv) {
     static const struct option longs[] = {
         {"all", no_argument, NULL, 'a'},          {"seed", required_argument, NULL, 's'},
@@ -257,15 +248,15 @@ static void parse(int argc, char **argv) {
         options.list |= option == 'l';
         options.control |= option == 'o';
         if (option == 's')
-            options.seed = parse_number("seed");
+            options.seed = number_option("seed", UINT64_MAX);
         else if (option == 'n')
-            options.runs = parse_number("runs");
+            options.runs = number_option("runs", UINT64_MAX);
         else if (option == 'm')
-            options.random = parse_number("random");
+            options.random = number_option("random", UINT64_MAX);
         else if (option == 'r')
-            options.rank = (int)parse_number("rank");
+            options.rank = (int)number_option("rank", INT_MAX);
         else if (option == 'k')
-            options.passage = parse_number("passage");
+            options.passage = number_option("passage", UINT64_MAX);
         else if (option == 'c')
             options.case_name = optarg;
         else if (option == 'p')

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "held_time.h"
+#include "number_option.h"
 
 enum { WATCHDOG_S = 580, PATIENCE_MS = 60000, REPORTS_MAX = 20, TRIES = 3 };
 
@@ -117,26 +118,11 @@ static void print_usage(FILE *to, const char *program, const char *purpose) {
             program, purpose, program);
 }
 
-static void refuse(const char *program, const char *option, const char *value) {
-    fprintf(stderr, "%s: --%s %s: not understood; see --help\n", program, option, value);
-    exit(2);
-}
-
-static uint64_t parse_number(const char *program, const char *option, uint64_t limit) {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(optarg, &end, 0);
-    if (errno || end == optarg || *end || *optarg == '-' || value > limit)
-        refuse(program, option, optarg);
-    return value;
-}
-
-static int parse_algorithm(const char *program) {
+static int parse_algorithm(void) {
     for (int i = 0; i < KOLO_ALGORITHMS; i++)
         if (strcmp(optarg, kolo_algorithm_name((kolo_algorithm)i)) == 0)
             return i;
-    refuse(program, "algo", optarg);
-    return -1;
+    refuse_option("algo", optarg);
 }
 
 static void read_arguments(int argc, char **argv, const char *purpose) {
@@ -151,17 +137,17 @@ static void read_arguments(int argc, char **argv, const char *purpose) {
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         switch (option) {
         case 'r':
-            arguments.ranks = (int)parse_number(program, "ranks", HARNESS_RANKS_MAX);
+            arguments.ranks = (int)number_option("ranks", HARNESS_RANKS_MAX);
             break;
         case 'a':
-            arguments.algorithm = parse_algorithm(program);
+            arguments.algorithm = parse_algorithm();
             break;
         case 's':
-            arguments.seed = parse_number(program, "seed", UINT64_MAX);
+            arguments.seed = number_option("seed", UINT64_MAX);
             arguments.seeded = true;
             break;
         case 'c':
-            arguments.calls = (uint32_t)parse_number(program, "calls", UINT32_MAX);
+            arguments.calls = (uint32_t)number_option("calls", UINT32_MAX);
             break;
         case 't':
             arguments.threads = true;
@@ -175,7 +161,7 @@ static void read_arguments(int argc, char **argv, const char *purpose) {
         }
     }
     if (optind < argc)
-        refuse(program, "", argv[optind]);
+        refuse_option("", argv[optind]);
     snprintf(name, sizeof name, "%s", program);
     harness_seed(arguments.seed);
 }
