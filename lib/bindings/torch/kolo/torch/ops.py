@@ -66,6 +66,7 @@ def _load() -> ctypes.CDLL:
 
 
 _operators = _load()
+_all_reduce_ = torch.ops.kolo.all_reduce_.default  # the overload itself: PyTorch need not look for it in every call
 _numbers: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()  # of a communicator's handle
 _sizes: Dict[int, int] = {}  # ranks, by number
 _of_groups: "weakref.WeakKeyDictionary[Group, kolo.Comm]" = weakref.WeakKeyDictionary()
@@ -119,7 +120,7 @@ def of_world() -> int:
 def reduce_in_place(x: torch.Tensor, comm: int) -> torch.Tensor:
     """The sum over the ranks, in a tensor of any strides; returns it."""
     whole = x.contiguous()
-    torch.ops.kolo.all_reduce_(whole, comm)
+    _all_reduce_(whole, comm)
     return x if whole is x else x.copy_(whole)
 
 
