@@ -27,6 +27,12 @@ def make_model(folder):
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 
+def binding():
+    """A CPU for each worker: not bound, each starts a thread for every CPU, and they wait for each other's."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return f"{cpus[0]}|{cpus[1]}" if len(cpus) > 1 else "nobind"
+
+
 def generate(model, dies):
     """In the process that vLLM's engine and workers come from."""
     from vllm import LLM, SamplingParams
@@ -50,7 +56,7 @@ class Served(unittest.TestCase):
 
     def start(self, plugin, mode):
         variables = {**os.environ, "VLLM_PLUGINS": plugin, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1",
-                     "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+                     "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": binding()}
         variables.pop("OMP_NUM_THREADS", None)
         return subprocess.Popen([sys.executable, "-B", __file__, self.model, mode], env=variables, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
