@@ -111,7 +111,8 @@ void table_keep_bound(struct rank *rank, const kolo_table_options *options) {
     float *one = malloc(columns * sizeof *one), *row = malloc(columns * sizeof *row);
     for (size_t i = 0; i < columns; i++)
         one[i] = 1;
-    for (uint64_t clock = 0; clock < 20 * CLOCKS; clock++) {
+    const uint64_t clocks = arguments.quick ? 5 * CLOCKS : 20 * CLOCKS;
+    for (uint64_t clock = 0; clock < clocks; clock++) {
         for (int other = 0; other < rank->ranks; other++) {
             const uint64_t id = (uint64_t)other;
             kolo_table_pull_rows(table, &id, 1, row);
@@ -176,7 +177,7 @@ leave:
     kolo_table_destroy(table);
 }
 
-enum { READS = 200000 }; /* --calls N: so many */
+enum { READS = 200000 }; /* --quick: a tenth; --calls N: so many */
 
 void table_read_under_load(struct rank *rank, const kolo_table_options *options) {
     kolo_table *table = table_make(rank, options);
@@ -184,7 +185,7 @@ void table_read_under_load(struct rank *rank, const kolo_table_options *options)
         return;
     float one[16], row[16], last[64] = {0};
     const size_t columns = options->columns < 16 ? options->columns : 16;
-    const uint32_t reads = arguments.calls ? arguments.calls : READS;
+    const uint32_t reads = arguments.calls ? arguments.calls : arguments.quick ? READS / 10 : READS;
     uint64_t random = arguments.seed + (uint64_t)rank->rank;
     for (size_t i = 0; i < 16; i++)
         one[i] = 1;
