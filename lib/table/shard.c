@@ -10,6 +10,8 @@
 
 enum { PIECES_AHEAD = 4, SHORT_ELEMENTS = 4 };
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define PLACE_BITS 48 /* of a position in a queue; above it the worker, plus one */
 
 static uint64_t place_of(uint32_t worker, uint64_t taken) {
@@ -88,13 +90,17 @@ bool kolo_shard_take(struct kolo_table *table, uint32_t shard) {
     return true;
 }
 
-static inline void make_version(const struct kolo_table *table, double learning_rate,
-                                const struct kolo_writing *writing, const void *update) {
+static inline bool is_short_sum(const struct kolo_table *table, size_t count) {
+    return table->rule.is_plain_sum && count <= SHORT_ELEMENTS;
+}
+
+static ALWAYS_INLINE void make_version(const struct kolo_table *table, double learning_rate,
+                                       const struct kolo_writing *writing, const void *update, bool is_short) {
     const size_t state = (writing->what.count * table->rule.element_bytes + 7) / 8 * 8;
     const struct kolo_version from = {.values = writing->old, .state = writing->old + state};
     const struct kolo_version to = {.values = writing->made, .state = writing->made + state};
     KOLO_POINT("piece.writing");
-    if (table->rule.is_plain_sum && writing->what.count <= SHORT_ELEMENTS)
+    if (is_short)
         kolo_rule_add_short(&from, &to, update, writing->what.count);
     else
         kolo_rule_apply(&table->rule, learning_rate, &writing->what, update, &from, &to);
@@ -102,7 +108,7 @@ static inline void make_version(const struct kolo_table *table, double learning_
 
 void kolo_shard_write(struct kolo_table *table, uint64_t piece, const void *update) {
     const struct kolo_writing writing = kolo_writing_begin(table, piece);
-    make_version(table, kolo_table_learning_rate(table), &writing, update);
+    make_version(table, kolo_table_learning_rate(table), &writing, update, is_short_sum(table, writing.what.count));
     if (__builtin_expect(table->nodes != NULL, 0))
         kolo_outbox_note(table, &writing, update);
     kolo_writing_commit(&writing);
@@ -267,27 +273,51 @@ static int fill(struct kolo_table *table, uint32_t shard, struct kolo_updates *u
     return has_room;
 }
 
-/* Pieces in order, all of the shard's: rows of one piece each, of the same length. */
-static uint64_t write_in_order(struct kolo_table *table, const struct kolo_updates *updates) {
+/* Rows that are one piece each, of `columns` elements, in order. Where columns, version_bytes and is_short are
+ * constants, a row takes a few instructions. */
+static ALWAYS_INLINE void write_rows(struct kolo_table *table, uint64_t first, uint64_t end, const uint8_t *update,
+                                     size_t columns, size_t version_bytes, bool is_short) {
     const double learning_rate = kolo_table_learning_rate(table);
-    const size_t stride = table->stride, version_bytes = table->version_bytes;
-    struct kolo_piece what = {.row = updates->piece, .count = table->pieces.columns};
-    const size_t bytes = what.count * table->rule.element_bytes;
-    const uint8_t *update =
-        updates->values + (what.row * what.count - updates->first_element) * table->rule.element_bytes;
-    for (; what.row < updates->end; what.row++, update += bytes) {
-        const struct kolo_writing writing =
-            kolo_writing_begin_at(table, what.row, what, table->piece + what.row * stride, version_bytes);
-        make_version(table, learning_rate, &writing, update);
+    const size_t stride = kolo_piece_bytes(version_bytes);
+    const size_t bytes = columns * (is_short ? sizeof(float) : table->rule.element_bytes);
+    uint8_t *memory = table->piece + first * stride;
+    for (uint64_t row = first; row < end; row++, update += bytes, memory += stride) {
+        const struct kolo_piece what = {.row = row, .count = columns};
+        const struct kolo_writing writing = kolo_writing_begin_at(table, row, what, memory, version_bytes);
+        make_version(table, learning_rate, &writing, update, is_short);
         kolo_writing_commit(&writing);
     }
-    return updates->end - updates->piece;
+}
+
+/* Pieces in order, all of the shard's: rows of one piece each, of the same length. */
+static uint64_t write_in_order(struct kolo_table *table, const struct kolo_updates *updates) {
+    const uint64_t first = updates->piece, end = updates->end;
+    const size_t columns = table->pieces.columns;
+    const uint8_t *update = updates->values + (first * columns - updates->first_element) * table->rule.element_bytes;
+    switch (table->rule.is_plain_sum ? columns : 0) {
+    case 1:
+        write_rows(table, first, end, update, 1, 1 * sizeof(float), true);
+        break;
+    case 2:
+        write_rows(table, first, end, update, 2, 2 * sizeof(float), true);
+        break;
+    case 4:
+        write_rows(table, first, end, update, 4, 4 * sizeof(float), true);
+        break;
+    case 8:
+        write_rows(table, first, end, update, 8, 8 * sizeof(float), true);
+        break;
+    default:
+        write_rows(table, first, end, update, columns, table->version_bytes, is_short_sum(table, columns));
+    }
+    return end - first;
 }
 
 /* The same rows, listed. */
 static uint64_t write_listed(struct kolo_table *table, const struct kolo_updates *updates) {
     const double learning_rate = kolo_table_learning_rate(table);
     const size_t stride = table->stride, version_bytes = table->version_bytes;
+    const bool is_short = is_short_sum(table, table->pieces.columns);
     for (size_t i = 1; i < updates->listed && i < PIECES_AHEAD; i++)
         kolo_versions_fetch(table->piece + updates->list[i].piece * stride, stride);
     for (size_t i = 0; i < updates->listed; i++) {
@@ -296,7 +326,7 @@ static uint64_t write_listed(struct kolo_table *table, const struct kolo_updates
             kolo_versions_fetch(table->piece + updates->list[i + PIECES_AHEAD].piece * stride, stride);
         const struct kolo_writing writing =
             kolo_writing_begin_at(table, what.row, what, table->piece + what.row * stride, version_bytes);
-        make_version(table, learning_rate, &writing, updates->list[i].update);
+        make_version(table, learning_rate, &writing, updates->list[i].update, is_short);
         kolo_writing_commit(&writing);
     }
     return updates->listed;

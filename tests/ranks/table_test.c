@@ -37,6 +37,17 @@ static void run_pushes(int ranks) {
             }
 }
 
+/* Rows of up to four pieces to a cache line, which have loops of their own for some widths. */
+static void run_widths(int ranks) {
+    for (size_t columns = 1; columns <= 9; columns++)
+        for (int shards = 1; shards <= 2; shards++) {
+            struct table_setup setup = {.part = table_push_all,
+                                        .options = table_options_of(41, columns, KOLO_STALENESS_UNBOUNDED)};
+            setup.options.shards = shards;
+            run_setup(&setup, ranks);
+        }
+}
+
 /* Rank 0 comes late and rank 1 not at all: it is rank 1 that the others name. */
 static void name_the_late(struct rank *rank) {
     const kolo_table_options options = table_options_of(4, 4, 0);
@@ -137,8 +148,10 @@ int main(int argc, char **argv) {
         const int ranks = counts[i];
         if (arguments.ranks && arguments.ranks != ranks)
             continue;
-        if (!arguments.calls)
+        if (!arguments.calls) {
             run_pushes(ranks);
+            run_widths(ranks);
+        }
         for (int64_t staleness = 0; staleness < 4; staleness++)
             run_setup(&(struct table_setup){.part = table_keep_bound,
                                             .options = table_options_of((uint64_t)ranks, 40, staleness)},
