@@ -15,7 +15,8 @@ static inline bool kolo_access_pull_one(struct kolo_table *table, uint64_t row, 
         return false;
     uint8_t *memory = table->piece + row * table->stride;
     const uint8_t *versions = memory + table->stride - 2 * table->version_bytes;
-    if (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, table->version_bytes, values, table->row_bytes))
+    if (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, table->version_bytes, values, table->row_bytes,
+                           table->version_bytes >= KOLO_CACHE_LINE_BYTES))
         return false;
     kolo_table_count(&table->self->pulled, 1);
     return true;

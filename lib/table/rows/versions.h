@@ -96,12 +96,25 @@ static inline void kolo_writing_commit(const struct kolo_writing *writing) {
     KOLO_POINT("piece.current");
 }
 
+/* Of two versions the one that the sequence says is current. guess: by a branch, so that the processor guesses it, and
+ * loads it while the sequence is still on its way from memory; a wrong guess costs more than the choice. */
+static inline const uint8_t *kolo_versions_current(const uint8_t *versions, uint64_t sequence, size_t version_bytes,
+                                                   bool guess) {
+    if (!guess)
+        return versions + (-(sequence % 2) & version_bytes);
+    if (sequence % 2) {
+        __asm__(""); /* so that it stays a branch */
+        return versions + version_bytes;
+    }
+    return versions;
+}
+
 /* Copies the first `bytes` bytes of the current one of the versions at `versions`, which have version_bytes. False: the
  * piece was written to meanwhile. */
 static inline bool kolo_versions_try(const kolo_atomic_u64 *sequence, const uint8_t *versions, size_t version_bytes,
-                                     void *to, size_t bytes) {
-    const uint64_t before = kolo_load_acquire(sequence); /* pairs with kolo_shard_write */
-    kolo_copy_racing(to, versions + (-(before % 2) & version_bytes), bytes);
+                                     void *to, size_t bytes, bool guess) {
+    const uint64_t before = kolo_load_acquire(sequence); /* pairs with kolo_writing_commit */
+    kolo_copy_racing(to, kolo_versions_current(versions, before, version_bytes, guess), bytes);
     kolo_fence_loads();
     return __builtin_expect(kolo_load_relaxed(sequence) == before, 1);
 }
@@ -111,7 +124,7 @@ static inline void kolo_versions_read(struct kolo_table *table, uint8_t *memory,
                                       size_t bytes) {
     const uint8_t *versions = kolo_version_memory(memory, 0, version_bytes);
     /* It ends unless the piece is written again and again, and each time while it is copied. */
-    while (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, version_bytes, to, bytes))
+    while (!kolo_versions_try((kolo_atomic_u64 *)(void *)memory, versions, version_bytes, to, bytes, false))
         table->pulled_again++;
 }
 
