@@ -107,7 +107,7 @@
 #define PAUSE_NS      (50 * KOLO_NS_PER_MS) /* between two attempts to reach somebody */
 #define ANSWERS_MAX   1024                  /* connects that are answered at once, before all else is looked at */
 
-enum { BEATS_PER_SILENCE = 4 };
+enum { BEATS_PER_SILENCE = 4, RENDEZVOUS_TRIES = 16 };
 
 /* How long the coordinator waits for all; a participant for a coordinator, where some begin later than others; and then
  * for its answer. */
@@ -644,6 +644,29 @@ static int read_listeners(struct agreement *c) {
     return rc;
 }
 
+static bool is_of_leader(const struct agreement *c, uint16_t port) {
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (kolo_address_port(&c->others[node].listener) == port)
+            return true;
+    return false;
+}
+
+/* Listens for the new communicator, but not at a leader's port. Where nodes have one address, the kernel may give this
+ * rank the port of a leader that has ended, and all who probe that would take it for one that lives. */
+static int open_rendezvous(struct agreement *c) {
+    struct kolo_listener *refused[RENDEZVOUS_TRIES]; /* open until the end, so that each attempt gets another port */
+    int count = 0;
+    int rc = kolo_rendezvous_listen(c->comm, &c->secret, &c->result->rendezvous, &c->meeting);
+    while (rc == 0 && is_of_leader(c, kolo_address_port(&c->meeting)) && count < RENDEZVOUS_TRIES) {
+        refused[count++] = c->result->rendezvous;
+        c->result->rendezvous = NULL;
+        rc = kolo_rendezvous_listen(c->comm, &c->secret, &c->result->rendezvous, &c->meeting);
+    }
+    while (count > 0)
+        kolo_listener_close(refused[--count]);
+    return rc;
+}
+
 static int begin(struct agreement *c, const uint64_t *survivors) {
     kolo_comm *comm = c->comm;
     const struct kolo_internode *internode = comm->internode;
@@ -667,7 +690,7 @@ static int begin(struct agreement *c, const uint64_t *survivors) {
     if (rc < 0)
         return rc;
     kolo_secret_derive(&c->secret, internode->session, sizeof internode->session, &c->key);
-    rc = kolo_rendezvous_listen(comm, &c->secret, &c->result->rendezvous, &c->meeting);
+    rc = open_rendezvous(c);
     KOLO_POINT("agreement.begun");
     return rc;
 }
