@@ -3,6 +3,7 @@
 #include "api/table/table_checks.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
+#include "sync/point.h"
 #include "table/shard.h"
 #include "table/synchronous.h"
 #include "table/waits.h"
@@ -21,6 +23,8 @@
 #define BUSY_NS  (1 * KOLO_NS_PER_MS)  /* else */
 #define SLICE_NS (10 * KOLO_NS_PER_MS) /* staleness 0: of a wait for the clock's end */
 #define POLL_NS  50000                 /* between two looks at a role */
+
+#define SLICE_OVER INT_MIN /* no status: what a wait returns when its slice is over */
 
 enum { STARTED = 1, ABANDONED };
 
@@ -54,13 +58,23 @@ int kolo_round_look(struct kolo_rounds *rounds) {
     return look_at_ranks(rounds);
 }
 
-/* The waiter's check. TIMEOUT: the slice is over. */
+/* The same while the node's workers are waited for, which may take long: also whether another node has ended. */
+static int look_around(struct kolo_rounds *rounds) {
+    struct kolo_failure_report report = {0};
+    const int rc = kolo_round_look(rounds);
+    if (rc == 0 && rounds->peers > 1 && kolo_load_acquire(kolo_comm_failure_word(rounds->leaders)) &&
+        kolo_failure_collect(rounds->leaders, &report))
+        return report.status;
+    return rc;
+}
+
+/* The waiter's check. */
 static int check(kolo_waiter *waiter, const struct kolo_wait *wait) {
     struct kolo_rounds *rounds = waiter->owner;
-    const int rc = kolo_round_look(rounds);
+    const int rc = look_around(rounds);
     if (kolo_wait_reached(wait))
         return 0;
-    return rc == 0 && wait->waited_ns >= rounds->slice_ns ? KOLO_ERR_TIMEOUT : rc;
+    return rc == 0 && wait->waited_ns >= rounds->slice_ns ? SLICE_OVER : rc;
 }
 
 static int wait_slice(struct kolo_rounds *rounds, const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell,
@@ -105,9 +119,9 @@ static int await_fold(struct kolo_rounds *rounds) {
     do {          /* for as long as they compute */
         is_left = !has_workers(table);
         const int rc =
-            is_left ? kolo_round_look(rounds)
+            is_left ? look_around(rounds)
                     : wait_slice(rounds, &table->header->closed, rounds->round + 1, &table->header->bell, SLICE_NS);
-        if (rc < 0 && rc != KOLO_ERR_TIMEOUT)
+        if (rc < 0 && rc != SLICE_OVER)
             return rc;
         if (is_folded(table, rounds->round))
             return 0;
@@ -132,14 +146,14 @@ static int pause_between(struct kolo_rounds *rounds) {
     const uint64_t hurry = kolo_load_acquire(&header->hurry);
     if (rounds->was_busy) {
         sleep_ns(BUSY_NS);
-        return kolo_round_look(rounds);
+        return look_around(rounds);
     }
     if (hurry != rounds->hurry || !has_workers(&rounds->view)) {
         rounds->hurry = hurry;
-        return kolo_round_look(rounds);
+        return look_around(rounds);
     }
     const int rc = wait_slice(rounds, &header->hurry, hurry + 1, &header->hurry_bell, IDLE_NS);
-    return rc == KOLO_ERR_TIMEOUT ? 0 : rc;
+    return rc == SLICE_OVER ? 0 : rc;
 }
 
 static int await_clock(struct kolo_rounds *rounds) {
@@ -236,14 +250,12 @@ static int exchange_versions(struct kolo_rounds *rounds) {
     return rc;
 }
 
-/* The round is over. Returns whether workers are left on some node. */
-static bool publish(struct kolo_rounds *rounds) {
+/* What the other nodes have said last, for kolo_table_get_stats. Returns how many workers they have. */
+static uint64_t show_others(const struct kolo_rounds *rounds) {
     struct kolo_shared_table_header *header = rounds->view.header;
-    kolo_stats stats = {.stats_bytes = sizeof stats};
-    uint64_t workers = 0, dead = 0, slowest = UINT64_MAX, slowest_rank = 0, fastest = 0, carried = 0;
+    uint64_t workers = 0, dead = 0, slowest = UINT64_MAX, slowest_rank = 0, fastest = 0;
     for (uint32_t i = 0; i < rounds->peers; i++) {
         const struct kolo_round_notice *heard = &rounds->heard[i];
-        carried += heard->bytes + rounds->peer[i].to + rounds->told_bytes[rounds->peer[i].node];
         if (i == rounds->self)
             continue;
         workers += heard->workers;
@@ -258,46 +270,72 @@ static bool publish(struct kolo_rounds *rounds) {
         if (kolo_load_relaxed(&header->gone[node / 64]) >> node % 64 & 1)
             dead +=
                 kolo_nodes_ranks_below(rounds->view.nodes, node, rounds->view.comm->global_size - rounds->view.servers);
-    rounds->was_busy = carried > 0;
-    kolo_comm_stats(rounds->leaders, &stats);
     kolo_show_relaxed(&header->others_workers, workers);
     kolo_show_relaxed(&header->others_dead, dead);
     kolo_show_relaxed(&header->others_slowest, slowest);
     kolo_show_relaxed(&header->others_slowest_rank, slowest_rank);
     kolo_show_relaxed(&header->others_fastest, fastest);
+    return workers;
+}
+
+/* The round is over. Returns whether workers are left on some node. */
+static bool publish(struct kolo_rounds *rounds) {
+    struct kolo_shared_table_header *header = rounds->view.header;
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    uint64_t carried = 0;
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        carried += rounds->heard[i].bytes + rounds->peer[i].to + rounds->told_bytes[rounds->peer[i].node];
+    rounds->was_busy = carried > 0;
+    const uint64_t workers = show_others(rounds) + rounds->heard[rounds->self].workers;
+    kolo_comm_stats(rounds->leaders, &stats);
     kolo_show_relaxed(&header->sent_bytes, rounds->sent_bytes);
     kolo_show_relaxed(&header->net_sent_bytes, stats.net_sent_bytes);
     kolo_show_relaxed(&header->applied, kolo_load_relaxed(&rounds->line->applied));
     rounds->round++;
-    rounds->step = KOLO_ROUND_TAKEN;
+    rounds->step = KOLO_ROUND_BEGUN;
+    for (uint32_t i = 0; i < rounds->peers; i++)
+        rounds->peer[i].to = 0;
+    KOLO_POINT("rounds.ending");
     kolo_publish(&rounds->view.waiter, &header->arrived, rounds->round, &header->rounds_bell);
-    return workers + rounds->heard[rounds->self].workers > 0;
+    KOLO_POINT("rounds.ended");
+    return workers > 0;
 }
 
 /* What is taken until now is in this round. */
 static int begin_round(struct kolo_rounds *rounds) {
-    const int rc = await_clock(rounds);
+    int rc = await_clock(rounds);
     if (rc < 0)
         return rc;
+    KOLO_POINT("rounds.beginning");
     kolo_store_release(&rounds->view.header->taking, rounds->round + 1);
     rounds->notice = make_notice(rounds);
-    return kolo_round_take(rounds);
+    rc = kolo_round_take(rounds);
+    rounds->step = KOLO_ROUND_TAKEN;
+    return rc;
 }
 
 /* What is taken comes to the owners, and their pieces to all. Once more after the end of a node (rounds_shrink.c). */
 static int carry(struct kolo_rounds *rounds) {
-    int rc = exchange_notices(rounds);
+    int rc = rounds->step == KOLO_ROUND_BEGUN ? begin_round(rounds) : 0;
+    KOLO_POINT("rounds.taken");
+    if (rc == 0)
+        rc = exchange_notices(rounds);
+    KOLO_POINT("rounds.announced");
     if (rc == 0)
         rc = exchange_updates(rounds);
+    KOLO_POINT("rounds.exchanged");
     if (rc == 0)
         rc = kolo_round_apply(rounds);
+    KOLO_POINT("rounds.applied");
     if (rc == 0) {
         rounds->own.used = rounds->step == KOLO_ROUND_APPLIED ? rounds->own.used : 0;
         rounds->step = KOLO_ROUND_APPLIED;
         rc = kolo_round_collect(rounds);
     }
+    KOLO_POINT("rounds.collected");
     if (rc == 0)
         rc = exchange_versions(rounds);
+    KOLO_POINT("rounds.told");
     return rc == 0 ? kolo_round_receive(rounds) : rc;
 }
 
@@ -308,15 +346,16 @@ static bool is_loss(const struct kolo_rounds *rounds) {
            (failure.status == KOLO_ERR_PEER_DEAD || failure.status == KOLO_ERR_TIMEOUT);
 }
 
-/* Until the round is over here. */
+/* Until the round is over here. Begins again each time that a node is lost. */
 static int do_round(struct kolo_rounds *rounds) {
-    int rc = begin_round(rounds);
-    rounds->is_over = false;
-    if (rc == 0)
-        rc = carry(rounds);
-    while (rc < 0 && is_loss(rounds)) { /* ends: each time a node is lost */
+    rounds->is_over = rounds->is_cut_off = false;
+    int rc = carry(rounds);
+    while (rc < 0 && !rounds->is_cut_off && is_loss(rounds)) {
         rc = kolo_round_go_on(rounds);
-        if (rc == 0 && !rounds->is_over)
+        if (rc < 0)
+            continue;
+        show_others(rounds);
+        if (!rounds->is_over)
             rc = carry(rounds);
     }
     return rc;

@@ -71,7 +71,7 @@ struct kolo_round_peer {
     size_t next;          /* staleness 0: what is joined next of `received` */
 };
 
-enum kolo_round_step { KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
+enum kolo_round_step { KOLO_ROUND_BEGUN, KOLO_ROUND_TAKEN, KOLO_ROUND_APPLIED };
 
 struct kolo_rounds {
     struct kolo_table view; /* the table as this thread has it, with memory of its own where threads would share some */
@@ -95,8 +95,9 @@ struct kolo_rounds {
     uint64_t sent_bytes;
     uint64_t hurry; /* of the header, when it was looked at last */
     bool has_thread;
-    bool is_over;  /* the others have said in kolo_round_go_on that the round is */
-    bool was_busy; /* the last round has carried something */
+    bool is_over;    /* the others have said in kolo_round_go_on that the round is */
+    bool is_cut_off; /* there, too: the others cannot be gone on with */
+    bool was_busy;   /* the last round has carried something */
 };
 
 /* The steps. Each returns 0 or a status. */

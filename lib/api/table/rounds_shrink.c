@@ -1,15 +1,15 @@
 /* Rounds after the end of a node, of a table that goes on without workers that have ended.
  *
- * The leaders that are left shrink their communicator, and tell each other which round each is in, and whether it has
- * applied what came in it. Since nobody begins a round before all have applied what came in the one before, and each
- * keeps what it has sent until the next one:
+ * The leaders that are left shrink their communicator, also those that wait for their workers, and tell each other
+ * which round each is in, and whether it has applied what came in it. Since nobody begins a round before all have
+ * applied what came in the one before, and each keeps what it has sent until the next one:
  *
- *   all are in round k            It is carried out once more. Who has applied what came gets that not again. What was
- *                                 for shards of the node that has ended goes to their heir, the lowest node that is
- * left, as does all that comes later: its copies go on as the pieces. some are in round k, others   The first have
- * applied what came, but do not know all that owners have told. Each in k + 1                      owner tells it once
- * more, and for the node that has ended one that has got it. Then all are in round k + 1, where what was for that node
- * goes to the heir.
+ *   - All are in round k. It is carried out once more. Who has applied what came gets that not again. What was for
+ *     shards of the node that has ended goes to their heir, the lowest node that is left, as does all that comes later:
+ *     its copies go on as the pieces. Who has not taken yet what is pending does so first.
+ *   - Some are in round k, others in k + 1. The first have applied what came, but do not know all that owners have
+ *     told. Each owner tells it once more, and for the node that has ended one that has got it. Then all are in round
+ *     k + 1, where what was for that node goes to the heir.
  *
  * So what a node has sent is applied once by owners that are left. Of the updates that a node's own workers pushed
  * before it ended those are lost that had not travelled, and of its rows what it applied in a round that nobody saw
@@ -19,6 +19,7 @@
 
 #include "api/table/rounds.h"
 #include "base/status.h"
+#include "sync/point.h"
 #include "table/nodes/outbox.h"
 #include "table/shard.h"
 
@@ -154,6 +155,7 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
         last_round = states[i].round > last_round ? states[i].round : last_round;
     }
     note_gone(rounds, states, count);
+    KOLO_POINT("rounds.inherited");
     /* Who is behind has applied all that came, and what was for the node that has ended was applied there, too. */
     const bool is_behind = rounds->round < last_round;
     int rc = is_behind ? 0 : reroute(rounds, states, peers, count);
@@ -169,15 +171,22 @@ static int resume(struct kolo_rounds *rounds, struct state *states, uint32_t cou
         rounds->up.used = is_behind ? 0 : rounds->up.used;
     }
     free(peers);
+    KOLO_POINT("rounds.rerouted");
     if (rc == 0 && first_round != last_round)
         rc = catch_up(rounds, states, count, first_round);
+    KOLO_POINT("rounds.caught_up");
     rounds->is_over = rc == 0 && is_behind;
     return rc;
 }
 
 int kolo_round_go_on(struct kolo_rounds *rounds) {
     kolo_comm *left = NULL;
+    /* Exchanges have no limit, since workers may compute for long; but the leaders come at once, whatever they do. */
+    kolo_comm_set_timeout(rounds->leaders, kolo_comm_timeout(rounds->view.comm));
+    KOLO_POINT("rounds.shrinking");
     int rc = kolo_comm_shrink(rounds->leaders, &left);
+    KOLO_POINT("rounds.shrunk");
+    rounds->is_cut_off = rc < 0;
     if (rc < 0)
         return rc;
     kolo_comm_destroy(rounds->leaders);
@@ -190,6 +199,7 @@ int kolo_round_go_on(struct kolo_rounds *rounds) {
     const struct state own = {
         .node = rounds->view.node, .round = rounds->round, .is_applied = rounds->step == KOLO_ROUND_APPLIED};
     rc = kolo_allgather(left, &own, states, STATE_WORDS, KOLO_U64);
+    KOLO_POINT("rounds.stated");
     if (rc == 0)
         rc = resume(rounds, states, count);
     free(states);
