@@ -122,6 +122,7 @@ typedef enum kolo_collective {
     KOLO_SHARE,
     KOLO_SEND, /* these two are no collectives, but have a name and a number, too */
     KOLO_RECV,
+    KOLO_TABLE,      /* a part of making, setting or loading a table: the part's own memory and status */
     KOLO_COLLECTIVES /* how many there are */
 } kolo_collective;
 

@@ -75,6 +75,7 @@ static const char *const collectives[KOLO_COLLECTIVES] = {
     [KOLO_SHARE] = "share",
     [KOLO_SEND] = "send",
     [KOLO_RECV] = "recv",
+    [KOLO_TABLE] = "table",
 };
 
 static const char *const statuses[] = {

@@ -42,7 +42,7 @@ int kolo_plan_query(kolo_plan *plan, const kolo_options *options, int ranks, kol
     if (rc < 0)
         return rc;
     if (!kolo_collective_name(collective) || collective == KOLO_ALLOC || collective == KOLO_FREE ||
-        collective == KOLO_SHARE || collective == KOLO_SEND || collective == KOLO_RECV ||
+        collective == KOLO_SHARE || collective == KOLO_SEND || collective == KOLO_RECV || collective == KOLO_TABLE ||
         !kolo_op_supports(used, dtype) || count > SIZE_MAX / 2 / kolo_dtype_bytes(dtype))
         return kolo_fail(KOLO_ERR_ARG, "kolo_plan_query: collective %d, count %zu, dtype %d, op %d: no such call",
                          (int)collective, count, (int)dtype, (int)op);

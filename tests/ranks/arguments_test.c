@@ -359,7 +359,7 @@ static void refuse_sections(const struct rank *rank) {
 
 /* What has one algorithm has a plan, too. */
 static void plan_others(const struct rank *rank) {
-    static const kolo_collective without[] = {KOLO_ALLOC, KOLO_FREE, KOLO_SHARE, KOLO_COLLECTIVES};
+    static const kolo_collective without[] = {KOLO_ALLOC, KOLO_FREE, KOLO_SHARE, KOLO_TABLE, KOLO_COLLECTIVES};
     kolo_plan plan = {.plan_bytes = sizeof plan};
     expect_status(rank, kolo_plan_query(&plan, NULL, 2, KOLO_BROADCAST, 1 << 20, KOLO_F32, KOLO_BAND), 0, "broadcast");
     expect(rank, plan.algorithm == KOLO_ALGORITHM_ONESHOT && plan.chunks * plan.chunk_bytes >= 4 << 20,

@@ -54,6 +54,10 @@ static bool is_in_call(const top_rank *rank) {
     return rank->seen.calls > rank->seen.calls_ended;
 }
 
+static bool counts_bytes(kolo_collective collective) {
+    return collective == KOLO_ALLOC || collective == KOLO_SHARE || collective == KOLO_TABLE;
+}
+
 /* "#17 allreduce 1024 f32 sum" */
 static const char *format_call(char *text, size_t text_bytes, const top_rank *rank) {
     const kolo_watched_call *call = &rank->call;
@@ -68,13 +72,12 @@ static const char *format_call(char *text, size_t text_bytes, const top_rank *ra
         return "none yet";
     if (!rank->has_call || !name)
         snprintf(text, text_bytes, "#%" PRIu64 " ?", rank->seen.calls);
-    else if (call->collective == KOLO_BARRIER)
+    else if (call->collective == KOLO_BARRIER || (call->collective == KOLO_TABLE && call->count == 0))
         snprintf(text, text_bytes, "#%" PRIu64 " %s", call->number, name);
     else
         snprintf(text, text_bytes, "#%" PRIu64 " %s%s %s%s%s%s", call->number, name, count,
-                 call->collective == KOLO_ALLOC || call->collective == KOLO_SHARE ? "bytes"
-                                                                                  : kolo_dtype_name(call->dtype),
-                 has_op ? " " : "", has_op ? kolo_op_name(call->op) : "", root);
+                 counts_bytes(call->collective) ? "bytes" : kolo_dtype_name(call->dtype), has_op ? " " : "",
+                 has_op ? kolo_op_name(call->op) : "", root);
     return text;
 }
 

@@ -91,7 +91,7 @@ int kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool
         return rc;
     struct kolo_region_shape shape = shape_of(function, comm, bytes, 1);
     shape.lazily = shape.small_pages = lazily;
-    kolo_shared_call_begin_with(comm, KOLO_ALLOC, KOLO_ALLOC_SHARED, bytes);
+    kolo_shared_call_begin(comm, KOLO_TABLE, bytes);
     rc = allocate(comm, &shape, false, region, fd);
     kolo_shared_call_leave(comm);
     return rc;

@@ -100,7 +100,7 @@ int kolo_table_agree(const char *caller, kolo_comm *comm, int rc) {
         ready = kolo_enter(caller, comm);
     if (ready < 0)
         return ready;
-    kolo_shared_call_begin_with(comm, KOLO_ALLOC, 0, 0);
+    kolo_shared_call_begin(comm, KOLO_TABLE, 0);
     rc = kolo_status_agree(comm, caller, rc);
     kolo_shared_call_leave(comm);
     return rc;

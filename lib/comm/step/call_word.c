@@ -56,6 +56,10 @@ static void describe_message(const struct kolo_call_parts *parts, char *text, si
         snprintf(text, text_bytes, " of %" PRIu64 " bytes%s", parts->count,
                  parts->root & KOLO_ALLOC_SHARED ? ", shared" : "");
         break;
+    case KOLO_TABLE:
+        if (parts->count)
+            snprintf(text, text_bytes, " of %" PRIu64 " bytes", parts->count);
+        break;
     case KOLO_ALLGATHERV:
     case KOLO_REDUCE_SCATTERV:
         snprintf(text, text_bytes, " of %s, counts with digest %" PRIx64, dtype, parts->count);
