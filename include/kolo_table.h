@@ -181,8 +181,10 @@ KOLO_API int kolo_table_view_holds(const kolo_table *table, const kolo_table_vie
 KOLO_API int kolo_table_clock(kolo_table *table);
 
 /* Blocks until all that this worker has pushed is applied (staleness 0: in the clocks that it has ended), and until the
- * slowest worker is near enough. On several machines what it has pushed to rows of others is applied there when that
- * clock has ended for all; unbounded, it blocks until it is on all machines. Errors as kolo_table_clock. */
+ * slowest worker is near enough. Unbounded, also what is in other workers' queues: where two workers have ended, one
+ * while it was applying a push of the other, that stays in its queue until somebody pushes to that shard, saves, or
+ * calls this. On several machines what this worker has pushed to rows of others is applied there when that clock has
+ * ended for all; unbounded, it blocks until it is on all machines. Errors as kolo_table_clock. */
 KOLO_API int kolo_table_wait(kolo_table *table);
 
 /* A server's part: applies what is pushed until all workers have left or ended. On a worker KOLO_ERR_ARG. */

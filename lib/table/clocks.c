@@ -30,13 +30,14 @@ static int wait_for_workers(struct kolo_table *table, uint64_t clock) {
     return rc;
 }
 
-/* is_all: also until what this worker has pushed has come to other nodes, where that needs no other worker. */
+/* is_all: also until what this worker has pushed has come to other nodes, where that needs no other worker; and,
+ * unbounded, what workers that have ended had pushed is applied. */
 static int catch_up(struct kolo_table *table, bool is_all) {
     const uint64_t staleness = (uint64_t)table->options.staleness;
     int rc = table->clock > staleness ? wait_for_workers(table, table->clock - staleness) : 0;
-    const bool is_bounded = table->options.staleness != KOLO_STALENESS_UNBOUNDED;
-    for (uint32_t i = 0; i < table->shards && rc == 0 && (is_bounded || table->has_queued); i++)
-        rc = kolo_shard_settle(table, (table->rank + i) % table->shards, !is_bounded);
+    const bool is_bounded = table->options.staleness != KOLO_STALENESS_UNBOUNDED, is_of_all = is_bounded || is_all;
+    for (uint32_t i = 0; i < table->shards && rc == 0 && (is_of_all || table->has_queued); i++)
+        rc = kolo_shard_settle(table, (table->rank + i) % table->shards, !is_of_all);
     if (rc == 0)
         table->has_queued = false;
     if (rc < 0 || !table->nodes)
