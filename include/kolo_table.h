@@ -227,9 +227,10 @@ KOLO_API int kolo_table_get_stats(const kolo_table *table, kolo_table_stats *sta
  * gets its name at the end. kolo_table_wait, and the next save, wait for that; kolo_table_wait returns what went wrong.
  * Servers go on with kolo_table_serve.
  *     KOLO_ERR_TIMEOUT: a worker did not come; until it is called again, with success, this worker can push nothing and
- * end no clock (KOLO_ERR_STATE). KOLO_ERR_PEER_DEAD: the worker that saved has ended; there is no new file.
- * KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with staleness
- * unbounded. There a worker of the first machine writes the file. */
+ * end no clock (KOLO_ERR_STATE). On the one that saves also where a rank that applies updates is stopped: then this
+ * save is over for all, as kolo_table_wait tells the others. KOLO_ERR_PEER_DEAD: the worker that saved has ended; there
+ * is no new file. KOLO_ERR_ARG, KOLO_ERR_SYSTEM, KOLO_ERR_NO_SPACE. KOLO_ERR_UNSUPPORTED: on several machines, with
+ * staleness unbounded. There a worker of the first machine writes the file. */
 KOLO_API int kolo_table_save(kolo_table *table, const char *path);
 
 /* Sets rows and state to what a table of the same rows, columns, dtype, rule and split_bytes has saved, whatever its

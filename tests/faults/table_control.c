@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "comm/failure/failure.h"
 #include "kolo_table.h"
 #include "table/shard.h"
@@ -134,10 +135,21 @@ static void cut_short(const kolo_table *table, const char *point) {
 /* Waits for queues do not set the bits of workers that have died before they did. */
 static bool forgets_bits;
 
+/* What the worker that saves waits for before it copies the table does not come. */
+static bool is_stuck;
+
+static void get_stuck(const kolo_table *table, const char *point) {
+    is_stuck |= is_at(point, "table_file.chosen") && table->saver == 0 && table->rank == 0;
+}
+
 int __real_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
 int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
 
 int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own) {
+    if (is_stuck && !own) {
+        is_stuck = false;
+        return kolo_fail(KOLO_ERR_TIMEOUT, "rank %u: what it saves is not applied", table->rank);
+    }
     int rc = forgets_bits ? 0 : __real_kolo_shard_settle(table, shard, own);
     for (uint32_t worker = 0; worker < table->workers && forgets_bits && rc == 0; worker++) {
         const struct kolo_shared_queue *queue = kolo_table_queue(table, worker, shard);
@@ -199,6 +211,7 @@ static const struct control {
     {"deaths are not looked for", "asp-3", "piece.writing", 1, 5, be_blind, NULL, "status -4"},
     {"another rank is blamed", "bsp-3", "synchronous.ending", 1, 2, misname, NULL, "does not name who died"},
     {"a file is cut short", "ssp-save", "clock.ended", 2, 5, NULL, cut_short, "the file: "},
+    {"the saver is stuck", "ssp-save", "clock.ended", 2, 5, NULL, get_stuck, "the rank that wrote the file has said"},
     {"a descriptor is left", "bsp-3", "synchronous.ending", 1, 2, keep_descriptor, NULL, "descriptors, "},
 };
 

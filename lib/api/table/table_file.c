@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -141,6 +142,20 @@ static int write_all(int fd, const uint8_t *bytes, size_t count) {
     return 0;
 }
 
+/* Has the file's name on the disk, too. A folder that this process may not read, or of a file system that cannot do
+ * it, is as safe as it can be. */
+static int sync_folder(struct kolo_table_saving *saving) {
+    char *copy = strdup(saving->path);
+    const int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(copy);
+    if (fd < 0)
+        return 0;
+    const int rc =
+        fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? fail(saving, "writing the folder of", saving->path) : 0;
+    close(fd);
+    return rc;
+}
+
 /* The file under its new name, whole and on the disk, and then under its own. */
 static int write_file(struct kolo_table_saving *saving) {
     struct file_header header;
@@ -158,9 +173,11 @@ static int write_file(struct kolo_table_saving *saving) {
     KOLO_POINT("table_file.renaming");
     if (rc == 0 && rename(saving->new_path, saving->path) < 0)
         rc = fail(saving, "naming", saving->path);
-    if (rc < 0)
+    if (rc < 0) {
         unlink(saving->new_path);
-    return rc;
+        return rc;
+    }
+    return sync_folder(saving);
 }
 
 static void *run(void *argument) {
@@ -210,6 +227,12 @@ static struct kolo_table_saving *prepare(struct kolo_table *table, const char *p
     return saving;
 }
 
+/* A save that has failed before a thread writes: the others go on, and learn of it from kolo_table_wait. */
+static void give_up(struct kolo_table *table, int rc) {
+    kolo_publish(&table->waiter, &table->header->written, table->saves << STATUS_BITS | (uint64_t)-rc,
+                 &table->header->saver_bell);
+}
+
 /* The part of the worker that saves. */
 static int save_here(struct kolo_table *table, const char *path) {
     struct kolo_table_saving *saving = prepare(table, path);
@@ -225,8 +248,7 @@ static int save_here(struct kolo_table *table, const char *path) {
         return 0;
     }
     free_saving(saving);
-    kolo_publish(&table->waiter, &table->header->written, table->saves << STATUS_BITS | (uint64_t)-rc,
-                 &table->header->saver_bell);
+    give_up(table, rc);
     return rc;
 }
 
@@ -248,7 +270,7 @@ static uint32_t choose_saver(struct kolo_table *table) {
 /* Says that this worker has come, once all that it has pushed is applied. */
 static int come(struct kolo_table *table) {
     int rc = kolo_table_file_wait(table);
-    if (rc == KOLO_ERR_TIMEOUT) /* else the last save is over, whatever became of it */
+    if (table->is_saving) /* else the last save is over, whatever became of it */
         return rc;
     rc = kolo_table_is_synchronous(table) ? kolo_synchronous_wait(table) : kolo_shards_settle_own(table);
     if (rc < 0)
@@ -268,7 +290,12 @@ static int save_or_wait(struct kolo_table *table, const char *path) {
     int rc = 0;
     for (uint32_t shard = 0; shard < table->shards && rc == 0 && !kolo_table_is_synchronous(table); shard++)
         rc = kolo_shard_settle(table, shard, false);
-    return rc < 0 ? rc : save_here(table, path);
+    if (rc == 0)
+        return save_here(table, path);
+    give_up(table, rc);
+    kolo_publish(&table->waiter, &table->header->copied, table->saves, &table->header->saver_bell);
+    table->is_coming = false; /* also after a time-out: this save is over for all */
+    return rc;
 }
 
 /* Several nodes: whether this is the first of those that are left. */
