@@ -187,8 +187,8 @@ int kolo_round_go_on(struct kolo_rounds *rounds) {
     int rc = kolo_comm_shrink(rounds->leaders, &left);
     KOLO_POINT("rounds.shrunk");
     rounds->is_cut_off = rc < 0;
-    if (rc < 0)
-        return rc;
+    if (rc < 0) /* TIMEOUT would be for a worker that may still come */
+        return rc == KOLO_ERR_TIMEOUT ? KOLO_ERR_PEER_DEAD : rc;
     kolo_comm_destroy(rounds->leaders);
     rounds->leaders = left;
     kolo_round_prepare(left);
