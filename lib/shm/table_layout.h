@@ -49,6 +49,9 @@ struct kolo_shared_table_header {
      * clock counts. */
     kolo_atomic_u64 rate_clock;
 
+    /* By compare-and-swap, once: KOLO_TABLE_MADE, or KOLO_TABLE_FAILED plus the negated status. */
+    kolo_atomic_u64 outcome;
+
     /* Several nodes: what the node's leader does in rounds, see api/table/rounds.h. By its thread. */
     KOLO_ALIGNED kolo_atomic_u64 arrived;                /* rounds that are over: what they carried is in the pieces */
     kolo_atomic_u64 taking;                              /* rounds that have begun to take what is pending */
@@ -70,6 +73,8 @@ struct kolo_shared_table_header {
     KOLO_ALIGNED kolo_atomic_u64 heir;
     kolo_atomic_u64 gone[KOLO_RANK_WORDS];
 };
+
+enum { KOLO_TABLE_MADE = 1, KOLO_TABLE_FAILED };
 
 enum { KOLO_ROUNDS_GO_ON, KOLO_ROUNDS_OVER, KOLO_ROUNDS_FAILED };
 

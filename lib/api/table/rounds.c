@@ -483,7 +483,7 @@ int kolo_rounds_start(struct kolo_table *table, const char *function) {
     if (leads)
         rc = make(table, function, leaders);
     const bool is_made = rc == 0;
-    rc = kolo_table_agree(function, comm, rc);
+    rc = kolo_table_conclude(table, kolo_table_agree(function, comm, rc));
     if (!leads)
         return rc;
     if (table->rounds && table->rounds->has_thread)

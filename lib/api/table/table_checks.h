@@ -19,4 +19,7 @@ static inline int kolo_table_check(const char *function, const kolo_table *table
  * on all. The communicator stays usable. */
 int kolo_table_agree(const char *function, kolo_comm *comm, int rc);
 
+/* The last step of making a table, of which `rc` has come: 0 if this node has the table. */
+int kolo_table_conclude(struct kolo_table *table, int rc);
+
 #endif

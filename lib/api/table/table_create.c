@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "comm/failure/failure.h"
 #include "comm/failure/process.h"
 #include "shm/region.h"
 #include "sync/point.h"
@@ -248,6 +249,22 @@ static void introduce(struct kolo_table *table) {
     kolo_store_release(&header->magic, KOLO_TABLE_MAGIC);
 }
 
+/* Where a rank ends in the last step of the creation, some may have found that all have come, and others that it has
+ * ended. One word makes them fare alike on each node: what the first of them says. */
+int kolo_table_conclude(struct kolo_table *table, int rc) {
+    kolo_atomic_u64 *outcome = &table->header->outcome;
+    kolo_failure failure;
+    KOLO_POINT("table.concluding");
+    kolo_compare_and_swap(outcome, 0, rc == 0 ? KOLO_TABLE_MADE : KOLO_TABLE_FAILED + (uint64_t)-rc);
+    KOLO_POINT("table.concluded");
+    const uint64_t found = kolo_load_acquire(outcome);
+    if (found == KOLO_TABLE_MADE || rc < 0)
+        return found == KOLO_TABLE_MADE ? 0 : rc;
+    kolo_failure_describe(table->comm, &failure);
+    return kolo_fail(-(int)(found - KOLO_TABLE_FAILED), "rank %u: %s: %s", table->comm->global_rank, function,
+                     failure.status ? failure.message : "another rank has failed");
+}
+
 /* Takes the memory of the second buffer that this rank writes to, or others read, in any case: its queues, or its bits.
  * All ranks succeed, or none. */
 static int meet(struct kolo_table *table) {
@@ -257,8 +274,9 @@ static int meet(struct kolo_table *table) {
         bytes = table->shards * sizeof(struct kolo_shared_queue);
         begin = table->pushes + table->rank * bytes;
     }
-    const int rc = kolo_table_is_worker(table) ? kolo_region_populate(function, begin, bytes) : 0;
-    return kolo_table_agree(function, table->comm, rc);
+    int rc = kolo_table_is_worker(table) ? kolo_region_populate(function, begin, bytes) : 0;
+    rc = kolo_table_agree(function, table->comm, rc);
+    return table->nodes ? rc : kolo_table_conclude(table, rc);
 }
 
 /* Gets the shared buffers, and says where everything in them is. */
