@@ -111,7 +111,8 @@ const char *board_action_name(enum action action) {
 }
 
 bool board_is_of_tables(int point) {
-    static const char *const beginnings[] = {"clock.", "piece.", "shard.", "synchronous.", "table.", "table_file."};
+    static const char *const beginnings[] = {"clock.", "outbox.",      "piece.", "rounds.",
+                                             "shard.", "synchronous.", "table.", "table_file."};
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(names[point], beginnings[i], strlen(beginnings[i])) == 0)
             return true;

@@ -47,6 +47,16 @@ const struct table_case table_cases[] = {
     {.name = "asp-servers-second", .ranks = 5, .servers = 2, .staleness = ASP, .first = {"shard.noted", 4, 3}},
     {.name = "asp-servers-both", .ranks = 4, .servers = 2, .staleness = ASP, .first = {"piece.current", 3, 2}},
     {.name = "ssp-server", .ranks = 3, .servers = 1, .staleness = 2},
+    {.name = "bsp-create", .ranks = 3, .creates = true},
+    {.name = "asp-create", .ranks = 3, .staleness = ASP, .creates = true},
+    {.name = "nodes-bsp", .ranks = 3, .nodes = {1, 2}},
+    {.name = "nodes-bsp-3", .ranks = 4, .nodes = {1, 2, 1}},
+    {.name = "nodes-ssp", .ranks = 4, .staleness = 1, .nodes = {2, 2}},
+    {.name = "nodes-ssp-3", .ranks = 4, .staleness = 2, .nodes = {1, 2, 1}},
+    {.name = "nodes-ssp-paused", .ranks = 4, .staleness = 2, .nodes = {2, 2}, .pause = PAUSE(1)},
+    {.name = "nodes-ssp-second", .ranks = 4, .staleness = 2, .first = {"rounds.applied", 3, 3}, .nodes = {1, 2, 1}},
+    {.name = "nodes-ssp-told", .ranks = 4, .staleness = 2, .first = {"rounds.told", 0, 3}, .nodes = {1, 2, 1}},
+    {.name = "nodes-asp", .ranks = 4, .staleness = ASP, .nodes = {2, 2}},
 };
 
 const int table_cases_count = sizeof table_cases / sizeof *table_cases;
@@ -81,6 +91,20 @@ bool table_is_tolerant(const struct table_case *what) {
 
 int table_workers(const struct table_case *what) {
     return what->ranks - what->servers;
+}
+
+int table_node(const struct table_case *what, int rank) {
+    int node = 0;
+    for (int end = what->nodes[0]; end > 0 && end <= rank; end += what->nodes[node])
+        node++;
+    return what->nodes[0] ? node : -1;
+}
+
+int table_leader(const struct table_case *what, int rank) {
+    int leader = rank;
+    while (leader > 0 && table_node(what, leader - 1) == table_node(what, rank))
+        leader--;
+    return what->nodes[0] ? leader : -1;
 }
 
 static void sleep_us(long us) {
@@ -159,8 +183,9 @@ static int pull(struct worker *worker, uint64_t own) {
 static void read_pieces(struct worker *worker) {
     static int64_t values[TABLE_PIECES * 2 * TABLE_RANKS_MAX];
     const size_t bytes = (size_t)worker->elements * sizeof *values;
+    const size_t all = kolo_version_bytes(&worker->table->rule, (size_t)worker->elements);
     for (int piece = 0; piece < TABLE_PIECES; piece++)
-        kolo_versions_read(worker->table, kolo_piece_memory(worker->table, (uint64_t)piece), bytes,
+        kolo_versions_read(worker->table, kolo_piece_memory(worker->table, (uint64_t)piece), all,
                            values + piece * worker->elements, bytes);
     count(worker, values, worker->record->counts);
     worker->record->has_counts = true;
@@ -215,6 +240,8 @@ static int wait_all(struct worker *worker) {
 }
 
 static bool is_dead(int rank) {
+    if (rank < 0)
+        return false;
     for (int i = 0; i < BOARD_FAULTS; i++)
         if (board->faults[i].action == ACTION_KILL && board->faults[i].rank == rank && board->struck[i])
             return true;
@@ -231,29 +258,25 @@ static void meet(struct worker *worker) {
             sleep_us(100);
 }
 
+/* What a node that is lost has pushed need not come to the others. */
 static bool is_everything_there(const struct worker *worker) {
     for (int piece = 0; piece < TABLE_PIECES; piece++)
         for (int rank = 0; rank < table_workers(worker->what); rank++)
-            if (worker->record->counts[piece][rank].pushes < (int64_t)table_board->ranks[rank].returned)
+            if (worker->record->counts[piece][rank].pushes < (int64_t)table_board->ranks[rank].returned &&
+                !is_dead(table_leader(worker->what, rank)))
                 return false;
     return true;
 }
 
-/* What is in the table in the end. Pushes of a rank that is dead may still be in queues: a rank that waits where there
- * is a bound has them applied, and without one whoever pushes to the same shards, here a push of zeros, soon. */
+/* What is in the table in the end, also of ranks that have died; from other nodes it comes when clocks have ended. */
 static int pull_last(struct worker *worker, uint64_t in) {
-    static const int64_t zeros[TABLE_PIECES * 2 * TABLE_RANKS_MAX];
     const int64_t begin_ns = now_ns();
-    int rc = 0;
-    if (worker->what->staleness == ASP)
-        rc = CALL(worker, "kolo_table_push", kolo_table_push(worker->table, 0, TABLE_ROWS, zeros));
-    if (rc == 0)
-        rc = CALL(worker, "kolo_table_wait", kolo_table_wait(worker->table));
+    int rc = CALL(worker, "kolo_table_wait", kolo_table_wait(worker->table));
     while (rc == 0) {
         rc = pull(worker, in);
-        if (rc < 0 || worker->what->staleness != ASP || is_everything_there(worker) ||
+        if (rc < 0 || !worker->what->nodes[0] || worker->what->staleness == 0 || is_everything_there(worker) ||
             now_ns() - begin_ns > TABLE_WITHIN_NS)
-            return rc;
+            break;
         sleep_us(200);
     }
     return rc;
@@ -329,7 +352,13 @@ static int create(struct worker *worker, int rank, int ranks) {
     options.job = worker->mode->job;
     options.timeout_ms = TABLE_TIMEOUT_MS;
     options.create_timeout_ms = 2 * TABLE_TIMEOUT_MS;
+    if (worker->what->nodes[0]) {
+        options.job = NULL;
+        options.shm_fd = worker->mode->node_fds[table_node(worker->what, rank)];
+        options.rendezvous = worker->mode->rendezvous;
+    }
     const int rc = kolo_comm_create(&worker->comm, &options);
+    board->ranks[rank].is_counting = rc == 0 && worker->what->creates;
     return rc < 0 ? rc : make_table(worker);
 }
 
@@ -380,7 +409,7 @@ void table_load_counts(const void *mode, int rank) {
     char job[80];
     snprintf(job, sizeof job, "%s-load", quiet.job);
     quiet.job = job;
-    alone.servers = alone.backup_workers = 0;
+    alone.servers = alone.backup_workers = alone.nodes[0] = 0;
     worker.what = &alone;
     worker.mode = &quiet;
     if (create(&worker, 0, 1) < 0 || kolo_table_load(worker.table, quiet.path) < 0 ||

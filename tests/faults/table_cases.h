@@ -10,6 +10,7 @@
 
 enum {
     TABLE_RANKS_MAX = 5,
+    TABLE_NODES_MAX = 3,
     TABLE_ROWS = 6,
     TABLE_ROW_PIECES = 2,
     TABLE_PIECES = TABLE_ROWS * TABLE_ROW_PIECES,
@@ -36,10 +37,12 @@ struct table_case {
     int64_t staleness;
     int backup_workers;
     bool saves;
-    bool is_narrow;           /* queues hold four pieces */
-    int calls;                /* instead of TABLE_CALLS; 0: so many */
-    struct table_twist pause; /* others find the role taken */
-    struct table_twist first; /* dies before the rank that the sweep kills */
+    bool is_narrow;             /* queues hold four pieces */
+    int calls;                  /* instead of TABLE_CALLS; 0: so many */
+    int nodes[TABLE_NODES_MAX]; /* ranks of each node; 0: all on one, without a network */
+    bool creates;               /* deaths count from the making of the table on */
+    struct table_twist pause;   /* others find the role taken */
+    struct table_twist first;   /* dies before the rank that the sweep kills */
 };
 
 extern const struct table_case table_cases[];
@@ -88,6 +91,8 @@ struct table_mode {
     const struct table_case *what;
     const char *job;
     const char *path;                        /* of the file that is saved */
+    int node_fds[TABLE_NODES_MAX];           /* what the ranks of each node inherit */
+    char rendezvous[32];                     /* where nodes meet */
     void (*spoil)(struct kolo_table *table); /* for table_control.c: once the table is made */
     void (*spoil_point)(const struct kolo_table *table, const char *point); /* at each point that a rank passes */
     bool is_random; /* kills come from the driver: as many calls as there is time */
@@ -98,6 +103,10 @@ void table_cases_begin(void);
 
 bool table_is_tolerant(const struct table_case *what);
 int table_workers(const struct table_case *what);
+
+/* The node of a rank, and the rank that connects it with the others; -1: there is one node. */
+int table_node(const struct table_case *what, int rank);
+int table_leader(const struct table_case *what, int rank);
 
 /* A rank's part; `mode`: a struct table_mode. */
 void table_run_rank(const void *mode, int rank);

@@ -3,10 +3,12 @@
  *   Nobody hangs or crashes; survivors leave no descriptor, mapping or block of memory, and no call of theirs takes
  *   longer than TABLE_WITHIN_NS.
  *   Where the table goes on without the dead, survivors get no error, but that a save may fail for a rank that died.
- *   Otherwise they get KOLO_ERR_PEER_DEAD, which names one that died, if they wait for it at all.
+ *   Otherwise they get KOLO_ERR_PEER_DEAD, which names one that died, if they wait for it at all. So do those whom a
+ *   dead leader cuts off from other nodes.
+ *   If a rank dies while the table is made, the survivors of a node have it or get KOLO_ERR_PEER_DEAD, all alike.
  *   In each piece each rank's pushes are there once: all that had returned, staleness 0: of the clocks that it is in,
  *   and of the one under way all or nothing. What is applied twice in one place and not at all in another shows in the
- *   sum of the pushes' numbers.
+ *   sum of the pushes' numbers. Of a node that is lost it is any number of its first ones.
  *   The file of a save is whole and has what had been pushed before, or it is not there. */
 #include "table_verdict.h"
 
@@ -16,11 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fault_leftovers.h"
+#include "free_port.h"
 #include "splitmix64.h"
 
 #define LIMIT_NS INT64_C(12000000000) /* what takes longer hangs */
@@ -52,36 +56,65 @@ static int dead_workers(const struct table_run *run) {
     return dead;
 }
 
-static bool goes_on(const struct table_run *run) {
+/* Whether the rank's node is not connected with the others any more. */
+static bool is_lost(const struct table_run *run, int rank) {
+    const int leader = table_leader(run->trial->what, rank);
+    return leader >= 0 && is_dead(run, leader);
+}
+
+static bool has_table(const struct table_run *run, int rank) {
+    return !is_dead(run, rank) && strcmp(table_board->ranks[rank].call, "create") != 0;
+}
+
+static bool goes_on(const struct table_run *run, int rank) {
     const struct table_case *what = run->trial->what;
+    if (table_is_tolerant(what) && is_lost(run, rank))
+        return false;
     return what->staleness > 0 || (table_is_tolerant(what) && dead_workers(run) <= what->backup_workers) ||
            run->deaths == 0;
 }
 
 /* Errors and times. */
 
+/* Of ranks that other nodes have lost the message may name the one that connects them. */
 static bool names_dead(const struct table_run *run, const char *message) {
+    static const char *const forms[] = {": rank %d ", ": rank %d,", ": rank %d:", "of rank %d any", "(rank %d"};
     char name[32];
-    for (int rank = 0; rank < run->trial->what->ranks; rank++) {
-        snprintf(name, sizeof name, ": rank %d ", rank);
-        if (is_dead(run, rank) && strstr(message, name))
-            return true;
-    }
+    for (int rank = 0; rank < run->trial->what->ranks; rank++)
+        for (size_t i = 0; is_dead(run, rank) && i < sizeof forms / sizeof *forms; i++) {
+            const int leader = table_leader(run->trial->what, rank);
+            snprintf(name, sizeof name, forms[i], i > 2 ? leader : rank);
+            if (strstr(message, name))
+                return true;
+        }
     return false;
 }
 
+/* The making of the table: the survivors of a node fare alike. */
+static void check_creation(struct table_run *run) {
+    const struct table_case *what = run->trial->what;
+    for (int rank = 0; rank < what->ranks; rank++)
+        for (int other = 0; other < rank; other++)
+            if (!is_dead(run, rank) && !is_dead(run, other) && table_node(what, rank) == table_node(what, other) &&
+                has_table(run, rank) != has_table(run, other))
+                complain(run, "rank %d has the table and rank %d has not: %s%s", has_table(run, rank) ? rank : other,
+                         has_table(run, rank) ? other : rank, table_board->ranks[rank].message,
+                         table_board->ranks[other].message);
+}
+
 static void check_error(struct table_run *run, int rank) {
+    const struct table_case *what = run->trial->what;
     const struct table_record *record = &table_board->ranks[rank];
     if (record->save_status && (record->save_status != KOLO_ERR_PEER_DEAD || !names_dead(run, record->save_message)))
         complain(run, "rank %d: kolo_table_save: status %d: %s", rank, record->save_status, record->save_message);
     if (record->status == 0)
         return;
-    if (goes_on(run))
+    if (goes_on(run, rank) && !(what->creates && run->deaths > 0 && !has_table(run, rank)))
         complain(run, "rank %d: %s: status %d: %s", rank, record->call, record->status, record->message);
     else if (record->status != KOLO_ERR_PEER_DEAD || !names_dead(run, record->message))
         complain(run, "rank %d: %s: status %d does not name who died: %s", rank, record->call, record->status,
                  record->message);
-    else if (record->failure.status != KOLO_ERR_PEER_DEAD || !is_dead(run, record->failure.rank))
+    else if (!what->nodes[0] && (record->failure.status != KOLO_ERR_PEER_DEAD || !is_dead(run, record->failure.rank)))
         complain(run, "rank %d: kolo_comm_failure tells of %d, rank %d", rank, record->failure.status,
                  record->failure.rank);
 }
@@ -107,7 +140,9 @@ static void check_end(struct table_run *run, int rank) {
 static void check_times(struct table_run *run) {
     for (int rank = 0; rank < run->trial->what->ranks; rank++) {
         const struct table_record *record = &table_board->ranks[rank];
-        if (is_dead(run, rank) || strcmp(record->longest, "kolo_table_serve") == 0)
+        const bool is_long = strcmp(record->longest, "kolo_table_serve") == 0 ||
+                             (run->trial->what->nodes[0] && strcmp(record->longest, "create") == 0);
+        if (is_dead(run, rank) || is_long)
             continue;
         if (record->longest_ns > run->longest_ns)
             run->longest_ns = record->longest_ns;
@@ -164,6 +199,9 @@ static bool check_counts(struct table_run *run, const char *observer, bool saved
         for (int piece = 0; piece < TABLE_PIECES; piece++) {
             const struct table_count found = counts[piece][rank];
             const bool is_whole = what->staleness > 0 || are_same(found, counts[0][rank]);
+            if (is_lost(run, rank) && found.pushes >= 0 && found.pushes <= expected[1].pushes &&
+                found.numbers == sum_to((uint64_t)found.pushes))
+                continue;
             if ((are_same(found, expected[0]) || are_same(found, expected[1])) && is_whole)
                 continue;
             complain(run, "%s: piece %d has %lld pushes of rank %d, with the sum %lld, not %lld with %lld%s", observer,
@@ -216,9 +254,11 @@ static void check_ranks_counts(struct table_run *run) {
         snprintf(observer, sizeof observer, "rank %d", rank);
         if (is_dead(run, rank) || !board->ranks[rank].finished || !record->has_counts)
             continue;
+        if (is_lost(run, rank) && table_is_tolerant(run->trial->what)) /* it gets nothing from the others any more */
+            continue;
         if (record->status == 0)
             check_counts(run, observer, false, record->counts);
-        else if (!goes_on(run))
+        else if (!goes_on(run, rank))
             check_broken(run, rank);
     }
 }
@@ -311,6 +351,7 @@ static void kill_some(const struct table_run *run) {
 
 static void prepare(const struct table_trial *trial, const char *folder, struct table_run *run) {
     static unsigned jobs;
+    const struct table_case *what = trial->what;
     *run = (struct table_run){.trial = trial};
     snprintf(run->job, sizeof run->job, "table-fault-%d-%u", (int)getpid(), ++jobs);
     snprintf(run->path, sizeof run->path, "%s/table", folder);
@@ -320,6 +361,10 @@ static void prepare(const struct table_trial *trial, const char *folder, struct 
                                     .spoil = trial->spoil,
                                     .spoil_point = trial->spoil_point,
                                     .is_random = trial->random != 0};
+    for (int node = 0; node < TABLE_NODES_MAX && what->nodes[node]; node++)
+        run->mode.node_fds[node] = memfd_create("table-fault-node", MFD_CLOEXEC);
+    if (what->nodes[0])
+        snprintf(run->mode.rendezvous, sizeof run->mode.rendezvous, "127.0.0.1:%d", free_port((uint64_t)getpid()));
     board_clear();
     memset(table_board, 0, sizeof *table_board);
     arm(0, &trial->what->first, ACTION_KILL);
@@ -340,11 +385,14 @@ bool table_run_trial(const struct table_trial *trial, const char *folder, struct
     for (int rank = 0; rank < trial->what->ranks; rank++)
         if (!is_dead(run, rank))
             check_end(run, rank);
+    check_creation(run);
     check_ranks_counts(run);
     check_clocks(run);
     check_times(run);
     check_file(run, folder);
     team_kill(&run->team);
+    for (int node = 0; node < TABLE_NODES_MAX && trial->what->nodes[node]; node++)
+        close(run->mode.node_fds[node]);
     if (leftovers_named(run->job))
         complain(run, "%s is left", leftovers_path(run->job));
     unlink(leftovers_path(run->job));

@@ -1,6 +1,8 @@
 /* What is pending in copies of other nodes' pieces, and what comes for them. */
 #include "table/nodes/outbox.h"
 
+#include "sync/point.h"
+
 static inline size_t count_of(const struct kolo_table *table, uint64_t piece) {
     const struct kolo_pieces *pieces = &table->pieces;
     return pieces->per_row == 1 ? pieces->columns : kolo_piece_at(pieces, piece).count;
@@ -25,6 +27,7 @@ static void set(uint8_t *pending, uint64_t word, const void *update, size_t byte
 }
 
 static void mark_changed(struct kolo_table *table, uint64_t piece) {
+    KOLO_POINT("outbox.marking");
     kolo_set_bits(&table->changed[piece / 64], UINT64_C(1) << piece % 64);
 }
 
@@ -59,6 +62,7 @@ void kolo_outbox_hold(struct kolo_table *table, uint64_t piece, const void *part
     mark_changed(table, piece);
     const struct kolo_writing writing = begin_copy(table, piece);
     set(pending_of(table, &writing, writing.made), word, partial, writing.what.count * table->rule.pending_bytes);
+    KOLO_POINT("outbox.holding");
     kolo_writing_commit(&writing);
 }
 
@@ -74,6 +78,7 @@ uint64_t kolo_outbox_pending(const struct kolo_table *table, uint64_t piece, con
 void kolo_outbox_clear(struct kolo_table *table, uint64_t piece) {
     const struct kolo_writing writing = begin_copy(table, piece);
     set(pending_of(table, &writing, writing.made), 0, NULL, 0);
+    KOLO_POINT("outbox.clearing");
     kolo_writing_commit(&writing);
 }
 
@@ -98,6 +103,7 @@ void kolo_outbox_receive(struct kolo_table *table, uint64_t piece, const void *f
         memcpy(made + aligned, (const uint8_t *)from + values, state);
     }
     set(pending_of(table, &writing, made), word, old + sizeof word, writing.what.count * table->rule.pending_bytes);
+    KOLO_POINT("outbox.receiving");
     kolo_writing_commit(&writing);
 }
 
@@ -137,4 +143,5 @@ uint64_t kolo_outbox_next(const struct kolo_table *table, uint32_t shard, uint64
 
 void kolo_outbox_forget(struct kolo_table *table, uint64_t piece) {
     kolo_clear_bits(&table->changed[piece / 64], UINT64_C(1) << piece % 64);
+    KOLO_POINT("outbox.forgotten");
 }
