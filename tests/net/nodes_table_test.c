@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "losses.h"
 #include "node_files.h"
+#include "nodes_table_parts.h"
 #include "table_parts.h"
 
 struct setup {
@@ -31,138 +32,6 @@ static void run_setup(const struct table_setup *table, const int *layout) {
     const int ranks = nodes_lay_out(layout, setup.node_of);
     nodes_meet_at("127.0.0.1");
     harness_run(&(struct team){.ranks = ranks, .creates_itself = true, .run = run, .argument = &setup});
-}
-
-/* The last rank's values are everybody's. */
-static void begin_with_values(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = table_make(rank, options);
-    if (!table)
-        return;
-    const size_t elements = options->rows * options->columns;
-    float *values = malloc(elements * sizeof *values), *pulled = malloc(elements * sizeof *values);
-    for (size_t i = 0; i < elements; i++)
-        values[i] = (float)(i % 1001);
-    const int root = rank->ranks - 1;
-    expect_status(rank, kolo_table_initialize(table, rank->rank == root ? values : NULL, root), 0, "initialize");
-    expect_status(rank, kolo_table_pull(table, 0, options->rows, pulled), 0, "pull");
-    expect(rank, memcmp(values, pulled, elements * sizeof *values) == 0, "other values than the root's");
-    kolo_table_destroy(table);
-    free(values);
-    free(pulled);
-}
-
-/* Staleness 0 and SGD: in clock 1 the rate is the one that rank 0 has set, on all nodes. */
-static void set_rate(struct rank *rank, const kolo_table_options *options) {
-    kolo_table *table = table_make(rank, options);
-    if (!table)
-        return;
-    const size_t elements = options->rows * options->columns;
-    float *values = malloc(elements * sizeof *values);
-    for (int clock = 0; clock < 2; clock++) {
-        for (size_t i = 0; i < elements; i++)
-            values[i] = 1;
-        if (rank->rank == 0 && clock == 1)
-            kolo_table_set_learning_rate(table, 0.25);
-        kolo_table_push(table, 0, options->rows, values);
-        expect(rank, kolo_table_clock(table) == 0, "kolo_table_clock: %s", kolo_error_message());
-    }
-    kolo_table_pull(table, 0, options->rows, values);
-    const float wanted = -(float)rank->ranks * (0.5f + 0.25f);
-    for (size_t i = 0; i < elements; i++)
-        if (!expect(rank, values[i] == wanted, "element %zu is %g, not %g", i, (double)values[i], (double)wanted))
-            break;
-    kolo_table_destroy(table);
-    free(values);
-}
-
-static kolo_table_stats stats_of(kolo_table *table) {
-    kolo_table_stats stats = {.stats_bytes = sizeof stats};
-    kolo_table_get_stats(table, &stats);
-    return stats;
-}
-
-/* Each rank pushes every second row, several times: what a clock sends is what lib/api/table/rounds.h says. */
-static void count_bytes(struct rank *rank, const kolo_table_options *options) {
-    enum { WARM = 3, CLOCKS = 10, NOTICE_BYTES = 72, HEADERS_BYTES = 8192 };
-    kolo_table *table = table_make(rank, options);
-    if (!table)
-        return;
-    const uint64_t nodes = (uint64_t)kolo_comm_nodes(rank->comm), row_bytes = options->columns * sizeof(float);
-    float *row = calloc(options->columns, sizeof *row);
-    uint64_t foreign = 0, own = 0, sent = 0, net_sent = 0, rounds = 0;
-    const struct setup *setup = rank->team->argument;
-    for (uint64_t id = 0; id < options->rows; id += 2) {
-        int owner = -1;
-        kolo_table_owner(table, id, 0, &owner);
-        if (setup->node_of[owner] == setup->node_of[rank->rank])
-            own++;
-        else
-            foreign++;
-    }
-    for (int clock = 0; clock < WARM + CLOCKS; clock++) {
-        for (uint64_t id = 0; id < options->rows; id += 2)
-            for (int again = 0; again < 3; again++)
-                kolo_table_push_rows(table, &id, 1, row);
-        expect(rank, kolo_table_clock(table) == 0, "kolo_table_clock: %s", kolo_error_message());
-        if (clock != WARM - 1 && clock != WARM + CLOCKS - 1)
-            continue;
-        /* With staleness 1 nobody pushes until the others have seen the rounds end. */
-        kolo_barrier(rank->comm);
-        kolo_table_stats stats = stats_of(table);
-        for (int64_t left = 0; stats.rounds < (uint64_t)clock + 1 && left < patience_ms(10000); left++) {
-            sleep_ms(1);
-            stats = stats_of(table);
-        }
-        kolo_barrier(rank->comm);
-        sent = stats.sent_bytes - sent;
-        net_sent = stats.net_sent_bytes - net_sent;
-        rounds = stats.rounds - rounds;
-    }
-    const uint64_t each =
-        (nodes - 1) * NOTICE_BYTES + foreign * (8 + row_bytes) + (nodes - 1) * (8 + own * (8 + row_bytes));
-    expect(rank, rounds == CLOCKS, "%llu rounds", (unsigned long long)rounds);
-    /* With staleness 1 a round may have carried what a worker pushed in the next clock already. */
-    expect(rank, options->staleness == 0 ? sent == CLOCKS * each : sent <= CLOCKS * each,
-           "%llu bytes sent, %llu by the formula", (unsigned long long)sent, (unsigned long long)(CLOCKS * each));
-    expect(rank, net_sent >= sent && net_sent <= sent + sent / 50 + CLOCKS * HEADERS_BYTES,
-           "%llu bytes with headers, of %llu", (unsigned long long)net_sent, (unsigned long long)sent);
-    kolo_table_destroy(table);
-    free(row);
-}
-
-/* A table is saved between two clocks, and another one, of other shards, has that afterwards. */
-static void save_and_load(struct rank *rank, const kolo_table_options *options) {
-    enum { CLOCKS = 5 };
-    char path[96];
-    const size_t elements = options->rows * options->columns;
-    float *values = malloc(elements * sizeof *values);
-    snprintf(path, sizeof path, "/tmp/kolo-nodes-table-%d-%llu", (int)getppid(), (unsigned long long)arguments.seed);
-    kolo_table *table = table_make(rank, options);
-    for (int clock = 0; table && clock < 2 * CLOCKS; clock++) {
-        for (size_t i = 0; i < elements; i++)
-            values[i] = (float)(i % 7 + 1);
-        expect(rank, kolo_table_push(table, 0, options->rows, values) == 0, "push: %s", kolo_error_message());
-        expect(rank, kolo_table_clock(table) == 0, "kolo_table_clock: %s", kolo_error_message());
-        if (clock == CLOCKS - 1)
-            expect(rank, kolo_table_save(table, path) == 0, "kolo_table_save: %s", kolo_error_message());
-    }
-    expect(rank, !table || kolo_table_wait(table) == 0, "kolo_table_wait: %s", kolo_error_message());
-    kolo_table_destroy(table);
-    kolo_barrier(rank->comm);
-    kolo_table_options other = *options;
-    other.placement = KOLO_PLACEMENT_ROUND_ROBIN;
-    other.shards = 7;
-    table = table_make(rank, &other);
-    expect(rank, table && kolo_table_load(table, path) == 0, "kolo_table_load: %s", kolo_error_message());
-    expect(rank, table && kolo_table_pull(table, 0, options->rows, values) == 0, "pull: %s", kolo_error_message());
-    for (size_t i = 0; i < elements; i++)
-        if (!expect(rank, values[i] == (float)((i % 7 + 1) * CLOCKS * (size_t)rank->ranks), "element %zu is %g", i,
-                    (double)values[i]))
-            break;
-    kolo_table_destroy(table);
-    kolo_barrier(rank->comm);
-    unlink(path);
-    free(values);
 }
 
 enum { LOSS_CLOCKS = 30, MARK = 1000, MEANWHILE_US = 1000 };
@@ -317,12 +186,14 @@ static void run_layout(const int *layout, int ranks) {
     run_setup(&(struct table_setup){.part = table_read_under_load,
                                     .options = table_options_of(64, 16, KOLO_STALENESS_UNBOUNDED)},
               layout);
-    run_setup(&(struct table_setup){.part = begin_with_values, .options = table_options_of(1000, 1500, 1)}, layout);
+    run_setup(&(struct table_setup){.part = nodes_begin_with_values, .options = table_options_of(1000, 1500, 1)},
+              layout);
     for (int64_t staleness = 0; staleness < 4; staleness += 2)
-        run_setup(&(struct table_setup){.part = save_and_load, .options = table_options_of(100, 50, staleness)},
+        run_setup(&(struct table_setup){.part = nodes_save_and_load, .options = table_options_of(100, 50, staleness)},
                   layout);
     for (int64_t staleness = 0; staleness < 2; staleness++)
-        run_setup(&(struct table_setup){.part = count_bytes, .options = table_options_of(100, 50, staleness)}, layout);
+        run_setup(&(struct table_setup){.part = nodes_count_bytes, .options = table_options_of(100, 50, staleness)},
+                  layout);
     struct table_setup setup = {.part = table_same_bits, .options = table_options_of(50, 30, 0)};
     run_setup(&setup, layout);
     setup.options.rule = KOLO_TABLE_SGD;
@@ -332,8 +203,19 @@ static void run_layout(const int *layout, int ranks) {
     run_setup(&setup, layout);
     setup.options.op = KOLO_SUM;
     setup.options.learning_rate = 0.5;
-    setup.part = set_rate;
+    setup.part = nodes_set_rate;
     run_setup(&setup, layout);
+}
+
+/* KOLO_NET_ORDER is the all-reduce's: tables have the same bits with either. */
+static void run_orders(const int *layout) {
+    const struct table_setup setup = {.part = nodes_record_bits, .options = table_options_of(20, 30, 0)};
+    run_setup(&setup, layout);
+    const uint64_t bits = recorded_result(0);
+    setenv("KOLO_NET_ORDER", "rank", 1);
+    run_setup(&setup, layout);
+    unsetenv("KOLO_NET_ORDER");
+    expect(NULL, recorded_result(0) == bits, "other bits with KOLO_NET_ORDER=rank");
 }
 
 int main(int argc, char **argv) {
@@ -347,6 +229,8 @@ int main(int argc, char **argv) {
         if (wants_ranks(ranks) && !arguments.calls) /* --calls N: ends only, each so many times */
             run_layout(layouts[i], ranks);
     }
+    if (wants_ranks(6) && !arguments.calls)
+        run_orders(layouts[2]);
     if (!arguments.threads) /* which cannot be killed one by one */
         run_losses();
     return harness_end();
