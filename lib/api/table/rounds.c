@@ -113,21 +113,29 @@ static bool is_folded(const struct kolo_table *table, uint64_t round) {
     return true;
 }
 
+/* With nobody to wait for it helps once. */
 static int await_fold(struct kolo_rounds *rounds) {
     struct kolo_table *table = &rounds->view;
-    bool is_left; /* with nobody to wait for */
-    do {          /* for as long as they compute */
-        is_left = !has_workers(table);
-        const int rc =
-            is_left ? look_around(rounds)
-                    : wait_slice(rounds, &table->header->closed, rounds->round + 1, &table->header->bell, SLICE_NS);
+    for (uint32_t looks = 1;; looks++) { /* for as long as they compute */
+        const bool is_left = !has_workers(table);
+        const bool is_closed = kolo_load_acquire(&table->header->closed) > rounds->round;
+        int rc = 0;
+        if (!is_left && !is_closed)
+            rc = wait_slice(rounds, &table->header->closed, rounds->round + 1, &table->header->bell, SLICE_NS);
+        else if (is_left || looks % 64 == 0) /* who folds may have ended */
+            rc = look_around(rounds);
         if (rc < 0 && rc != SLICE_OVER)
             return rc;
         if (is_folded(table, rounds->round))
             return 0;
         kolo_synchronous_help(table); /* others are at it, unless they have ended */
-    } while (!is_left);
-    return 0;
+        if (is_left)
+            return 0;
+        if (looks < 64)
+            kolo_pause();
+        else if (is_closed)
+            sleep_ns(POLL_NS);
+    }
 }
 
 static int await_workers(struct kolo_rounds *rounds) {
