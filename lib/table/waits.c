@@ -125,8 +125,9 @@ static int find_abort(struct kolo_table *table) {
 static int find_disconnected(struct kolo_table *table) {
     const struct kolo_shared_table_header *header = table->header;
     const uint32_t rank = table->comm->global_rank;
-    const bool is_leader_gone = table->rank > 0 && kolo_load_acquire(&table->members[0].state) == KOLO_TABLE_DEAD;
-    if (kolo_load_acquire(&header->ended) == KOLO_ROUNDS_FAILED) { /* after which the leader may have left */
+    const bool is_leader_gone = table->rank > 0 && kolo_waits_has_ended(table, 0);
+    const uint64_t ended = kolo_load_acquire(&header->ended);
+    if (ended == KOLO_ROUNDS_FAILED) { /* after which the leader may have left */
         const int status = -(int)kolo_load_relaxed(&header->status);
         const uint64_t culprit = kolo_load_relaxed(&header->culprit);
         table->is_broken = true;
@@ -135,7 +136,7 @@ static int find_disconnected(struct kolo_table *table) {
         return kolo_fail(status, "rank %u: the table cannot exchange updates with the node of rank %u any more", rank,
                          (uint32_t)culprit - 1);
     }
-    if (!is_leader_gone)
+    if (!is_leader_gone || ended == KOLO_ROUNDS_OVER)
         return 0;
     table->is_broken = true;
     return kolo_fail(KOLO_ERR_PEER_DEAD, "rank %u: rank %u, which connects the table with other nodes, has ended", rank,
