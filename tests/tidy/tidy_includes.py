@@ -16,6 +16,8 @@ CLIENTS = ("bindings", "tools", "bench")
 MODEL = "bench/simulate/"  # stands in for the library's lower layers, so it knows the ones above them
 LAUNCHER = "tools/kolorun/"  # binds ranks by the topology that the library reads, and carries that part in itself
 LAUNCHER_SEES = ("base", "cpu")
+PRELOADED = "lib/bindings/mpi/"  # has the library within itself, too
+PRELOADED_SEES = ("base", "sync")
 GUESS = "base/name_distance.h"  # which name is meant: a header that stands alone, the same for variables and options
 GUESSES = "tools/command_line.c"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -114,6 +116,7 @@ def client_problems(tree):
             is_internal = (tree.root / "lib" / name).is_file()
             is_beside = (tree.root / folder / name).is_file()
             is_known = path.startswith(MODEL) or (path.startswith(LAUNCHER) and name.split("/")[0] in LAUNCHER_SEES)
+            is_known |= path.startswith(PRELOADED) and name.split("/")[0] in PRELOADED_SEES
             is_known |= (path, name) == (GUESSES, GUESS)
             if is_internal and not is_beside and not is_known:
                 yield f"{path}:{line}: includes \"{name}\": of the library only its public headers may be seen here"

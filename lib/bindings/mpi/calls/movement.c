@@ -1,0 +1,158 @@
+/* Collectives that move blocks of one size: as bytes, since ranks may describe the same data by different datatypes. */
+#include "calls/calls.h"
+
+#include "calls/sides.h"
+
+static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+static bool is_root_valid(const struct mpi_state *state, int root) {
+    return root >= 0 && root < state->size;
+}
+
+int mpi_call_barrier(mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    if (!state || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    return result(state, comm, kolo_barrier(state->kolo));
+}
+
+int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    struct mpi_side side;
+    if (!state || !is_root_valid(state, root) || !mpi_side_set(&side, buffer, count, type) ||
+        !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = mpi_side_bytes(&side);
+    const bool is_root = root == state->rank;
+    void *const moved = is_root ? (void *)mpi_side_read(state, &side, 1, comm) : mpi_side_write(state, &side, 1);
+    if (!moved && bytes)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root);
+    if (rc < 0 || is_root)
+        return result(state, comm, rc);
+    return mpi_side_finish(state, &side, 1, comm);
+}
+
+/* This rank's block of a buffer of blocks as bytes that are in their place for kolo already. False: packing failed. */
+static bool place_own_block(const struct mpi_state *state, const struct mpi_side *side, char *bytes, mpi_word comm) {
+    const ptrdiff_t first = (ptrdiff_t)state->rank * (ptrdiff_t)side->count;
+    return side->type->is_contiguous ||
+           mpi_pack(mpi_element(side->address, side->type, first), side->count, side->type, bytes, comm) == 0;
+}
+
+int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                       mpi_word recv_type, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const bool in_place = mpi_is_in_place(send);
+    struct mpi_side from, to;
+    if (!state || !mpi_side_set(&to, recv, recv_count, recv_type) ||
+        (!in_place &&
+         (!mpi_side_set(&from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
+        !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size;
+    char *const moved = mpi_side_write(state, &to, blocks), *const own = moved + (size_t)state->rank * bytes;
+    const void *sent = own;
+    if (in_place && (!moved || !place_own_block(state, &to, own, comm)))
+        sent = NULL;
+    if (!in_place && (sent = mpi_side_read(state, &from, 1, comm)))
+        sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
+    if (bytes && (!sent || !moved))
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_allgather(state->kolo, sent, moved, bytes, KOLO_U8);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
+}
+
+int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                      mpi_word recv_type, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const bool in_place = mpi_is_in_place(send);
+    struct mpi_side from, to;
+    if (!state || !mpi_side_set(&to, recv, recv_count, recv_type) ||
+        (!in_place &&
+         (!mpi_side_set(&from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
+        !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size, all = blocks * bytes;
+    void *const moved = mpi_side_write(state, &to, blocks);
+    const void *sent = moved;
+    if (in_place && moved && !to.type->is_contiguous && mpi_pack(recv, blocks * to.count, to.type, moved, comm) != 0)
+        sent = NULL;
+    if (!in_place && (sent = mpi_side_read(state, &from, blocks, comm)))
+        sent = mpi_apart(state, sent, all, moved, all, moved);
+    if (bytes && (!sent || !moved))
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_alltoall(state->kolo, sent, moved, bytes, KOLO_U8);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
+}
+
+static int gather_at_root(struct mpi_state *state, bool in_place, const struct mpi_side *from,
+                          const struct mpi_side *to, int root, mpi_word comm) {
+    const size_t bytes = mpi_side_bytes(to), blocks = (size_t)state->size;
+    char *const moved = mpi_side_write(state, to, blocks), *const own = moved + (size_t)root * bytes;
+    const void *sent = own;
+    if (in_place && (!moved || !place_own_block(state, to, own, comm)))
+        sent = NULL;
+    if (!in_place && (sent = mpi_side_read(state, from, 1, comm)))
+        sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
+    if (bytes && (!sent || !moved))
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_gather(state->kolo, sent, moved, bytes, KOLO_U8, root);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, to, blocks, comm);
+}
+
+int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                    mpi_word recv_type, int root, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    struct mpi_side from, to;
+    if (!state || !is_root_valid(state, root))
+        return MPI_PASS;
+    const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(send);
+    if ((is_root && !mpi_side_set(&to, recv, recv_count, recv_type)) ||
+        (!in_place && !mpi_side_set(&from, send, send_count, send_type)) ||
+        (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    if (is_root)
+        return gather_at_root(state, in_place, &from, &to, root, comm);
+    const void *const sent = mpi_side_read(state, &from, 1, comm);
+    const size_t bytes = mpi_side_bytes(&from);
+    if (bytes && !sent)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    return result(state, comm, kolo_gather(state->kolo, sent, NULL, bytes, KOLO_U8, root));
+}
+
+/* In place the root's own block stays where it is. */
+static int scatter_at_root(struct mpi_state *state, bool in_place, const struct mpi_side *from,
+                           const struct mpi_side *to, int root, mpi_word comm) {
+    const size_t bytes = mpi_side_bytes(from), blocks = (size_t)state->size;
+    const char *sent = mpi_side_read(state, from, blocks, comm);
+    void *const moved = in_place ? (void *)(sent + (size_t)root * bytes) : mpi_side_write(state, to, 1);
+    if (!in_place && sent)
+        sent = mpi_apart(state, sent, blocks * bytes, moved, bytes, (const char *)moved - (size_t)root * bytes);
+    if (bytes && (!sent || !moved))
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_scatter(state->kolo, sent, moved, bytes, KOLO_U8, root);
+    return rc < 0 ? mpi_fail(state, comm, rc) : in_place ? 0 : mpi_side_finish(state, to, 1, comm);
+}
+
+int mpi_call_scatter(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
+                     mpi_word recv_type, int root, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    struct mpi_side from, to;
+    if (!state || !is_root_valid(state, root))
+        return MPI_PASS;
+    const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(recv);
+    if ((is_root && !mpi_side_set(&from, send, send_count, send_type)) ||
+        (!in_place && !mpi_side_set(&to, recv, recv_count, recv_type)) ||
+        (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    if (is_root)
+        return scatter_at_root(state, in_place, &from, &to, root, comm);
+    void *const moved = mpi_side_write(state, &to, 1);
+    if (mpi_side_bytes(&to) && !moved)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_scatter(state->kolo, NULL, moved, mpi_side_bytes(&to), KOLO_U8, root);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, 1, comm);
+}

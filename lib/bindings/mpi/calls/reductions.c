@@ -1,0 +1,139 @@
+/* Collectives that reduce. Their datatypes are predefined: one operation of kolo's or of types/ on an array. */
+#include "calls/calls.h"
+
+#include <string.h>
+
+#include "calls/sides.h"
+#include "types/operations.h"
+
+static bool is_valid(const void *send, const void *recv, mpi_count count) {
+    return count >= 0 && (count == 0 || (send && recv)) && !mpi_is_in_place(recv);
+}
+
+static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = (size_t)count * reduction->bytes;
+    send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
+    return result(
+        state, comm,
+        kolo_allreduce(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
+}
+
+int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root,
+                    mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    if (!reduction || root < 0 || root >= state->size)
+        return MPI_PASS;
+    const bool is_root = root == state->rank;
+    if (!is_valid(send, is_root ? recv : send, count) || (mpi_is_in_place(send) && !is_root) ||
+        !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = (size_t)count * reduction->bytes;
+    if (mpi_is_in_place(send))
+        send = recv;
+    else if (is_root)
+        send = mpi_apart(state, send, bytes, recv, bytes, recv);
+    return result(state, comm,
+                  kolo_reduce(state->kolo, send, is_root ? recv : NULL, (size_t)count * reduction->parts,
+                              reduction->dtype, reduction->op, root));
+}
+
+int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = (size_t)count * reduction->bytes;
+    send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
+    return result(
+        state, comm,
+        kolo_scan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
+}
+
+int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    if (!reduction || !is_valid(send, state->rank ? recv : send, count) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = (size_t)count * reduction->bytes;
+    if (!recv) /* which rank 0 may pass */
+        recv = mpi_scratch(state, MPI_RECV, bytes);
+    if (bytes && !recv)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
+    return result(
+        state, comm,
+        kolo_exscan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
+}
+
+/* Where this rank's block begins in what is sent, and how many bytes its block has. */
+struct own_block {
+    size_t begin, bytes, sent_bytes;
+};
+
+/* In place the result goes to the beginning of the buffer; kolo leaves it where the rank's block was. */
+static void finish_in_place(void *recv, const struct own_block *own) {
+    memmove(recv, (const char *)recv + own->begin, own->bytes);
+}
+
+int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
+                                  mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const size_t bytes = (size_t)count * reduction->bytes;
+    const struct own_block own = {(size_t)state->rank * bytes, bytes, (size_t)state->size * bytes};
+    const bool in_place = mpi_is_in_place(send);
+    if (!in_place)
+        send = mpi_apart(state, send, own.sent_bytes, recv, bytes, (const char *)recv - own.begin);
+    const int rc = kolo_reduce_scatter(state->kolo, in_place ? recv : send, in_place ? (char *)recv + own.begin : recv,
+                                       (size_t)count * reduction->parts, reduction->dtype, reduction->op);
+    if (rc == 0 && in_place)
+        finish_in_place(recv, &own);
+    return result(state, comm, rc);
+}
+
+static bool add_counts(const struct mpi_state *state, struct mpi_numbers counts, size_t element_bytes,
+                       struct own_block *own) {
+    *own = (struct own_block){0, 0, 0};
+    for (int rank = 0; rank < state->size; rank++) {
+        const mpi_count count = mpi_number(counts, rank);
+        if (count < 0)
+            return false;
+        if (rank == state->rank) {
+            own->begin = own->sent_bytes;
+            own->bytes = (size_t)count * element_bytes;
+        }
+        own->sent_bytes += (size_t)count * element_bytes;
+    }
+    return true;
+}
+
+int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers counts, mpi_word type, mpi_word op,
+                            mpi_word comm) {
+    struct mpi_state *const state = mpi_state_find(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    struct own_block own;
+    if (!reduction || !counts.values || !add_counts(state, counts, reduction->bytes, &own) ||
+        !is_valid(send, own.bytes ? recv : send, own.sent_bytes > 0) || !mpi_state_enter(state, comm))
+        return MPI_PASS;
+    const bool in_place = mpi_is_in_place(send);
+    for (int rank = 0; rank < state->size; rank++)
+        state->blocks[rank] = (size_t)mpi_number(counts, rank) * reduction->parts;
+    if (!in_place)
+        send = mpi_apart(state, send, own.sent_bytes, recv, own.bytes, (const char *)recv - own.begin);
+    const int rc = kolo_reduce_scatterv(state->kolo, in_place ? recv : send, in_place ? (char *)recv + own.begin : recv,
+                                        state->blocks, reduction->dtype, reduction->op);
+    if (rc == 0 && in_place)
+        finish_in_place(recv, &own);
+    return result(state, comm, rc);
+}

@@ -1,0 +1,47 @@
+/* The two sides of a call, what it sends and what it receives, as the bytes that kolo moves. */
+#ifndef MPI_CALLS_SIDES_H
+#define MPI_CALLS_SIDES_H
+
+#include "communicators/failing.h"
+#include "types/packing.h"
+
+enum { MPI_SEND, MPI_RECV }; /* scratch of a state */
+
+struct mpi_side {
+    const void *address;
+    size_t count;
+    const struct mpi_type *type;
+};
+
+static inline bool mpi_is_in_place(const void *buffer) {
+    return (intptr_t)buffer == mpi_host.is.in_place;
+}
+
+static inline size_t mpi_side_bytes(const struct mpi_side *side) {
+    return side->count * side->type->bytes;
+}
+
+/* False: the arguments are wrong. */
+bool mpi_side_set(struct mpi_side *side, const void *address, mpi_count count, mpi_word type);
+
+/* Where the bytes of `blocks` times the side's elements are. Packed if they have to be; NULL: that failed. */
+const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+
+/* Where they are to be written: the buffer itself, or scratch from which mpi_side_finish unpacks them. NULL: there is
+ * no memory. */
+void *mpi_side_write(struct mpi_state *state, const struct mpi_side *side, size_t blocks);
+int mpi_side_finish(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+
+/* Copies what is sent if that overlaps what is received other than with `in_place` as its beginning: kolo refuses it,
+ * and programs that were never told so do it. NULL: there is no memory. */
+const void *mpi_copy_apart(struct mpi_state *state, const void *send, size_t send_bytes);
+
+static inline const void *mpi_apart(struct mpi_state *state, const void *send, size_t send_bytes, const void *recv,
+                                    size_t recv_bytes, const void *in_place) {
+    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+    if (__builtin_expect(s + send_bytes <= r || r + recv_bytes <= s || send == in_place, 1))
+        return send;
+    return send_bytes && recv_bytes ? mpi_copy_apart(state, send, send_bytes) : send;
+}
+
+#endif

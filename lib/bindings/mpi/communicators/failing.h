@@ -1,0 +1,11 @@
+/* What a program sees of kolo's errors. */
+#ifndef MPI_COMMUNICATORS_FAILING_H
+#define MPI_COMMUNICATORS_FAILING_H
+
+#include "communicators/states.h"
+
+/* After a call of kolo's that returned `rc`, or KOLO_ERR_SYSTEM where there is no memory: says on standard error what
+ * it was, and calls the communicator's error handler, which by default ends the job. Returns the MPI's error code. */
+int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc);
+
+#endif

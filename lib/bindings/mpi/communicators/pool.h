@@ -1,0 +1,36 @@
+/* The process's kolo communicators: those in use, and those whose MPI communicator has ended, for the next one of the
+ * same ranks in the same order. Creating one takes milliseconds, and programs that split and free all the time are
+ * common. Any thread may call. */
+#ifndef MPI_COMMUNICATORS_POOL_H
+#define MPI_COMMUNICATORS_POOL_H
+
+#include "kolo.h"
+#include "host/mpi_host.h"
+
+enum { MPI_JOB_BYTES = 64 };
+
+struct mpi_pooled {
+    kolo_comm *kolo;
+    char job[MPI_JOB_BYTES]; /* its name, the same on all ranks and nobody else's */
+    mpi_word group[1];       /* of the MPI, as it has it in memory */
+    bool is_free;
+    struct mpi_pooled *next;
+};
+
+/* On rank 0: takes a free one of the same group out of the pool; NULL: there is none. */
+struct mpi_pooled *mpi_pool_take(const void *group);
+
+/* On the others: the one of that name, if it is free here, too. */
+struct mpi_pooled *mpi_pool_take_job(const char *job);
+
+/* Makes room for one more, as a record without a kolo communicator, by destroying a free one if there are `most`.
+ * NULL: all are in use. */
+struct mpi_pooled *mpi_pool_reserve(int64_t most);
+
+/* Back into the pool, or forgotten where its kolo communicator is missing or broken. */
+void mpi_pool_return(struct mpi_pooled *pooled);
+
+/* Destroys all. */
+void mpi_pool_end(void);
+
+#endif

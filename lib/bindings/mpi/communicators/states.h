@@ -1,0 +1,69 @@
+/* What is known of each of the program's communicators: whether its collectives are kolo's, and the kolo communicator.
+ *
+ * The state is an attribute of the communicator, which ends with it and which duplicates do not inherit. So that no
+ * call has to ask the MPI, states that were used last are in a small table, found by handle. A state is never freed but
+ * used again, and its handle tells whom it belongs to: a thread that reads an entry while another one replaces it sees
+ * that it has got another communicator's, and asks the MPI. */
+#ifndef MPI_COMMUNICATORS_STATES_H
+#define MPI_COMMUNICATORS_STATES_H
+
+#include "kolo.h"
+#include "host/mpi_host.h"
+#include "sync/atomic.h"
+
+enum { MPI_STATE_SLOTS = 256, MPI_STATE_BLOCKS = 4, MPI_SCRATCH = 2 };
+
+struct mpi_pooled;
+
+/* Owned by the thread that makes the communicator's collectives, as MPI demands; `handle` is read by all. */
+struct mpi_state {
+    kolo_atomic_u64 handle;
+    kolo_comm *kolo; /* NULL: its collectives are the MPI's */
+    int rank, size;
+    bool is_left;              /* to the MPI, for good */
+    const char *why;           /* in words, where is_left */
+    uint64_t calls;            /* before there was a kolo communicator: the same number on all ranks */
+    struct mpi_pooled *pooled; /* that holds `kolo` */
+    size_t *blocks;            /* MPI_STATE_BLOCKS arrays of `size`, for counts and offsets */
+    void *scratch[MPI_SCRATCH];
+    size_t scratch_bytes[MPI_SCRATCH];
+    struct mpi_state *next; /* free ones */
+};
+
+extern kolo_atomic_u64 mpi_state_slots[MPI_STATE_SLOTS]; /* pointers to states */
+
+static inline kolo_atomic_u64 *mpi_state_slot(mpi_word comm) {
+    return &mpi_state_slots[(uint64_t)comm * 0x9e3779b97f4a7c15u >> 56];
+}
+
+/* The same for a communicator that has been used less lately. */
+struct mpi_state *mpi_state_find_slowly(mpi_word comm);
+
+/* The communicator's state; NULL where nothing is to be known, and the call is the MPI's. */
+static inline struct mpi_state *mpi_state_find(mpi_word comm) {
+    comm &= mpi_host.handle_mask;
+    struct mpi_state *const state = (struct mpi_state *)(uintptr_t)kolo_load_acquire(mpi_state_slot(comm));
+    if (__builtin_expect(state && kolo_load_relaxed(&state->handle) == comm, 1))
+        return state;
+    return mpi_state_find_slowly(comm);
+}
+
+/* The same as mpi_state_enter while the communicator has no kolo communicator yet. */
+bool mpi_state_count(struct mpi_state *state, mpi_word comm);
+
+/* Whether a collective, the arguments of which are right, is kolo's: the same on all ranks. Collective: it counts the
+ * call, and may make the kolo communicator. */
+static inline bool mpi_state_enter(struct mpi_state *state, mpi_word comm) {
+    return __builtin_expect(state->kolo != NULL, 1) || mpi_state_count(state, comm);
+}
+
+/* 0 or an MPI error. */
+int mpi_states_setup(void);
+
+/* From now on all is the MPI's. */
+void mpi_states_end(void);
+
+/* Room for packed data, kept for later calls. NULL: there is no memory. */
+void *mpi_scratch(struct mpi_state *state, int which, size_t bytes);
+
+#endif

@@ -1,0 +1,207 @@
+/* The functions that programs call in place of the MPI's: MPI_X, and PMPI_X, which Open MPI's Fortran calls. A call
+ * that kolo does not make goes on to the MPI as it came. */
+#include "entries.h"
+
+#include "calls/calls.h"
+#include "mpi_life.h"
+#include "report.h"
+
+int MPI_Init(int *argc, char ***argv) {
+    mpi_host_find();
+    const int rc = mpi_host.Init(argc, argv);
+    if (rc == 0)
+        mpi_life_begin();
+    return rc;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    mpi_host_find();
+    const int rc = mpi_host.Init_thread(argc, argv, required, provided);
+    if (rc == 0)
+        mpi_life_begin();
+    return rc;
+}
+
+int MPI_Finalize(void) {
+    mpi_host_find();
+    mpi_life_finalize();
+    const int rc = mpi_host.Finalize();
+    mpi_life_end();
+    return rc;
+}
+
+static struct mpi_numbers ints(const int *values) {
+    return (struct mpi_numbers){values, false};
+}
+
+int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_broadcast(buffer, count, type, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Bcast(buffer, count, type, root, comm);
+    mpi_report_end(MPI_REPORT_BCAST, began, passed, comm);
+    return rc;
+}
+
+int MPI_Barrier(mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_barrier(comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Barrier(comm);
+    mpi_report_end(MPI_REPORT_BARRIER, began, passed, comm);
+    return rc;
+}
+
+int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_allreduce(send, recv, count, type, op, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Allreduce(send, recv, count, type, op, comm);
+    mpi_report_end(MPI_REPORT_ALLREDUCE, began, passed, comm);
+    return rc;
+}
+
+int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_reduce(send, recv, count, type, op, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Reduce(send, recv, count, type, op, root, comm);
+    mpi_report_end(MPI_REPORT_REDUCE, began, passed, comm);
+    return rc;
+}
+
+int MPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_scan(send, recv, count, type, op, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Scan(send, recv, count, type, op, comm);
+    mpi_report_end(MPI_REPORT_SCAN, began, passed, comm);
+    return rc;
+}
+
+int MPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_exscan(send, recv, count, type, op, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Exscan(send, recv, count, type, op, comm);
+    mpi_report_end(MPI_REPORT_EXSCAN, began, passed, comm);
+    return rc;
+}
+
+int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_reduce_scatter(send, recv, ints(counts), type, op, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Reduce_scatter(send, recv, counts, type, op, comm);
+    mpi_report_end(MPI_REPORT_REDUCE_SCATTER, began, passed, comm);
+    return rc;
+}
+
+int MPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_reduce_scatter_block(send, recv, count, type, op, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Reduce_scatter_block(send, recv, count, type, op, comm);
+    mpi_report_end(MPI_REPORT_REDUCE_SCATTER_BLOCK, began, passed, comm);
+    return rc;
+}
+
+int MPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                  mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    mpi_report_end(MPI_REPORT_ALLGATHER, began, passed, comm);
+    return rc;
+}
+
+int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                 mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    mpi_report_end(MPI_REPORT_ALLTOALL, began, passed, comm);
+    return rc;
+}
+
+int MPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+               int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    mpi_report_end(MPI_REPORT_GATHER, began, passed, comm);
+    return rc;
+}
+
+int MPI_Scatter(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    mpi_report_end(MPI_REPORT_SCATTER, began, passed, comm);
+    return rc;
+}
+
+int MPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts,
+                   const int *places, mpi_word recv_type, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_allgatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
+    mpi_report_end(MPI_REPORT_ALLGATHERV, began, passed, comm);
+    return rc;
+}
+
+int MPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,
+                mpi_word recv_type, int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_gatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
+    mpi_report_end(MPI_REPORT_GATHERV, began, passed, comm);
+    return rc;
+}
+
+int MPI_Scatterv(const void *send, const int *counts, const int *places, mpi_word send_type, void *recv, int recv_count,
+                 mpi_word recv_type, int root, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_scatterv(send, ints(counts), ints(places), send_type, recv, recv_count, recv_type, root, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
+    mpi_report_end(MPI_REPORT_SCATTERV, began, passed, comm);
+    return rc;
+}
+
+int MPI_Alltoallv(const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,
+                  const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm) {
+    const int64_t began = mpi_report_begin();
+    int rc = mpi_call_alltoallv(send, ints(send_counts), ints(send_places), send_type, recv, ints(recv_counts),
+                                ints(recv_places), recv_type, comm);
+    const bool passed = rc == MPI_PASS;
+    if (passed)
+        rc = mpi_host.Alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type,
+                                comm);
+    mpi_report_end(MPI_REPORT_ALLTOALLV, began, passed, comm);
+    return rc;
+}
+
+MPI_TAKEN_FUNCTIONS(MPI_SECOND_NAME)

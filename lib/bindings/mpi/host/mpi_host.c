@@ -1,0 +1,59 @@
+/* Finds the MPI by the names that its library has in the various implementations. A program's libmpi may be loaded such
+ * that its names are nobody else's (as mpi4py does), so that RTLD_NEXT would not see it. */
+#include "host/mpi_host.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct mpi_host mpi_host;
+
+static const char *const sonames[] = {"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so.40", "libmpi.so.12",
+                                      "libmpich.so.12",  "libmpi.so.80",    "libmpi.so"};
+enum { STANDARD_SONAMES = 2 }; /* of those, the first ones */
+
+static void set_constants(void *library, size_t name) {
+    if (name < STANDARD_SONAMES)
+        mpi_host.is = mpi_constants_standard;
+    else if (dlsym(library, "ompi_mpi_comm_world"))
+        mpi_constants_openmpi(&mpi_host.is, dlsym, library);
+    else
+        mpi_host.is = mpi_constants_mpich;
+    if (!dlsym(library, "MPIX_Comm_revoke"))
+        mpi_host.is.err_proc_failed = 0;
+    mpi_host.handle_mask = mpi_host.is.handle_bytes == 4 ? UINT32_MAX : UINTPTR_MAX;
+}
+
+/* False if the library lacks one of the functions that every MPI has. */
+static bool set_functions(void *library) {
+    bool complete = true;
+#define MPI_FUNCTION_FIND(name, arguments)  *(void **)&mpi_host.name = dlsym(library, "PMPI_" #name);
+#define MPI_FUNCTION_CHECK(name, arguments) complete &= mpi_host.name != NULL;
+    MPI_USED_FUNCTIONS(MPI_FUNCTION_FIND)
+    MPI_TAKEN_FUNCTIONS(MPI_FUNCTION_FIND)
+    MPI_TAKEN_LARGE_FUNCTIONS(MPI_FUNCTION_FIND)
+    MPI_OPTIONAL_FUNCTIONS(MPI_FUNCTION_FIND)
+    MPI_USED_FUNCTIONS(MPI_FUNCTION_CHECK)
+    MPI_TAKEN_FUNCTIONS(MPI_FUNCTION_CHECK)
+    return complete;
+}
+
+static void find_once(void) {
+    for (size_t i = 0; i < sizeof sonames / sizeof *sonames; i++) {
+        void *const library = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library && set_functions(library)) {
+            set_constants(library, i);
+            mpi_host.soname = sonames[i];
+            return;
+        }
+    }
+    fprintf(stderr, "kolo: libkolo-mpi.so finds no library of an MPI that it knows in this process: run the program "
+                    "without it\n");
+    abort();
+}
+
+void mpi_host_find(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_once);
+}

@@ -1,0 +1,32 @@
+/* The MPI that the program runs on: which family, what its constants are, where its functions are. Nothing is linked:
+ * it is found among the libraries that the process has loaded, when the program first calls MPI. */
+#ifndef MPI_HOST_H
+#define MPI_HOST_H
+
+#include <stdbool.h>
+
+#include "host/functions.h"
+
+struct mpi_host {
+    struct mpi_constants is;
+    mpi_word handle_mask; /* the bits of a machine word that are the handle's */
+    const char *soname;   /* of its library */
+#define MPI_FUNCTION_POINTER(name, arguments) int(*name) arguments;
+    MPI_USED_FUNCTIONS(MPI_FUNCTION_POINTER)
+    MPI_TAKEN_FUNCTIONS(MPI_FUNCTION_POINTER)
+    MPI_TAKEN_LARGE_FUNCTIONS(MPI_FUNCTION_POINTER)
+    MPI_OPTIONAL_FUNCTIONS(MPI_FUNCTION_POINTER)
+};
+
+extern struct mpi_host mpi_host;
+
+/* Finds it; nothing more where it has been found. Ends the process where a program calls MPI and none is loaded: it
+ * could not go on. */
+void mpi_host_find(void);
+
+/* A handle that the MPI has written, or is to read, in memory. */
+static inline mpi_word mpi_word_load(const void *handle) {
+    return mpi_host.is.handle_bytes == 4 ? *(const uint32_t *)handle : *(const mpi_word *)handle;
+}
+
+#endif

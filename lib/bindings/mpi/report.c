@@ -1,0 +1,84 @@
+/* Counts and times of calls, for each function, and why calls were passed on to the MPI. */
+#include "report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "communicators/states.h"
+
+enum { REASONS = 16 };
+
+static const char *const names[MPI_REPORTED] = {
+    [MPI_REPORT_BCAST] = "MPI_Bcast",
+    [MPI_REPORT_BARRIER] = "MPI_Barrier",
+    [MPI_REPORT_ALLREDUCE] = "MPI_Allreduce",
+    [MPI_REPORT_REDUCE] = "MPI_Reduce",
+    [MPI_REPORT_SCAN] = "MPI_Scan",
+    [MPI_REPORT_EXSCAN] = "MPI_Exscan",
+    [MPI_REPORT_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+    [MPI_REPORT_REDUCE_SCATTER_BLOCK] = "MPI_Reduce_scatter_block",
+    [MPI_REPORT_ALLGATHER] = "MPI_Allgather",
+    [MPI_REPORT_ALLTOALL] = "MPI_Alltoall",
+    [MPI_REPORT_GATHER] = "MPI_Gather",
+    [MPI_REPORT_SCATTER] = "MPI_Scatter",
+    [MPI_REPORT_ALLGATHERV] = "MPI_Allgatherv",
+    [MPI_REPORT_GATHERV] = "MPI_Gatherv",
+    [MPI_REPORT_SCATTERV] = "MPI_Scatterv",
+    [MPI_REPORT_ALLTOALLV] = "MPI_Alltoallv",
+};
+
+static struct { uint64_t calls[2], ns[2]; /* in kolo, and passed on */ } counted[MPI_REPORTED];
+
+static struct {
+    const char *why;
+    uint64_t calls;
+} reasons[REASONS];
+
+bool mpi_report_on;
+
+int64_t mpi_report_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static const char *explain(mpi_word comm) {
+    const struct mpi_state *const state = mpi_state_find(comm);
+    if (!state)
+        return "outside MPI_Init and MPI_Finalize, or no communicator";
+    if (state->is_left)
+        return state->why;
+    return state->kolo ? "operation, datatype or arguments" : "a communicator's first calls (KOLO_MPI_AFTER)";
+}
+
+static void add_reason(const char *why) {
+    int i = 0;
+    while (i < REASONS - 1 && reasons[i].why && strcmp(reasons[i].why, why) != 0)
+        i++;
+    reasons[i].why = why;
+    reasons[i].calls++;
+}
+
+void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm) {
+    counted[function].calls[passed]++;
+    counted[function].ns[passed] += (uint64_t)(mpi_report_now() - began);
+    if (passed)
+        add_reason(explain(comm));
+}
+
+void mpi_report_print(void) {
+    int rank = 0;
+    mpi_host.Comm_rank(mpi_host.is.comm_world, &rank);
+    if (rank != 0)
+        return;
+    fprintf(stderr, "kolo: collectives of rank 0, under %s (%s)\n", mpi_host.is.family, mpi_host.soname);
+    fprintf(stderr, "kolo: %-26s %12s %12s %12s %12s\n", "", "in kolo", "ms", "passed on", "ms");
+    for (int i = 0; i < MPI_REPORTED; i++)
+        if (counted[i].calls[0] + counted[i].calls[1])
+            fprintf(stderr, "kolo: %-26s %12llu %12.3f %12llu %12.3f\n", names[i],
+                    (unsigned long long)counted[i].calls[0], (double)counted[i].ns[0] / 1e6,
+                    (unsigned long long)counted[i].calls[1], (double)counted[i].ns[1] / 1e6);
+    for (int i = 0; i < REASONS && reasons[i].why; i++)
+        fprintf(stderr, "kolo: passed on %llu times: %s\n", (unsigned long long)reasons[i].calls, reasons[i].why);
+}

@@ -1,0 +1,44 @@
+/* KOLO_MPI_VERBOSE=1: what ran in kolo, what was passed on and why. Nothing is counted without it. */
+#ifndef MPI_REPORT_H
+#define MPI_REPORT_H
+
+#include "host/mpi_host.h"
+
+enum mpi_reported {
+    MPI_REPORT_BCAST,
+    MPI_REPORT_BARRIER,
+    MPI_REPORT_ALLREDUCE,
+    MPI_REPORT_REDUCE,
+    MPI_REPORT_SCAN,
+    MPI_REPORT_EXSCAN,
+    MPI_REPORT_REDUCE_SCATTER,
+    MPI_REPORT_REDUCE_SCATTER_BLOCK,
+    MPI_REPORT_ALLGATHER,
+    MPI_REPORT_ALLTOALL,
+    MPI_REPORT_GATHER,
+    MPI_REPORT_SCATTER,
+    MPI_REPORT_ALLGATHERV,
+    MPI_REPORT_GATHERV,
+    MPI_REPORT_SCATTERV,
+    MPI_REPORT_ALLTOALLV,
+    MPI_REPORTED
+};
+
+extern bool mpi_report_on;
+
+int64_t mpi_report_now(void);
+void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm);
+
+static inline int64_t mpi_report_begin(void) {
+    return __builtin_expect(mpi_report_on, 0) ? mpi_report_now() : 0;
+}
+
+static inline void mpi_report_end(enum mpi_reported function, int64_t began, bool passed, mpi_word comm) {
+    if (__builtin_expect(mpi_report_on, 0))
+        mpi_report_add(function, began, passed, comm);
+}
+
+/* To standard error, on rank 0 of the job for itself. */
+void mpi_report_print(void);
+
+#endif

@@ -1,0 +1,173 @@
+/* Predefined datatypes are found in a hash table that never changes after setup; derived ones have what is known of
+ * them as an attribute, which duplicates do not inherit and which ends with the type. */
+#include "types/datatypes.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "types/handle_map.h"
+
+static struct mpi_type predefined[MPI_TYPES];
+static struct mpi_handle_map map;
+static int keyval;
+
+#define TYPE_KIND(name, kind, bytes)  MPI_KIND_##kind,
+#define TYPE_BYTES(name, kind, bytes) bytes,
+static const enum mpi_kind kinds[MPI_TYPES] = {MPI_TYPE_NAMES(TYPE_KIND)};
+static const size_t usual_bytes[MPI_TYPES] = {MPI_TYPE_NAMES(TYPE_BYTES)};
+
+/* Only Open MPI may be asked: its handles exist even where the type does not. MPICH's say the size themselves, except
+ * for those of pairs. */
+static size_t find_bytes(enum mpi_type_index index) {
+    enum { SIZED = 0x4c };
+    const mpi_word handle = mpi_host.is.types[index];
+    int bytes = 0;
+    if (mpi_host.is.comm_type_shared == 0 && mpi_host.Type_size(handle, &bytes) == 0)
+        return bytes > 0 ? (size_t)bytes : 0;
+    if (mpi_host.is.handle_bytes == 4 && handle >> 24 == SIZED)
+        return handle >> 8 & 0xff;
+    return usual_bytes[index];
+}
+
+/* Fortran's INTEGER and the like have whatever size its compiler was told; the others must be as they are here. */
+static bool fits(enum mpi_type_index index, size_t bytes) {
+    switch (index) {
+    case MPI_TYPE_INTEGER_INDEX:
+    case MPI_TYPE_LOGICAL_INDEX:
+    case MPI_TYPE_REAL_INDEX:
+    case MPI_TYPE_COMPLEX_INDEX:
+    case MPI_TYPE_2INTEGER_INDEX:
+    case MPI_TYPE_2REAL_INDEX:
+        return bytes == usual_bytes[index] || bytes == 2 * usual_bytes[index];
+    default:
+        return bytes == usual_bytes[index];
+    }
+}
+
+static ptrdiff_t find_extent(enum mpi_type_index index, size_t bytes) {
+    switch (index) {
+    case MPI_TYPE_DOUBLE_INT_INDEX:
+        return sizeof(struct {
+            double value;
+            int index;
+        });
+    case MPI_TYPE_LONG_INT_INDEX:
+        return sizeof(struct {
+            long value;
+            int index;
+        });
+    case MPI_TYPE_SHORT_INT_INDEX:
+        return sizeof(struct {
+            short value;
+            int index;
+        });
+    case MPI_TYPE_LONG_DOUBLE_INT_INDEX:
+        return sizeof(struct {
+            long double value;
+            int index;
+        });
+    default:
+        return (ptrdiff_t)bytes;
+    }
+}
+
+static int delete_type(mpi_word type, int key, void *value, void *extra) {
+    (void)type, (void)key, (void)extra;
+    free(value);
+    return 0;
+}
+
+static int copy_none(mpi_word old, int key, void *extra, void *value, void *copy, int *flag) {
+    (void)old, (void)key, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return 0;
+}
+
+int mpi_types_setup(void) {
+    for (int i = 0; i < MPI_TYPES; i++) {
+        const mpi_word handle = mpi_host.is.types[i];
+        const size_t bytes = handle ? find_bytes((enum mpi_type_index)i) : 0;
+        if (!handle || !fits((enum mpi_type_index)i, bytes))
+            continue;
+        predefined[i] = (struct mpi_type){.handle = handle, .bytes = bytes, .kind = kinds[i]};
+        predefined[i].index = (enum mpi_type_index)i;
+        predefined[i].extent = find_extent((enum mpi_type_index)i, bytes);
+        predefined[i].is_contiguous = predefined[i].extent == (ptrdiff_t)bytes;
+        mpi_handle_map_add(&map, handle, (unsigned)i);
+    }
+    return mpi_host.Type_create_keyval((void *)copy_none, (void *)delete_type, &keyval, NULL);
+}
+
+/* Whether a type is made of one other, again and again without gaps: then that is in *inner, and the caller's if
+ * *owned. */
+static bool is_repeated(mpi_word handle, mpi_word *inner, bool *owned) {
+    int integers, addresses, types, combiner, counts[4];
+    mpi_count places[4];
+    mpi_word made_of[4] = {0};
+    if (mpi_host.Type_get_envelope(handle, &integers, &addresses, &types, &combiner) != 0)
+        return false;
+    if (combiner != mpi_host.is.combiner_dup && combiner != mpi_host.is.combiner_contiguous)
+        return false;
+    if (integers > 4 || addresses > 4 || types != 1 ||
+        mpi_host.Type_get_contents(handle, integers, addresses, types, counts, places, made_of) != 0)
+        return false;
+    *inner = mpi_word_load(made_of);
+    const bool is_named = mpi_host.Type_get_envelope(*inner, &integers, &addresses, &types, &combiner) == 0 &&
+                          combiner == mpi_host.is.combiner_named;
+    *owned = !is_named;
+    return true;
+}
+
+/* A derived type without gaps may still have its parts in another order. Only a repetition of a type that is contiguous
+ * is certainly contiguous. */
+static bool is_contiguous(mpi_word handle) {
+    unsigned index;
+    mpi_word inner;
+    bool owned;
+    if (mpi_handle_map_find(&map, handle, &index))
+        return predefined[index].is_contiguous;
+    if (!is_repeated(handle, &inner, &owned))
+        return false;
+    const bool contiguous = is_contiguous(inner);
+    if (owned)
+        mpi_host.Type_free(&inner);
+    return contiguous;
+}
+
+static const struct mpi_type *describe(mpi_word handle) {
+    struct mpi_type *const type = calloc(1, sizeof *type);
+    int bytes = 0;
+    mpi_count lower = 0, extent = 0, large = 0;
+    if (!type)
+        return NULL;
+    if (mpi_host.Type_size(handle, &bytes) != 0 || mpi_host.Type_get_extent(handle, &lower, &extent) != 0)
+        goto forget;
+    large = bytes;
+    if (bytes < 0 && (!mpi_host.Type_size_x || mpi_host.Type_size_x(handle, &large) != 0))
+        goto forget;
+    type->handle = handle;
+    type->bytes = (size_t)large;
+    type->extent = extent;
+    type->index = MPI_TYPES;
+    type->is_contiguous = extent == large && lower == 0 && is_contiguous(handle);
+    if (mpi_host.Type_set_attr(handle, keyval, type) != 0)
+        goto forget;
+    return type;
+forget:
+    free(type);
+    return NULL;
+}
+
+const struct mpi_type *mpi_type_find(mpi_word handle) {
+    unsigned index;
+    void *known = NULL;
+    int flag = 0;
+    handle &= mpi_host.handle_mask;
+    if (mpi_handle_map_find(&map, handle, &index))
+        return &predefined[index];
+    if (handle == mpi_host.is.type_null || handle == 0)
+        return NULL;
+    if (mpi_host.Type_get_attr(handle, keyval, &known, &flag) != 0)
+        return NULL;
+    return flag ? known : describe(handle);
+}
