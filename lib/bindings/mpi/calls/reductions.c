@@ -10,6 +10,11 @@ static bool is_valid(const void *send, const void *recv, mpi_count count) {
     return count >= 0 && (count == 0 || (send && recv)) && !mpi_is_in_place(recv);
 }
 
+/* The same where `recv` need not be one: not significant, or empty. In place it holds what is sent all the same. */
+static bool is_valid_without(const void *send, const void *recv, mpi_count count) {
+    return is_valid(send, mpi_is_in_place(send) ? recv : send, count);
+}
+
 static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
@@ -61,7 +66,8 @@ int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, 
 int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
-    if (!reduction || !is_valid(send, state->rank ? recv : send, count) || !mpi_state_enter(state, comm))
+    if (!reduction || !(state->rank ? is_valid(send, recv, count) : is_valid_without(send, recv, count)) ||
+        !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
     if (!recv) /* which rank 0 may pass */
@@ -124,7 +130,8 @@ int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers cou
     const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
     struct own_block own;
     if (!reduction || !counts.values || !add_counts(state, counts, reduction->bytes, &own) ||
-        !is_valid(send, own.bytes ? recv : send, own.sent_bytes > 0) || !mpi_state_enter(state, comm))
+        !(own.bytes ? is_valid(send, recv, 1) : is_valid_without(send, recv, own.sent_bytes > 0)) ||
+        !mpi_state_enter(state, comm))
         return MPI_PASS;
     const bool in_place = mpi_is_in_place(send);
     for (int rank = 0; rank < state->size; rank++)
