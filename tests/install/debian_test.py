@@ -40,7 +40,7 @@ say numpy python3 -c 'import importlib.util; print(importlib.util.find_spec("num
 say consumer kolorun -n 2 ./consumer
 say linked ldd consumer
 say header ls -l /usr/include/kolo.h
-say purged quietly apt-get purge -y 'libkolo*' kolo-tools python3-kolo
+say purged quietly apt-get purge -y 'libkolo*' kolo-tools kolo-mpi python3-kolo
 dpkg-query -f '${{Package}} ${{db:Status-Status}}\n' -W | grep kolo
 ldconfig -p | grep kolo
 find / -xdev -path '*kolo*' ! -path '/root/*'
@@ -68,7 +68,7 @@ class Packages(unittest.TestCase):
                               check=True).stdout.strip()
 
     def test_names_and_dependencies(self):
-        self.assertEqual({"libkolo0.1", "libkolo-dev", "kolo-tools", "python3-kolo"}, set(self.packages))
+        self.assertEqual({"libkolo0.1", "libkolo-dev", "kolo-tools", "kolo-mpi", "python3-kolo"}, set(self.packages))
         version = self.field("libkolo0.1", "Version")
         self.assertRegex(version, r"^\d+\.\d+\.\d+-1$")
         for package in ("libkolo-dev", "kolo-tools"):

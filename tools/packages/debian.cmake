@@ -1,5 +1,5 @@
 # The Debian packages that cpack makes of a build in /usr (the preset "debian"): libkolo0.1, libkolo-dev, kolo-tools,
-# python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake adds what Debian asks of every package.
+# kolo-mpi, python3-kolo and python3-kolo-torch, each an installation component. debian_files.cmake adds what Debian asks of every package.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_CONTACT "kolo maintainers <maintainers@users.noreply.a-seed-0122e00a.example>")
@@ -65,6 +65,19 @@ This package has kolorun, which starts a job; kolo-info, kolo-top and
 kolo-tune, which show a machine and its jobs and measure what is fastest
 there; kolo-perf and kolo-simulate, which measure and predict; and kolo-train,
 an example.")
+endif()
+
+if(KOLO_MPI)
+    list(APPEND CPACK_COMPONENTS_ALL mpi)
+    set(CPACK_DEBIAN_MPI_PACKAGE_NAME kolo-mpi)
+    set(CPACK_DEBIAN_MPI_PACKAGE_SECTION utils)
+    set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+    set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "openmpi-bin | mpich, kolo-tools")
+    set(CPACK_COMPONENT_MPI_DESCRIPTION "collectives between processes of one machine, for MPI programs
+${what}
+This package has a library that MPI programs preload, as they are, and
+kolo-mpi, which starts them so. Open MPI, MPICH, Intel MPI and MPIs with the
+standard ABI have kolo's collectives then.")
 endif()
 
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-kolo)

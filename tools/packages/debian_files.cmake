@@ -25,6 +25,7 @@ License: Apache-2.0
 ")
 set(guides_dev README.md SECURITY.md)
 set(guides_tools tools/README.md)
+set(guides_mpi lib/bindings/mpi/README.md)
 set(guides_python lib/bindings/python/README.md)
 set(guides_torch lib/bindings/torch/README.md)
 
@@ -40,7 +41,9 @@ foreach(component ${CPACK_COMPONENTS_ALL})
     # Programs of a package find the library where the system's loader does.
     file(GLOB programs ${root}/bin/*)
     foreach(program ${programs})
-        file(RPATH_REMOVE FILE ${program})
+        if(NOT component STREQUAL mpi) # has a script
+            file(RPATH_REMOVE FILE ${program})
+        endif()
     endforeach()
 
     file(WRITE ${doc}/copyright "${copyright}")
