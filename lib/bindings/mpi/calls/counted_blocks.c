@@ -14,9 +14,10 @@ struct blocks {
 };
 
 /* False: the arguments are wrong. */
-static bool set_blocks(struct blocks *blocks, const struct mpi_state *state, const void *address,
-                       struct mpi_numbers counts, struct mpi_numbers places, mpi_word type) {
-    *blocks = (struct blocks){.address = address, .type = mpi_type_find(type), .counts = counts, .places = places};
+static bool set_blocks(struct blocks *blocks, struct mpi_state *state, const void *address, struct mpi_numbers counts,
+                       struct mpi_numbers places, mpi_word type) {
+    *blocks =
+        (struct blocks){.address = address, .type = mpi_state_type(state, type), .counts = counts, .places = places};
     if (!blocks->type || !counts.values || !places.values || mpi_is_in_place(address))
         return false;
     size_t elements = 0;
@@ -143,7 +144,7 @@ int mpi_call_allgatherv(const void *send, mpi_count send_count, mpi_word send_ty
     struct mpi_side from;
     struct blocks to;
     if (!state || !set_blocks(&to, state, recv, counts, places, recv_type) ||
-        (!in_place && (!mpi_side_set(&from, send, send_count, send_type) ||
+        (!in_place && (!mpi_side_set(state, &from, send, send_count, send_type) ||
                        mpi_side_bytes(&from) != block_bytes(&to, state->rank))) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
@@ -174,7 +175,7 @@ int mpi_call_gatherv(const void *send, mpi_count send_count, mpi_word send_type,
         return MPI_PASS;
     const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(send);
     if ((is_root && !set_blocks(&to, state, recv, counts, places, recv_type)) ||
-        (!in_place && !mpi_side_set(&from, send, send_count, send_type)) ||
+        (!in_place && !mpi_side_set(state, &from, send, send_count, send_type)) ||
         (is_root && !in_place && mpi_side_bytes(&from) != block_bytes(&to, root)) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     if (is_root)
@@ -215,7 +216,7 @@ int mpi_call_scatterv(const void *send, struct mpi_numbers counts, struct mpi_nu
         return MPI_PASS;
     const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(recv);
     if ((is_root && !set_blocks(&from, state, send, counts, places, send_type)) ||
-        (!in_place && !mpi_side_set(&to, recv, recv_count, recv_type)) ||
+        (!in_place && !mpi_side_set(state, &to, recv, recv_count, recv_type)) ||
         (is_root && !in_place && mpi_side_bytes(&to) != block_bytes(&from, root)) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     if (is_root)

@@ -21,7 +21,7 @@ int mpi_call_barrier(mpi_word comm) {
 int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     struct mpi_side side;
-    if (!state || !is_root_valid(state, root) || !mpi_side_set(&side, buffer, count, type) ||
+    if (!state || !is_root_valid(state, root) || !mpi_side_set(state, &side, buffer, count, type) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = mpi_side_bytes(&side);
@@ -47,9 +47,9 @@ int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_typ
     struct mpi_state *const state = mpi_state_find(comm);
     const bool in_place = mpi_is_in_place(send);
     struct mpi_side from, to;
-    if (!state || !mpi_side_set(&to, recv, recv_count, recv_type) ||
+    if (!state || !mpi_side_set(state, &to, recv, recv_count, recv_type) ||
         (!in_place &&
-         (!mpi_side_set(&from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
+         (!mpi_side_set(state, &from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size;
@@ -70,9 +70,9 @@ int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type
     struct mpi_state *const state = mpi_state_find(comm);
     const bool in_place = mpi_is_in_place(send);
     struct mpi_side from, to;
-    if (!state || !mpi_side_set(&to, recv, recv_count, recv_type) ||
+    if (!state || !mpi_side_set(state, &to, recv, recv_count, recv_type) ||
         (!in_place &&
-         (!mpi_side_set(&from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
+         (!mpi_side_set(state, &from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size, all = blocks * bytes;
@@ -110,8 +110,8 @@ int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, 
     if (!state || !is_root_valid(state, root))
         return MPI_PASS;
     const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(send);
-    if ((is_root && !mpi_side_set(&to, recv, recv_count, recv_type)) ||
-        (!in_place && !mpi_side_set(&from, send, send_count, send_type)) ||
+    if ((is_root && !mpi_side_set(state, &to, recv, recv_count, recv_type)) ||
+        (!in_place && !mpi_side_set(state, &from, send, send_count, send_type)) ||
         (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     if (is_root)
@@ -144,8 +144,8 @@ int mpi_call_scatter(const void *send, mpi_count send_count, mpi_word send_type,
     if (!state || !is_root_valid(state, root))
         return MPI_PASS;
     const bool is_root = root == state->rank, in_place = is_root && mpi_is_in_place(recv);
-    if ((is_root && !mpi_side_set(&from, send, send_count, send_type)) ||
-        (!in_place && !mpi_side_set(&to, recv, recv_count, recv_type)) ||
+    if ((is_root && !mpi_side_set(state, &from, send, send_count, send_type)) ||
+        (!in_place && !mpi_side_set(state, &to, recv, recv_count, recv_type)) ||
         (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     if (is_root)

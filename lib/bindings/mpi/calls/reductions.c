@@ -6,7 +6,19 @@
 #include "calls/sides.h"
 #include "types/operations.h"
 
-static bool is_valid(const void *send, const void *recv, mpi_count count) {
+/* NULL: it is the MPI's. */
+static inline const struct mpi_reduction *find(struct mpi_state *state, mpi_word type, mpi_word op) {
+    if (__builtin_expect(!state, 0))
+        return NULL;
+    if (__builtin_expect(state->reduction_type != type || state->reduction_op != op, 0)) {
+        state->reduction = mpi_reduction_find(type, op);
+        state->reduction_type = type;
+        state->reduction_op = op;
+    }
+    return state->reduction;
+}
+
+static inline bool is_valid(const void *send, const void *recv, mpi_count count) {
     return count >= 0 && (count == 0 || (send && recv)) && !mpi_is_in_place(recv);
 }
 
@@ -21,7 +33,7 @@ static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
 
 int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
@@ -34,7 +46,7 @@ int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word t
 int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root,
                     mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     if (!reduction || root < 0 || root >= state->size)
         return MPI_PASS;
     const bool is_root = root == state->rank;
@@ -53,7 +65,7 @@ int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type
 
 int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
@@ -65,7 +77,7 @@ int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, 
 
 int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     if (!reduction || !(state->rank ? is_valid(send, recv, count) : is_valid_without(send, recv, count)) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
@@ -93,7 +105,7 @@ static void finish_in_place(void *recv, const struct own_block *own) {
 int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
                                   mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
@@ -127,7 +139,7 @@ static bool add_counts(const struct mpi_state *state, struct mpi_numbers counts,
 int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers counts, mpi_word type, mpi_word op,
                             mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    const struct mpi_reduction *const reduction = state ? mpi_reduction_find(type, op) : NULL;
+    const struct mpi_reduction *const reduction = find(state, type, op);
     struct own_block own;
     if (!reduction || !counts.values || !add_counts(state, counts, reduction->bytes, &own) ||
         !(own.bytes ? is_valid(send, recv, 1) : is_valid_without(send, recv, own.sent_bytes > 0)) ||

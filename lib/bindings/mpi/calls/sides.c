@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-bool mpi_side_set(struct mpi_side *side, const void *address, mpi_count count, mpi_word type) {
-    *side = (struct mpi_side){address, (size_t)count, mpi_type_find(type)};
-    if (count < 0 || !side->type || mpi_is_in_place(address))
-        return false;
-    return address || !side->type->is_contiguous || mpi_side_bytes(side) == 0;
-}
-
 const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
     if (side->type->is_contiguous)
         return side->address;

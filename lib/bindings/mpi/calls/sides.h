@@ -21,8 +21,25 @@ static inline size_t mpi_side_bytes(const struct mpi_side *side) {
     return side->count * side->type->bytes;
 }
 
+/* The datatype; NULL: there is none. A handle of a derived one may later be another's. */
+static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, mpi_word handle) {
+    const struct mpi_type *const last = state->type;
+    if (__builtin_expect(last && last->handle == (handle & mpi_host.handle_mask), 1))
+        return last;
+    const struct mpi_type *const type = mpi_type_find(handle);
+    if (type && type->index != MPI_TYPES)
+        state->type = type;
+    return type;
+}
+
 /* False: the arguments are wrong. */
-bool mpi_side_set(struct mpi_side *side, const void *address, mpi_count count, mpi_word type);
+static inline bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const void *address, mpi_count count,
+                                mpi_word type) {
+    *side = (struct mpi_side){address, (size_t)count, mpi_state_type(state, type)};
+    if (count < 0 || !side->type || mpi_is_in_place(address))
+        return false;
+    return address || !side->type->is_contiguous || mpi_side_bytes(side) == 0;
+}
 
 /* Where the bytes of `blocks` times the side's elements are. Packed if they have to be; NULL: that failed. */
 const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);

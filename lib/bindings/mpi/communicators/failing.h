@@ -6,6 +6,6 @@
 
 /* After a call of kolo's that returned `rc`, or KOLO_ERR_SYSTEM where there is no memory: says on standard error what
  * it was, and calls the communicator's error handler, which by default ends the job. Returns the MPI's error code. */
-int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc);
+int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) __attribute__((cold));
 
 #endif

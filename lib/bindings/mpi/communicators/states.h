@@ -14,6 +14,8 @@
 enum { MPI_STATE_SLOTS = 256, MPI_STATE_BLOCKS = 4, MPI_SCRATCH = 2 };
 
 struct mpi_pooled;
+struct mpi_reduction;
+struct mpi_type;
 
 /* Owned by the thread that makes the communicator's collectives, as MPI demands; `handle` is read by all. */
 struct mpi_state {
@@ -24,7 +26,11 @@ struct mpi_state {
     const char *why;           /* in words, where is_left */
     uint64_t calls;            /* before there was a kolo communicator: the same number on all ranks */
     struct mpi_pooled *pooled; /* that holds `kolo` */
-    size_t *blocks;            /* MPI_STATE_BLOCKS arrays of `size`, for counts and offsets */
+    /* The last reduction and the last predefined datatype, which are mostly those of the next call, too. */
+    mpi_word reduction_type, reduction_op;
+    const struct mpi_reduction *reduction;
+    const struct mpi_type *type;
+    size_t *blocks; /* MPI_STATE_BLOCKS arrays of `size`, for counts and offsets */
     void *scratch[MPI_SCRATCH];
     size_t scratch_bytes[MPI_SCRATCH];
     struct mpi_state *next; /* free ones */
