@@ -97,9 +97,16 @@ struct own_block {
     size_t begin, bytes, sent_bytes;
 };
 
-/* In place the result goes to the beginning of the buffer; kolo leaves it where the rank's block was. */
-static void finish_in_place(void *recv, const struct own_block *own) {
-    memmove(recv, (const char *)recv + own->begin, own->bytes);
+/* Where kolo writes this rank's block. In place it is not the buffer, of which only the beginning changes. */
+static void *open_own(struct mpi_state *state, bool in_place, void *recv, const struct own_block *own) {
+    return in_place && own->bytes ? mpi_scratch(state, MPI_RECV, own->bytes) : recv;
+}
+
+static int finish_own(const struct mpi_state *state, mpi_word comm, int rc, void *recv, const void *reduced,
+                      const struct own_block *own) {
+    if (rc == 0 && reduced != recv)
+        memcpy(recv, reduced, own->bytes);
+    return result(state, comm, rc);
 }
 
 int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
@@ -113,11 +120,12 @@ int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count,
     const bool in_place = mpi_is_in_place(send);
     if (!in_place)
         send = mpi_apart(state, send, own.sent_bytes, recv, bytes, (const char *)recv - own.begin);
-    const int rc = kolo_reduce_scatter(state->kolo, in_place ? recv : send, in_place ? (char *)recv + own.begin : recv,
-                                       (size_t)count * reduction->parts, reduction->dtype, reduction->op);
-    if (rc == 0 && in_place)
-        finish_in_place(recv, &own);
-    return result(state, comm, rc);
+    void *const reduced = open_own(state, in_place, recv, &own);
+    if (own.bytes && !reduced)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_reduce_scatter(state->kolo, in_place ? recv : send, reduced, (size_t)count * reduction->parts,
+                                       reduction->dtype, reduction->op);
+    return finish_own(state, comm, rc, recv, reduced, &own);
 }
 
 static bool add_counts(const struct mpi_state *state, struct mpi_numbers counts, size_t element_bytes,
@@ -150,9 +158,10 @@ int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers cou
         state->blocks[rank] = (size_t)mpi_number(counts, rank) * reduction->parts;
     if (!in_place)
         send = mpi_apart(state, send, own.sent_bytes, recv, own.bytes, (const char *)recv - own.begin);
-    const int rc = kolo_reduce_scatterv(state->kolo, in_place ? recv : send, in_place ? (char *)recv + own.begin : recv,
-                                        state->blocks, reduction->dtype, reduction->op);
-    if (rc == 0 && in_place)
-        finish_in_place(recv, &own);
-    return result(state, comm, rc);
+    void *const reduced = open_own(state, in_place, recv, &own);
+    if (own.bytes && !reduced)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    const int rc = kolo_reduce_scatterv(state->kolo, in_place ? recv : send, reduced, state->blocks, reduction->dtype,
+                                        reduction->op);
+    return finish_own(state, comm, rc, recv, reduced, &own);
 }
