@@ -14,7 +14,7 @@
 enum { AFTER_DEFAULT = 4, AFTER_MAX = 1000000000, COMMS_DEFAULT = 16, COMMS_MAX = 1024 };
 
 static struct {
-    bool is_ready, is_verbose;
+    bool has_begun, is_ready, is_verbose;
     uint64_t after;
     int64_t comms;
     mpi_word private[1]; /* communicator, as the MPI has it in memory */
@@ -36,6 +36,9 @@ static bool read_settings(void) {
 
 void mpi_life_begin(void) {
     int mine = 1, all = 0;
+    if (life.has_begun) /* where an MPI's MPI_Init calls MPI_Init_thread, which is ours */
+        return;
+    life.has_begun = true;
     if (!read_settings())
         return;
     if (mpi_types_setup() != 0 || mpi_operations_setup() < 0 || mpi_states_setup() != 0)

@@ -2,6 +2,7 @@
 #ifndef MPI_HOST_CONSTANTS_H
 #define MPI_HOST_CONSTANTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "host/mpi_names.h"
@@ -11,6 +12,7 @@ typedef uintptr_t mpi_word; /* a handle */
 struct mpi_constants {
     const char *family;
     int handle_bytes; /* of a handle in memory */
+    bool knows_sizes; /* MPI_Type_size may be asked about any of the datatypes below, also those that do not exist */
     int any_source, any_tag, root, undefined;
     int thread_multiple;
     int comm_type_shared;

@@ -8,6 +8,7 @@
 static const struct mpi_constants numbers = {
     .family = "Open MPI",
     .handle_bytes = sizeof(mpi_word),
+    .knows_sizes = true,
     .any_source = -1,
     .any_tag = -1,
     .root = -4,

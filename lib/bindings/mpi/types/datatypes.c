@@ -22,8 +22,8 @@ static size_t find_bytes(enum mpi_type_index index) {
     enum { SIZED = 0x4c };
     const mpi_word handle = mpi_host.is.types[index];
     int bytes = 0;
-    if (mpi_host.is.comm_type_shared == 0 && mpi_host.Type_size(handle, &bytes) == 0)
-        return bytes > 0 ? (size_t)bytes : 0;
+    if (mpi_host.is.knows_sizes)
+        return mpi_host.Type_size(handle, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
     if (mpi_host.is.handle_bytes == 4 && handle >> 24 == SIZED)
         return handle >> 8 & 0xff;
     return usual_bytes[index];
