@@ -11,6 +11,8 @@ static size_t piece_elements(const struct mpi_type *type, size_t left) {
 }
 
 int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void *packed, mpi_word comm) {
+    if (count * type->bytes == 0) /* Open MPI refuses a NULL buffer even then */
+        return 0;
     if (type->is_contiguous) {
         memcpy(packed, buffer, count * type->bytes);
         return 0;
@@ -28,6 +30,8 @@ int mpi_pack(const void *buffer, size_t count, const struct mpi_type *type, void
 }
 
 int mpi_unpack(const void *packed, void *buffer, size_t count, const struct mpi_type *type, mpi_word comm) {
+    if (count * type->bytes == 0)
+        return 0;
     if (type->is_contiguous) {
         memcpy(buffer, packed, count * type->bytes);
         return 0;
