@@ -49,6 +49,8 @@ static const char *explain(mpi_word comm) {
         return "outside MPI_Init and MPI_Finalize, or no communicator";
     if (state->is_left)
         return state->why;
+    if (state->machines)
+        return "ranks on several machines, or operation, datatype or arguments";
     return state->kolo ? "operation, datatype or arguments" : "a communicator's first calls (KOLO_MPI_AFTER)";
 }
 

@@ -2,6 +2,7 @@
 #include "calls/calls.h"
 
 #include "calls/sides.h"
+#include "nodes/machines.h"
 
 static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
@@ -13,25 +14,29 @@ static bool is_root_valid(const struct mpi_state *state, int root) {
 
 int mpi_call_barrier(mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
-    if (!state || !mpi_state_enter(state, comm))
+    if (!state)
         return MPI_PASS;
-    return result(state, comm, kolo_barrier(state->kolo));
+    if (mpi_state_enter(state, comm))
+        return result(state, comm, kolo_barrier(state->kolo));
+    return mpi_machines_take(state, MPI_MACHINES_BARRIER, 0) ? mpi_machines_barrier(state, comm) : MPI_PASS;
 }
 
 int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     struct mpi_side side;
-    if (!state || !is_root_valid(state, root) || !mpi_side_set(state, &side, buffer, count, type) ||
-        !mpi_state_enter(state, comm))
+    if (!state || !is_root_valid(state, root) || !mpi_side_set(state, &side, buffer, count, type))
         return MPI_PASS;
     const size_t bytes = mpi_side_bytes(&side);
+    if (!mpi_state_enter(state, comm) && !mpi_machines_take(state, MPI_MACHINES_BROADCAST, bytes))
+        return MPI_PASS;
     const bool is_root = root == state->rank;
     void *const moved = is_root ? (void *)mpi_side_read(state, &side, 1, comm) : mpi_side_write(state, &side, 1);
     if (!moved && bytes)
         return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
-    const int rc = kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root);
-    if (rc < 0 || is_root)
-        return result(state, comm, rc);
+    const int rc = state->kolo ? result(state, comm, kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root))
+                               : mpi_machines_broadcast(state, comm, moved, bytes, root);
+    if (rc != 0 || is_root)
+        return rc;
     return mpi_side_finish(state, &side, 1, comm);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calls/sides.h"
+#include "nodes/machines.h"
 #include "types/operations.h"
 
 /* NULL: it is the MPI's. */
@@ -34,10 +35,15 @@ static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
 int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     const struct mpi_reduction *const reduction = find(state, type, op);
-    if (!reduction || !is_valid(send, recv, count) || !mpi_state_enter(state, comm))
+    if (!reduction || !is_valid(send, recv, count))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
+    const bool is_near = mpi_state_enter(state, comm);
+    if (!is_near && !mpi_machines_take(state, MPI_MACHINES_ALLREDUCE, bytes))
+        return MPI_PASS;
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
+    if (!is_near)
+        return mpi_machines_allreduce(state, comm, send, recv, (size_t)count, type, op, reduction);
     return result(
         state, comm,
         kolo_allreduce(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
@@ -50,14 +56,18 @@ int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type
     if (!reduction || root < 0 || root >= state->size)
         return MPI_PASS;
     const bool is_root = root == state->rank;
-    if (!is_valid(send, is_root ? recv : send, count) || (mpi_is_in_place(send) && !is_root) ||
-        !mpi_state_enter(state, comm))
+    if (!is_valid(send, is_root ? recv : send, count) || (mpi_is_in_place(send) && !is_root))
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
+    const bool is_near = mpi_state_enter(state, comm);
+    if (!is_near && !mpi_machines_take(state, MPI_MACHINES_REDUCE, bytes))
+        return MPI_PASS;
     if (mpi_is_in_place(send))
         send = recv;
     else if (is_root)
         send = mpi_apart(state, send, bytes, recv, bytes, recv);
+    if (!is_near)
+        return mpi_machines_reduce(state, comm, send, recv, (size_t)count, type, op, reduction, root);
     return result(state, comm,
                   kolo_reduce(state->kolo, send, is_root ? recv : NULL, (size_t)count * reduction->parts,
                               reduction->dtype, reduction->op, root));

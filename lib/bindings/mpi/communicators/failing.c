@@ -3,15 +3,28 @@
 
 #include <stdio.h>
 
+#include "nodes/machines.h"
+
+/* kolo counts the ranks of a machine, the program those of its communicator. */
+static void say_rank(const struct mpi_state *state, int place) {
+    for (int rank = 0; rank < state->size; rank++)
+        if (state->machines->ranks[rank].machine == state->machines->machine &&
+            state->machines->ranks[rank].place == place)
+            fprintf(stderr, "kolo: on this machine rank %d is rank %d of %d\n", place, rank, state->size);
+}
+
 int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) {
     const bool is_process = rc == KOLO_ERR_PEER_DEAD && mpi_host.is.err_proc_failed;
     const int code = is_process ? mpi_host.is.err_proc_failed : mpi_host.is.err_other;
     kolo_failure failure = {.failure_bytes = sizeof failure};
-    const bool is_broken = kolo_comm_failure(state->kolo, &failure) == 0 && failure.status != 0;
-    if (!is_broken) /* of this rank alone: the others would wait for it */
-        kolo_comm_abort(state->kolo, code);
+    kolo_comm *const kolo = state->machines ? state->machines->near : state->kolo;
+    const bool is_broken = kolo_comm_failure(kolo, &failure) == 0 && failure.status != 0;
+    if (!is_broken && kolo) /* of this rank alone: the others would wait for it */
+        kolo_comm_abort(kolo, code);
     fprintf(stderr, "kolo: rank %d of %d: %s: %s\n", state->rank, state->size, kolo_strerror(rc),
             is_broken ? failure.message : kolo_error_message());
+    if (state->machines && is_broken)
+        say_rank(state, failure.rank);
     fflush(stderr);
     mpi_host.Comm_call_errhandler(comm, code);
     return code;

@@ -8,6 +8,7 @@
 #include "communicators/making.h"
 #include "communicators/pool.h"
 #include "mpi_life.h"
+#include "nodes/machines.h"
 
 kolo_atomic_u64 mpi_state_slots[MPI_STATE_SLOTS];
 
@@ -42,6 +43,8 @@ static int delete_state(mpi_word comm, int key, void *value, void *extra) {
     kolo_compare_and_swap(mpi_state_slot(comm & mpi_host.handle_mask), (uintptr_t)state, 0);
     if (state->pooled)
         mpi_pool_return(state->pooled);
+    if (state->machines)
+        mpi_machines_end(state->machines);
     release(state);
     return 0;
 }
@@ -94,7 +97,7 @@ struct mpi_state *mpi_state_find_slowly(mpi_word comm) {
 }
 
 bool mpi_state_count(struct mpi_state *state, mpi_word comm) {
-    if (!state->is_left && state->calls++ >= mpi_life_after())
+    if (!state->is_left && !state->machines && state->calls++ >= mpi_life_after())
         mpi_make(state, comm);
     return state->kolo != NULL;
 }

@@ -13,6 +13,7 @@
 
 enum { MPI_STATE_SLOTS = 256, MPI_STATE_BLOCKS = 4, MPI_SCRATCH = 2 };
 
+struct mpi_machines;
 struct mpi_pooled;
 struct mpi_reduction;
 struct mpi_type;
@@ -20,7 +21,8 @@ struct mpi_type;
 /* Owned by the thread that makes the communicator's collectives, as MPI demands; `handle` is read by all. */
 struct mpi_state {
     kolo_atomic_u64 handle;
-    kolo_comm *kolo; /* NULL: its collectives are the MPI's */
+    kolo_comm *kolo;               /* NULL: its collectives are the MPI's, but for those that `machines` makes */
+    struct mpi_machines *machines; /* where its ranks are on several of them, else NULL */
     int rank, size;
     bool is_left;              /* to the MPI, for good */
     const char *why;           /* in words, where is_left */

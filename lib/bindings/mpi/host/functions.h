@@ -17,14 +17,18 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Comm_free, (void *))                                                                                      \
     FUNCTION(Comm_group, (mpi_word, void *))                                                                           \
     FUNCTION(Comm_remote_size, (mpi_word, int *))                                                                      \
+    FUNCTION(Comm_split, (mpi_word, int, int, void *))                                                                 \
     FUNCTION(Comm_split_type, (mpi_word, int, int, mpi_word, void *))                                                  \
     FUNCTION(Comm_create_keyval, (void *, void *, int *, void *))                                                      \
     FUNCTION(Comm_get_attr, (mpi_word, int, void *, int *))                                                            \
     FUNCTION(Comm_set_attr, (mpi_word, int, void *))                                                                   \
     FUNCTION(Comm_call_errhandler, (mpi_word, int))                                                                    \
     FUNCTION(Comm_set_errhandler, (mpi_word, mpi_word))                                                                \
+    FUNCTION(Error_string, (int, char *, int *))                                                                       \
     FUNCTION(Group_compare, (mpi_word, mpi_word, int *))                                                               \
     FUNCTION(Group_free, (void *))                                                                                     \
+    FUNCTION(Iallreduce, (const void *, void *, int, mpi_word, mpi_word, mpi_word, void *))                            \
+    FUNCTION(Test, (void *, int *, void *))                                                                            \
     FUNCTION(Type_size, (mpi_word, int *))                                                                             \
     FUNCTION(Type_get_extent, (mpi_word, mpi_count *, mpi_count *))                                                    \
     FUNCTION(Type_get_envelope, (mpi_word, int *, int *, int *, int *))                                                \

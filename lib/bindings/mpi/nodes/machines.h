@@ -1,0 +1,54 @@
+/* Communicators whose ranks are on several machines: kolo does what is to be done within each machine, and the
+ * program's MPI what is to be done between them, on communicators of ranks that have the same place on their machines.
+ *
+ *     all-reduce  the machine's ranks reduce to its first one, these make an all-reduce, and each broadcasts
+ *     broadcast   from the root to those of its place on the other machines, and within each machine from there
+ *     reduce      within each machine to the root's place, and from these to the root
+ *     barrier     an all-reduce of nothing
+ *
+ * All else is left to the MPI, and so are messages of sizes at which it is as fast (mpi_machines_take).
+ *
+ * Nobody waits for ever. A rank that waits in kolo calls the MPI's progress all the while (mpi_life_progress), so what
+ * its machine's first rank waits for between the machines goes on. Where the MPI reports an error there, that rank
+ * aborts the machine's kolo communicator, which ends the others' waits. Where a rank of a machine has died, the others
+ * there call the error handler, which ends the job unless the program has its own. */
+#ifndef MPI_NODES_MACHINES_H
+#define MPI_NODES_MACHINES_H
+
+#include "kolo.h"
+#include "communicators/states.h"
+
+struct mpi_machines {
+    kolo_comm *near; /* the kolo communicator of this machine's ranks; NULL: this rank is its only one */
+    struct mpi_pooled *pooled;
+    mpi_word equals[1];    /* as the MPI has it in memory: this rank and those of its place, in the machines' order */
+    int place, near_size;  /* this rank among its machine's ranks, and their number */
+    int machine, machines; /* which one this is, and their number */
+    int places;            /* which all machines have: from this one on ranks have no `equals` */
+    struct mpi_whereabouts {
+        int machine, place;
+    } ranks[]; /* of the communicator */
+};
+
+/* Makes them, for a communicator whose ranks on this machine have the communicator `shared` of the MPI. Collective; the
+ * same outcome on all ranks: NULL, or why not, in words. */
+const char *mpi_machines_make(struct mpi_state *state, mpi_word comm, mpi_word shared);
+
+/* With the communicator, on all of its ranks. */
+void mpi_machines_end(struct mpi_machines *machines);
+
+enum mpi_machines_call { MPI_MACHINES_ALLREDUCE, MPI_MACHINES_BROADCAST, MPI_MACHINES_REDUCE, MPI_MACHINES_BARRIER };
+
+/* Whether such a call is made here: by what is the same on all ranks. The state has no kolo communicator. */
+bool mpi_machines_take(const struct mpi_state *state, enum mpi_machines_call call, size_t bytes);
+
+/* Each returns 0, or the MPI's error code, which has been reported. */
+struct mpi_reduction;
+int mpi_machines_allreduce(struct mpi_state *state, mpi_word comm, const void *send, void *recv, size_t count,
+                           mpi_word type, mpi_word op, const struct mpi_reduction *reduction);
+int mpi_machines_reduce(struct mpi_state *state, mpi_word comm, const void *send, void *recv, size_t count,
+                        mpi_word type, mpi_word op, const struct mpi_reduction *reduction, int root);
+int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer, size_t bytes, int root);
+int mpi_machines_barrier(struct mpi_state *state, mpi_word comm);
+
+#endif

@@ -1,0 +1,155 @@
+/* Reductions. A machine's ranks come first, then the machines: sums of floats are rounded in that order. */
+#include <string.h>
+
+#include "calls/sides.h"
+#include "nodes/machines_between.h"
+#include "types/operations.h"
+
+enum { PIECES = 2 }; /* under way between the machines */
+
+struct reducing {
+    struct mpi_state *state;
+    const char *send;
+    char *recv;
+    size_t count, piece; /* elements of the MPI's */
+    mpi_word type, op, comm;
+    const struct mpi_reduction *reduction;
+};
+
+struct part {
+    size_t offset, count; /* in bytes, in elements */
+};
+
+static struct part part_of(const struct reducing *all, size_t piece) {
+    const size_t first = piece * all->piece, left = all->count - first;
+    return (struct part){first * all->reduction->bytes, left < all->piece ? left : all->piece};
+}
+
+/* On each machine, to the rank of that place; into `into` there. */
+static int fold(const struct reducing *all, struct part part, void *into, int place) {
+    const struct mpi_machines *const machines = all->state->machines;
+    const char *const from = all->send + part.offset;
+    if (!machines->near) {
+        if (from != into)
+            memcpy(into, from, part.count * all->reduction->bytes);
+        return 0;
+    }
+    const int rc = kolo_reduce(machines->near, from, machines->place == place ? into : NULL,
+                               part.count * all->reduction->parts, all->reduction->dtype, all->reduction->op, place);
+    return rc < 0 ? mpi_fail(all->state, all->comm, rc) : 0;
+}
+
+static int spread(const struct reducing *all, struct part part) {
+    const struct mpi_machines *const machines = all->state->machines;
+    if (!machines->near)
+        return 0;
+    const int rc =
+        kolo_broadcast(machines->near, all->recv + part.offset, part.count * all->reduction->bytes, KOLO_U8, 0);
+    return rc < 0 ? mpi_fail(all->state, all->comm, rc) : 0;
+}
+
+/* The whole message at once: no call takes less time between the machines than the one that blocks. */
+static int allreduce_short(const struct reducing *all) {
+    const struct mpi_machines *const machines = all->state->machines;
+    const struct part part = {0, all->count};
+    int rc = fold(all, part, all->recv, 0);
+    if (rc != 0)
+        return rc;
+    if (machines->place == 0) {
+        rc = mpi_host.Allreduce((void *)mpi_host.is.in_place, all->recv, (int)all->count, all->type, all->op,
+                                mpi_machines_equals(machines));
+        if (rc != 0)
+            return mpi_machines_fail(all->state, all->comm, rc);
+    }
+    return spread(all, part);
+}
+
+/* Begins one piece's way between the machines. Between three of them, calls of Open MPI that do not block send
+ * everything through one. */
+static int begin(const struct reducing *all, struct part part, bool *is_pending, mpi_word *request) {
+    enum { THREE = 3 };
+    const struct mpi_machines *const machines = all->state->machines;
+    void *const in_place = (void *)mpi_host.is.in_place;
+    const mpi_word equals = mpi_machines_equals(machines);
+    *is_pending = machines->machines != THREE;
+    const int rc = *is_pending ? mpi_host.Iallreduce(in_place, all->recv + part.offset, (int)part.count, all->type,
+                                                     all->op, equals, request)
+                               : mpi_host.Allreduce(in_place, all->recv + part.offset, (int)part.count, all->type,
+                                                    all->op, equals);
+    return rc == 0 ? 0 : mpi_machines_fail(all->state, all->comm, rc);
+}
+
+static int allreduce_long(const struct reducing *all) {
+    const bool is_first = all->state->machines->place == 0;
+    const size_t pieces = (all->count + all->piece - 1) / all->piece;
+    bool is_pending[PIECES];
+    mpi_word requests[PIECES];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < pieces + PIECES - 1; i++) {
+        if (i < pieces) {
+            const struct part part = part_of(all, i);
+            rc = fold(all, part, all->recv + part.offset, 0);
+            if (rc == 0 && is_first)
+                rc = begin(all, part, &is_pending[i % PIECES], &requests[i % PIECES]);
+        }
+        if (rc != 0 || i + 1 < PIECES)
+            continue;
+        const size_t last = i + 1 - PIECES;
+        if (is_first && is_pending[last % PIECES])
+            rc = mpi_machines_wait(&requests[last % PIECES]);
+        rc = rc == 0 ? spread(all, part_of(all, last)) : mpi_machines_fail(all->state, all->comm, rc);
+    }
+    return rc;
+}
+
+int mpi_machines_allreduce(struct mpi_state *state, mpi_word comm, const void *send, void *recv, size_t count,
+                           mpi_word type, mpi_word op, const struct mpi_reduction *reduction) {
+    const struct reducing all = {state, send, recv, count,    mpi_machines_piece(reduction->bytes),
+                                 type,  op,   comm, reduction};
+    return count < PIECES * all.piece ? allreduce_short(&all) : allreduce_long(&all);
+}
+
+/* One piece, of which the root's machine has the result at the root's place, or, where that has no equals, at the
+ * first, which passes it on. `into`: of a rank that takes part between the machines. */
+static int reduce_piece(const struct reducing *all, struct part part, char *into, int root) {
+    enum { TAG = 1 };
+    const struct mpi_machines *const machines = all->state->machines;
+    const struct mpi_whereabouts to = machines->ranks[root];
+    const int place = to.place < machines->places ? to.place : 0;
+    const size_t bytes = part.count * all->reduction->bytes;
+    const bool is_there = machines->machine == to.machine;
+    int rc = fold(all, part, into, place);
+    if (rc == 0 && machines->place == place) {
+        void *const in_place = (void *)mpi_host.is.in_place;
+        rc = mpi_host.Reduce(is_there ? in_place : into, is_there ? into : NULL, (int)part.count, all->type, all->op,
+                             to.machine, mpi_machines_equals(machines));
+        if (rc != 0)
+            return mpi_machines_fail(all->state, all->comm, rc);
+    }
+    if (rc != 0 || !is_there || place == to.place)
+        return rc;
+    if (machines->place == place)
+        rc = kolo_send(machines->near, into, bytes, KOLO_U8, to.place, TAG);
+    else if (machines->place == to.place)
+        rc = kolo_recv(machines->near, all->recv + part.offset, bytes, KOLO_U8, place, TAG, NULL);
+    return rc < 0 ? mpi_fail(all->state, all->comm, rc) : 0;
+}
+
+int mpi_machines_reduce(struct mpi_state *state, mpi_word comm, const void *send, void *recv, size_t count,
+                        mpi_word type, mpi_word op, const struct mpi_reduction *reduction, int root) {
+    const struct reducing all = {state, send, recv, count,    mpi_machines_piece(reduction->bytes),
+                                 type,  op,   comm, reduction};
+    const struct mpi_machines *const machines = state->machines;
+    const int place = machines->ranks[root].place < machines->places ? machines->ranks[root].place : 0;
+    const bool has_own = machines->place == place && state->rank != root;
+    const size_t kept = count < all.piece ? count : all.piece;
+    char *const partial = has_own ? mpi_scratch(state, MPI_RECV, kept * reduction->bytes) : NULL;
+    if (has_own && !partial)
+        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i * all.piece < count; i++) {
+        const struct part part = part_of(&all, i);
+        rc = reduce_piece(&all, part, has_own ? partial : all.recv + part.offset, root);
+    }
+    return rc;
+}
