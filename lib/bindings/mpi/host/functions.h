@@ -85,6 +85,10 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Alltoallv_c, (const void *, const mpi_count *, const mpi_count *, mpi_word, void *, const mpi_count *,    \
                            const mpi_count *, mpi_word, mpi_word))
 
-#define MPI_OPTIONAL_FUNCTIONS(FUNCTION) FUNCTION(Type_size_x, (mpi_word, mpi_count *))
+#define MPI_OPTIONAL_FUNCTIONS(FUNCTION)                                                                               \
+    FUNCTION(Type_size_x, (mpi_word, mpi_count *))                                                                     \
+    FUNCTION(Type_get_envelope_c, (mpi_word, mpi_count *, mpi_count *, mpi_count *, mpi_count *, int *))               \
+    FUNCTION(Type_get_contents_c,                                                                                      \
+             (mpi_word, mpi_count, mpi_count, mpi_count, mpi_count, int *, mpi_count *, mpi_count *, void *))
 
 #endif

@@ -98,23 +98,50 @@ int mpi_types_setup(void) {
     return mpi_host.Type_create_keyval((void *)copy_none, (void *)delete_type, &keyval, NULL);
 }
 
+/* How a type was made. */
+struct making {
+    mpi_count integers, addresses, large, types;
+    int combiner;
+};
+
+/* Of types that _c functions made only the _c form tells, and the other one ends the program. False: the MPI fails. */
+static bool get_making(mpi_word handle, struct making *making) {
+    int integers, addresses, types;
+    if (mpi_host.Type_get_envelope_c)
+        return mpi_host.Type_get_envelope_c(handle, &making->integers, &making->addresses, &making->large,
+                                            &making->types, &making->combiner) == 0;
+    if (mpi_host.Type_get_envelope(handle, &integers, &addresses, &types, &making->combiner) != 0)
+        return false;
+    *making = (struct making){integers, addresses, 0, types, making->combiner};
+    return true;
+}
+
+static bool get_parts(mpi_word handle, const struct making *making, mpi_word *parts) {
+    enum { MOST = 4 };
+    int integers[MOST];
+    mpi_count addresses[MOST], large[MOST];
+    if (making->integers > MOST || making->addresses > MOST || making->large > MOST || making->types != 1)
+        return false;
+    if (mpi_host.Type_get_contents_c)
+        return mpi_host.Type_get_contents_c(handle, making->integers, making->addresses, making->large, making->types,
+                                            integers, addresses, large, parts) == 0;
+    return mpi_host.Type_get_contents(handle, (int)making->integers, (int)making->addresses, (int)making->types,
+                                      integers, addresses, parts) == 0;
+}
+
 /* Whether a type is made of one other, again and again without gaps: then that is in *inner, and the caller's if
  * *owned. */
 static bool is_repeated(mpi_word handle, mpi_word *inner, bool *owned) {
-    int integers, addresses, types, combiner, counts[4];
-    mpi_count places[4];
-    mpi_word made_of[4] = {0};
-    if (mpi_host.Type_get_envelope(handle, &integers, &addresses, &types, &combiner) != 0)
+    struct making making = {0};
+    mpi_word parts[1] = {0};
+    if (!get_making(handle, &making))
         return false;
-    if (combiner != mpi_host.is.combiner_dup && combiner != mpi_host.is.combiner_contiguous)
+    if (making.combiner != mpi_host.is.combiner_dup && making.combiner != mpi_host.is.combiner_contiguous)
         return false;
-    if (integers > 4 || addresses > 4 || types != 1 ||
-        mpi_host.Type_get_contents(handle, integers, addresses, types, counts, places, made_of) != 0)
+    if (!get_parts(handle, &making, parts))
         return false;
-    *inner = mpi_word_load(made_of);
-    const bool is_named = mpi_host.Type_get_envelope(*inner, &integers, &addresses, &types, &combiner) == 0 &&
-                          combiner == mpi_host.is.combiner_named;
-    *owned = !is_named;
+    *inner = mpi_word_load(parts);
+    *owned = !(get_making(*inner, &making) && making.combiner == mpi_host.is.combiner_named);
     return true;
 }
 
