@@ -3,6 +3,7 @@
 #include "entries.h"
 
 #include "calls/calls.h"
+#include "calls/fast.h"
 #include "mpi_life.h"
 #include "report.h"
 
@@ -34,7 +35,7 @@ static struct mpi_numbers ints(const int *values) {
     return (struct mpi_numbers){values, false};
 }
 
-int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
+static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
     const int64_t began = mpi_report_begin();
     int rc = mpi_call_broadcast(buffer, count, type, root, comm);
     const bool passed = rc == MPI_PASS;
@@ -44,7 +45,17 @@ int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
     return rc;
 }
 
-int MPI_Barrier(mpi_word comm) {
+int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const struct mpi_type *const known = state ? state->type : NULL;
+    if (__builtin_expect(!known || known->handle != (type & mpi_host.handle_mask) || !known->is_contiguous, 0) ||
+        __builtin_expect(count < 0 || !buffer || mpi_is_in_place(buffer) || (unsigned)root >= (unsigned)state->size, 0))
+        return bcast_slowly(buffer, count, type, root, comm);
+    const int rc = kolo_broadcast(state->fast, buffer, (size_t)count * known->bytes, KOLO_U8, root);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+static __attribute__((noinline)) int barrier_slowly(mpi_word comm) {
     const int64_t began = mpi_report_begin();
     int rc = mpi_call_barrier(comm);
     const bool passed = rc == MPI_PASS;
@@ -54,7 +65,16 @@ int MPI_Barrier(mpi_word comm) {
     return rc;
 }
 
-int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int MPI_Barrier(mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    if (__builtin_expect(!state, 0))
+        return barrier_slowly(comm);
+    const int rc = kolo_barrier(state->fast);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+static __attribute__((noinline)) int allreduce_slowly(const void *send, void *recv, int count, mpi_word type,
+                                                      mpi_word op, mpi_word comm) {
     const int64_t began = mpi_report_begin();
     int rc = mpi_call_allreduce(send, recv, count, type, op, comm);
     const bool passed = rc == MPI_PASS;
@@ -62,6 +82,19 @@ int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_wo
         rc = mpi_host.Allreduce(send, recv, count, type, op, comm);
     mpi_report_end(MPI_REPORT_ALLREDUCE, began, passed, comm);
     return rc;
+}
+
+int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
+    if (__builtin_expect(!reduction || count < 0, 0))
+        return allreduce_slowly(send, recv, count, type, op, comm);
+    const void *const from = mpi_is_in_place(send) ? recv : send;
+    const size_t parts = (size_t)count * reduction->parts;
+    if (__builtin_expect(!mpi_fast_buffers(from, recv, (size_t)count * reduction->bytes), 0))
+        return allreduce_slowly(send, recv, count, type, op, comm);
+    const int rc = kolo_allreduce(state->fast, from, recv, parts, reduction->dtype, reduction->op);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {

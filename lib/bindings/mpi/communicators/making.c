@@ -54,9 +54,12 @@ static int create(struct mpi_pooled *pooled, int rank, int size) {
     options.rendezvous = "";
     options.timeout_ms = 0;
     options.create_timeout_ms = CREATE_TIMEOUT_MS;
+    options.progress = -1; /* a thread that would call the MPI beside the program's */
     const int rc = kolo_comm_create(&pooled->kolo, &options);
     if (rc == 0)
         kolo_comm_set_progress(pooled->kolo, mpi_life_progress, NULL);
+    else if (mpi_life_is_verbose())
+        fprintf(stderr, "kolo: rank %d of %d: left to the MPI: %s\n", rank, size, kolo_error_message());
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "communicators/pool.h"
 #include "mpi_life.h"
 #include "nodes/machines.h"
+#include "report.h"
 
 kolo_atomic_u64 mpi_state_slots[MPI_STATE_SLOTS];
 
@@ -99,6 +100,7 @@ struct mpi_state *mpi_state_find_slowly(mpi_word comm) {
 bool mpi_state_count(struct mpi_state *state, mpi_word comm) {
     if (!state->is_left && !state->machines && state->calls++ >= mpi_life_after())
         mpi_make(state, comm);
+    state->fast = mpi_report_on ? NULL : state->kolo;
     return state->kolo != NULL;
 }
 

@@ -23,6 +23,7 @@ struct mpi_state {
     kolo_atomic_u64 handle;
     kolo_comm *kolo;               /* NULL: its collectives are the MPI's, but for those that `machines` makes */
     struct mpi_machines *machines; /* where its ranks are on several of them, else NULL */
+    kolo_comm *fast;               /* the same as `kolo`, for calls/fast.h; NULL: calls are counted for the report */
     int rank, size;
     bool is_left;              /* to the MPI, for good */
     const char *why;           /* in words, where is_left */

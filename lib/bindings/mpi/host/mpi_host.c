@@ -6,15 +6,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct mpi_host mpi_host;
 
 static const char *const sonames[] = {"libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so.40", "libmpi.so.12",
-                                      "libmpich.so.12",  "libmpi.so.80",    "libmpi.so"};
-enum { STANDARD_SONAMES = 2 }; /* of those, the first ones */
+                                      "libmpich.so.12"};
 
-static void set_constants(void *library, size_t name) {
-    if (name < STANDARD_SONAMES)
+static void set_constants(void *library, const char *name) {
+    if (strstr(name, "libmpi_abi.so"))
         mpi_host.is = mpi_constants_standard;
     else if (dlsym(library, "ompi_mpi_comm_world"))
         mpi_constants_openmpi(&mpi_host.is, dlsym, library);
@@ -39,15 +39,23 @@ static bool set_functions(void *library) {
     return complete;
 }
 
+static bool take(const char *name) {
+    void *const library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library || !set_functions(library))
+        return false;
+    set_constants(library, name);
+    mpi_host.soname = name;
+    return true;
+}
+
 static void find_once(void) {
-    for (size_t i = 0; i < sizeof sonames / sizeof *sonames; i++) {
-        void *const library = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (library && set_functions(library)) {
-            set_constants(library, i);
-            mpi_host.soname = sonames[i];
+    for (size_t i = 0; i < sizeof sonames / sizeof *sonames; i++)
+        if (take(sonames[i]))
             return;
-        }
-    }
+    Dl_info info; /* of a library that some vendor calls otherwise */
+    void *const next = dlsym(RTLD_NEXT, "PMPI_Allreduce");
+    if (next && dladdr(next, &info) && info.dli_fname && take(info.dli_fname))
+        return;
     fprintf(stderr, "kolo: libkolo-mpi.so finds no library of an MPI that it knows in this process: run the program "
                     "without it\n");
     abort();

@@ -1,0 +1,28 @@
+/* The short way of the calls that programs make most, small and again and again: everything about the communicator is
+ * known, and so are the operation and the datatype, from its last call. They are what calls/ does, less what cannot be.
+ * No function but kolo's own is called, so that next to nothing has to be kept on the stack. */
+#ifndef MPI_CALLS_FAST_H
+#define MPI_CALLS_FAST_H
+
+#include "calls/sides.h"
+#include "types/operations.h"
+
+/* The communicator's state, if its calls may take this way; NULL: the long one is for them. */
+static inline struct mpi_state *mpi_fast_state(mpi_word comm) {
+    comm &= mpi_host.handle_mask;
+    struct mpi_state *const state = (struct mpi_state *)(uintptr_t)kolo_load_acquire(mpi_state_slot(comm));
+    return state && kolo_load_relaxed(&state->handle) == comm && state->fast ? state : NULL;
+}
+
+/* NULL: another one than last time, or none. */
+static inline const struct mpi_reduction *mpi_fast_reduction(const struct mpi_state *state, mpi_word type,
+                                                             mpi_word op) {
+    return state->reduction_type == type && state->reduction_op == op ? state->reduction : NULL;
+}
+
+static inline bool mpi_fast_buffers(const void *send, const void *recv, size_t bytes) {
+    const uintptr_t s = (uintptr_t)send, r = (uintptr_t)recv;
+    return send && recv && !mpi_is_in_place(recv) && (s + bytes <= r || r + bytes <= s || s == r);
+}
+
+#endif
