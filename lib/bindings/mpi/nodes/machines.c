@@ -98,5 +98,15 @@ void mpi_machines_end(struct mpi_machines *machines) {
 }
 
 bool mpi_machines_take(const struct mpi_state *state, enum mpi_machines_call call, size_t bytes) {
-    return state->machines && (call == MPI_MACHINES_BARRIER || bytes > 0);
+    enum { BROADCAST_BYTES_MAX = 512 << 10 }; /* then each rank's copy takes longer than the MPI's own way */
+    if (!state->machines)
+        return false;
+    switch (call) {
+    case MPI_MACHINES_BARRIER:
+        return true;
+    case MPI_MACHINES_BROADCAST:
+        return bytes > 0 && bytes <= BROADCAST_BYTES_MAX;
+    default:
+        return bytes > 0;
+    }
 }

@@ -5,9 +5,9 @@ static int result(const struct mpi_state *state, mpi_word comm, int rc) {
     return rc < 0 ? mpi_fail(state, comm, rc) : 0;
 }
 
-/* One piece. On the root's machine all have it from the root itself; where its place has no equals, they have it before
+/* On the root's machine all have it from the root itself; where its place has no equals, they have it before
  * it goes to the other machines, by the first rank. */
-static int broadcast_piece(struct mpi_state *state, mpi_word comm, void *piece, size_t bytes, int root) {
+int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer, size_t bytes, int root) {
     const struct mpi_machines *const machines = state->machines;
     const struct mpi_whereabouts from = machines->ranks[root];
     const int place = from.place < machines->places ? from.place : 0;
@@ -15,24 +15,16 @@ static int broadcast_piece(struct mpi_state *state, mpi_word comm, void *piece, 
     const bool is_late = is_there && place != from.place; /* between the machines */
     int rc = 0;
     if (is_late)
-        rc = kolo_broadcast(machines->near, piece, bytes, KOLO_U8, from.place);
+        rc = kolo_broadcast(machines->near, buffer, bytes, KOLO_U8, from.place);
     if (rc == 0 && machines->place == place) {
-        const int code = mpi_host.Bcast(piece, (int)bytes, mpi_host.is.types[MPI_TYPE_BYTE_INDEX], from.machine,
+        const int code = mpi_host.Bcast(buffer, (int)bytes, mpi_host.is.types[MPI_TYPE_BYTE_INDEX], from.machine,
                                         mpi_machines_equals(machines));
         if (code != 0)
             return mpi_machines_fail(state, comm, code);
     }
     if (rc == 0 && !is_late && machines->near)
-        rc = kolo_broadcast(machines->near, piece, bytes, KOLO_U8, place);
+        rc = kolo_broadcast(machines->near, buffer, bytes, KOLO_U8, place);
     return result(state, comm, rc);
-}
-
-int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer, size_t bytes, int root) {
-    const size_t piece = mpi_machines_piece(1);
-    int rc = 0;
-    for (size_t at = 0; rc == 0 && at < bytes; at += piece)
-        rc = broadcast_piece(state, comm, (char *)buffer + at, bytes - at < piece ? bytes - at : piece, root);
-    return rc;
 }
 
 int mpi_machines_barrier(struct mpi_state *state, mpi_word comm) {
