@@ -1,0 +1,190 @@
+/* Every blocking collective of MPI, on every predefined type with every operation that the standard allows, and on
+ * derived types, on communicators of all kinds. It is right without kolo, so that it shows what differs with it.
+ *
+ *     mpirun -n 3 ./mpi_collectives_test [--quick] [--strict]
+ *
+ * --strict: also what the MPIs themselves do wrong. Open MPI 4.1 and MPICH 4.0 take some unsigned types for signed in
+ * minima and maxima, or the other way round, and MPICH 4.0 crashes in a large MPI_Reduce in place whose root isn't rank
+ * 0. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi_calls.h"
+#include "mpi_other_calls.h"
+#include "mpi_testing.h"
+#include "splitmix64.h"
+
+enum { LIMIT_S = 120 };
+
+static bool quick;
+static long calls, left_out;
+static uint64_t draws = 1;
+
+static bool is_wrong_in_mpi(const struct call *call) {
+    const bool is_ours = is_strict && call->collective != CALL_ALLTOALLW;
+    const struct element *element = call->element;
+    const bool has_gap = element->number == NUMBER_PAIR && element->bytes > element->sizes[0] + element->sizes[1];
+    const bool is_reduced_at_root = call->collective == CALL_REDUCE && call->in_place && call->root > 0;
+    return !is_ours && call->count > 100 && (has_gap || is_reduced_at_root);
+}
+
+static void run(struct call call, const char *communicator) {
+    if (is_wrong_in_mpi(&call)) {
+        left_out++;
+        return;
+    }
+    call.draw = random_next(&draws);
+    const char *problem = call_run(&call);
+    calls++;
+    expect(!problem, "%s on %s: %s", call_words(&call), communicator, problem);
+}
+
+/* Not all ranks have been in the same communicators before. */
+static void begin(const char *communicator) {
+    draws = strlen(communicator);
+    watch(LIMIT_S, communicator);
+}
+
+/* In place and not, with counts that are MPI_Count where there are such. */
+static void run_forms(struct call call, const char *communicator) {
+    const bool is_mean = call_traits[call.collective].works_in_place;
+    for (int form = 0; form < 4; form++) {
+        call.in_place = form & 1;
+        call.large = form & 2;
+        call.rubbish = calls & 1;
+        if ((!call.in_place || is_mean) && (!call.large || call_has_large(call.collective)))
+            run(call, communicator);
+    }
+}
+
+static void run_every_reduction(MPI_Comm comm, const char *name) {
+    static const int counts[] = {0, 5, 300};
+    int size;
+    MPI_Comm_size(comm, &size);
+    for (int e = 0; e < mpi_elements_count; e++)
+        for (int o = 0; o < OPERATIONS; o++)
+            for (int c = 0; c < CALLS; c++)
+                for (int n = 0; n < 3; n++) {
+                    const bool is_left_out = quick && (e + 3 * o + c + n) % 16;
+                    if (call_traits[c].reduces && operation_exists(&mpi_operations[o], &mpi_elements[e]) &&
+                        !is_left_out)
+                        run_forms((struct call){.collective = (enum collective)c,
+                                                .comm = comm,
+                                                .element = &mpi_elements[e],
+                                                .operation = &mpi_operations[o],
+                                                .count = counts[n],
+                                                .root = (e + o) % size},
+                                  name);
+                }
+}
+
+static void run_every_movement(MPI_Comm comm, const char *name) {
+    static const int counts[] = {0, 1, 7, 900};
+    int size;
+    MPI_Comm_size(comm, &size);
+    for (int e = 0; e < mpi_elements_count; e++)
+        for (int c = 0; c < CALLS; c++)
+            for (int n = 0; n < 4 && element_exists(&mpi_elements[e]); n++)
+                if (!call_traits[c].reduces && !(quick && (e + c + n) % 8))
+                    run_forms((struct call){.collective = (enum collective)c,
+                                            .comm = comm,
+                                            .element = &mpi_elements[e],
+                                            .count = counts[n],
+                                            .root = (e + n) % size},
+                              name);
+}
+
+static void run_derived(MPI_Comm comm, const char *name, int rounds) {
+    static const char *const names[] = {"MPI_INT",  "MPI_DOUBLE",    "MPI_SHORT",       "MPI_DOUBLE_INT",
+                                        "MPI_CHAR", "MPI_SHORT_INT", "MPI_LONG_DOUBLE", "MPI_C_DOUBLE_COMPLEX"};
+    static const int counts[] = {0, 12, 12, 120, 1200};
+    int size;
+    begin(name);
+    MPI_Comm_size(comm, &size);
+    for (int round = 0; round < rounds; round++)
+        for (int c = CALL_BCAST; c < CALLS; c++)
+            for (int e = round % 2; e < 8 && !call_traits[c].reduces; e += 2)
+                run_forms((struct call){.collective = (enum collective)c,
+                                        .comm = comm,
+                                        .element = element_named(names[e]),
+                                        .count = counts[(round + e + c) % 5],
+                                        .root = round % size,
+                                        .derived = true},
+                          name);
+}
+
+/* All collectives with a type or two, each root, and sizes between small and large. */
+static void run_few(MPI_Comm comm, const char *name, int largest) {
+    const struct element *const elements[] = {element_named("MPI_DOUBLE"), element_named("MPI_UNSIGNED_CHAR")};
+    int size;
+    begin(name);
+    MPI_Comm_size(comm, &size);
+    for (int c = 0; c < CALLS; c++)
+        for (int root = 0; root < size; root++)
+            for (int count = 1, n = 0; count <= largest; count *= 50, n++)
+                run_forms((struct call){.collective = (enum collective)c,
+                                        .comm = comm,
+                                        .element = elements[n % 2],
+                                        .operation = call_traits[c].reduces ? &mpi_operations[n % 4] : NULL,
+                                        .count = count,
+                                        .root = root},
+                          name);
+}
+
+static void run_communicators(void) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    run_few(comm, "a copy", quick ? 3000 : 125000);
+    run_derived(comm, "a copy", quick ? 1 : 4);
+    MPI_Comm again;
+    MPI_Comm_dup(comm, &again);
+    MPI_Comm_free(&comm); /* what is made of it outlives it */
+    run_few(again, "a copy of a copy", 50);
+    MPI_Comm_free(&again);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &comm);
+    run_few(comm, "ranks reversed", 2500);
+    run_derived(comm, "ranks reversed", quick ? 1 : 4);
+    MPI_Comm_free(&comm);
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2 ? 0 : world_rank == 0 ? MPI_UNDEFINED : 1, 0, &comm);
+    if (comm != MPI_COMM_NULL) {
+        run_few(comm, "a split", 2500);
+        MPI_Comm_free(&comm);
+    }
+    const int periods[] = {1};
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &world_size, periods, 0, &comm);
+    run_few(comm, "a grid", 50);
+    MPI_Comm_free(&comm);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    run_few(MPI_COMM_SELF, "self", 2500);
+    run_derived(MPI_COMM_SELF, "self", 1);
+}
+
+int main(int argc, char **argv) {
+    job_begin(&argc, &argv, MPI_THREAD_SINGLE);
+    for (int i = 1; i < argc; i++) {
+        quick |= strcmp(argv[i], "--quick") == 0;
+        is_strict |= strcmp(argv[i], "--strict") == 0;
+    }
+    if (world_size > MPI_RANKS_MAX) {
+        fail("at most %d ranks", MPI_RANKS_MAX);
+        return job_end();
+    }
+    watch(LIMIT_S, "reductions");
+    run_every_reduction(MPI_COMM_WORLD, "world");
+    watch(LIMIT_S, "movements");
+    run_every_movement(MPI_COMM_WORLD, "world");
+    run_derived(MPI_COMM_WORLD, "world", quick ? 2 : 20);
+    run_communicators();
+    watch(LIMIT_S, "what kolo leaves to the MPI");
+    run_own_operations();
+    run_between_communicators();
+    watch(LIMIT_S, "errors");
+#ifndef MPICH /* as Debian builds it, it checks no arguments and crashes */
+    run_errors();
+#endif
+    if (world_rank == 0)
+        printf("%ld calls, %ld left out\n", calls, left_out);
+    return job_end();
+}

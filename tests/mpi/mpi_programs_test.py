@@ -1,0 +1,180 @@
+"""MPI programs under each MPI that is installed, without kolo and with libkolo-mpi.so preloaded; a class is an MPI."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import launching  # pylint: disable=wrong-import-position
+
+LIBRARY = os.environ["KOLO_MPI_LIBRARY"]
+WITHOUT_PROGRESS = os.environ["WITHOUT_PROGRESS"]
+PROGRAMS = pathlib.Path(os.environ["MPI_PROGRAMS"])
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+LIMIT_S = 150
+HANGS_S = 4  # what needs no longer than 0.1 s has not ended after that
+KILLED_S = 3  # 1 s on a machine that does nothing else
+TABLE_ROW = re.compile(r"^kolo: (MPI_\w+) +(\d+) +[\d.]+ +(\d+) +[\d.]+$", re.MULTILINE)
+
+
+class Mpi:
+    """What holds for all MPIs."""
+
+    def setUp(self):
+        self.mpirun = shutil.which(f"mpirun.{self.flavour}")
+        if not self.mpirun or not self.program("mpi_constants_test").exists():
+            self.skipTest(f"{self.flavour} is not installed, or not its compiler")
+        folder = tempfile.TemporaryDirectory(prefix="kolo-mpi-")  # with a short name, for there are sockets in it
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def program(self, name):
+        return PROGRAMS / f"{name}.{self.flavour}"
+
+    def begin(self, ranks, name, *arguments, preload=LIBRARY, options=(), **variables):
+        """Only the ranks have the library preloaded."""
+        environment = launching.environment(TMPDIR=self.folder, **AS_ROOT, **variables)
+        command = [self.mpirun, *self.options, *options, "-n", str(ranks)]
+        if preload:
+            command += self.preload(preload)
+        process = subprocess.Popen([*command, str(self.program(name)), *arguments], env=environment, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(launching.LaunchingTest.end, process)
+        return process
+
+    def run_job(self, ranks, name, *arguments, **options):
+        process = self.begin(ranks, name, *arguments, **options)
+        output, errors = process.communicate(timeout=LIMIT_S)
+        self.assertEqual(0, process.returncode, f"{' '.join(process.args)}\n{output[-3000:]}{errors[-6000:]}")
+        return output, errors
+
+    def assert_nothing_left(self, before):
+        deadline = time.monotonic() + 5
+        while launching.shm_names() - before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertFalse(launching.shm_names() - before)
+
+    def test_constants(self):
+        ended = subprocess.run([self.program("mpi_constants_test")], capture_output=True, text=True, timeout=LIMIT_S,
+                               check=False)
+        self.assertEqual(0, ended.returncode, ended.stdout + ended.stderr)
+
+    def test_collectives(self):
+        before = launching.shm_names()
+        self.run_job(2, "mpi_collectives_test", "--quick", preload=None)
+        self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI_AFTER="0")
+        self.run_job(3, "mpi_collectives_test", "--quick", "--strict")
+        self.assert_nothing_left(before)
+
+    def test_random(self):
+        before = launching.shm_names()
+        self.run_job(2, "mpi_random_programs", "--quick", "--programs", "20", preload=None)
+        self.run_job(2, "mpi_random_programs", "--quick", "--programs", "100", "--seed", "100")
+        self.run_job(3, "mpi_random_programs", "--quick", "--programs", self.programs_of_three, "--seed", "300",
+                     KOLO_MPI_AFTER="0")
+        self.assert_nothing_left(before)
+
+    def test_fortran(self):
+        if not self.program("mpi_sums_F08").exists():
+            self.skipTest("no Fortran compiler")
+        for interface in ("HEADER", "MODULE", "F08"):
+            for preload in (None, LIBRARY):
+                with self.subTest(interface, preload=preload):
+                    output, errors = self.run_job(2, f"mpi_sums_{interface}", preload=preload, KOLO_MPI_AFTER="0",
+                                                  KOLO_MPI_VERBOSE="1")
+                    self.assertEqual("right", output.strip())
+                    in_kolo = {name: int(count) for name, count, _ in TABLE_ROW.findall(errors)}
+                    if preload:
+                        self.assertEqual(25, in_kolo["MPI_Allreduce"], errors)
+                        self.assertEqual(5, in_kolo["MPI_Reduce"], errors)
+
+    def test_threads(self):
+        self.run_job(2, "mpi_threads_test", "--quick")
+
+    def test_finalize(self):
+        self.run_job(2, "mpi_finalize_test", preload=None)
+        self.run_job(3, "mpi_finalize_test", KOLO_MPI_AFTER="0")
+
+    def test_progress(self):
+        """With the negative control: it is the library's progress that keeps these programs from hanging."""
+        self.run_job(2, "mpi_progress_test", preload=None)
+        self.run_job(2, "mpi_progress_test", KOLO_MPI_AFTER="0")
+        for case in ("synchronous-send", "large-send"):
+            process = self.begin(2, "mpi_progress_test", case, preload=WITHOUT_PROGRESS, KOLO_MPI_AFTER="0")
+            with self.assertRaises(subprocess.TimeoutExpired, msg=case):
+                process.wait(timeout=HANGS_S)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LIMIT_S)
+
+    def test_kill(self):
+        """Where the launcher does not end the other ranks at once, they say who died."""
+        for victim in (0, 2):
+            with self.subTest(victim=victim):
+                before = launching.shm_names()
+                process = self.begin(3, "mpi_endless_probe", options=self.patient, KOLO_MPI_AFTER="0")
+                pids = {}
+                while len(pids) < 3:
+                    rank, pid = re.fullmatch(r"rank (\d) has pid (\d+)\n", process.stdout.readline()).groups()
+                    pids[int(rank)] = int(pid)
+                time.sleep(0.2)
+                os.kill(pids[victim], signal.SIGKILL)
+                killed = time.monotonic()
+                _, errors = process.communicate(timeout=LIMIT_S)
+                took = time.monotonic() - killed
+                self.assertNotEqual(0, process.returncode)
+                self.assertLess(took, KILLED_S, errors)
+                self.assertRegex(errors, rf"kolo: .*rank {victim}\b")
+                self.assertFalse([pid for pid in pids.values() if launching.is_running(pid)])
+                self.assert_nothing_left(before)
+
+    def test_report(self):
+        _, errors = self.run_job(2, "mpi_collectives_test", "--quick", "--strict", KOLO_MPI_AFTER="0",
+                                 KOLO_MPI_VERBOSE="1")
+        counts = {name: (int(kolo), int(passed)) for name, kolo, passed in TABLE_ROW.findall(errors)}
+        for name in ("Allreduce", "Reduce", "Bcast", "Barrier", "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter",
+                     "Scatterv", "Alltoall", "Alltoallv", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Exscan"):
+            self.assertGreater(counts[f"MPI_{name}"][0], 10, f"MPI_{name} in kolo\n{errors}")
+        _, errors = self.run_job(2, "mpi_progress_test", KOLO_MPI_VERBOSE="1", KOLO_MPI="off")
+        self.assertFalse([row for row in TABLE_ROW.findall(errors) if row[1] != "0"], errors)
+
+    def test_silence(self):
+        """Nothing is said where nothing is asked for, and by programs that are not MPI's."""
+        output, errors = self.run_job(2, "mpi_progress_test")
+        self.assertEqual(("", ""), (output, errors))
+        environment = launching.environment(LD_PRELOAD=LIBRARY)
+        for command in (["bash", "-c", "echo right"], [sys.executable, "-c", "print('right')"]):
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            self.assertEqual((0, "right\n", ""), (ended.returncode, ended.stdout, ended.stderr))
+
+
+class OpenMpi(Mpi, unittest.TestCase):
+    flavour, options = "openmpi", ("--oversubscribe",)
+    programs_of_three = "60"
+    patient = ()
+
+    @staticmethod
+    def preload(library):
+        return ["-x", f"LD_PRELOAD={library}"]
+
+
+class Mpich(Mpi, unittest.TestCase):
+    """Spins where ranks outnumber processors."""
+
+    flavour, options = "mpich", ()
+    programs_of_three = "3"
+    patient = ("-disable-auto-cleanup",)
+
+    @staticmethod
+    def preload(library):
+        return ["-env", "LD_PRELOAD", library]
+
+
+if __name__ == "__main__":
+    launching.main()
