@@ -27,8 +27,6 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Error_string, (int, char *, int *))                                                                       \
     FUNCTION(Group_compare, (mpi_word, mpi_word, int *))                                                               \
     FUNCTION(Group_free, (void *))                                                                                     \
-    FUNCTION(Iallreduce, (const void *, void *, int, mpi_word, mpi_word, mpi_word, void *))                            \
-    FUNCTION(Test, (void *, int *, void *))                                                                            \
     FUNCTION(Type_size, (mpi_word, int *))                                                                             \
     FUNCTION(Type_get_extent, (mpi_word, mpi_count *, mpi_count *))                                                    \
     FUNCTION(Type_get_envelope, (mpi_word, int *, int *, int *, int *))                                                \

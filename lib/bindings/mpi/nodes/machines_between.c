@@ -1,7 +1,6 @@
-/* Waiting for other machines, and their errors. */
+/* Errors of the MPI between machines. */
 #include "nodes/machines_between.h"
 
-#include <sched.h>
 #include <stdio.h>
 
 int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code) {
@@ -16,15 +15,4 @@ int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code) {
         kolo_comm_abort(state->machines->near, code);
     mpi_host.Comm_call_errhandler(comm, code);
     return code;
-}
-
-int mpi_machines_wait(void *request) {
-    enum { TESTS = 64 }; /* before others get the processor */
-    int is_done = 0, rc = 0;
-    for (unsigned tests = 0; rc == 0 && !is_done; tests++) {
-        if (tests > TESTS)
-            sched_yield();
-        rc = mpi_host.Test(request, &is_done, (void *)mpi_host.is.status_ignore);
-    }
-    return rc;
 }

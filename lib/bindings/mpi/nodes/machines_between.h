@@ -5,8 +5,8 @@
 #include "communicators/failing.h"
 #include "nodes/machines.h"
 
-/* What is done on each machine and between them alternates in pieces of a long message: while one of them is on its way
- * between the machines, the next one is folded. */
+/* Long messages go in pieces that the caches hold. Each waits for the one before it: between two machines Open MPI's
+ * non-blocking all-reduce sends there and back in turn, which took longer than what it overlapped with. */
 enum { MPI_MACHINES_PIECE_BYTES = 1 << 20 };
 
 static inline mpi_word mpi_machines_equals(const struct mpi_machines *machines) {
@@ -16,9 +16,6 @@ static inline mpi_word mpi_machines_equals(const struct mpi_machines *machines) 
 /* After the MPI returned `code` between the machines: says so, ends the waits of this machine's ranks, calls the error
  * handler. Returns `code`. */
 int mpi_machines_fail(const struct mpi_state *state, mpi_word comm, int code);
-
-/* Waits for a request of the MPI. Its error code. */
-int mpi_machines_wait(void *request);
 
 /* In pieces of `element_bytes` each. */
 static inline size_t mpi_machines_piece(size_t element_bytes) {

@@ -5,8 +5,6 @@
 #include "nodes/machines_between.h"
 #include "types/operations.h"
 
-enum { PIECES = 2 }; /* under way between the machines */
-
 struct reducing {
     struct mpi_state *state;
     const char *send;
@@ -48,15 +46,14 @@ static int spread(const struct reducing *all, struct part part) {
     return rc < 0 ? mpi_fail(all->state, all->comm, rc) : 0;
 }
 
-/* The whole message at once: no call takes less time between the machines than the one that blocks. */
-static int allreduce_short(const struct reducing *all) {
+static int allreduce_piece(const struct reducing *all, struct part part) {
     const struct mpi_machines *const machines = all->state->machines;
-    const struct part part = {0, all->count};
-    int rc = fold(all, part, all->recv, 0);
+    char *const at = all->recv + part.offset;
+    int rc = fold(all, part, at, 0);
     if (rc != 0)
         return rc;
     if (machines->place == 0) {
-        rc = mpi_host.Allreduce((void *)mpi_host.is.in_place, all->recv, (int)all->count, all->type, all->op,
+        rc = mpi_host.Allreduce((void *)mpi_host.is.in_place, at, (int)part.count, all->type, all->op,
                                 mpi_machines_equals(machines));
         if (rc != 0)
             return mpi_machines_fail(all->state, all->comm, rc);
@@ -64,49 +61,14 @@ static int allreduce_short(const struct reducing *all) {
     return spread(all, part);
 }
 
-/* Begins one piece's way between the machines. Between three of them, calls of Open MPI that do not block send
- * everything through one. */
-static int begin(const struct reducing *all, struct part part, bool *is_pending, mpi_word *request) {
-    enum { THREE = 3 };
-    const struct mpi_machines *const machines = all->state->machines;
-    void *const in_place = (void *)mpi_host.is.in_place;
-    const mpi_word equals = mpi_machines_equals(machines);
-    *is_pending = machines->machines != THREE;
-    const int rc = *is_pending ? mpi_host.Iallreduce(in_place, all->recv + part.offset, (int)part.count, all->type,
-                                                     all->op, equals, request)
-                               : mpi_host.Allreduce(in_place, all->recv + part.offset, (int)part.count, all->type,
-                                                    all->op, equals);
-    return rc == 0 ? 0 : mpi_machines_fail(all->state, all->comm, rc);
-}
-
-static int allreduce_long(const struct reducing *all) {
-    const bool is_first = all->state->machines->place == 0;
-    const size_t pieces = (all->count + all->piece - 1) / all->piece;
-    bool is_pending[PIECES];
-    mpi_word requests[PIECES];
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < pieces + PIECES - 1; i++) {
-        if (i < pieces) {
-            const struct part part = part_of(all, i);
-            rc = fold(all, part, all->recv + part.offset, 0);
-            if (rc == 0 && is_first)
-                rc = begin(all, part, &is_pending[i % PIECES], &requests[i % PIECES]);
-        }
-        if (rc != 0 || i + 1 < PIECES)
-            continue;
-        const size_t last = i + 1 - PIECES;
-        if (is_first && is_pending[last % PIECES])
-            rc = mpi_machines_wait(&requests[last % PIECES]);
-        rc = rc == 0 ? spread(all, part_of(all, last)) : mpi_machines_fail(all->state, all->comm, rc);
-    }
-    return rc;
-}
-
 int mpi_machines_allreduce(struct mpi_state *state, mpi_word comm, const void *send, void *recv, size_t count,
                            mpi_word type, mpi_word op, const struct mpi_reduction *reduction) {
     const struct reducing all = {state, send, recv, count,    mpi_machines_piece(reduction->bytes),
                                  type,  op,   comm, reduction};
-    return count < PIECES * all.piece ? allreduce_short(&all) : allreduce_long(&all);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i * all.piece < count; i++)
+        rc = allreduce_piece(&all, part_of(&all, i));
+    return rc;
 }
 
 /* One piece, of which the root's machine has the result at the root's place, or, where that has no equals, at the
