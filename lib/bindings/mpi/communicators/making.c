@@ -3,7 +3,9 @@
  *     1. Rank 0 tells a name: of one in its pool that has the same ranks, or a new one.
  *     2. All tell whether they can take that: they have the one of that name in their pool, too, or room for a new one.
  * If one cannot, it goes back, and rank 0 tells a new name; a new one that cannot be is the end.
- *     3. They create it. Nobody waits there for a rank that waits for something else: all have come to this.
+ *     3. They create it, in a file of memory that has no name and that rank 0 tells, too: whatever ends a rank, nothing
+ * is left. Where one cannot open that, as in another pid namespace, they create it under its name. Nobody waits there
+ * for a rank that waits for something else: all have come to this.
  *     4. All tell whether it was created.
  *
  * Before that all tell whether they share a machine. If not, the ranks of each machine do the same among themselves
@@ -11,6 +13,7 @@
  * order. */
 #include "communicators/making.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@
 #include "communicators/pool.h"
 #include "mpi_life.h"
 #include "nodes/machines.h"
+#include "shm/memory_file.h"
 
 enum { CREATE_TIMEOUT_MS = 30000 };
 
@@ -27,6 +31,7 @@ enum { CREATE_TIMEOUT_MS = 30000 };
 struct proposal {
     char job[MPI_JOB_BYTES];
     int is_pooled;
+    struct kolo_memory_file file; /* for a new one; its inode is 0 if there is none */
 };
 
 static mpi_word word_int(void) {
@@ -46,11 +51,13 @@ static void invent_job(char *job) {
     snprintf(job, MPI_JOB_BYTES, "mpi-%ld-%llx%08lx", (long)getpid(), (unsigned long long)now.tv_sec, now.tv_nsec);
 }
 
-static int create(struct mpi_pooled *pooled, int rank, int size) {
+/* fd: of the file for it; -1: under its name. */
+static int create(struct mpi_pooled *pooled, int rank, int size, int fd) {
     kolo_options options = KOLO_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;
-    options.job = pooled->job;
+    options.shm_fd = fd;
+    options.job = fd < 0 ? pooled->job : NULL;
     options.rendezvous = "";
     options.timeout_ms = 0;
     options.create_timeout_ms = CREATE_TIMEOUT_MS;
@@ -63,34 +70,40 @@ static int create(struct mpi_pooled *pooled, int rank, int size) {
     return rc;
 }
 
+/* On rank 0, with `fd` of the file for a new one. */
+static struct mpi_pooled *propose(struct proposal *proposal, const void *group, int fd, bool anew) {
+    struct mpi_pooled *const pooled = anew ? NULL : mpi_pool_take(group);
+    memset(proposal, 0, sizeof *proposal);
+    proposal->is_pooled = pooled != NULL;
+    if (pooled)
+        memcpy(proposal->job, pooled->job, sizeof proposal->job);
+    else
+        invent_job(proposal->job);
+    if (fd < 0 || kolo_memory_file_name(fd, &proposal->file) < 0)
+        proposal->file.inode = 0;
+    return pooled;
+}
+
 /* Steps 1 and 2. NULL: some rank cannot. */
-static struct mpi_pooled *choose(mpi_word comm, int rank, const void *group, bool anew) {
-    struct proposal proposal = {.is_pooled = 0};
-    struct mpi_pooled *pooled = NULL;
-    if (rank == 0) {
-        pooled = anew ? NULL : mpi_pool_take(group);
-        proposal.is_pooled = pooled != NULL;
-        if (pooled)
-            memcpy(proposal.job, pooled->job, sizeof proposal.job);
-        else
-            invent_job(proposal.job);
-    }
+static struct mpi_pooled *choose(struct proposal *proposal, mpi_word comm, int rank, const void *group, int fd,
+                                 bool anew) {
+    struct mpi_pooled *pooled = rank == 0 ? propose(proposal, group, fd, anew) : NULL;
     const mpi_word bytes = mpi_host.is.types[MPI_TYPE_BYTE_INDEX];
-    if (mpi_host.Bcast(&proposal, sizeof proposal, bytes, 0, comm) != 0)
+    if (mpi_host.Bcast(proposal, sizeof *proposal, bytes, 0, comm) != 0)
         goto give_back;
-    if (!proposal.is_pooled)
+    if (!proposal->is_pooled)
         pooled = mpi_pool_reserve(mpi_life_comms());
     else if (rank != 0)
-        pooled = mpi_pool_take_job(proposal.job);
-    if (pooled && !proposal.is_pooled)
-        memcpy(pooled->job, proposal.job, sizeof pooled->job);
+        pooled = mpi_pool_take_job(proposal->job);
+    if (pooled && !proposal->is_pooled)
+        memcpy(pooled->job, proposal->job, sizeof pooled->job);
     const int all = mpi_agree(comm, pooled != NULL);
     if (all > 0)
         return pooled;
-    if (proposal.is_pooled && all == 0) {
+    if (proposal->is_pooled && all == 0) {
         if (pooled)
             mpi_pool_return(pooled);
-        return choose(comm, rank, group, true);
+        return choose(proposal, comm, rank, group, fd, true);
     }
 give_back:
     if (pooled)
@@ -98,33 +111,49 @@ give_back:
     return NULL;
 }
 
+/* Step 3, and 4: the same on all ranks. */
+static bool create_together(struct mpi_pooled *pooled, const struct proposal *proposal, mpi_word comm, int rank,
+                            int size, int fd) {
+    if (rank != 0)
+        fd = proposal->file.inode ? kolo_memory_file_open(&proposal->file, O_RDWR) : -1;
+    const bool by_file = mpi_agree(comm, fd >= 0) > 0;
+    const bool created = mpi_agree(comm, create(pooled, rank, size, by_file ? fd : -1)) == 0;
+    if (rank != 0 && fd >= 0)
+        close(fd);
+    if (!created)
+        kolo_comm_destroy(pooled->kolo);
+    if (!created)
+        pooled->kolo = NULL;
+    return created;
+}
+
 struct mpi_pooled *mpi_pooled_make(mpi_word comm, int rank, int size, const char **why) {
     mpi_word group[1] = {0};
     struct mpi_pooled *pooled = NULL;
+    struct proposal proposal;
+    bool is_new = false;
+    const int fd = rank == 0 ? kolo_memory_file_create("kolo-mpi", 0) : -1;
     *why = "an error of the MPI";
     const bool has_group = mpi_host.Comm_group(comm, group) == 0;
     if (mpi_agree(comm, has_group) <= 0)
         goto forget_group;
     *why = "KOLO_MPI_COMMS others are in use";
-    pooled = choose(comm, rank, group, false);
+    pooled = choose(&proposal, comm, rank, group, fd, false);
     if (!pooled)
         goto forget_group;
-    const bool is_new = pooled->kolo == NULL;
-    if (is_new && mpi_agree(comm, create(pooled, rank, size)) < 0) {
+    is_new = pooled->kolo == NULL;
+    if (is_new && !create_together(pooled, &proposal, comm, rank, size, fd)) {
         *why = "no kolo communicator could be created";
-        kolo_comm_destroy(pooled->kolo);
-        pooled->kolo = NULL;
         mpi_pool_return(pooled);
         pooled = NULL;
-        goto forget_group;
-    }
-    if (is_new) {
+    } else if (is_new) {
         pooled->group[0] = group[0];
-        return pooled;
     }
 forget_group:
-    if (has_group)
+    if (has_group && !(pooled && is_new))
         mpi_host.Group_free(group);
+    if (fd >= 0)
+        close(fd);
     return pooled;
 }
 
