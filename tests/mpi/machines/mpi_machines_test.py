@@ -70,15 +70,6 @@ class MachinesTest:
         counts = self.check_calls([1, 1])
         self.assertEqual(0, counts["MPI_Allreduce"])
 
-    def test_common_programs(self):
-        """Those of tests/mpi, made for one machine."""
-        collectives = self.program("mpi_collectives_test", COMMON_PROGRAMS)
-        programs = self.program("mpi_random_programs", COMMON_PROGRAMS)
-        if not collectives.exists() or not programs.exists():
-            self.skipTest("tests/mpi has no programs for this MPI")
-        self.check([2, 1], [collectives])
-        self.check([2, 2], [programs, "--programs", "5"], by_node=True)
-
     def under_way(self, machines, **options):
         job = mpi_machines.start(machines, self.family, [2, 2], [self.program("machines_calls"), "--long", "100"],
                                  **options)
@@ -110,6 +101,15 @@ class MachinesTest:
 
 class OpenMpi(MachinesTest, unittest.TestCase):
     family = mpi_machines.OPENMPI
+
+    def test_common_programs(self):
+        """Those of tests/mpi, made for one machine. This MPI has no windows between machines."""
+        collectives = self.program("mpi_collectives_test", COMMON_PROGRAMS)
+        programs = self.program("mpi_random_programs", COMMON_PROGRAMS)
+        if not collectives.exists() or not programs.exists():
+            self.skipTest("tests/mpi has no programs for this MPI")
+        self.check([2, 1], [collectives, "--quick"])
+        self.check([2, 2], [programs, "--programs", "5", "--windows", "0"], by_node=True)
 
     def test_cable(self):
         """The launcher's connections notice; without their settings in mpi_machines.py it takes eight minutes."""
