@@ -137,7 +137,8 @@ KOLO_API int kolo_table_destroy(kolo_table *table);
 KOLO_API int kolo_table_initialize(kolo_table *table, const void *values, int root);
 
 /* values = rows first .. first + rows - 1, one behind the other. Waits for nobody, but that with staleness > 0 this
- * rank's own pushes are applied first, if they are in a queue. KOLO_ERR_ARG: no such rows, or NULL. KOLO_ERR_STATE: the
+ * rank's own pushes are applied first, if they are in a queue. There is no pull in the background: each machine has a
+ * copy of the rows, so that a pull only copies memory. KOLO_ERR_ARG: no such rows, or NULL. KOLO_ERR_STATE: the
  * table is broken, or inherited through fork. KOLO_ERR_TIMEOUT: a rank that applies updates is stopped. */
 KOLO_API int kolo_table_pull(kolo_table *table, uint64_t first, uint64_t rows, void *values);
 
