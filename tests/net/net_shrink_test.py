@@ -19,21 +19,12 @@ class Shrinking(net_testing.NetTest):
     nodes = 3
 
     def begin(self, local):
-        self.addCleanup(self.end)
-        self.node_of = [node for node, count in enumerate(local) for _ in range(count)]
+        self.addCleanup(self.end_all)
+        self.place(local)
         job = self.job(local, [NET_RANK, "shrink", 20000], **SETTINGS)
         self.assertTrue(lab.until(lambda: len(job.lines("looping")) == len(self.node_of), 20),
                         [running.texts() for running in job.running])
         return job
-
-    def end(self):
-        for node in self.lab.nodes:
-            node.plug(True)
-            node.kill()
-        self.assert_nothing_left()
-
-    def on_nodes(self, *nodes):
-        return [rank for rank, node in enumerate(self.node_of) if node in nodes]
 
     def assert_ends(self, job, going_on, limit_s, failing=()):
         """Those ranks go on together, in their old order, and those fail; all within limit_s."""
@@ -67,7 +58,7 @@ class Shrinking(net_testing.NetTest):
                 self.lab.nodes[cut].plug(False)
                 rest = self.on_nodes(*({0, 1, 2} - {cut}))
                 self.assert_ends(job, rest, 2 * SILENCE_S + TIMEOUT_S, self.on_nodes(cut))
-                self.end()
+                self.end_all()
 
     def test_cable_cut_between_two(self):
         """Of equal halves only that with the lowest rank goes on."""
@@ -94,7 +85,7 @@ class Shrinking(net_testing.NetTest):
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
                 self.assert_ends(job, rest, 3 * TIMEOUT_S + 1, [stopped])
-                self.end()
+                self.end_all()
 
 
 if __name__ == "__main__":

@@ -61,24 +61,15 @@ class Ends(net_testing.NetTest):
 
     def begin(self, local, staleness, marked):
         """A job of which the ranks `marked` are not to be there in the end."""
-        self.node_of = [node for node, count in enumerate(local) for _ in range(count)]
+        self.place(local)
         self.left = [rank for rank in range(len(self.node_of)) if rank not in marked]
         self.marked = marked
         bits = sum(1 << rank for rank in marked)
-        self.addCleanup(self.end)
+        self.addCleanup(self.end_all)
         job = self.job(local, [NET_TABLE, "train", staleness, len(self.left) * CLOCKS, bits], **SETTINGS)
         self.assertTrue(lab.until(lambda: len(job.lines("training|")) == len(self.node_of), 20),
                         [running.texts() for running in job.running])
         return job
-
-    def end(self):
-        for node in self.lab.nodes:
-            node.plug(True)
-            node.kill()
-        self.assert_nothing_left()
-
-    def on_node(self, *nodes):
-        return [rank for rank, node in enumerate(self.node_of) if node in nodes]
 
     def trained(self, job):
         """{rank: (status, pushes, message)}"""
@@ -106,7 +97,7 @@ class Ends(net_testing.NetTest):
                 job = self.begin(local, staleness, list(range(first, first + local[victim])))
                 self.lab.nodes[victim].kill()
                 self.assert_trained(job, [])
-                self.end()
+                self.end_all()
 
     def test_node_killed_synchronous(self):
         job = self.begin([1, 2, 1], 0, [1, 2])

@@ -98,6 +98,20 @@ class NetTest(unittest.TestCase):
         self.assertEqual([0] * len(done), [each.code for each in done], said)
         return "".join(each.out for each in done)
 
+    def place(self, local):
+        """A job is to have so many ranks on each node."""
+        self.node_of = [node for node, count in enumerate(local) for _ in range(count)]
+
+    def on_nodes(self, *nodes):
+        return [rank for rank, node in enumerate(self.node_of) if node in nodes]
+
+    def end_all(self):
+        """Whatever has been done to nodes and cables."""
+        for node in self.lab.nodes:
+            node.plug(True)
+            node.kill()
+        self.assert_nothing_left()
+
     def assert_nothing_left(self):
         """No process, no name in /dev/shm, no socket, on any node; but the kernel may keep a relay's for a minute, whose
         other side's end it does not hear of when the relay is gone and redirects nothing any more."""
