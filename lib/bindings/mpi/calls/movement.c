@@ -4,10 +4,6 @@
 #include "calls/sides.h"
 #include "nodes/machines.h"
 
-static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
-}
-
 static bool is_root_valid(const struct mpi_state *state, int root) {
     return root >= 0 && root < state->size;
 }
@@ -17,7 +13,7 @@ int mpi_call_barrier(mpi_word comm) {
     if (!state)
         return MPI_PASS;
     if (mpi_state_enter(state, comm))
-        return result(state, comm, kolo_barrier(state->kolo));
+        return mpi_result(state, comm, kolo_barrier(state->kolo));
     return mpi_machines_take(state, MPI_MACHINES_BARRIER, 0) ? mpi_machines_barrier(state, comm) : MPI_PASS;
 }
 
@@ -33,7 +29,7 @@ int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, m
     void *const moved = is_root ? (void *)mpi_side_read(state, &side, 1, comm) : mpi_side_write(state, &side, 1);
     if (!moved && bytes)
         return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
-    const int rc = state->kolo ? result(state, comm, kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root))
+    const int rc = state->kolo ? mpi_result(state, comm, kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root))
                                : mpi_machines_broadcast(state, comm, moved, bytes, root);
     if (rc != 0 || is_root)
         return rc;
@@ -125,7 +121,7 @@ int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, 
     const size_t bytes = mpi_side_bytes(&from);
     if (bytes && !sent)
         return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
-    return result(state, comm, kolo_gather(state->kolo, sent, NULL, bytes, KOLO_U8, root));
+    return mpi_result(state, comm, kolo_gather(state->kolo, sent, NULL, bytes, KOLO_U8, root));
 }
 
 /* In place the root's own block stays where it is. */

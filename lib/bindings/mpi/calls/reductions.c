@@ -28,10 +28,6 @@ static bool is_valid_without(const void *send, const void *recv, mpi_count count
     return is_valid(send, mpi_is_in_place(send) ? recv : send, count);
 }
 
-static inline int result(const struct mpi_state *state, mpi_word comm, int rc) {
-    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
-}
-
 int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
     const struct mpi_reduction *const reduction = find(state, type, op);
@@ -44,7 +40,7 @@ int mpi_call_allreduce(const void *send, void *recv, mpi_count count, mpi_word t
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
     if (!is_near)
         return mpi_machines_allreduce(state, comm, send, recv, (size_t)count, type, op, reduction);
-    return result(
+    return mpi_result(
         state, comm,
         kolo_allreduce(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
 }
@@ -68,9 +64,9 @@ int mpi_call_reduce(const void *send, void *recv, mpi_count count, mpi_word type
         send = mpi_apart(state, send, bytes, recv, bytes, recv);
     if (!is_near)
         return mpi_machines_reduce(state, comm, send, recv, (size_t)count, type, op, reduction, root);
-    return result(state, comm,
-                  kolo_reduce(state->kolo, send, is_root ? recv : NULL, (size_t)count * reduction->parts,
-                              reduction->dtype, reduction->op, root));
+    return mpi_result(state, comm,
+                      kolo_reduce(state->kolo, send, is_root ? recv : NULL, (size_t)count * reduction->parts,
+                                  reduction->dtype, reduction->op, root));
 }
 
 int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -80,7 +76,7 @@ int mpi_call_scan(const void *send, void *recv, mpi_count count, mpi_word type, 
         return MPI_PASS;
     const size_t bytes = (size_t)count * reduction->bytes;
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
-    return result(
+    return mpi_result(
         state, comm,
         kolo_scan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
 }
@@ -97,7 +93,7 @@ int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type
     if (bytes && !recv)
         return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
-    return result(
+    return mpi_result(
         state, comm,
         kolo_exscan(state->kolo, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op));
 }
@@ -116,7 +112,7 @@ static int finish_own(const struct mpi_state *state, mpi_word comm, int rc, void
                       const struct own_block *own) {
     if (rc == 0 && reduced != recv)
         memcpy(recv, reduced, own->bytes);
-    return result(state, comm, rc);
+    return mpi_result(state, comm, rc);
 }
 
 int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,

@@ -8,4 +8,9 @@
  * it was, and calls the communicator's error handler, which by default ends the job. Returns the MPI's error code. */
 int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) __attribute__((cold));
 
+/* The MPI's error code for what a call of kolo's returned; an error is reported as above. */
+static inline int mpi_result(const struct mpi_state *state, mpi_word comm, int rc) {
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
 #endif

@@ -1,10 +1,6 @@
 /* Broadcast and barrier. */
 #include "nodes/machines_between.h"
 
-static int result(const struct mpi_state *state, mpi_word comm, int rc) {
-    return rc < 0 ? mpi_fail(state, comm, rc) : 0;
-}
-
 /* On the root's machine all have it from the root itself; where its place has no equals, they have it before
  * it goes to the other machines, by the first rank. */
 int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer, size_t bytes, int root) {
@@ -24,7 +20,7 @@ int mpi_machines_broadcast(struct mpi_state *state, mpi_word comm, void *buffer,
     }
     if (rc == 0 && !is_late && machines->near)
         rc = kolo_broadcast(machines->near, buffer, bytes, KOLO_U8, place);
-    return result(state, comm, rc);
+    return mpi_result(state, comm, rc);
 }
 
 int mpi_machines_barrier(struct mpi_state *state, mpi_word comm) {
@@ -38,5 +34,5 @@ int mpi_machines_barrier(struct mpi_state *state, mpi_word comm) {
     }
     if (rc == 0 && machines->near)
         rc = kolo_broadcast(machines->near, &all, 1, KOLO_U8, 0);
-    return result(state, comm, rc);
+    return mpi_result(state, comm, rc);
 }
