@@ -50,14 +50,8 @@ static int delete_state(mpi_word comm, int key, void *value, void *extra) {
     return 0;
 }
 
-static int copy_none(mpi_word old, int key, void *extra, void *value, void *copy, int *flag) {
-    (void)old, (void)key, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return 0;
-}
-
 int mpi_states_setup(void) {
-    return mpi_host.Comm_create_keyval((void *)copy_none, (void *)delete_state, &keyval, NULL);
+    return mpi_host.Comm_create_keyval((void *)mpi_attribute_copy_none, (void *)delete_state, &keyval, NULL);
 }
 
 void mpi_states_end(void) {

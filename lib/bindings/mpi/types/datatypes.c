@@ -77,12 +77,6 @@ static int delete_type(mpi_word type, int key, void *value, void *extra) {
     return 0;
 }
 
-static int copy_none(mpi_word old, int key, void *extra, void *value, void *copy, int *flag) {
-    (void)old, (void)key, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return 0;
-}
-
 int mpi_types_setup(void) {
     for (int i = 0; i < MPI_TYPES; i++) {
         const mpi_word handle = mpi_host.is.types[i];
@@ -95,7 +89,7 @@ int mpi_types_setup(void) {
         predefined[i].is_contiguous = predefined[i].extent == (ptrdiff_t)bytes;
         mpi_handle_map_add(&map, handle, (unsigned)i);
     }
-    return mpi_host.Type_create_keyval((void *)copy_none, (void *)delete_type, &keyval, NULL);
+    return mpi_host.Type_create_keyval((void *)mpi_attribute_copy_none, (void *)delete_type, &keyval, NULL);
 }
 
 /* How a type was made. */
