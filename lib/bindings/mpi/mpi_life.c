@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "communicators/making.h"
 #include "communicators/pool.h"
 #include "communicators/states.h"
 #include "report.h"
@@ -35,22 +36,21 @@ static bool read_settings(void) {
 }
 
 void mpi_life_begin(void) {
-    int mine = 1, all = 0;
+    bool is_ready = true;
     if (life.has_begun) /* where an MPI's MPI_Init calls MPI_Init_thread, which is ours */
         return;
     life.has_begun = true;
     if (!read_settings())
         return;
     if (mpi_types_setup() != 0 || mpi_operations_setup() < 0 || mpi_states_setup() != 0)
-        mine = 0;
+        is_ready = false;
     const mpi_word world = mpi_host.is.comm_world;
     if (mpi_host.Comm_dup(world, life.private) != 0)
-        mine = 0;
+        is_ready = false;
     else
         mpi_host.Comm_set_errhandler(mpi_word_load(life.private), mpi_host.is.errors_return);
-    const mpi_word integer = mpi_host.is.types[MPI_TYPE_INT_INDEX], min = mpi_host.is.ops[MPI_OP_MIN_INDEX];
     mpi_report_on = life.is_verbose;
-    life.is_ready = mpi_host.Allreduce(&mine, &all, 1, integer, min, world) == 0 && all;
+    life.is_ready = mpi_agree(world, is_ready) > 0;
 }
 
 void mpi_life_finalize(void) {

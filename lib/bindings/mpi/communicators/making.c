@@ -120,10 +120,10 @@ static bool create_together(struct mpi_pooled *pooled, const struct proposal *pr
     const bool created = mpi_agree(comm, create(pooled, rank, size, by_file ? fd : -1)) == 0;
     if (rank != 0 && fd >= 0)
         close(fd);
-    if (!created)
+    if (!created) {
         kolo_comm_destroy(pooled->kolo);
-    if (!created)
         pooled->kolo = NULL;
+    }
     return created;
 }
 
