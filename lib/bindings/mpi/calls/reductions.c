@@ -134,13 +134,17 @@ int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count,
     return finish_own(state, comm, rc, recv, reduced, &own);
 }
 
+/* `is_even`: all blocks have the same size, on every rank, as all have the same counts. */
 static bool add_counts(const struct mpi_state *state, struct mpi_numbers counts, size_t element_bytes,
-                       struct own_block *own) {
+                       struct own_block *own, bool *is_even) {
+    const mpi_count first = mpi_number(counts, 0);
     *own = (struct own_block){0, 0, 0};
+    *is_even = true;
     for (int rank = 0; rank < state->size; rank++) {
         const mpi_count count = mpi_number(counts, rank);
         if (count < 0)
             return false;
+        *is_even &= count == first;
         if (rank == state->rank) {
             own->begin = own->sent_bytes;
             own->bytes = (size_t)count * element_bytes;
@@ -155,19 +159,24 @@ int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers cou
     struct mpi_state *const state = mpi_state_find(comm);
     const struct mpi_reduction *const reduction = find(state, type, op);
     struct own_block own;
-    if (!reduction || !counts.values || !add_counts(state, counts, reduction->bytes, &own) ||
+    bool is_even;
+    if (!reduction || !counts.values || !add_counts(state, counts, reduction->bytes, &own, &is_even) ||
         !(own.bytes ? is_valid(send, recv, 1) : is_valid_without(send, recv, own.sent_bytes > 0)) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
     const bool in_place = mpi_is_in_place(send);
-    for (int rank = 0; rank < state->size; rank++)
-        state->blocks[rank] = (size_t)mpi_number(counts, rank) * reduction->parts;
     if (!in_place)
         send = mpi_apart(state, send, own.sent_bytes, recv, own.bytes, (const char *)recv - own.begin);
     void *const reduced = open_own(state, in_place, recv, &own);
     if (own.bytes && !reduced)
         return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
-    const int rc = kolo_reduce_scatterv(state->kolo, in_place ? recv : send, reduced, state->blocks, reduction->dtype,
-                                        reduction->op);
+    if (!is_even)
+        for (int rank = 0; rank < state->size; rank++)
+            state->blocks[rank] = (size_t)mpi_number(counts, rank) * reduction->parts;
+    const void *const sent = in_place ? recv : send;
+    const int rc =
+        is_even ? kolo_reduce_scatter(state->kolo, sent, reduced, (size_t)mpi_number(counts, 0) * reduction->parts,
+                                      reduction->dtype, reduction->op)
+                : kolo_reduce_scatterv(state->kolo, sent, reduced, state->blocks, reduction->dtype, reduction->op);
     return finish_own(state, comm, rc, recv, reduced, &own);
 }

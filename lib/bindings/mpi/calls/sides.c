@@ -3,24 +3,18 @@
 
 #include <string.h>
 
-const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
-    if (side->type->is_contiguous)
-        return side->address;
+const void *mpi_side_pack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
     void *const packed = mpi_scratch(state, MPI_SEND, blocks * mpi_side_bytes(side));
     if (packed && mpi_pack(side->address, blocks * side->count, side->type, packed, comm) != 0)
         return NULL;
     return packed;
 }
 
-void *mpi_side_write(struct mpi_state *state, const struct mpi_side *side, size_t blocks) {
-    if (side->type->is_contiguous)
-        return (void *)side->address;
+void *mpi_side_scratch(struct mpi_state *state, const struct mpi_side *side, size_t blocks) {
     return mpi_scratch(state, MPI_RECV, blocks * mpi_side_bytes(side));
 }
 
-int mpi_side_finish(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
-    if (side->type->is_contiguous)
-        return 0;
+int mpi_side_unpack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
     return mpi_unpack(state->scratch[MPI_RECV], (void *)side->address, blocks * side->count, side->type, comm);
 }
 

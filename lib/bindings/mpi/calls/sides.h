@@ -41,13 +41,26 @@ static inline bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, 
     return address || !side->type->is_contiguous || mpi_side_bytes(side) == 0;
 }
 
+/* What the three functions below do where the datatype is not contiguous. */
+const void *mpi_side_pack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+void *mpi_side_scratch(struct mpi_state *state, const struct mpi_side *side, size_t blocks);
+int mpi_side_unpack(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+
 /* Where the bytes of `blocks` times the side's elements are. Packed if they have to be; NULL: that failed. */
-const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+static inline const void *mpi_side_read(struct mpi_state *state, const struct mpi_side *side, size_t blocks,
+                                        mpi_word comm) {
+    return side->type->is_contiguous ? side->address : mpi_side_pack(state, side, blocks, comm);
+}
 
 /* Where they are to be written: the buffer itself, or scratch from which mpi_side_finish unpacks them. NULL: there is
  * no memory. */
-void *mpi_side_write(struct mpi_state *state, const struct mpi_side *side, size_t blocks);
-int mpi_side_finish(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm);
+static inline void *mpi_side_write(struct mpi_state *state, const struct mpi_side *side, size_t blocks) {
+    return side->type->is_contiguous ? (void *)side->address : mpi_side_scratch(state, side, blocks);
+}
+
+static inline int mpi_side_finish(struct mpi_state *state, const struct mpi_side *side, size_t blocks, mpi_word comm) {
+    return side->type->is_contiguous ? 0 : mpi_side_unpack(state, side, blocks, comm);
+}
 
 /* Copies what is sent if that overlaps what is received other than with `in_place` as its beginning: kolo refuses it,
  * and programs that were never told so do it. NULL: there is no memory. */
