@@ -2,10 +2,8 @@
  * that kolo does not make goes on to the MPI as it came. */
 #include "entries.h"
 
-#include "calls/calls.h"
 #include "calls/fast.h"
 #include "mpi_life.h"
-#include "report.h"
 
 int MPI_Init(int *argc, char ***argv) {
     mpi_host_find();
@@ -36,13 +34,10 @@ static struct mpi_numbers ints(const int *values) {
 }
 
 static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_broadcast(buffer, count, type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Bcast(buffer, count, type, root, comm);
-    mpi_report_end(MPI_REPORT_BCAST, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_BCAST, comm);
+    if (mpi_passes(&entry, mpi_call_broadcast(buffer, count, type, root, comm)))
+        entry.rc = mpi_host.Bcast(buffer, count, type, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
@@ -56,13 +51,10 @@ int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
 }
 
 static __attribute__((noinline)) int barrier_slowly(mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_barrier(comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Barrier(comm);
-    mpi_report_end(MPI_REPORT_BARRIER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_BARRIER, comm);
+    if (mpi_passes(&entry, mpi_call_barrier(comm)))
+        entry.rc = mpi_host.Barrier(comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Barrier(mpi_word comm) {
@@ -75,13 +67,10 @@ int MPI_Barrier(mpi_word comm) {
 
 static __attribute__((noinline)) int allreduce_slowly(const void *send, void *recv, int count, mpi_word type,
                                                       mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allreduce(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Allreduce(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_ALLREDUCE, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLREDUCE, comm);
+    if (mpi_passes(&entry, mpi_call_allreduce(send, recv, count, type, op, comm)))
+        entry.rc = mpi_host.Allreduce(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -98,143 +87,107 @@ int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_wo
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce(send, recv, count, type, op, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Reduce(send, recv, count, type, op, root, comm);
-    mpi_report_end(MPI_REPORT_REDUCE, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
+    if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
+        entry.rc = mpi_host.Reduce(send, recv, count, type, op, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scan(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Scan(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_SCAN, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
+    if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
+        entry.rc = mpi_host.Scan(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_exscan(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Exscan(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_EXSCAN, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
+    if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
+        entry.rc = mpi_host.Exscan(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce_scatter(send, recv, ints(counts), type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Reduce_scatter(send, recv, counts, type, op, comm);
-    mpi_report_end(MPI_REPORT_REDUCE_SCATTER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
+    if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, ints(counts), type, op, comm)))
+        entry.rc = mpi_host.Reduce_scatter(send, recv, counts, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce_scatter_block(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Reduce_scatter_block(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_REDUCE_SCATTER_BLOCK, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
+    if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
+        entry.rc = mpi_host.Reduce_scatter_block(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                   mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLGATHER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
+    if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
+        entry.rc = mpi_host.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                  mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLTOALL, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
+    if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
+        entry.rc = mpi_host.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_GATHER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
+    if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
+        entry.rc = mpi_host.Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Scatter(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
                 int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_SCATTER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
+    if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
+        entry.rc = mpi_host.Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Allgatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts,
                    const int *places, mpi_word recv_type, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allgatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLGATHERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
+    if (mpi_passes(&entry,
+                   mpi_call_allgatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, comm)))
+        entry.rc = mpi_host.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Gatherv(const void *send, int send_count, mpi_word send_type, void *recv, const int *counts, const int *places,
                 mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_gatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_GATHERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
+    if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, ints(counts), ints(places), recv_type,
+                                            root, comm)))
+        entry.rc = mpi_host.Gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Scatterv(const void *send, const int *counts, const int *places, mpi_word send_type, void *recv, int recv_count,
                  mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scatterv(send, ints(counts), ints(places), send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_SCATTERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
+    if (mpi_passes(&entry, mpi_call_scatterv(send, ints(counts), ints(places), send_type, recv, recv_count, recv_type,
+                                             root, comm)))
+        entry.rc = mpi_host.Scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 int MPI_Alltoallv(const void *send, const int *send_counts, const int *send_places, mpi_word send_type, void *recv,
                   const int *recv_counts, const int *recv_places, mpi_word recv_type, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_alltoallv(send, ints(send_counts), ints(send_places), send_type, recv, ints(recv_counts),
-                                ints(recv_places), recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = mpi_host.Alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type,
-                                comm);
-    mpi_report_end(MPI_REPORT_ALLTOALLV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
+    if (mpi_passes(&entry, mpi_call_alltoallv(send, ints(send_counts), ints(send_places), send_type, recv,
+                                              ints(recv_counts), ints(recv_places), recv_type, comm)))
+        entry.rc = mpi_host.Alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places,
+                                      recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 MPI_TAKEN_FUNCTIONS(MPI_SECOND_NAME)

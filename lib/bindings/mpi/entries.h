@@ -2,7 +2,9 @@
 #ifndef MPI_ENTRIES_H
 #define MPI_ENTRIES_H
 
+#include "calls/calls.h"
 #include "host/mpi_host.h"
+#include "report.h"
 
 #define MPI_ENTRY(name, arguments) __attribute__((visibility("default"))) int MPI_##name arguments;
 
@@ -12,5 +14,30 @@ MPI_TAKEN_LARGE_FUNCTIONS(MPI_ENTRY)
 /* In the file that has the functions. */
 #define MPI_SECOND_NAME(name, arguments)                                                                               \
     extern __attribute__((visibility("default"), alias("MPI_" #name))) int PMPI_##name arguments;
+
+/* A call on its way: kolo's, or passed on to the MPI. */
+struct mpi_entry {
+    enum mpi_reported function;
+    mpi_word comm;
+    int64_t began; /* for the report */
+    int rc;
+    bool is_passed;
+};
+
+static inline struct mpi_entry mpi_enter(enum mpi_reported function, mpi_word comm) {
+    return (struct mpi_entry){.function = function, .comm = comm, .began = mpi_report_begin()};
+}
+
+/* rc: of a function of calls/calls.h. True: the call is the MPI's, whose result is to be set. */
+static inline bool mpi_passes(struct mpi_entry *entry, int rc) {
+    entry->rc = rc;
+    entry->is_passed = rc == MPI_PASS;
+    return entry->is_passed;
+}
+
+static inline int mpi_leave(const struct mpi_entry *entry) {
+    mpi_report_end(entry->function, entry->began, entry->is_passed, entry->comm);
+    return entry->rc;
+}
 
 #endif

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "calls/calls.h"
-#include "report.h"
-
 static struct mpi_numbers large(const mpi_count *values) {
     return (struct mpi_numbers){values, true};
 }
@@ -79,13 +76,10 @@ static int pass_broadcast(void *buffer, mpi_count count, mpi_word type, int root
 }
 
 int MPI_Bcast_c(void *buffer, mpi_count count, mpi_word type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_broadcast(buffer, count, type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_broadcast(buffer, count, type, root, comm);
-    mpi_report_end(MPI_REPORT_BCAST, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_BCAST, comm);
+    if (mpi_passes(&entry, mpi_call_broadcast(buffer, count, type, root, comm)))
+        entry.rc = pass_broadcast(buffer, count, type, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_allreduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -97,13 +91,10 @@ static int pass_allreduce(const void *send, void *recv, mpi_count count, mpi_wor
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allreduce(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_allreduce(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_ALLREDUCE, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLREDUCE, comm);
+    if (mpi_passes(&entry, mpi_call_allreduce(send, recv, count, type, op, comm)))
+        entry.rc = pass_allreduce(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_reduce(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root,
@@ -116,13 +107,10 @@ static int pass_reduce(const void *send, void *recv, mpi_count count, mpi_word t
 }
 
 int MPI_Reduce_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce(send, recv, count, type, op, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_reduce(send, recv, count, type, op, root, comm);
-    mpi_report_end(MPI_REPORT_REDUCE, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
+    if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
+        entry.rc = pass_reduce(send, recv, count, type, op, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_scan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -134,13 +122,10 @@ static int pass_scan(const void *send, void *recv, mpi_count count, mpi_word typ
 }
 
 int MPI_Scan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scan(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_scan(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_SCAN, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCAN, comm);
+    if (mpi_passes(&entry, mpi_call_scan(send, recv, count, type, op, comm)))
+        entry.rc = pass_scan(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_exscan(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -152,13 +137,10 @@ static int pass_exscan(const void *send, void *recv, mpi_count count, mpi_word t
 }
 
 int MPI_Exscan_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_exscan(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_exscan(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_EXSCAN, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_EXSCAN, comm);
+    if (mpi_passes(&entry, mpi_call_exscan(send, recv, count, type, op, comm)))
+        entry.rc = pass_exscan(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_reduce_scatter(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
@@ -174,13 +156,10 @@ static int pass_reduce_scatter(const void *send, void *recv, const mpi_count *co
 
 int MPI_Reduce_scatter_c(const void *send, void *recv, const mpi_count *counts, mpi_word type, mpi_word op,
                          mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce_scatter(send, recv, large(counts), type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_reduce_scatter(send, recv, counts, type, op, comm);
-    mpi_report_end(MPI_REPORT_REDUCE_SCATTER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
+    if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, large(counts), type, op, comm)))
+        entry.rc = pass_reduce_scatter(send, recv, counts, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_reduce_scatter_block(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
@@ -194,13 +173,10 @@ static int pass_reduce_scatter_block(const void *send, void *recv, mpi_count cou
 
 int MPI_Reduce_scatter_block_c(const void *send, void *recv, mpi_count count, mpi_word type, mpi_word op,
                                mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_reduce_scatter_block(send, recv, count, type, op, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_reduce_scatter_block(send, recv, count, type, op, comm);
-    mpi_report_end(MPI_REPORT_REDUCE_SCATTER_BLOCK, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
+    if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
+        entry.rc = pass_reduce_scatter_block(send, recv, count, type, op, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_allgather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -214,13 +190,10 @@ static int pass_allgather(const void *send, mpi_count send_count, mpi_word send_
 
 int MPI_Allgather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                     mpi_word recv_type, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLGATHER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
+    if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
+        entry.rc = pass_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_alltoall(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -234,13 +207,10 @@ static int pass_alltoall(const void *send, mpi_count send_count, mpi_word send_t
 
 int MPI_Alltoall_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                    mpi_word recv_type, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLTOALL, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
+    if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
+        entry.rc = pass_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_gather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -254,13 +224,10 @@ static int pass_gather(const void *send, mpi_count send_count, mpi_word send_typ
 
 int MPI_Gather_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                  mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_GATHER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHER, comm);
+    if (mpi_passes(&entry, mpi_call_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
+        entry.rc = pass_gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_scatter(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -274,13 +241,10 @@ static int pass_scatter(const void *send, mpi_count send_count, mpi_word send_ty
 
 int MPI_Scatter_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                   mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_SCATTER, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTER, comm);
+    if (mpi_passes(&entry, mpi_call_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm)))
+        entry.rc = pass_scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_allgatherv(const void *send, mpi_count send_count, mpi_word send_type, void *recv,
@@ -297,13 +261,11 @@ static int pass_allgatherv(const void *send, mpi_count send_count, mpi_word send
 
 int MPI_Allgatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
                      const mpi_count *places, mpi_word recv_type, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_allgatherv(send, send_count, send_type, recv, large(counts), large(places), recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLGATHERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHERV, comm);
+    if (mpi_passes(&entry, mpi_call_allgatherv(send, send_count, send_type, recv, large(counts), large(places),
+                                               recv_type, comm)))
+        entry.rc = pass_allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_gatherv(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
@@ -320,13 +282,11 @@ static int pass_gatherv(const void *send, mpi_count send_count, mpi_word send_ty
 
 int MPI_Gatherv_c(const void *send, mpi_count send_count, mpi_word send_type, void *recv, const mpi_count *counts,
                   const mpi_count *places, mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_gatherv(send, send_count, send_type, recv, large(counts), large(places), recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_GATHERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_GATHERV, comm);
+    if (mpi_passes(&entry, mpi_call_gatherv(send, send_count, send_type, recv, large(counts), large(places), recv_type,
+                                            root, comm)))
+        entry.rc = pass_gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_scatterv(const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type,
@@ -343,13 +303,11 @@ static int pass_scatterv(const void *send, const mpi_count *counts, const mpi_co
 
 int MPI_Scatterv_c(const void *send, const mpi_count *counts, const mpi_count *places, mpi_word send_type, void *recv,
                    mpi_count recv_count, mpi_word recv_type, int root, mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_scatterv(send, large(counts), large(places), send_type, recv, recv_count, recv_type, root, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
-    mpi_report_end(MPI_REPORT_SCATTERV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_SCATTERV, comm);
+    if (mpi_passes(&entry, mpi_call_scatterv(send, large(counts), large(places), send_type, recv, recv_count, recv_type,
+                                             root, comm)))
+        entry.rc = pass_scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm);
+    return mpi_leave(&entry);
 }
 
 static int pass_alltoallv(const void *send, const mpi_count *send_counts, const mpi_count *send_places,
@@ -371,14 +329,12 @@ static int pass_alltoallv(const void *send, const mpi_count *send_counts, const 
 int MPI_Alltoallv_c(const void *send, const mpi_count *send_counts, const mpi_count *send_places, mpi_word send_type,
                     void *recv, const mpi_count *recv_counts, const mpi_count *recv_places, mpi_word recv_type,
                     mpi_word comm) {
-    const int64_t began = mpi_report_begin();
-    int rc = mpi_call_alltoallv(send, large(send_counts), large(send_places), send_type, recv, large(recv_counts),
-                                large(recv_places), recv_type, comm);
-    const bool passed = rc == MPI_PASS;
-    if (passed)
-        rc = pass_alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm);
-    mpi_report_end(MPI_REPORT_ALLTOALLV, began, passed, comm);
-    return rc;
+    struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALLV, comm);
+    if (mpi_passes(&entry, mpi_call_alltoallv(send, large(send_counts), large(send_places), send_type, recv,
+                                              large(recv_counts), large(recv_places), recv_type, comm)))
+        entry.rc =
+            pass_alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places, recv_type, comm);
+    return mpi_leave(&entry);
 }
 
 MPI_TAKEN_LARGE_FUNCTIONS(MPI_SECOND_NAME)
