@@ -33,6 +33,7 @@ struct window {
     int group;
     MPI_Win win;
     int64_t *memory;
+    int64_t more;                 /* is being added to a counter */
     int64_t added[MPI_RANKS_MAX]; /* by this rank, to its counter at each target */
 };
 

@@ -1,13 +1,16 @@
 /* The one-sided access of a random program. At each rank every other has a counter and integers of its own, so that it
  * knows what it must find there. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mpi_random_program.h"
 #include "splitmix64.h"
 
-/* In int64_t: the counter, then the integers. */
-enum { SLOT = 1 + SLOT_INTS / 2 };
+/* In int64_t: the counter, then the integers. A rank's slots are a multiple of 16 bytes, whatever the number of ranks:
+ * of memory from MPI_Win_allocate that is not, MPICH 4.0 takes the start at other ranks for the multiple below. */
+enum { SLOT = 2 + SLOT_INTS / 2 };
+static_assert(SLOT * sizeof(int64_t) % 16 == 0, "MPICH 4.0");
 
 static void make_window(struct state *state, struct window *window, uint64_t draw) {
     const struct group *group = &state->groups[state->event.group];
@@ -46,16 +49,17 @@ static void free_window(struct state *state, struct window *window) {
         MPI_Free_mem(window->memory);
 }
 
-/* Puts integers into the slot of this rank, and a number onto its counter. */
+/* Puts integers into the slot of this rank, and a number onto its counter; the caller completes both. */
 static void put(struct state *state, struct window *window, int target, const int32_t *numbers, int count) {
     const struct group *group = &state->groups[window->group];
-    const int64_t more = numbers[0] >> 8;
     const MPI_Aint slot = (MPI_Aint)group->rank * SLOT;
+    window->more = numbers[0] >> 8;
     require_success(state, MPI_Put(numbers, count, MPI_INT32_T, target, slot + 1, count, MPI_INT32_T, window->win),
                     "MPI_Put");
-    require_success(state, MPI_Accumulate(&more, 1, MPI_INT64_T, target, slot, 1, MPI_INT64_T, MPI_SUM, window->win),
+    require_success(state,
+                    MPI_Accumulate(&window->more, 1, MPI_INT64_T, target, slot, 1, MPI_INT64_T, MPI_SUM, window->win),
                     "MPI_Accumulate");
-    window->added[target] += more;
+    window->added[target] += window->more;
 }
 
 /* All put something at a neighbour, and look at what has been put here. */
