@@ -4,8 +4,8 @@
  *     mpirun -n 3 ./mpi_collectives_test [--quick] [--strict]
  *
  * --strict: also what the MPIs themselves do wrong. Open MPI 4.1 and MPICH 4.0 take some unsigned types for signed in
- * minima and maxima, or the other way round, and MPICH 4.0 crashes in a large MPI_Reduce in place whose root isn't rank
- * 0. */
+ * minima and maxima, or the other way round. MPICH 4.0 crashes in a large MPI_Reduce in place whose root isn't rank 0,
+ * and of pairs with a gap it truncates long messages: in MPI_Alltoallv_c in place of derived types, for one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +22,16 @@ static long calls, left_out;
 static uint64_t draws = 1;
 
 static bool is_wrong_in_mpi(const struct call *call) {
+#ifdef MPICH
     const bool is_ours = is_strict && call->collective != CALL_ALLTOALLW;
     const struct element *element = call->element;
     const bool has_gap = element->number == NUMBER_PAIR && element->bytes > element->sizes[0] + element->sizes[1];
     const bool is_reduced_at_root = call->collective == CALL_REDUCE && call->in_place && call->root > 0;
     return !is_ours && call->count > 100 && (has_gap || is_reduced_at_root);
+#else
+    (void)call;
+    return false;
+#endif
 }
 
 static void run(struct call call, const char *communicator) {

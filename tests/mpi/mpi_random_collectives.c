@@ -31,8 +31,10 @@ void run_collective(struct state *state) {
                         .rubbish = (more >> 8) % 2,
                         .draw = group_draw(state, 2)};
     const struct traits *traits = &call_traits[call.collective];
-    call.in_place &=
-        traits->works_in_place && (call.collective != CALL_REDUCE || call.root == 0); /* MPICH 4.0 crashes */
+    call.in_place &= traits->works_in_place;
+#ifdef MPICH /* 4.0 crashes */
+    call.in_place &= is_strict || call.collective != CALL_REDUCE || call.root == 0;
+#endif
     call.large = (more >> 16) % 4 == 0 && call_has_large(call.collective);
     if ((more >> 24) % 24 == 0)
         call.count *= 40 / group->size;

@@ -3,6 +3,9 @@
  * them.
  *
  *     mpirun -n 3 ./mpi_random_programs [--seed S] [--programs N] [--events N] [--limit SECONDS] [--quick]
+ *                                  [--windows 0] [--strict]
+ *
+ * --strict: kolo makes all collectives, so that what the MPIs do wrong is tested, too.
  *
  * A program that fails, or that takes longer than the limit, prints its seed and the command that repeats it. */
 #include <stdarg.h>
@@ -134,8 +137,10 @@ static long option(int argc, char **argv, const char *name, long otherwise) {
 int main(int argc, char **argv) {
     static struct state state;
     bool quick = false;
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         quick |= strcmp(argv[i], "--quick") == 0;
+        is_strict |= strcmp(argv[i], "--strict") == 0;
+    }
     job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     if (world_size > MPI_RANKS_MAX) {
         fail("at most %d ranks", MPI_RANKS_MAX);
