@@ -1,16 +1,16 @@
 /* How the ranks of a communicator come to have a kolo communicator, by the MPI's own collectives on it:
  *
- *     1. Rank 0 tells a name: of one in its pool that has the same ranks, or a new one.
- *     2. All tell whether they can take that: they have the one of that name in their pool, too, or room for a new one.
- * If one cannot, it goes back, and rank 0 tells a new name; a new one that cannot be is the end.
- *     3. They create it, in a file of memory that has no name and that rank 0 tells, too: whatever ends a rank, nothing
+ *     1. Rank 0 tells the name of one in its pool that has the same ranks. All tell whether they have it, too. Then
+ * that is it: its ranks share a machine, and nothing else has to be asked.
+ *     2. If not, all tell whether they share a machine. If they don't, the ranks of each machine do the same among
+ * themselves (nodes/machines.h).
+ *     3. Rank 0 tells a new name. All tell whether they have room for one more.
+ *     4. They create it, in a file of memory that has no name and that rank 0 tells, too: whatever ends a rank, nothing
  * is left. Where one cannot open that, as in another pid namespace, they create it under its name. Nobody waits there
  * for a rank that waits for something else: all have come to this.
- *     4. All tell whether it was created.
+ *     5. All tell whether it was created.
  *
- * Before that all tell whether they share a machine. If not, the ranks of each machine do the same among themselves
- * (nodes/machines.h). No lock is held meanwhile: threads of a program may make several communicators at once, in any
- * order. */
+ * No lock is held meanwhile: threads of a program may make several communicators at once, in any order. */
 #include "communicators/making.h"
 
 #include <fcntl.h>
@@ -29,8 +29,7 @@ enum { CREATE_TIMEOUT_MS = 30000 };
 
 /* What rank 0 tells. */
 struct proposal {
-    char job[MPI_JOB_BYTES];
-    int is_pooled;
+    char job[MPI_JOB_BYTES];      /* empty: there is none */
     struct kolo_memory_file file; /* for a new one; its inode is 0 if there is none */
 };
 
@@ -70,48 +69,58 @@ static int create(struct mpi_pooled *pooled, int rank, int size, int fd) {
     return rc;
 }
 
-/* On rank 0, with `fd` of the file for a new one. */
-static struct mpi_pooled *propose(struct proposal *proposal, const void *group, int fd, bool anew) {
-    struct mpi_pooled *const pooled = anew ? NULL : mpi_pool_take(group);
-    memset(proposal, 0, sizeof *proposal);
-    proposal->is_pooled = pooled != NULL;
-    if (pooled)
-        memcpy(proposal->job, pooled->job, sizeof proposal->job);
-    else
-        invent_job(proposal->job);
-    if (fd < 0 || kolo_memory_file_name(fd, &proposal->file) < 0)
-        proposal->file.inode = 0;
-    return pooled;
+static bool tell(struct proposal *proposal, mpi_word comm) {
+    return mpi_host.Bcast(proposal, sizeof *proposal, mpi_host.is.types[MPI_TYPE_BYTE_INDEX], 0, comm) == 0;
 }
 
-/* Steps 1 and 2. NULL: some rank cannot. */
-static struct mpi_pooled *choose(struct proposal *proposal, mpi_word comm, int rank, const void *group, int fd,
-                                 bool anew) {
-    struct mpi_pooled *pooled = rank == 0 ? propose(proposal, group, fd, anew) : NULL;
-    const mpi_word bytes = mpi_host.is.types[MPI_TYPE_BYTE_INDEX];
-    if (mpi_host.Bcast(proposal, sizeof *proposal, bytes, 0, comm) != 0)
-        goto give_back;
-    if (!proposal->is_pooled)
-        pooled = mpi_pool_reserve(mpi_life_comms());
-    else if (rank != 0)
-        pooled = mpi_pool_take_job(proposal->job);
-    if (pooled && !proposal->is_pooled)
-        memcpy(pooled->job, proposal->job, sizeof pooled->job);
-    const int all = mpi_agree(comm, pooled != NULL);
-    if (all > 0)
+/* All have it, or it goes back and this returns NULL. */
+static struct mpi_pooled *keep(struct mpi_pooled *pooled, mpi_word comm) {
+    if (mpi_agree(comm, pooled != NULL) > 0)
         return pooled;
-    if (proposal->is_pooled && all == 0) {
-        if (pooled)
-            mpi_pool_return(pooled);
-        return choose(proposal, comm, rank, group, fd, true);
-    }
-give_back:
     if (pooled)
         mpi_pool_return(pooled);
     return NULL;
 }
 
-/* Step 3, and 4: the same on all ranks. */
+/* Step 1. On a rank that has no memory for what else it needs, `is_ready` is false: then there is none. */
+static struct mpi_pooled *make_of_pool(mpi_word comm, int rank, bool is_ready) {
+    struct proposal proposal = {.job = ""};
+    struct mpi_pooled *pooled = NULL;
+    mpi_word group[1] = {0};
+    if (rank == 0 && is_ready && mpi_host.Comm_group(comm, group) == 0) {
+        pooled = mpi_pool_take(group);
+        mpi_host.Group_free(group);
+    }
+    if (pooled)
+        memcpy(proposal.job, pooled->job, sizeof proposal.job);
+    if (!tell(&proposal, comm)) {
+        if (pooled)
+            mpi_pool_return(pooled);
+        return NULL;
+    }
+    if (!proposal.job[0])
+        return NULL;
+    if (rank != 0 && is_ready)
+        pooled = mpi_pool_take_job(proposal.job);
+    return keep(pooled, comm);
+}
+
+/* Step 3, with `fd` of the file on rank 0. NULL: some rank cannot. */
+static struct mpi_pooled *reserve(struct proposal *proposal, mpi_word comm, int rank, int fd) {
+    memset(proposal, 0, sizeof *proposal);
+    if (rank == 0)
+        invent_job(proposal->job);
+    if (fd < 0 || kolo_memory_file_name(fd, &proposal->file) < 0)
+        proposal->file.inode = 0;
+    if (!tell(proposal, comm))
+        return NULL;
+    struct mpi_pooled *const pooled = mpi_pool_reserve(mpi_life_comms());
+    if (pooled)
+        memcpy(pooled->job, proposal->job, sizeof pooled->job);
+    return keep(pooled, comm);
+}
+
+/* Steps 4 and 5: the same on all ranks. */
 static bool create_together(struct mpi_pooled *pooled, const struct proposal *proposal, mpi_word comm, int rank,
                             int size, int fd) {
     if (rank != 0)
@@ -127,34 +136,38 @@ static bool create_together(struct mpi_pooled *pooled, const struct proposal *pr
     return created;
 }
 
-struct mpi_pooled *mpi_pooled_make(mpi_word comm, int rank, int size, const char **why) {
+/* Steps 3 to 5. */
+static struct mpi_pooled *make_anew(mpi_word comm, int rank, int size, const char **why) {
     mpi_word group[1] = {0};
     struct mpi_pooled *pooled = NULL;
     struct proposal proposal;
-    bool is_new = false;
     const int fd = rank == 0 ? kolo_memory_file_create("kolo-mpi", 0) : -1;
     *why = "an error of the MPI";
     const bool has_group = mpi_host.Comm_group(comm, group) == 0;
     if (mpi_agree(comm, has_group) <= 0)
         goto forget_group;
     *why = "KOLO_MPI_COMMS others are in use";
-    pooled = choose(&proposal, comm, rank, group, fd, false);
+    pooled = reserve(&proposal, comm, rank, fd);
     if (!pooled)
         goto forget_group;
-    is_new = pooled->kolo == NULL;
-    if (is_new && !create_together(pooled, &proposal, comm, rank, size, fd)) {
+    if (!create_together(pooled, &proposal, comm, rank, size, fd)) {
         *why = "no kolo communicator could be created";
         mpi_pool_return(pooled);
         pooled = NULL;
-    } else if (is_new) {
-        pooled->group[0] = group[0];
+        goto forget_group;
     }
+    pooled->group[0] = group[0];
 forget_group:
-    if (has_group && !(pooled && is_new))
+    if (has_group && !pooled)
         mpi_host.Group_free(group);
     if (fd >= 0)
         close(fd);
     return pooled;
+}
+
+struct mpi_pooled *mpi_pooled_make(mpi_word comm, int rank, int size, const char **why) {
+    struct mpi_pooled *const pooled = make_of_pool(comm, rank, true);
+    return pooled ? pooled : make_anew(comm, rank, size, why);
 }
 
 /* What a rank tells of the machine that it is on. */
@@ -169,17 +182,22 @@ static int look_around(const struct mpi_state *state, mpi_word comm, mpi_word *s
     return near == state->size ? HAS_ALL : HAS_OTHERS;
 }
 
-void mpi_make(struct mpi_state *state, mpi_word comm) {
+static void make_around(struct mpi_state *state, mpi_word comm) {
     mpi_word shared[1] = {0};
-    state->blocks = malloc((size_t)MPI_STATE_BLOCKS * (size_t)state->size * sizeof *state->blocks);
     const int all = mpi_agree(comm, look_around(state, comm, shared));
-    if (all == HAS_ALL) {
-        state->pooled = mpi_pooled_make(comm, state->rank, state->size, &state->why);
-        state->kolo = state->pooled ? state->pooled->kolo : NULL;
-    } else {
+    if (all == HAS_ALL)
+        state->pooled = make_anew(comm, state->rank, state->size, &state->why);
+    else
         state->why = all == HAS_OTHERS ? mpi_machines_make(state, comm, mpi_word_load(shared)) : "an error of the MPI";
-    }
-    state->is_left = !state->kolo && !state->machines;
     if (mpi_word_load(shared) != 0)
         mpi_host.Comm_free(shared);
+}
+
+void mpi_make(struct mpi_state *state, mpi_word comm) {
+    state->blocks = malloc((size_t)MPI_STATE_BLOCKS * (size_t)state->size * sizeof *state->blocks);
+    state->pooled = make_of_pool(comm, state->rank, state->blocks != NULL);
+    if (!state->pooled)
+        make_around(state, comm);
+    state->kolo = state->pooled ? state->pooled->kolo : NULL;
+    state->is_left = !state->kolo && !state->machines;
 }
