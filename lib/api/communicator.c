@@ -150,8 +150,8 @@ int kolo_comm_abort(kolo_comm *comm, int code) {
         status = kolo_failure_publish(comm, KOLO_ERR_ABORTED, comm->rank, code);
         snprintf(message, sizeof message, "%s", kolo_error_message());
     }
+    kolo_queue_end(comm, status, message); /* before the break: a progress thread that finds that must know why */
     kolo_comm_break(comm);
-    kolo_queue_end(comm, status, message);
     kolo_lanes_break(comm);
     return 0;
 }

@@ -286,6 +286,35 @@ static void run_abort_at_once(struct rank *rank) {
     kolo_comm_destroy(comm);
 }
 
+/* Each rank aborts communicators that it alone is in while the progress thread carries out requests. No failure is
+ * published in such a communicator: the thread must hear of the abort from the queue. */
+static void run_abort_alone(struct rank *rank) {
+    enum { ABORTS = 20, REQUESTS = 600 };
+    kolo_comm *comm, *alone;
+    kolo_request *requests[REQUESTS];
+    int data[REQUESTS] = {0}, fd;
+    if (!create(rank, &comm))
+        return;
+    for (int i = 0; i < ABORTS; i++) {
+        if (!expect_status(rank, kolo_comm_split(comm, rank->rank, 0, &alone), 0, "kolo_comm_split"))
+            break;
+        expect_status(rank, kolo_comm_eventfd(alone, &fd), 0, "kolo_comm_eventfd");
+        for (int j = 0; j < REQUESTS; j++)
+            expect_status(rank, kolo_iallreduce(alone, &data[j], &data[j], 1, KOLO_I32, KOLO_SUM, &requests[j]), 0,
+                          "issuing");
+        expect_status(rank, kolo_comm_abort(alone, 7), 0, "kolo_comm_abort");
+        bool failed = false;
+        for (int j = 0; j < REQUESTS; j++) {
+            const int status = kolo_request_wait(requests[j]);
+            failed |= status != 0;
+            if (failed && expect_status(rank, status, KOLO_ERR_ABORTED, "a request"))
+                expect_message(rank, "a request", "rank 0 aborted the communicator with code 7", NULL);
+        }
+        kolo_comm_destroy(alone);
+    }
+    kolo_comm_destroy(comm);
+}
+
 /* Rank 0 leaves with its requests in flight: the others, which have one more, hear of it in some of theirs. */
 static void run_destroy(struct rank *rank) {
     kolo_comm *comm, *other;
@@ -495,6 +524,7 @@ int main(int argc, char **argv) {
                  {run_eventfd, .ranks_min = 1},
                  {run_abort, .ranks_min = 1},
                  {run_abort_at_once, .ranks_min = 2},
+                 {run_abort_alone, .ranks_min = 1},
                  {run_destroy, .ranks_min = 1},
                  {run_mismatch, .ranks_min = 2},
                  {run_death, .dies = true, .ranks_min = 2},
