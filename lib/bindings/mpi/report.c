@@ -35,8 +35,6 @@ static struct {
     uint64_t calls;
 } reasons[REASONS];
 
-bool mpi_report_on;
-
 int64_t mpi_report_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

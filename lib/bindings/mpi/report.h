@@ -3,6 +3,7 @@
 #define MPI_REPORT_H
 
 #include "host/mpi_host.h"
+#include "settings.h"
 
 enum mpi_reported {
     MPI_REPORT_BCAST,
@@ -24,17 +25,15 @@ enum mpi_reported {
     MPI_REPORTED
 };
 
-extern bool mpi_report_on;
-
 int64_t mpi_report_now(void);
 void mpi_report_add(enum mpi_reported function, int64_t began, bool passed, mpi_word comm);
 
 static inline int64_t mpi_report_begin(void) {
-    return __builtin_expect(mpi_report_on, 0) ? mpi_report_now() : 0;
+    return __builtin_expect(mpi_settings.is_verbose, 0) ? mpi_report_now() : 0;
 }
 
 static inline void mpi_report_end(enum mpi_reported function, int64_t began, bool passed, mpi_word comm) {
-    if (__builtin_expect(mpi_report_on, 0))
+    if (__builtin_expect(mpi_settings.is_verbose, 0))
         mpi_report_add(function, began, passed, comm);
 }
 

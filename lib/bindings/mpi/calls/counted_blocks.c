@@ -2,6 +2,7 @@
 #include "calls/calls.h"
 
 #include "calls/sides.h"
+#include "communicators/making.h"
 
 /* A buffer of such blocks, as kolo takes it. */
 struct blocks {

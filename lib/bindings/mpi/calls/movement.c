@@ -2,7 +2,8 @@
 #include "calls/calls.h"
 
 #include "calls/sides.h"
-#include "nodes/machines.h"
+#include "communicators/making.h"
+#include "nodes/machines_calls.h"
 
 static bool is_root_valid(const struct mpi_state *state, int root) {
     return root >= 0 && root < state->size;

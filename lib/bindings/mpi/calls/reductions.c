@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "calls/sides.h"
-#include "nodes/machines.h"
+#include "communicators/making.h"
+#include "nodes/machines_calls.h"
 #include "types/operations.h"
 
 /* NULL: it is the MPI's. */

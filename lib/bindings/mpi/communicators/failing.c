@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "nodes/machines.h"
+#include "communicators/machines.h"
 
 /* kolo counts the ranks of a machine, the program those of its communicator. */
 static void say_rank(const struct mpi_state *state, int place) {

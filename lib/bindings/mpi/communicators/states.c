@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "communicators/making.h"
+#include "communicators/machines.h"
 #include "communicators/pool.h"
-#include "mpi_life.h"
-#include "nodes/machines.h"
-#include "report.h"
+#include "settings.h"
 
 kolo_atomic_u64 mpi_state_slots[MPI_STATE_SLOTS];
 
@@ -82,20 +80,13 @@ struct mpi_state *mpi_state_find_slowly(mpi_word comm) {
     void *known = NULL;
     int flag = 0;
     mpi_host_find();
-    if (!mpi_life_is_ready() || comm == mpi_host.is.comm_null ||
+    if (!mpi_settings.is_on || comm == mpi_host.is.comm_null ||
         mpi_host.Comm_get_attr(comm, keyval, &known, &flag) != 0)
         return NULL;
     struct mpi_state *const state = flag ? known : begin_state(comm);
     if (state)
         kolo_store_release(mpi_state_slot(comm), (uintptr_t)state);
     return state;
-}
-
-bool mpi_state_count(struct mpi_state *state, mpi_word comm) {
-    if (!state->is_left && !state->machines && state->calls++ >= mpi_life_after())
-        mpi_make(state, comm);
-    state->fast = mpi_report_on ? NULL : state->kolo;
-    return state->kolo != NULL;
 }
 
 void *mpi_scratch(struct mpi_state *state, int which, size_t bytes) {

@@ -57,15 +57,6 @@ static inline struct mpi_state *mpi_state_find(mpi_word comm) {
     return mpi_state_find_slowly(comm);
 }
 
-/* The same as mpi_state_enter while the communicator has no kolo communicator yet. */
-bool mpi_state_count(struct mpi_state *state, mpi_word comm);
-
-/* Whether a collective, the arguments of which are right, is kolo's: the same on all ranks. Collective: it counts the
- * call, and may make the kolo communicator. */
-static inline bool mpi_state_enter(struct mpi_state *state, mpi_word comm) {
-    return __builtin_expect(state->kolo != NULL, 1) || mpi_state_count(state, comm);
-}
-
 /* 0 or an MPI error. */
 int mpi_states_setup(void);
 

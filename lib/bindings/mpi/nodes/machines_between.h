@@ -3,7 +3,8 @@
 #define MPI_NODES_MACHINES_BETWEEN_H
 
 #include "communicators/failing.h"
-#include "nodes/machines.h"
+#include "communicators/machines.h"
+#include "nodes/machines_calls.h"
 
 /* Long messages go in pieces that the caches hold. Each waits for the one before it: between two machines Open MPI's
  * non-blocking all-reduce sends there and back in turn, which took longer than what it overlapped with. */

@@ -8,34 +8,14 @@
  *
  * All else is left to the MPI, and so are messages of sizes at which it is as fast (mpi_machines_take).
  *
- * Nobody waits for ever. A rank that waits in kolo calls the MPI's progress all the while (mpi_life_progress), so what
+ * Nobody waits for ever. A rank that waits in kolo calls the MPI's progress all the while (mpi_progress), so what
  * its machine's first rank waits for between the machines goes on. Where the MPI reports an error there, that rank
  * aborts the machine's kolo communicator, which ends the others' waits. Where a rank of a machine has died, the others
  * there call the error handler, which ends the job unless the program has its own. */
-#ifndef MPI_NODES_MACHINES_H
-#define MPI_NODES_MACHINES_H
+#ifndef MPI_NODES_MACHINES_CALLS_H
+#define MPI_NODES_MACHINES_CALLS_H
 
-#include "kolo.h"
 #include "communicators/states.h"
-
-struct mpi_machines {
-    kolo_comm *near; /* the kolo communicator of this machine's ranks; NULL: this rank is its only one */
-    struct mpi_pooled *pooled;
-    mpi_word equals[1];    /* as the MPI has it in memory: this rank and those of its place, in the machines' order */
-    int place, near_size;  /* this rank among its machine's ranks, and their number */
-    int machine, machines; /* which one this is, and their number */
-    int places;            /* which all machines have: from this one on ranks have no `equals` */
-    struct mpi_whereabouts {
-        int machine, place;
-    } ranks[]; /* of the communicator */
-};
-
-/* Makes them, for a communicator whose ranks on this machine have the communicator `shared` of the MPI. Collective; the
- * same outcome on all ranks: NULL, or why not, in words. */
-const char *mpi_machines_make(struct mpi_state *state, mpi_word comm, mpi_word shared);
-
-/* With the communicator, on all of its ranks. */
-void mpi_machines_end(struct mpi_machines *machines);
 
 enum mpi_machines_call { MPI_MACHINES_ALLREDUCE, MPI_MACHINES_BROADCAST, MPI_MACHINES_REDUCE, MPI_MACHINES_BARRIER };
 

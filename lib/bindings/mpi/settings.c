@@ -1,0 +1,24 @@
+/* Settings. */
+#include "settings.h"
+
+#include <stdio.h>
+
+#include "base/environment.h"
+#include "kolo.h"
+
+enum { AFTER_DEFAULT = 4, AFTER_MAX = 1000000000, COMMS_DEFAULT = 16, COMMS_MAX = 1024 };
+
+struct mpi_settings mpi_settings;
+
+static const char *const switches[] = {"off", "on", NULL};
+
+bool mpi_settings_read(void) {
+    int rc = 0;
+    const int on = kolo_environment_choice(&rc, KOLO_VARIABLE_MPI, switches, 1);
+    mpi_settings.after = (uint64_t)kolo_environment_integer(&rc, KOLO_VARIABLE_MPI_AFTER, 0, AFTER_MAX, AFTER_DEFAULT);
+    mpi_settings.comms = kolo_environment_integer(&rc, KOLO_VARIABLE_MPI_COMMS, 0, COMMS_MAX, COMMS_DEFAULT);
+    mpi_settings.is_verbose = kolo_environment_integer(&rc, KOLO_VARIABLE_MPI_VERBOSE, 0, 1, 0) == 1;
+    if (rc < 0)
+        fprintf(stderr, "kolo: all is left to the MPI: %s\n", kolo_error_message());
+    return rc == 0 && on;
+}

@@ -1,0 +1,20 @@
+/* The variables KOLO_MPI, KOLO_MPI_AFTER, ..., which README.md lists. */
+#ifndef MPI_SETTINGS_H
+#define MPI_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mpi_settings {
+    bool is_on; /* between MPI_Init and MPI_Finalize, unless KOLO_MPI=off */
+    bool is_verbose;
+    uint64_t after; /* collectives of a communicator */
+    int64_t comms;
+};
+
+extern struct mpi_settings mpi_settings;
+
+/* All but `is_on`. False: KOLO_MPI=off, or a value that makes no sense, which is told. */
+bool mpi_settings_read(void);
+
+#endif
