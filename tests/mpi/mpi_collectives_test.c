@@ -166,6 +166,40 @@ static void run_communicators(void) {
     run_derived(MPI_COMM_SELF, "self", 1);
 }
 
+/* A datatype of addresses, from MPI_BOTTOM on, as MPI-IO of MPICH has. */
+static void run_addresses(void) {
+    static const int lengths[] = {1, 1};
+    const MPI_Datatype types[] = {MPI_LONG_LONG, MPI_INT};
+    struct {
+        long long large;
+        int small;
+    } mine, all[MPI_RANKS_MAX];
+    MPI_Aint places[2];
+    MPI_Datatype absolute, relative;
+    MPI_Get_address(&mine.large, &places[0]);
+    MPI_Get_address(&mine.small, &places[1]);
+    MPI_Type_create_struct(2, lengths, places, types, &absolute);
+    places[1] -= places[0];
+    places[0] = 0;
+    MPI_Type_create_struct(2, lengths, places, types, &relative);
+    MPI_Type_commit(&absolute);
+    MPI_Type_commit(&relative);
+    for (int root = 0; root < world_size; root++) {
+        mine.large = world_rank + (1LL << 40);
+        mine.small = -world_rank - 1;
+        memset(all, 0, sizeof all);
+        MPI_Gather(MPI_BOTTOM, 1, absolute, all, 1, relative, root, MPI_COMM_WORLD);
+        for (int rank = 0; world_rank == root && rank < world_size; rank++)
+            expect(all[rank].large == rank + (1LL << 40) && all[rank].small == -rank - 1,
+                   "gathered from addresses of rank %d: %lld, %d", rank, all[rank].large, all[rank].small);
+        MPI_Bcast(MPI_BOTTOM, 1, absolute, root, MPI_COMM_WORLD);
+        expect(mine.large == root + (1LL << 40) && mine.small == -root - 1, "broadcast to addresses: %lld, %d",
+               mine.large, mine.small);
+    }
+    MPI_Type_free(&absolute);
+    MPI_Type_free(&relative);
+}
+
 int main(int argc, char **argv) {
     job_begin(&argc, &argv, MPI_THREAD_SINGLE);
     for (int i = 1; i < argc; i++) {
@@ -182,6 +216,7 @@ int main(int argc, char **argv) {
     run_every_movement(MPI_COMM_WORLD, "world");
     run_derived(MPI_COMM_WORLD, "world", quick ? 2 : 20);
     run_communicators();
+    run_addresses();
     watch(LIMIT_S, "what kolo leaves to the MPI");
     run_own_operations();
     run_between_communicators();

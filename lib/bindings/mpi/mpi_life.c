@@ -3,7 +3,7 @@
 
 #include "communicators/pool.h"
 #include "communicators/states.h"
-#include "host/progress.h"
+#include "host/mpi_progress.h"
 #include "report.h"
 #include "settings.h"
 #include "types/operations.h"

@@ -152,7 +152,7 @@ int mpi_call_allgatherv(const void *send, mpi_count send_count, mpi_word send_ty
     const bool opened = open_recv(&to, state, 0);
     const void *const sent = opened ? open_own(state, in_place ? NULL : &from, &to, comm) : NULL;
     if (!opened || (!sent && to.bytes[state->rank]))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_allgatherv(state->kolo, sent, to.begin, to.bytes, to.offsets, KOLO_U8);
     return rc < 0 ? mpi_fail(state, comm, rc) : unpack_blocks(&to, state, comm);
 }
@@ -162,7 +162,7 @@ static int gatherv_at_root(struct mpi_state *state, const struct mpi_side *from,
     const bool opened = open_recv(to, state, 0);
     const void *const sent = opened ? open_own(state, from, to, comm) : NULL;
     if (!opened || (!sent && to->bytes[root]))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_gatherv(state->kolo, sent, to->bytes[root], to->begin, to->bytes, to->offsets, KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : unpack_blocks(to, state, comm);
 }
@@ -184,7 +184,7 @@ int mpi_call_gatherv(const void *send, mpi_count send_count, mpi_word send_type,
     const void *const sent = mpi_side_read(state, &from, 1, comm);
     const size_t bytes = mpi_side_bytes(&from);
     if (bytes && !sent)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_gatherv(state->kolo, sent, bytes, NULL, NULL, NULL, KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : 0;
 }
@@ -194,7 +194,7 @@ static int scatterv_at_root(struct mpi_state *state, struct blocks *from, const 
                             mpi_word comm) {
     bool opened = open_send(from, state, 0, comm);
     if (!opened)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const size_t bytes = from->bytes[root];
     void *const moved = to ? mpi_side_write(state, to, 1) : find_block(from, root);
     const void *const apart = to ? mpi_apart(state, from->begin, from->span, moved, bytes,
@@ -203,7 +203,7 @@ static int scatterv_at_root(struct mpi_state *state, struct blocks *from, const 
     if (apart != from->begin) /* copied, with the same offsets */
         from->begin = (char *)apart;
     if ((bytes && !moved) || (from->span && !from->begin))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_scatterv(state->kolo, from->begin, from->bytes, from->offsets, moved, bytes, KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : to ? mpi_side_finish(state, to, 1, comm) : 0;
 }
@@ -224,7 +224,7 @@ int mpi_call_scatterv(const void *send, struct mpi_numbers counts, struct mpi_nu
         return scatterv_at_root(state, &from, in_place ? NULL : &to, root, comm);
     void *const moved = mpi_side_write(state, &to, 1);
     if (mpi_side_bytes(&to) && !moved)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_scatterv(state->kolo, NULL, NULL, NULL, moved, mpi_side_bytes(&to), KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, 1, comm);
 }
@@ -247,10 +247,10 @@ int mpi_call_alltoallv(const void *send, struct mpi_numbers send_counts, struct 
     opened =
         opened && (in_place ? pack_blocks(&from, state, FROM, MPI_SEND, comm) : open_send(&from, state, FROM, comm));
     if (!opened)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const char *const apart = mpi_apart(state, from.begin, from.span, to.begin, to.span, NULL);
     if (from.span && !apart)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc =
         kolo_alltoallv(state->kolo, apart, from.bytes, from.offsets, to.begin, to.bytes, to.offsets, KOLO_U8);
     return rc < 0 ? mpi_fail(state, comm, rc) : unpack_blocks(&to, state, comm);

@@ -29,7 +29,7 @@ int mpi_call_broadcast(void *buffer, mpi_count count, mpi_word type, int root, m
     const bool is_root = root == state->rank;
     void *const moved = is_root ? (void *)mpi_side_read(state, &side, 1, comm) : mpi_side_write(state, &side, 1);
     if (!moved && bytes)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = state->kolo ? mpi_result(state, comm, kolo_broadcast(state->kolo, moved, bytes, KOLO_U8, root))
                                : mpi_machines_broadcast(state, comm, moved, bytes, root);
     if (rc != 0 || is_root)
@@ -62,7 +62,7 @@ int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_typ
     if (!in_place && (sent = mpi_side_read(state, &from, 1, comm)))
         sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
     if (bytes && (!sent || !moved))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_allgather(state->kolo, sent, moved, bytes, KOLO_U8);
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
 }
@@ -85,7 +85,7 @@ int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type
     if (!in_place && (sent = mpi_side_read(state, &from, blocks, comm)))
         sent = mpi_apart(state, sent, all, moved, all, moved);
     if (bytes && (!sent || !moved))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_alltoall(state->kolo, sent, moved, bytes, KOLO_U8);
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
 }
@@ -100,7 +100,7 @@ static int gather_at_root(struct mpi_state *state, bool in_place, const struct m
     if (!in_place && (sent = mpi_side_read(state, from, 1, comm)))
         sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
     if (bytes && (!sent || !moved))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_gather(state->kolo, sent, moved, bytes, KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, to, blocks, comm);
 }
@@ -121,7 +121,7 @@ int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, 
     const void *const sent = mpi_side_read(state, &from, 1, comm);
     const size_t bytes = mpi_side_bytes(&from);
     if (bytes && !sent)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     return mpi_result(state, comm, kolo_gather(state->kolo, sent, NULL, bytes, KOLO_U8, root));
 }
 
@@ -134,7 +134,7 @@ static int scatter_at_root(struct mpi_state *state, bool in_place, const struct 
     if (!in_place && sent)
         sent = mpi_apart(state, sent, blocks * bytes, moved, bytes, (const char *)moved - (size_t)root * bytes);
     if (bytes && (!sent || !moved))
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_scatter(state->kolo, sent, moved, bytes, KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : in_place ? 0 : mpi_side_finish(state, to, 1, comm);
 }
@@ -154,7 +154,7 @@ int mpi_call_scatter(const void *send, mpi_count send_count, mpi_word send_type,
         return scatter_at_root(state, in_place, &from, &to, root, comm);
     void *const moved = mpi_side_write(state, &to, 1);
     if (mpi_side_bytes(&to) && !moved)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_scatter(state->kolo, NULL, moved, mpi_side_bytes(&to), KOLO_U8, root);
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, 1, comm);
 }

@@ -92,7 +92,7 @@ int mpi_call_exscan(const void *send, void *recv, mpi_count count, mpi_word type
     if (!recv) /* which rank 0 may pass */
         recv = mpi_scratch(state, MPI_RECV, bytes);
     if (bytes && !recv)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     send = mpi_is_in_place(send) ? recv : mpi_apart(state, send, bytes, recv, bytes, recv);
     return mpi_result(
         state, comm,
@@ -129,7 +129,7 @@ int mpi_call_reduce_scatter_block(const void *send, void *recv, mpi_count count,
         send = mpi_apart(state, send, own.sent_bytes, recv, bytes, (const char *)recv - own.begin);
     void *const reduced = open_own(state, in_place, recv, &own);
     if (own.bytes && !reduced)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     const int rc = kolo_reduce_scatter(state->kolo, in_place ? recv : send, reduced, (size_t)count * reduction->parts,
                                        reduction->dtype, reduction->op);
     return finish_own(state, comm, rc, recv, reduced, &own);
@@ -170,7 +170,7 @@ int mpi_call_reduce_scatter(const void *send, void *recv, struct mpi_numbers cou
         send = mpi_apart(state, send, own.sent_bytes, recv, own.bytes, (const char *)recv - own.begin);
     void *const reduced = open_own(state, in_place, recv, &own);
     if (own.bytes && !reduced)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     if (!is_even)
         for (int rank = 0; rank < state->size; rank++)
             state->blocks[rank] = (size_t)mpi_number(counts, rank) * reduction->parts;

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/progress.h"
+#include "host/mpi_progress.h"
 #include "settings.h"
 #include "shm/memory_file.h"
 

@@ -13,19 +13,27 @@ static void say_rank(const struct mpi_state *state, int place) {
             fprintf(stderr, "kolo: on this machine rank %d is rank %d of %d\n", place, rank, state->size);
 }
 
-int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) {
+static int fail(const struct mpi_state *state, mpi_word comm, int rc, const char *message) {
     const bool is_process = rc == KOLO_ERR_PEER_DEAD && mpi_host.is.err_proc_failed;
     const int code = is_process ? mpi_host.is.err_proc_failed : mpi_host.is.err_other;
     kolo_failure failure = {.failure_bytes = sizeof failure};
     kolo_comm *const kolo = state->machines ? state->machines->near : state->kolo;
     const bool is_broken = kolo_comm_failure(kolo, &failure) == 0 && failure.status != 0;
+    fprintf(stderr, "kolo: rank %d of %d: %s: %s\n", state->rank, state->size, kolo_strerror(rc),
+            is_broken ? failure.message : message);
     if (!is_broken && kolo) /* of this rank alone: the others would wait for it */
         kolo_comm_abort(kolo, code);
-    fprintf(stderr, "kolo: rank %d of %d: %s: %s\n", state->rank, state->size, kolo_strerror(rc),
-            is_broken ? failure.message : kolo_error_message());
     if (state->machines && is_broken)
         say_rank(state, failure.rank);
     fflush(stderr);
     mpi_host.Comm_call_errhandler(comm, code);
     return code;
+}
+
+int mpi_fail(const struct mpi_state *state, mpi_word comm, int rc) {
+    return fail(state, comm, rc, kolo_error_message());
+}
+
+int mpi_fail_packing(const struct mpi_state *state, mpi_word comm) {
+    return fail(state, comm, KOLO_ERR_SYSTEM, "no memory for packed data, or the MPI cannot pack it");
 }

@@ -32,6 +32,8 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Type_get_envelope, (mpi_word, int *, int *, int *, int *))                                                \
     FUNCTION(Type_get_contents, (mpi_word, int, int, int, int *, mpi_count *, void *))                                 \
     FUNCTION(Type_free, (void *))                                                                                      \
+    FUNCTION(Type_create_hindexed, (int, const int *, const mpi_count *, mpi_word, void *))                            \
+    FUNCTION(Type_commit, (void *))                                                                                    \
     FUNCTION(Type_create_keyval, (void *, void *, int *, void *))                                                      \
     FUNCTION(Type_get_attr, (mpi_word, int, void *, int *))                                                            \
     FUNCTION(Type_set_attr, (mpi_word, int, void *))                                                                   \

@@ -107,7 +107,7 @@ int mpi_machines_reduce(struct mpi_state *state, mpi_word comm, const void *send
     const size_t kept = count < all.piece ? count : all.piece;
     char *const partial = has_own ? mpi_scratch(state, MPI_RECV, kept * reduction->bytes) : NULL;
     if (has_own && !partial)
-        return mpi_fail(state, comm, KOLO_ERR_SYSTEM);
+        return mpi_fail_packing(state, comm);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i * all.piece < count; i++) {
         const struct part part = part_of(&all, i);

@@ -1,6 +1,6 @@
 /* A communicator of our own, in which no message is ever sent. A probe there makes the MPI look after all that is under
  * way, for all communicators. */
-#include "host/progress.h"
+#include "host/mpi_progress.h"
 
 #include "host/mpi_host.h"
 
