@@ -499,5 +499,9 @@ int kolo_failure_check(kolo_waiter *waiter, const struct kolo_wait *wait) {
 int kolo_failure_look(kolo_comm *comm, uint32_t peer, int64_t waited_ns) {
     static const kolo_atomic_u64 never;
     const struct kolo_wait wait = {.flag = &never, .target = 1, .peer = peer, .waited_ns = waited_ns};
+    if (!comm->first->segment.header) /* one rank, which alone can break it */
+        return kolo_comm_is_usable(comm)
+                   ? 0
+                   : kolo_fail(KOLO_ERR_ABORTED, "rank %u aborted the communicator", comm->global_rank);
     return kolo_failure_check(&comm->waiter, &wait);
 }
