@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "internode/relay/relay.h"
 #include "sync/futex.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 
 #define PROXY_TICK_NS INT64_C(20000000)  /* longest time between two looks at the failure word */
 #define LINGER_NS     INT64_C(200000000) /* for what is queued when the leader leaves, all lanes together */
@@ -460,11 +460,7 @@ static int add_streams(struct kolo_proxy *proxy, int *fds) {
 }
 
 static int start_thread(struct kolo_proxy *proxy) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
-    const int error = pthread_create(&proxy->thread, NULL, run, proxy);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = kolo_thread_start(&proxy->thread, run, proxy);
     return error ? kolo_fail_system(error, "rank %u: starting the network thread", proxy->comm->global_rank) : 0;
 }
 

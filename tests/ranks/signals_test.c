@@ -1,6 +1,7 @@
 /* Signals at any time: a timer that interrupts every system call changes nothing, from creation to the end; SIGINT ends
- * a rank, wherever it is, without residue. The program's own question ends a wait, and its own
- * work is done in waits. And the one misuse that a debug build can see: two threads in one communicator at once. */
+ * a rank, wherever it is, without residue; a handler hears of a mistake in kolo's threads. The program's own question
+ * ends a wait, and its own work is done in waits. And the one misuse that a debug build can see: two threads in one
+ * communicator at once. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -107,6 +108,44 @@ static void run_creation_until_interrupt(struct rank *rank) {
     rank->options.size = 3;
     counter_add(1);
     expect_status(rank, kolo_comm_create(&comm, &rank->options), KOLO_ERR_PEER_DEAD, "kolo_comm_create");
+}
+
+/* A mistake of the program's, in what the progress thread calls: the program's handler is told. */
+static volatile sig_atomic_t mistakes;
+static pthread_t mistaken;
+
+static void count_mistake(int number) {
+    (void)number;
+    mistakes++;
+}
+
+static void add_with_mistake(const void *in, void *inout, size_t count, void *context) {
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        ((int64_t *)inout)[i] += ((const int64_t *)in)[i];
+    mistaken = pthread_self();
+    raise(SIGSEGV);
+}
+
+static void run_mistake(struct rank *rank) {
+    int64_t sum = rank->rank;
+    kolo_request *request = NULL;
+    kolo_comm *comm;
+    kolo_op op;
+    rank->options.progress = 1;
+    signal(SIGSEGV, count_mistake);
+    if (expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create") &&
+        expect_status(rank, kolo_op_create(&op, add_with_mistake, NULL, sizeof sum, 0), 0, "kolo_op_create") &&
+        expect_status(rank, kolo_iallreduce(comm, &sum, &sum, 1, KOLO_I64, op, &request), 0, "kolo_iallreduce")) {
+        sleep_ms(50); /* the thread has begun before this one waits */
+        expect_status(rank, kolo_request_wait(request), 0, "kolo_request_wait");
+        expect(rank, sum == 1, "0 + 1 is %d", (int)sum);
+        expect(rank, rank->rank != 0 || mistakes > 0, "the handler was not called");
+        expect(rank, rank->rank != 0 || !pthread_equal(mistaken, pthread_self()), "the thread has not done it");
+        kolo_op_destroy(op);
+    }
+    kolo_comm_destroy(comm);
+    signal(SIGSEGV, SIG_DFL);
 }
 
 /* The answer ends the wait of rank 0 at the second question, for both ranks. */
@@ -223,6 +262,7 @@ int main(int argc, char **argv) {
     harness_run(&(struct team){.ranks = 2, .run = run_progress});
     if (!arguments.threads) {
         harness_run(&(struct team){.ranks = 2, .run = run_asked});
+        harness_run(&(struct team){.ranks = 2, .creates_itself = true, .run = run_mistake});
         harness_run(&(struct team){.ranks = 3, .victim = 2, .run = run_until_interrupt, .meanwhile = interrupt_rank_1});
         harness_run(&(struct team){.ranks = 2,
                                    .creates_itself = true,

@@ -2,7 +2,6 @@
 #include "api/lanes/helpers.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +9,7 @@
 #include "base/status.h"
 #include "comm/failure/failure.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 
 /* An idle helper spins for a tenth of what its lane's waits do: for work that follows at once. */
 enum { SPINS_SHARE = 10 };
@@ -84,17 +84,13 @@ struct kolo_helpers *kolo_helpers_create(kolo_comm *const *lanes, uint32_t count
 }
 
 static void start(struct kolo_helpers *helpers) {
-    sigset_t all, before;
     helpers->has_tried = true;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
     while (helpers->started < helpers->count) {
         struct helper *next = &helpers->helper[helpers->started];
-        if (pthread_create(&next->thread, NULL, serve, next))
+        if (kolo_thread_start(&next->thread, serve, next))
             break;
         helpers->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void post(struct kolo_helpers *helpers, kolo_lane_fn *run, const void *argument) {

@@ -2,7 +2,6 @@
 #include "api/requests/queue.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "sync/common_lock.h"
 #include "sync/futex.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 
 #define SLEEP_NS    INT64_C(1000000000)   /* a wake-up that were lost would cost no more */
 #define DEFERRED_NS (10 * KOLO_NS_PER_MS) /* longer than computing that is as long as a call of some MiB */
@@ -399,12 +399,8 @@ static void *run(void *argument) {
 
 static int start_thread(struct kolo_queue *queue) {
     kolo_comm *comm = queue->comm;
-    sigset_t all, before;
     queue->check = comm->waiter.check;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
-    const int error = pthread_create(&queue->thread, NULL, run, queue);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = kolo_thread_start(&queue->thread, run, queue);
     if (error)
         return kolo_fail_system(error, "rank %u: starting the progress thread", comm->global_rank);
     comm->waiter.check = check_stopping; /* it has nothing to do yet */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,6 +14,7 @@
 #include "comm/failure/failure.h"
 #include "cpu/fpenv.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 #include "table/shard.h"
 #include "table/synchronous.h"
 #include "table/waits.h"
@@ -469,11 +469,7 @@ static int make(struct kolo_table *table, const char *function, kolo_comm *leade
     for (uint32_t i = 0; i < rounds->peers; i++)
         rounds->peer[i].node = i;
     kolo_round_prepare(leaders);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
-    const int error = pthread_create(&rounds->thread, NULL, run, rounds);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = kolo_thread_start(&rounds->thread, run, rounds);
     if (error) {
         rounds->leaders = NULL;
         return kolo_fail_system(error, "rank %u: %s: starting a thread", table->comm->global_rank, function);

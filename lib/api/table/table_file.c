@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +27,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 #include "table/shard.h"
 #include "table/synchronous.h"
 #include "table/rows/versions.h"
@@ -190,13 +190,8 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* Starts the thread, with no signal of the program's. */
 static int start(struct kolo_table_saving *saving) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&saving->thread, NULL, run, saving);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = kolo_thread_start(&saving->thread, run, saving);
     return error ? kolo_fail_system(error, "kolo_table_save: starting a thread") : 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -11,6 +10,7 @@
 #include "comm/channels/rings.h"
 #include "sync/futex.h"
 #include "sync/point.h"
+#include "sync/thread.h"
 
 #define WAKER_NS  INT64_C(1000000000) /* longest sleep of the thread that wakes the engine */
 #define COUNT_MAX (SIZE_MAX / 16)     /* elements of a message: no number of bytes overflows */
@@ -117,12 +117,8 @@ static void *wake_engine(void *argument) {
 static void talk(struct kolo_relay *relay) {
     if (kolo_load_relaxed(&relay->talks))
         return;
-    sigset_t all, before;
-    sigfillset(&all);
     KOLO_POINT("relay.talking");
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's, and go to its own threads */
-    relay->has_waker = pthread_create(&relay->waker, NULL, wake_engine, relay) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    relay->has_waker = kolo_thread_start(&relay->waker, wake_engine, relay) == 0;
     if (!relay->has_waker)
         kolo_log(relay->comm->log_level, KOLO_LOG_WARN, (int)relay->comm->global_rank,
                  "cannot start a thread: messages to other machines take up to 20 ms longer");
