@@ -186,7 +186,7 @@ int mpi_call_gatherv(const void *send, mpi_count send_count, mpi_word send_type,
     if (bytes && !sent)
         return mpi_fail_packing(state, comm);
     const int rc = kolo_gatherv(state->kolo, sent, bytes, NULL, NULL, NULL, KOLO_U8, root);
-    return rc < 0 ? mpi_fail(state, comm, rc) : 0;
+    return mpi_result(state, comm, rc);
 }
 
 /* In place (`to` is NULL) the root's own block stays where it is. */
