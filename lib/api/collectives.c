@@ -7,6 +7,7 @@
 #include "api/lanes/slices.h"
 #include "api/requests/queue.h"
 #include "api/sharing.h"
+#include "api/short_call.h"
 #include "algo/fusion/apply.h"
 #include "base/status.h"
 #include "comm/creation/create.h"
@@ -476,22 +477,34 @@ static inline __attribute__((always_inline)) int perform(const struct kolo_descr
     return rc;
 }
 
-/* The same where requests may be in flight, or the communicator cannot be used. */
-static __attribute__((noinline)) int perform_later(const struct kolo_descriptor *descriptor, kolo_comm *comm,
-                                                   struct kolo_arguments call) {
+/* The long way of a call: the same where requests may be in flight, or the communicator cannot be used. */
+static __attribute__((noinline)) int perform_any(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                 struct kolo_arguments *call) {
+    if (kolo_is_ready(comm))
+        return perform(descriptor, comm, call);
     int rc = kolo_queue_claim(descriptor->function, comm, true);
     if (rc < 0)
         return rc;
-    rc = perform(descriptor, comm, &call);
+    rc = perform(descriptor, comm, call);
     kolo_queue_release(comm, rc);
     return rc;
 }
 
-/* The path that every collective takes. It is inlined with a constant descriptor, so that each collective gets a copy
- * with only the parts that it needs. */
+static __attribute__((noinline)) int take_long_way(const struct kolo_descriptor *descriptor, kolo_comm *comm,
+                                                   const void *send, void *recv, size_t count, kolo_dtype dtype,
+                                                   kolo_op op, int root) {
+    return perform_any(descriptor, comm, &WITH_COUNT(send, recv, count, dtype, op, root));
+}
+
+/* The path of the collectives whose blocks have one count. It is inlined with a constant descriptor, so that the short
+ * way of each has only the parts that it needs. */
 static inline __attribute__((always_inline)) int collective(const struct kolo_descriptor *descriptor, kolo_comm *comm,
-                                                            struct kolo_arguments call) {
-    return kolo_is_ready(comm) ? perform(descriptor, comm, &call) : perform_later(descriptor, comm, call);
+                                                            const void *send, void *recv, size_t count,
+                                                            kolo_dtype dtype, kolo_op op, int root) {
+    const kolo_kernel *const kernel = kolo_is_ready(comm) ? find_kernel(comm, dtype, op) : NULL;
+    if (__builtin_expect(kernel && kolo_short_fits(descriptor, comm, send, recv, count, root, kernel), 1))
+        return kolo_short_make(descriptor, comm, send, recv, count, dtype, op, root, kernel);
+    return take_long_way(descriptor, comm, send, recv, count, dtype, op, root);
 }
 
 /* Checks what a caller passes to a call in the background. */
@@ -594,7 +607,8 @@ int kolo_lane_call(const char *function, kolo_collective collective, kolo_comm *
 }
 
 int kolo_collective_make(kolo_collective which, kolo_comm *comm, const struct kolo_arguments *call) {
-    return collective(&descriptors[which], comm, *call);
+    struct kolo_arguments own = *call;
+    return perform_any(&descriptors[which], comm, &own);
 }
 
 int kolo_collective_issue(kolo_collective which, const char *function, kolo_comm *comm,
@@ -603,7 +617,7 @@ int kolo_collective_issue(kolo_collective which, const char *function, kolo_comm
 }
 
 int kolo_allreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_ALLREDUCE], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
@@ -613,7 +627,7 @@ int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count,
 }
 
 int kolo_broadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_BROADCAST], comm, WITH_COUNT(buffer, buffer, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_BROADCAST], comm, buffer, buffer, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root, kolo_request **request) {
@@ -622,7 +636,7 @@ int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtyp
 }
 
 int kolo_barrier(kolo_comm *comm) {
-    return collective(&descriptors[KOLO_BARRIER], comm, WITH_COUNT(NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_BARRIER], comm, NULL, NULL, 0, KOLO_U8, KOLO_SUM, 0);
 }
 
 int kolo_ibarrier(kolo_comm *comm, kolo_request **request) {
@@ -631,7 +645,7 @@ int kolo_ibarrier(kolo_comm *comm, kolo_request **request) {
 }
 
 int kolo_allgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_ALLGATHER], comm, send, recv, count, dtype, KOLO_SUM, 0);
 }
 
 int kolo_iallgather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
@@ -642,8 +656,8 @@ int kolo_iallgather(kolo_comm *comm, const void *send, void *recv, size_t count,
 
 int kolo_allgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
                     kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLGATHERV], comm,
-                      WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets));
+    return perform_any(&descriptors[KOLO_ALLGATHERV], comm,
+                       &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, NULL, NULL, counts, offsets));
 }
 
 int kolo_iallgatherv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, const size_t *offsets,
@@ -653,7 +667,7 @@ int kolo_iallgatherv(kolo_comm *comm, const void *send, void *recv, const size_t
 }
 
 int kolo_reduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root) {
-    return collective(&descriptors[KOLO_REDUCE], comm, WITH_COUNT(send, recv, count, dtype, op, root));
+    return collective(&descriptors[KOLO_REDUCE], comm, send, recv, count, dtype, op, root);
 }
 
 int kolo_ireduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op, int root,
@@ -663,7 +677,7 @@ int kolo_ireduce(kolo_comm *comm, const void *send, void *recv, size_t count, ko
 }
 
 int kolo_reduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_REDUCE_SCATTER], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_ireduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
@@ -674,8 +688,8 @@ int kolo_ireduce_scatter(kolo_comm *comm, const void *send, void *recv, size_t c
 
 int kolo_reduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
                          kolo_op op) {
-    return collective(&descriptors[KOLO_REDUCE_SCATTERV], comm,
-                      WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL));
+    return perform_any(&descriptors[KOLO_REDUCE_SCATTERV], comm,
+                       &WITH_COUNTS(send, recv, 0, dtype, op, 0, counts, NULL, NULL, NULL));
 }
 
 int kolo_ireduce_scatterv(kolo_comm *comm, const void *send, void *recv, const size_t *counts, kolo_dtype dtype,
@@ -685,7 +699,7 @@ int kolo_ireduce_scatterv(kolo_comm *comm, const void *send, void *recv, const s
 }
 
 int kolo_gather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_GATHER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_GATHER], comm, send, recv, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_igather(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
@@ -696,8 +710,8 @@ int kolo_igather(kolo_comm *comm, const void *send, void *recv, size_t count, ko
 
 int kolo_gatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
                  const size_t *offsets, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_GATHERV], comm,
-                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets));
+    return perform_any(&descriptors[KOLO_GATHERV], comm,
+                       &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, NULL, NULL, counts, offsets));
 }
 
 int kolo_igatherv(kolo_comm *comm, const void *send, size_t count, void *recv, const size_t *counts,
@@ -707,7 +721,7 @@ int kolo_igatherv(kolo_comm *comm, const void *send, size_t count, void *recv, c
 }
 
 int kolo_scatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_SCATTER], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, root));
+    return collective(&descriptors[KOLO_SCATTER], comm, send, recv, count, dtype, KOLO_SUM, root);
 }
 
 int kolo_iscatter(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, int root,
@@ -718,8 +732,8 @@ int kolo_iscatter(kolo_comm *comm, const void *send, void *recv, size_t count, k
 
 int kolo_scatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
                   size_t count, kolo_dtype dtype, int root) {
-    return collective(&descriptors[KOLO_SCATTERV], comm,
-                      WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL));
+    return perform_any(&descriptors[KOLO_SCATTERV], comm,
+                       &WITH_COUNTS(send, recv, count, dtype, KOLO_SUM, root, counts, offsets, NULL, NULL));
 }
 
 int kolo_iscatterv(kolo_comm *comm, const void *send, const size_t *counts, const size_t *offsets, void *recv,
@@ -729,7 +743,7 @@ int kolo_iscatterv(kolo_comm *comm, const void *send, const size_t *counts, cons
 }
 
 int kolo_alltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype) {
-    return collective(&descriptors[KOLO_ALLTOALL], comm, WITH_COUNT(send, recv, count, dtype, KOLO_SUM, 0));
+    return collective(&descriptors[KOLO_ALLTOALL], comm, send, recv, count, dtype, KOLO_SUM, 0);
 }
 
 int kolo_ialltoall(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype,
@@ -740,9 +754,9 @@ int kolo_ialltoall(kolo_comm *comm, const void *send, void *recv, size_t count, 
 
 int kolo_alltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
                    const size_t *recv_counts, const size_t *recv_offsets, kolo_dtype dtype) {
-    return collective(
+    return perform_any(
         &descriptors[KOLO_ALLTOALLV], comm,
-        WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets));
+        &WITH_COUNTS(send, recv, 0, dtype, KOLO_SUM, 0, send_counts, send_offsets, recv_counts, recv_offsets));
 }
 
 int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts, const size_t *send_offsets,
@@ -754,7 +768,7 @@ int kolo_ialltoallv(kolo_comm *comm, const void *send, const size_t *send_counts
 }
 
 int kolo_scan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_SCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_SCAN], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
@@ -763,7 +777,7 @@ int kolo_iscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo
 }
 
 int kolo_exscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_EXSCAN], comm, WITH_COUNT(send, recv, count, dtype, op, 0));
+    return collective(&descriptors[KOLO_EXSCAN], comm, send, recv, count, dtype, op, 0);
 }
 
 int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
@@ -772,7 +786,7 @@ int kolo_iexscan(kolo_comm *comm, const void *send, void *recv, size_t count, ko
 }
 
 int kolo_allreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op) {
-    return collective(&descriptors[KOLO_ALLREDUCE_MANY], comm, WITH_TENSORS(tensors, ntensors, dtype, op));
+    return perform_any(&descriptors[KOLO_ALLREDUCE_MANY], comm, &WITH_TENSORS(tensors, ntensors, dtype, op));
 }
 
 int kolo_iallreduce_many(kolo_comm *comm, const kolo_tensor *tensors, size_t ntensors, kolo_dtype dtype, kolo_op op,
