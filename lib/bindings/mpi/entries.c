@@ -42,9 +42,9 @@ static __attribute__((noinline)) int bcast_slowly(void *buffer, int count, mpi_w
 
 int MPI_Bcast(void *buffer, int count, mpi_word type, int root, mpi_word comm) {
     struct mpi_state *const state = mpi_fast_state(comm);
-    const struct mpi_type *const known = state ? state->type : NULL;
-    if (__builtin_expect(!known || known->handle != (type & mpi_host.handle_mask) || !known->is_contiguous, 0) ||
-        __builtin_expect(count < 0 || !buffer || mpi_is_in_place(buffer) || (unsigned)root >= (unsigned)state->size, 0))
+    const struct mpi_type *const known = state ? mpi_fast_type(state, type) : NULL;
+    if (__builtin_expect(!known || count < 0 || !buffer || mpi_is_in_place(buffer), 0) ||
+        __builtin_expect((unsigned)root >= (unsigned)state->size, 0))
         return bcast_slowly(buffer, count, type, root, comm);
     const int rc = kolo_broadcast(state->fast, buffer, (size_t)count * known->bytes, KOLO_U8, root);
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
@@ -86,11 +86,26 @@ int MPI_Allreduce(const void *send, void *recv, int count, mpi_word type, mpi_wo
     return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
-int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
+static __attribute__((noinline)) int reduce_slowly(const void *send, void *recv, int count, mpi_word type, mpi_word op,
+                                                   int root, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE, comm);
     if (mpi_passes(&entry, mpi_call_reduce(send, recv, count, type, op, root, comm)))
         entry.rc = mpi_host.Reduce(send, recv, count, type, op, root, comm);
     return mpi_leave(&entry);
+}
+
+int MPI_Reduce(const void *send, void *recv, int count, mpi_word type, mpi_word op, int root, mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const struct mpi_reduction *const reduction = state ? mpi_fast_reduction(state, type, op) : NULL;
+    if (__builtin_expect(!reduction || count < 0 || (unsigned)root >= (unsigned)state->size, 0))
+        return reduce_slowly(send, recv, count, type, op, root, comm);
+    const bool is_root = root == state->rank;
+    const void *const from = is_root && mpi_is_in_place(send) ? recv : send;
+    const size_t parts = (size_t)count * reduction->parts;
+    if (__builtin_expect(!mpi_fast_buffers(from, is_root ? recv : from, (size_t)count * reduction->bytes), 0))
+        return reduce_slowly(send, recv, count, type, op, root, comm);
+    const int rc = kolo_reduce(state->fast, from, is_root ? recv : NULL, parts, reduction->dtype, reduction->op, root);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
 int MPI_Scan(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
@@ -107,34 +122,93 @@ int MPI_Exscan(const void *send, void *recv, int count, mpi_word type, mpi_word 
     return mpi_leave(&entry);
 }
 
-int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
+/* Of blocks of one size. MPI_PASS: it is not plainly that. */
+static inline int reduce_scatter_fast(struct mpi_state *state, const void *send, void *recv, int count, mpi_word type,
+                                      mpi_word op, mpi_word comm) {
+    const struct mpi_reduction *const reduction = mpi_fast_reduction(state, type, op);
+    const size_t bytes = reduction && count >= 0 ? (size_t)count * reduction->bytes : 0;
+    if (__builtin_expect(bytes == 0 || !mpi_fast_apart(send, (size_t)state->size * bytes, recv, bytes), 0))
+        return MPI_PASS;
+    const int rc =
+        kolo_reduce_scatter(state->fast, send, recv, (size_t)count * reduction->parts, reduction->dtype, reduction->op);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+/* The count that all blocks have; -1: they do not. */
+static inline int even_count(const struct mpi_state *state, const int *counts) {
+    for (int rank = 1; rank < state->size; rank++)
+        if (counts[rank] != counts[0])
+            return -1;
+    return counts[0];
+}
+
+static __attribute__((noinline)) int reduce_scatter_slowly(const void *send, void *recv, const int *counts,
+                                                           mpi_word type, mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter(send, recv, ints(counts), type, op, comm)))
         entry.rc = mpi_host.Reduce_scatter(send, recv, counts, type, op, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+int MPI_Reduce_scatter(const void *send, void *recv, const int *counts, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const int rc = state
+                       ? reduce_scatter_fast(state, send, recv, counts ? even_count(state, counts) : -1, type, op, comm)
+                       : MPI_PASS;
+    return __builtin_expect(rc != MPI_PASS, 1) ? rc : reduce_scatter_slowly(send, recv, counts, type, op, comm);
+}
+
+static __attribute__((noinline)) int reduce_scatter_block_slowly(const void *send, void *recv, int count, mpi_word type,
+                                                                 mpi_word op, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_REDUCE_SCATTER_BLOCK, comm);
     if (mpi_passes(&entry, mpi_call_reduce_scatter_block(send, recv, count, type, op, comm)))
         entry.rc = mpi_host.Reduce_scatter_block(send, recv, count, type, op, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-                  mpi_word comm) {
+int MPI_Reduce_scatter_block(const void *send, void *recv, int count, mpi_word type, mpi_word op, mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const int rc = state ? reduce_scatter_fast(state, send, recv, count, type, op, comm) : MPI_PASS;
+    return __builtin_expect(rc != MPI_PASS, 1) ? rc : reduce_scatter_block_slowly(send, recv, count, type, op, comm);
+}
+
+static __attribute__((noinline)) int allgather_slowly(const void *send, int send_count, mpi_word send_type, void *recv,
+                                                      int recv_count, mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLGATHER, comm);
     if (mpi_passes(&entry, mpi_call_allgather(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = mpi_host.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
 }
 
-int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
-                 mpi_word comm) {
+int MPI_Allgather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                  mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const size_t bytes =
+        state ? mpi_fast_blocks(state, send, send_count, send_type, 1, recv, recv_count, recv_type) : SIZE_MAX;
+    if (__builtin_expect(bytes == SIZE_MAX, 0))
+        return allgather_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    const int rc = kolo_allgather(state->fast, send, recv, bytes, KOLO_U8);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
+}
+
+static __attribute__((noinline)) int alltoall_slowly(const void *send, int send_count, mpi_word send_type, void *recv,
+                                                     int recv_count, mpi_word recv_type, mpi_word comm) {
     struct mpi_entry entry = mpi_enter(MPI_REPORT_ALLTOALL, comm);
     if (mpi_passes(&entry, mpi_call_alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm)))
         entry.rc = mpi_host.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
     return mpi_leave(&entry);
+}
+
+int MPI_Alltoall(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
+                 mpi_word comm) {
+    struct mpi_state *const state = mpi_fast_state(comm);
+    const size_t bytes =
+        state ? mpi_fast_blocks(state, send, send_count, send_type, (size_t)state->size, recv, recv_count, recv_type)
+              : SIZE_MAX;
+    if (__builtin_expect(bytes == SIZE_MAX, 0))
+        return alltoall_slowly(send, send_count, send_type, recv, recv_count, recv_type, comm);
+    const int rc = kolo_alltoall(state->fast, send, recv, bytes, KOLO_U8);
+    return __builtin_expect(rc == 0, 1) ? 0 : mpi_fail(state, comm, rc);
 }
 
 int MPI_Gather(const void *send, int send_count, mpi_word send_type, void *recv, int recv_count, mpi_word recv_type,
