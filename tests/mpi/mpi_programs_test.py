@@ -113,6 +113,11 @@ class Mpi:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=LIMIT_S)
 
+    def test_single(self):
+        """A test after a barrier says yes at once."""
+        self.run_job(2, "mpi_single_tests", "30", KOLO_MPI_AFTER="0")
+        self.run_job(3, "mpi_single_tests", "3", KOLO_MPI_AFTER="0")
+
     def test_wrong(self):
         """One rank's argument is wrong: the MPI there says so, and nobody waits for longer than without kolo."""
         for preload in (None, LIBRARY):

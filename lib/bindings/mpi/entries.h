@@ -9,6 +9,7 @@
 #define MPI_ENTRY(name, arguments) __attribute__((visibility("default"))) int MPI_##name arguments;
 
 MPI_TAKEN_FUNCTIONS(MPI_ENTRY)
+MPI_TAKEN_TESTS(MPI_ENTRY)
 MPI_TAKEN_LARGE_FUNCTIONS(MPI_ENTRY)
 
 /* In the file that has the functions. */

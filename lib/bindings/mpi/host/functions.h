@@ -9,7 +9,6 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
 
 /* Every MPI has these; without them nothing could be taken over. */
 #define MPI_USED_FUNCTIONS(FUNCTION)                                                                                   \
-    FUNCTION(Iprobe, (int, int, mpi_word, int *, void *))                                                              \
     FUNCTION(Comm_rank, (mpi_word, int *))                                                                             \
     FUNCTION(Comm_size, (mpi_word, int *))                                                                             \
     FUNCTION(Comm_test_inter, (mpi_word, int *))                                                                       \
@@ -62,6 +61,17 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Scatterv, (const void *, const int *, const int *, mpi_word, void *, int, mpi_word, int, mpi_word))       \
     FUNCTION(Alltoallv,                                                                                                \
              (const void *, const int *, const int *, mpi_word, void *, const int *, const int *, mpi_word, mpi_word))
+
+/* Likewise: those that say at once whether something is done. */
+#define MPI_TAKEN_TESTS(FUNCTION)                                                                                      \
+    FUNCTION(Test, (void *, int *, void *))                                                                            \
+    FUNCTION(Testall, (int, void *, int *, void *))                                                                    \
+    FUNCTION(Testany, (int, void *, int *, int *, void *))                                                             \
+    FUNCTION(Testsome, (int, void *, int *, int *, void *))                                                            \
+    FUNCTION(Request_get_status, (mpi_word, int *, void *))                                                            \
+    FUNCTION(Iprobe, (int, int, mpi_word, int *, void *))                                                              \
+    FUNCTION(Improbe, (int, int, mpi_word, int *, void *, void *))                                                     \
+    FUNCTION(Win_test, (mpi_word, int *))
 
 /* Likewise, but NULL where the MPI has none. */
 #define MPI_TAKEN_LARGE_FUNCTIONS(FUNCTION)                                                                            \
