@@ -81,12 +81,22 @@ class Start(torch_ranks.JobTest):
 
     def test_kolorun(self):
         for name in ("kolo", "gloo"):
-            # Where rank 0 has PyTorch's store and ends without this, it is sometimes ended by std::terminate.
+            # Without this PyTorch's own Gloo sometimes ends in std::terminate: a thread of its frees a tensor while Python ends.
             code = f"import torch_start_test as start; start.meet('{name}'); start.dist.destroy_process_group()"
             done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code],
                                   cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True,
                                   timeout=torch_ranks.DEADLINE_S)
             self.assertEqual(0, done.returncode, f"{name}: {done.stderr}")
+
+    def test_end_while_callbacks_run(self):
+        code = """import time, torch, torch.distributed as dist
+dist.init_process_group("kolo")
+for i in range(100):
+    dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda f: time.sleep(0.002))
+dist.barrier()"""
+        done = subprocess.run([os.environ["KOLORUN"], "-n", "2", sys.executable, "-B", "-c", code], capture_output=True,
+                              text=True, timeout=torch_ranks.DEADLINE_S)
+        self.assertEqual(0, done.returncode, done.stderr)
 
     def test_torchrun_with_name_gloo(self):
         code = "import kolo.torch, torch_start_test; torch_start_test.meet('gloo'); kolo.torch.comm()"

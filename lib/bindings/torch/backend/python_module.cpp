@@ -15,6 +15,7 @@ PYBIND11_MODULE(KOLO_TORCH_MODULE, module) {
     module.doc() = "The backend of torch.distributed, in C++.";
     py::module_::import("torch.distributed"); /* has the class that this one is derived from */
     using Release = py::call_guard<py::gil_scoped_release>;
+    py::module_::import("atexit").attr("register")(py::cpp_function(&kolo_torch::Watcher::halt_all, Release()));
     py::class_<KoloBackend, c10::intrusive_ptr<KoloBackend>, kolo_torch::Base>(module, "Backend",
                                                                                "kolo for a process group.")
         .def(py::init([](const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <algorithm>
 #include <thread>
 
 #include "work.h"
@@ -60,6 +61,12 @@ bool KoloWork::poll(bool for_watcher) {
     return true;
 }
 
+void KoloWork::give_up_claim() {
+    std::lock_guard<std::mutex> lock(claim_mutex_);
+    if (claim_ == Claim::WATCHER)
+        claim_ = Claim::NONE;
+}
+
 bool KoloWork::isCompleted() {
     return poll(false);
 }
@@ -88,7 +95,8 @@ bool KoloWork::wait(std::chrono::milliseconds timeout) {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> KoloWork::getFuture() {
-    if (watcher_->is_here()) /* a callback, which may wait for the future, as PowerSGD's do: nobody else would settle it */
+    /* A callback, which may wait for the future, as PowerSGD's do: nobody else would settle it. */
+    if (watcher_->is_here())
         settle_if_free();
     bool is_to_be_watched = false;
     c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -146,6 +154,28 @@ void KoloWork::settle() {
 
 /* The watcher. */
 
+namespace {
+
+struct Watchers {
+    std::atomic<bool> are_halted{false};
+    std::mutex mutex;
+    std::vector<std::weak_ptr<Watcher>> with_threads;
+};
+
+Watchers &watchers() {
+    static Watchers *const all = new Watchers; /* never destroyed: threads may outlive static objects */
+    return *all;
+}
+
+void enlist(std::weak_ptr<Watcher> watcher) {
+    std::lock_guard<std::mutex> lock(watchers().mutex);
+    auto &all = watchers().with_threads;
+    all.erase(std::remove_if(all.begin(), all.end(), [](const auto &other) { return other.expired(); }), all.end());
+    all.push_back(std::move(watcher));
+}
+
+} // namespace
+
 Watcher::~Watcher() {
     if (wake_fd_ >= 0)
         close(wake_fd_);
@@ -187,7 +217,14 @@ void Watcher::sweep() {
 }
 
 void Watcher::watch(KoloWork *work) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!pid_)
+        enlist(weak_from_this()); /* before it is known whether all are halted: those that are found then end */
+    if (watchers().are_halted) {
+        lock.unlock();
+        work->settle_at_end();
+        return;
+    }
     watched_.push_back(c10::intrusive_ptr<KoloWork>::reclaim_copy(work));
     if (!pid_) {
         int event_fd = -1;
@@ -210,12 +247,12 @@ void Watcher::run(int event_fd) {
             eventfd_read(event_fd, &ignored);
         std::unique_lock<std::mutex> lock(mutex_);
         thread_ = std::this_thread::get_id();
-        if (is_stopping_)
+        if (is_stopping_ || watchers().are_halted)
             break;
         auto works = watched_;
         lock.unlock();
         for (const auto &work : works)
-            if (work->poll(true)) {
+            if (!watchers().are_halted && work->poll(true)) {
                 lock.lock();
                 watched_.erase(std::find(watched_.begin(), watched_.end(), work));
                 lock.unlock();
@@ -226,17 +263,44 @@ void Watcher::run(int event_fd) {
     ended_.notify_all();
 }
 
+/* Returns when it has ended, unless it is the caller. */
+void Watcher::end_thread(std::unique_lock<std::mutex> &lock) {
+    if (pid_ != getpid()) /* a forked child has none */
+        return;
+    eventfd_write(wake_fd_, 1);
+    if (thread_ != std::this_thread::get_id())
+        ended_.wait(lock, [this] { return has_ended_; });
+}
+
+void Watcher::halt() {
+    std::vector<c10::intrusive_ptr<KoloWork>> left; /* let go of without the lock */
+    std::unique_lock<std::mutex> lock(mutex_);
+    end_thread(lock);
+    left.swap(watched_);
+    lock.unlock();
+    for (const auto &work : left)
+        work->give_up_claim();
+}
+
+void Watcher::halt_all() {
+    std::vector<std::weak_ptr<Watcher>> all;
+    watchers().are_halted = true;
+    {
+        std::lock_guard<std::mutex> lock(watchers().mutex);
+        all = watchers().with_threads;
+    }
+    for (const auto &one : all)
+        if (const auto watcher = one.lock())
+            watcher->halt();
+}
+
 void Watcher::stop() {
     {
         std::unique_lock<std::mutex> lock(mutex_);
         if (is_stopping_)
             return;
         is_stopping_ = true;
-        const bool has_thread = pid_ == getpid(); /* a forked child has none */
-        if (has_thread)
-            eventfd_write(wake_fd_, 1);
-        if (has_thread && thread_ != std::this_thread::get_id())
-            ended_.wait(lock, [this] { return has_ended_; });
+        end_thread(lock);
         communicator_.reset();
     }
     for (const auto &work : works(false))

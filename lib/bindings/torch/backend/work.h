@@ -15,6 +15,7 @@
 #ifndef KOLO_TORCH_WORK_H
 #define KOLO_TORCH_WORK_H
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -71,6 +72,7 @@ class KoloWork : public c10d::Work {
     void settle_at_end(); /* also what the watcher has claimed, which is no more */
     /* Returns whether it is settled; does it if nobody has claimed it and the requests are complete. */
     bool poll(bool for_watcher);
+    void give_up_claim(); /* the watcher's */
 
   private:
     enum class Claim { NONE, WAITER, WATCHER };
@@ -103,12 +105,19 @@ class Watcher : public std::enable_shared_from_this<Watcher> {
     bool is_here();             /* whether the caller is that thread */
     void sweep();               /* settles those that are complete and that nobody else refers to */
 
+    /* Ends the threads of all watchers, since Python ends: from then on a thread that wants Python's lock, as for a
+     * callback or a tensor's last reference, ends in std::terminate. A work that is watched from then on is settled at
+     * once; others that nobody waits for, in `stop`. */
+    static void halt_all();
+
     /* Lets go of the communicator, which is then destroyed unless tensors hold it, ends the thread, and settles all
      * works, which have failed if they were not complete. */
     void stop();
 
   private:
     void run(int event_fd);
+    void halt();
+    void end_thread(std::unique_lock<std::mutex> &lock);
     std::vector<c10::intrusive_ptr<KoloWork>> works(bool forgotten_only);
 
     std::shared_ptr<Communicator> communicator_;
