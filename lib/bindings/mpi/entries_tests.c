@@ -1,7 +1,7 @@
 /* The functions that say at once whether something is done. An MPI's own barrier looks after all that is under way,
  * kolo's does not where nobody had to wait. So what came before it may still lie in the MPI's queues, and the next test
  * looks at it only after it has said no. The standard allows that, but programs that test just once do not expect it:
- * where the MPI says no, it is let go on and asked again. */
+ * where the MPI says no, it is let go on and asked again, once after each collective of kolo's. */
 #include "entries.h"
 
 #include "host/mpi_progress.h"
@@ -14,8 +14,9 @@ static inline void begin(void) {
 
 /* Whether the answer was no and the MPI, which has gone on now, is to be asked again. */
 static inline bool asks_again(int rc, const int *flag) {
-    if (rc != 0 || *flag || !mpi_settings.is_on)
+    if (rc != 0 || *flag || !kolo_load_relaxed(&mpi_progress_is_due))
         return false;
+    kolo_store_relaxed(&mpi_progress_is_due, 0);
     mpi_progress(NULL);
     return true;
 }

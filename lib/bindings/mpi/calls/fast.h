@@ -5,12 +5,14 @@
 #define MPI_CALLS_FAST_H
 
 #include "calls/sides.h"
+#include "host/mpi_progress.h"
 #include "types/operations.h"
 
 /* The communicator's state, if its calls may take this way; NULL: the long one is for them. */
 static inline struct mpi_state *mpi_fast_state(mpi_word comm) {
     comm &= mpi_host.handle_mask;
     struct mpi_state *const state = (struct mpi_state *)(uintptr_t)kolo_load_acquire(mpi_state_slot(comm));
+    kolo_store_relaxed(&mpi_progress_is_due, 1);
     return state && kolo_load_relaxed(&state->handle) == comm && state->fast ? state : NULL;
 }
 

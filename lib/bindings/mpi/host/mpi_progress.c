@@ -4,6 +4,8 @@
 
 #include "host/mpi_host.h"
 
+kolo_atomic_u64 mpi_progress_is_due;
+
 static mpi_word private[1]; /* as the MPI has it in memory */
 
 int mpi_progress_setup(void) {

@@ -2,6 +2,11 @@
 #ifndef MPI_HOST_PROGRESS_H
 #define MPI_HOST_PROGRESS_H
 
+#include "sync/atomic.h"
+
+/* 1: a collective has been made in kolo since the MPI was last let go on. */
+extern kolo_atomic_u64 mpi_progress_is_due;
+
 /* After the MPI has been initialised, on all ranks of MPI_COMM_WORLD. 0 or an MPI error. */
 int mpi_progress_setup(void);
 
