@@ -6,7 +6,7 @@
 #include "net/engine_state.h"
 #include "sync/point.h"
 
-void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message) {
+void kolo_message_queue_append(struct kolo_message_queue *queue, struct kolo_queued_message *message) {
     message->next = NULL;
     if (queue->first)
         queue->last->next = message;
@@ -15,20 +15,20 @@ void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message) {
     queue->last = message;
 }
 
-static void remove_first(struct kolo_queue *queue) {
+static void remove_first(struct kolo_message_queue *queue) {
     queue->first = queue->first->next;
 }
 
 static bool make_messages(struct kolo_engine *engine) {
     if (engine->messages_count == engine->messages_max) {
         const uint32_t max = engine->messages_max ? engine->messages_max * 2 : 64;
-        struct kolo_message **messages = realloc(engine->messages, max * sizeof(struct kolo_message *));
+        struct kolo_queued_message **messages = realloc(engine->messages, max * sizeof(struct kolo_queued_message *));
         if (!messages)
             return false;
         engine->messages = messages;
         engine->messages_max = max;
     }
-    struct kolo_message *message = calloc(1, sizeof *message);
+    struct kolo_queued_message *message = calloc(1, sizeof *message);
     if (!message)
         return false;
     message->index = engine->messages_count;
@@ -38,10 +38,11 @@ static bool make_messages(struct kolo_engine *engine) {
     return true;
 }
 
-struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node, const struct kolo_frame *frame) {
+struct kolo_queued_message *kolo_message_take(struct kolo_engine *engine, uint32_t node,
+                                              const struct kolo_frame *frame) {
     if (!engine->free_messages && !make_messages(engine))
         return NULL;
-    struct kolo_message *message = engine->free_messages;
+    struct kolo_queued_message *message = engine->free_messages;
     engine->free_messages = message->next;
     message->node = node;
     message->frame = *frame;
@@ -52,7 +53,7 @@ struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node
 }
 
 /* The owner gets the memory of a message back once all of it has gone, or will never go. */
-static void settle_message(struct kolo_engine *engine, struct kolo_message *message) {
+static void settle_message(struct kolo_engine *engine, struct kolo_queued_message *message) {
     if (!message->cut || message->holds)
         return;
     if (message->payload != message->control && !engine->closing) {
@@ -63,14 +64,14 @@ static void settle_message(struct kolo_engine *engine, struct kolo_message *mess
     engine->free_messages = message;
 }
 
-void kolo_message_release(struct kolo_engine *engine, struct kolo_message *message) {
+void kolo_message_release(struct kolo_engine *engine, struct kolo_queued_message *message) {
     message->holds--;
     settle_message(engine, message);
 }
 
-void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue) {
+void kolo_message_queue_drop(struct kolo_engine *engine, struct kolo_message_queue *queue) {
     while (queue->first) {
-        struct kolo_message *message = queue->first;
+        struct kolo_queued_message *message = queue->first;
         remove_first(queue);
         message->cut = true;
         settle_message(engine, message);
@@ -78,7 +79,7 @@ void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue) {
 }
 
 /* How much of a message a stream takes: a piece; the last one includes a rest of less than a stripe. */
-static uint32_t next_piece_bytes(const struct kolo_message *message) {
+static uint32_t next_piece_bytes(const struct kolo_queued_message *message) {
     const uint32_t left_bytes = message->frame.bytes - message->begun_bytes;
     return left_bytes < message->piece_bytes + KOLO_STRIPE_BYTES ? left_bytes : message->piece_bytes;
 }
@@ -89,8 +90,8 @@ static void start_sending(struct kolo_stream *stream) {
     stream->engine->backend->send(stream);
 }
 
-static void send_next_piece(struct kolo_stream *stream, struct kolo_queue *queue) {
-    struct kolo_message *message = queue->first;
+static void send_next_piece(struct kolo_stream *stream, struct kolo_message_queue *queue) {
+    struct kolo_queued_message *message = queue->first;
     struct kolo_frame frame = message->frame;
     frame.bytes = next_piece_bytes(message);
     frame.offset += message->begun_bytes;
@@ -115,7 +116,7 @@ void kolo_output_start(struct kolo_neighbour *neighbour) {
     if (neighbour->given_up || neighbour->mute)
         return;
     for (uint32_t i = 0; i < neighbour->streams_count; i++) {
-        struct kolo_queue *queue = i == 0 ? &neighbour->control : &neighbour->data;
+        struct kolo_message_queue *queue = i == 0 ? &neighbour->control : &neighbour->data;
         if (queue->first && can_send(neighbour->streams[i]))
             send_next_piece(neighbour->streams[i], queue);
     }
@@ -147,7 +148,7 @@ void kolo_output_done(struct kolo_stream *stream, int result) {
         start_sending(stream);
         return;
     }
-    struct kolo_message *message = stream->message;
+    struct kolo_queued_message *message = stream->message;
     stream->message = NULL;
     kolo_message_release(stream->engine, message);
     if (error && (neighbour->left || stream->engine->closing))

@@ -36,8 +36,8 @@ static void end_neighbour(struct kolo_neighbour *neighbour) {
     struct kolo_engine *engine = neighbour->engine;
     KOLO_POINT("engine.ended");
     neighbour->ended = true;
-    kolo_queue_drop(engine, &neighbour->control);
-    kolo_queue_drop(engine, &neighbour->data);
+    kolo_message_queue_drop(engine, &neighbour->control);
+    kolo_message_queue_drop(engine, &neighbour->data);
     engine->told++;
     if (!engine->closing)
         engine->events.ended(engine->owner, neighbour->node, neighbour->error);
@@ -252,17 +252,17 @@ static int no_memory(void) {
 
 int kolo_engine_send(kolo_engine *engine, uint32_t node, const struct kolo_frame *frame, const void *payload) {
     struct kolo_neighbour *neighbour = &engine->neighbours[node];
-    struct kolo_message *message = kolo_message_take(engine, node, frame);
+    struct kolo_queued_message *message = kolo_message_take(engine, node, frame);
     const bool is_control = frame->kind < KOLO_FRAME_DATA;
     if (!message)
         return no_memory();
     message->payload = payload;
     message->piece_bytes = is_control ? frame->bytes : piece_bytes(neighbour, frame->bytes);
     if (neighbour->ended || (engine->data_stopped && !is_control)) {
-        kolo_queue_append(&engine->returned, message);
+        kolo_message_queue_append(&engine->returned, message);
         return 0;
     }
-    kolo_queue_append(is_control ? &neighbour->control : &neighbour->data, message);
+    kolo_message_queue_append(is_control ? &neighbour->control : &neighbour->data, message);
     kolo_output_start(neighbour);
     return 0;
 }
@@ -272,14 +272,14 @@ int kolo_engine_tell(kolo_engine *engine, uint32_t node, const struct kolo_frame
     assert(frame->kind < KOLO_FRAME_DATA && frame->bytes <= KOLO_CONTROL_BYTES_MAX);
     if (neighbour->ended)
         return 0;
-    struct kolo_message *message = kolo_message_take(engine, node, frame);
+    struct kolo_queued_message *message = kolo_message_take(engine, node, frame);
     if (!message)
         return no_memory();
     if (frame->bytes)
         memcpy(message->control, payload, frame->bytes);
     message->payload = message->control;
     message->piece_bytes = frame->bytes;
-    kolo_queue_append(&neighbour->control, message);
+    kolo_message_queue_append(&neighbour->control, message);
     kolo_output_start(neighbour);
     return 0;
 }
@@ -419,7 +419,7 @@ static int look(struct kolo_engine *engine, int64_t until_ns) {
 int kolo_engine_run(kolo_engine *engine, int64_t wait_ns) {
     engine->now_ns = kolo_awake_ns(&engine->awake);
     const uint64_t told = engine->told;
-    kolo_queue_drop(engine, &engine->returned);
+    kolo_message_queue_drop(engine, &engine->returned);
     if (engine->resumed)
         resume_placing(engine);
     const bool waits = wait_ns > 0 && engine->told == told;
@@ -499,7 +499,7 @@ void kolo_engine_destroy(kolo_engine *engine, int64_t linger_ns) {
     engine->closing = true;
     engine->now_ns = kolo_awake_ns(&engine->awake);
     for (uint32_t i = 0; i < engine->options.nodes; i++)
-        kolo_queue_drop(engine, &engine->neighbours[i].data);
+        kolo_message_queue_drop(engine, &engine->neighbours[i].data);
     if (linger_ns > 0) {
         for (uint32_t i = 0; i < engine->streams_count; i++)
             kolo_input_start(engine->streams[i]);

@@ -19,9 +19,9 @@
 #define KOLO_STRIPE_BYTES_MAX ((size_t)1 << 20) /* of one frame of data that is sent */
 
 /* A frame that waits for streams, or is on its way through them in pieces. */
-struct kolo_message {
-    struct kolo_message *next; /* in a queue, or among the free ones */
-    uint32_t index;            /* in engine->messages */
+struct kolo_queued_message {
+    struct kolo_queued_message *next; /* in a queue, or among the free ones */
+    uint32_t index;                   /* in engine->messages */
     uint32_t node;
     struct kolo_frame frame; /* as the owner gave it */
     const uint8_t *payload;
@@ -32,8 +32,8 @@ struct kolo_message {
     uint8_t control[KOLO_CONTROL_BYTES_MAX];
 };
 
-struct kolo_queue {
-    struct kolo_message *first, *last;
+struct kolo_message_queue {
+    struct kolo_queued_message *first, *last;
 };
 
 typedef enum kolo_input_state {
@@ -63,11 +63,11 @@ struct kolo_stream {
     struct msghdr input_message;
     bool input_whole; /* the first part is large: wait until it is full, and leave the second alone, if that can be */
 
-    bool sending;                 /* an operation is in flight, from output_parts */
-    bool writable;                /* poll's: there may be room to send */
-    struct kolo_stream *next;     /* io_uring's: with a small send that is to be tried */
-    struct kolo_message *message; /* a piece of it is being sent; NULL: idle */
-    struct iovec output_parts[2]; /* what is left of header and payload */
+    bool sending;                        /* an operation is in flight, from output_parts */
+    bool writable;                       /* poll's: there may be room to send */
+    struct kolo_stream *next;            /* io_uring's: with a small send that is to be tried */
+    struct kolo_queued_message *message; /* a piece of it is being sent; NULL: idle */
+    struct iovec output_parts[2];        /* what is left of header and payload */
     struct msghdr output_message;
     uint8_t header[KOLO_FRAME_HEADER_BYTES];
     uint8_t staging[KOLO_STAGING_BYTES];
@@ -78,7 +78,7 @@ struct kolo_neighbour {
     uint32_t node;
     uint32_t streams_count;
     struct kolo_stream **streams; /* [1 + options.streams_max]: control, then data */
-    struct kolo_queue control, data;
+    struct kolo_message_queue control, data;
     int64_t heard_ns, heartbeat_ns; /* the last ones */
     int64_t grace_ns;               /* until when it may go on with some of its streams closed; 0: all are open */
     int error;                      /* the first */
@@ -98,15 +98,15 @@ struct kolo_engine {
     struct kolo_stream **streams;      /* of all neighbours, as they were added */
     struct kolo_stream **streams_of_neighbours;
     uint32_t streams_count, streams_max;
-    struct kolo_message **messages; /* all that there are */
+    struct kolo_queued_message **messages; /* all that there are */
     uint32_t messages_count, messages_max;
-    struct kolo_message *free_messages;
-    struct kolo_queue returned; /* sent to neighbours that had ended */
-    struct kolo_awake awake;    /* so that a machine that was stopped itself does not take its neighbours for silent */
-    int64_t now_ns;             /* by that, as are all other times here */
-    int64_t timer_ns;           /* no heartbeat or silence is due before */
-    uint64_t told;              /* what the owner may have to act upon: a run ends with it */
-    uint64_t in_flight;         /* operations that the kernel has */
+    struct kolo_queued_message *free_messages;
+    struct kolo_message_queue returned; /* sent to neighbours that had ended */
+    struct kolo_awake awake; /* so that a machine that was stopped itself does not take its neighbours for silent */
+    int64_t now_ns;          /* by that, as are all other times here */
+    int64_t timer_ns;        /* no heartbeat or silence is due before */
+    uint64_t told;           /* what the owner may have to act upon: a run ends with it */
+    uint64_t in_flight;      /* operations that the kernel has */
     struct kolo_engine_counts counts;
     bool resumed;
     bool abandoned;
@@ -152,11 +152,12 @@ void kolo_input_resume(struct kolo_stream *stream);
 
 /* engine_output.c */
 
-struct kolo_message *kolo_message_take(struct kolo_engine *engine, uint32_t node, const struct kolo_frame *frame);
-void kolo_queue_append(struct kolo_queue *queue, struct kolo_message *message);
+struct kolo_queued_message *kolo_message_take(struct kolo_engine *engine, uint32_t node,
+                                              const struct kolo_frame *frame);
+void kolo_message_queue_append(struct kolo_message_queue *queue, struct kolo_queued_message *message);
 
 /* Gives back what is queued, as if it had been sent. */
-void kolo_queue_drop(struct kolo_engine *engine, struct kolo_queue *queue);
+void kolo_message_queue_drop(struct kolo_engine *engine, struct kolo_message_queue *queue);
 
 /* Idle streams take what is queued. */
 void kolo_output_start(struct kolo_neighbour *neighbour);
@@ -165,7 +166,7 @@ void kolo_output_start(struct kolo_neighbour *neighbour);
 void kolo_output_done(struct kolo_stream *stream, int result);
 
 /* The kernel has let go of a piece, which had been counted in message->holds. */
-void kolo_message_release(struct kolo_engine *engine, struct kolo_message *message);
+void kolo_message_release(struct kolo_engine *engine, struct kolo_queued_message *message);
 
 /* engine_run.c */
 

@@ -53,7 +53,7 @@ static uint32_t cancel_all(struct kolo_engine *engine) {
 static uint32_t reset_held(struct kolo_engine *engine) {
     uint32_t held = 0;
     for (uint32_t i = 0; i < engine->messages_count; i++) {
-        const struct kolo_message *message = engine->messages[i];
+        const struct kolo_queued_message *message = engine->messages[i];
         const struct kolo_neighbour *neighbour = &engine->neighbours[message->node];
         if (!message->holds || message->frame.kind < KOLO_FRAME_DATA)
             continue;
@@ -102,7 +102,7 @@ bool kolo_engine_stop_data(kolo_engine *engine) {
         if (is_data(engine->streams[i]) && engine->streams[i]->input != KOLO_INPUT_ENDED)
             engine->streams[i]->input = KOLO_INPUT_STOPPED;
     for (uint32_t i = 0; i < engine->options.nodes; i++)
-        kolo_queue_drop(engine, &engine->neighbours[i].data);
+        kolo_message_queue_drop(engine, &engine->neighbours[i].data);
     const bool all = repeat(engine, cancel_all) && repeat(engine, reset_held);
     for (uint32_t i = 0; i < engine->options.nodes; i++)
         go_on(&engine->neighbours[i]);

@@ -1,6 +1,8 @@
-"""A file's name is unique in the repository, so that it alone says which file is meant."""
+"""A file's name is unique in the repository, so that it alone says which file is meant; and so is a type of kolo's in the
+library."""
 
 import collections
+import re
 
 import source_tree
 
@@ -15,9 +17,29 @@ def problems(tree):
             for name, paths in sorted(by_name.items()) if len(paths) > 1 and name not in EVERYWHERE]
 
 
+_TYPE = re.compile(r"^(?:typedef )?(?:struct|union|enum) (kolo_\w+) \{", re.MULTILINE)
+
+
+def type_problems(tree):
+    by_name = collections.defaultdict(list)
+    for path in tree.paths("include", "lib", suffixes=(".c", ".h")):
+        text = tree.text(path)
+        for match in _TYPE.finditer(text):
+            by_name[match.group(1)].append((path, text.count("\n", 0, match.start()) + 1))
+    return [f"{found[1][0]}:{found[1][1]}: {name} is another type in {found[0][0]}; give one of them another name"
+            for name, found in sorted(by_name.items()) if len(found) > 1]
+
+
 class Names(source_tree.Rule):
     def test_project(self):
         self.assert_clean(problems(source_tree.project()))
+
+    def test_types_of_project(self):
+        self.assert_clean(type_problems(source_tree.project()))
+
+    def test_rejects_second_type_of_a_name(self):
+        with source_tree.example({"lib/a.h": "struct kolo_part {\n", "lib/b.c": "\n\nunion kolo_part {\n"}) as tree:
+            self.assert_one(type_problems(tree), r"lib/b\.c:3: kolo_part is another type in lib/a\.h")
 
     def test_rejects_second_file_of_a_name(self):
         with source_tree.example({"lib/base/log.h": "", "tools/log.h": "", "tools/README.md": "",
