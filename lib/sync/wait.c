@@ -9,8 +9,10 @@
 #include "sync/point.h"
 
 enum {
-    GIVEN_WAY_NS = 1000,  /* a sched_yield that takes longer has let another process run */
-    YIELDS_TIMED = 8,     /* between two looks at the clock */
+    GIVEN_WAY_NS = 1000, /* a sched_yield that takes longer has let another process run */
+    YIELDS_TIMED = 8,    /* between two looks at the clock */
+    VAIN_ENOUGH = 6,     /* yields that came back at once, before they are taken to be in vain */
+    VAIN_MAX = 16,
     IDLE_NS = 1000000000, /* a wake-up that were lost would cost a thread without work no more */
     SPINS_ASKED = 4       /* and between two checks whether another rank needs the processor */
 };
@@ -102,6 +104,21 @@ static void learn(kolo_waiter *waiter, bool gave_way, bool reached) {
         waiter->spins = waiter->spins < waiter->spins_max / 2 ? waiter->spins * 2 : waiter->spins_max;
 }
 
+/* Linux may share a processor between sessions first (sched_autogroup), and a yield gives way only within one.
+ * Launchers such as Hydra make each rank a session of its own. Where ranks are behind on this processor, and yields
+ * have come back at once again and again, only sleeping lets them run. */
+static bool is_yielding_in_vain(kolo_waiter *waiter) {
+    if (!waiter->oversubscribed || !waiter->oversubscribed(waiter))
+        return false;
+    const int64_t start_ns = kolo_clock_ns();
+    sched_yield();
+    if (kolo_clock_ns() - start_ns > GIVEN_WAY_NS)
+        waiter->in_vain /= 2;
+    else if (waiter->in_vain < VAIN_MAX)
+        waiter->in_vain++;
+    return waiter->in_vain >= VAIN_ENOUGH;
+}
+
 static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int64_t start_ns) {
     for (uint32_t i = 0; i < waiter->yields; i++) {
         KOLO_POINT("wait.yielding");
@@ -115,7 +132,8 @@ static bool wait_yielding(kolo_waiter *waiter, const struct kolo_wait *wait, int
             return true;
         /* Where others want the processor each turn can cost a time slice of the scheduler. So there is time to look
          * who has died. */
-        if (i % YIELDS_TIMED == YIELDS_TIMED - 1 && kolo_clock_ns() - start_ns > KOLO_SLICE_NS)
+        if (i % YIELDS_TIMED == YIELDS_TIMED - 1 &&
+            (kolo_clock_ns() - start_ns > KOLO_SLICE_NS || is_yielding_in_vain(waiter)))
             break;
     }
     return false;

@@ -48,6 +48,7 @@ struct kolo_waiter {
     uint32_t spins;        /* looks at the flag, a pause between two, before yielding: KOLO_SPINS_MIN .. spins_max */
     uint32_t spins_max;    /* see wait.c for how spins moves */
     uint32_t yields;       /* looks at the flag, a sched_yield between two, before sleeping */
+    uint32_t in_vain;      /* how sure it is that yields let no other rank run: see wait.c */
     bool publisher_fences; /* a rank could not register with membarrier: publishers fence themselves */
     kolo_atomic_u64 timeout_ns; /* longest time in one wait; KOLO_NEVER_NS: none. Any thread of the rank sets it */
 
