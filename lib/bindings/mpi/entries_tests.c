@@ -14,7 +14,7 @@ static inline void begin(void) {
 
 /* Whether the answer was no and the MPI, which has gone on now, is to be asked again. */
 static inline bool asks_again(int rc, const int *flag) {
-    if (rc != 0 || *flag || !kolo_load_relaxed(&mpi_progress_is_due))
+    if (rc != 0 || *flag || !kolo_load_relaxed(&mpi_progress_is_due) || !mpi_settings.is_on)
         return false;
     kolo_store_relaxed(&mpi_progress_is_due, 0);
     mpi_progress(NULL);
