@@ -1,7 +1,8 @@
 /* Communicators whose ranks are on several machines: kolo does what is to be done within each machine, and the
  * program's MPI what is to be done between them, on communicators of ranks that have the same place on their machines.
  *
- *     all-reduce  the machine's ranks reduce to its first one, these make an all-reduce, and each broadcasts
+ *     all-reduce  the machine's ranks reduce to its first one, these make an all-reduce, and each broadcasts;
+ *                 first ranks of two machines exchange short ones
  *     broadcast   from the root to those of its place on the other machines, and within each machine from there
  *     reduce      within each machine to the root's place, and from these to the root
  *     barrier     an all-reduce of nothing
