@@ -12,7 +12,7 @@
 static inline struct mpi_state *mpi_fast_state(mpi_word comm) {
     comm &= mpi_host.handle_mask;
     struct mpi_state *const state = (struct mpi_state *)(uintptr_t)kolo_load_acquire(mpi_state_slot(comm));
-    kolo_store_relaxed(&mpi_progress_is_due, 1);
+    mpi_progress_owe();
     return state && kolo_load_relaxed(&state->handle) == comm && state->fast ? state : NULL;
 }
 

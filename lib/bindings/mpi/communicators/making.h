@@ -11,7 +11,7 @@ bool mpi_state_count(struct mpi_state *state, mpi_word comm);
 /* Whether a collective, the arguments of which are right, is kolo's: the same on all ranks. Collective: it counts the
  * call, and may make the kolo communicator. */
 static inline bool mpi_state_enter(struct mpi_state *state, mpi_word comm) {
-    kolo_store_relaxed(&mpi_progress_is_due, 1);
+    mpi_progress_owe();
     return __builtin_expect(state->kolo != NULL, 1) || mpi_state_count(state, comm);
 }
 

@@ -10,6 +10,12 @@ extern kolo_atomic_u64 mpi_progress_is_due;
 /* After the MPI has been initialised, on all ranks of MPI_COMM_WORLD. 0 or an MPI error. */
 int mpi_progress_setup(void);
 
+/* For each collective of kolo's. */
+static inline void mpi_progress_owe(void) {
+    if (!kolo_load_relaxed(&mpi_progress_is_due)) /* threads share it */
+        kolo_store_relaxed(&mpi_progress_is_due, 1);
+}
+
 /* A kolo_progress_function. */
 void mpi_progress(void *context);
 
