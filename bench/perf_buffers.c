@@ -11,20 +11,21 @@
 
 enum { GUARD_BYTES = 256, GUARD_VALUE = 0xa5, LARGE_BYTES = 2 << 20 };
 
-int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, kolo_comm *comm) {
-    /* One whole alignment unit in front keeps `data` aligned; of it, only the guard bytes' page is ever touched. */
+int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, size_t offset, kolo_comm *comm) {
+    /* One whole alignment unit in front keeps `data` where it belongs; of it, only the guard bytes' page is ever
+     * touched. */
     size_t alignment = bytes >= LARGE_BYTES ? LARGE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
     *buffer = (perf_buffer){0};
-    if (bytes > PTRDIFF_MAX - alignment - GUARD_BYTES)
+    if (bytes > PTRDIFF_MAX - alignment - offset - GUARD_BYTES)
         return -1;
-    size_t whole_bytes = alignment + bytes + GUARD_BYTES;
+    size_t whole_bytes = alignment + offset + bytes + GUARD_BYTES;
     void *allocation;
     if (comm != NULL ? kolo_alloc(comm, whole_bytes, &allocation) < 0
                      : posix_memalign(&allocation, alignment, whole_bytes) != 0)
         return -1;
     buffer->allocation = allocation;
     buffer->comm = comm;
-    buffer->data = (char *)buffer->allocation + alignment;
+    buffer->data = (char *)buffer->allocation + alignment + offset;
     memset(buffer->data, 0, bytes); /* no timed call shall pay for page faults */
     return 0;
 }

@@ -9,14 +9,14 @@
 #include "kolo.h"
 
 typedef struct perf_buffer {
-    void *data; /* page-aligned; aligned to 2 MiB where it is as large */
+    void *data; /* `offset` bytes behind a page, or behind 2 MiB where it is as large */
     void *allocation;
     kolo_comm *comm; /* whose kolo_alloc it is from; NULL: posix_memalign's */
 } perf_buffer;
 
 /* Zeroed. Returns 0, or -1 where memory is short. With comm not NULL it is collective, and the memory is of kolo_alloc.
  * Free with perf_buffer_free, which may also be given a zeroed buffer. */
-int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, kolo_comm *comm);
+int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, size_t offset, kolo_comm *comm);
 void perf_buffer_free(perf_buffer *buffer);
 
 /* Guard bytes: written around the first `bytes` bytes of a buffer; later, how many of them have changed. */

@@ -79,7 +79,7 @@ static size_t side_bytes_max(const perf_message *message, perf_side side) {
 }
 
 static int allocate(perf_message *message, bool always_in_place) {
-    const size_t one = element_bytes(message);
+    const size_t one = element_bytes(message), offset = (size_t)message->options->offset;
     kolo_comm *alloc = message->options->alloc ? message->call.comm : NULL;
     const perf_collective *of = message->collective;
     const perf_buffer *shared = shared_buffer(message);
@@ -88,10 +88,10 @@ static int allocate(perf_message *message, bool always_in_place) {
     const size_t send_bytes = alloc != NULL ? side_bytes_max(message, of->send) : message->send_count * one;
     const size_t recv_bytes = alloc != NULL ? side_bytes_max(message, of->recv) : message->recv_count * one;
     if ((!merges || shared != &message->recv_buffer) &&
-        perf_buffer_allocate(&message->send_buffer, send_bytes, alloc) != 0)
+        perf_buffer_allocate(&message->send_buffer, send_bytes, offset, alloc) != 0)
         return -1;
     if ((!merges || shared != &message->send_buffer) &&
-        perf_buffer_allocate(&message->recv_buffer, recv_bytes, alloc) != 0)
+        perf_buffer_allocate(&message->recv_buffer, recv_bytes, offset, alloc) != 0)
         return -1;
     return 0;
 }

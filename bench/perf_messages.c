@@ -205,8 +205,8 @@ int perf_messages_run(const perf_options *options, kolo_comm *comm, perf_report 
         return 1;
     }
     pair.samples_us = malloc(samples * sizeof(*pair.samples_us));
-    if (pair.samples_us == NULL || (rank <= RECEIVER && (perf_buffer_allocate(&pair.sent, bytes, NULL) != 0 ||
-                                                         perf_buffer_allocate(&pair.taken, bytes, NULL) != 0))) {
+    if (pair.samples_us == NULL || (rank <= RECEIVER && (perf_buffer_allocate(&pair.sent, bytes, 0, NULL) != 0 ||
+                                                         perf_buffer_allocate(&pair.taken, bytes, 0, NULL) != 0))) {
         fprintf(stderr, "kolo-perf: rank %d: no memory for messages of %zu bytes; use a smaller --max\n", rank, bytes);
         kolo_comm_abort(comm, 1);
         status = 1;

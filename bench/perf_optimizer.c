@@ -189,11 +189,11 @@ static int run_rows(struct steps *steps, perf_report *report, int64_t *wrong) {
 
 static int allocate(struct steps *steps, size_t bytes) {
     const size_t samples = steps->options->iters ? (size_t)steps->options->iters : PERF_SAMPLES_MAX;
-    bool good = perf_buffer_allocate(&steps->gradients, bytes, NULL) == 0 &&
-                perf_buffer_allocate(&steps->reduced, bytes, NULL) == 0;
+    bool good = perf_buffer_allocate(&steps->gradients, bytes, 0, NULL) == 0 &&
+                perf_buffer_allocate(&steps->reduced, bytes, 0, NULL) == 0;
     for (int way = 0; way < WAYS; way++) {
         steps->samples_us[way] = malloc(samples * sizeof(*steps->samples_us[way]));
-        good = good && steps->samples_us[way] && perf_buffer_allocate(&steps->parameters[way], bytes, NULL) == 0;
+        good = good && steps->samples_us[way] && perf_buffer_allocate(&steps->parameters[way], bytes, 0, NULL) == 0;
     }
     return good ? 0 : -1;
 }

@@ -8,7 +8,7 @@
 #include "command_line.h"
 #include "perf_tensors.h"
 
-enum { COUNT_MAX = 1000000, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
+enum { COUNT_MAX = 1000000, OFFSET_MAX = 4088, PLACE_OUT = 0, PLACE_IN, PLACE_BOTH };
 /* What an option is of use for. */
 enum {
     TIMED = 1,
@@ -62,6 +62,15 @@ static const char *progress_name(unsigned which) {
 static const char *read_in_place(const char *none) {
     (void)none;
     place = PLACE_IN;
+    return NULL;
+}
+
+static const char *read_offset(const char *typed) {
+    char *end;
+    const long bytes = typed[0] >= '0' && typed[0] <= '9' ? strtol(typed, &end, 10) : -1;
+    if (bytes < 0 || bytes > OFFSET_MAX || *end != '\0' || bytes % 8)
+        return "a multiple of 8 from 0 to 4088";
+    options.offset = (int)bytes;
     return NULL;
 }
 
@@ -133,6 +142,10 @@ static const command_option table[] = {
      TO_CHOICE(options.buffers, perf_buffers_name), USED_FOR(DATA | LIMITS)},
     {"--alloc", "buffers of kolo_alloc, where most collectives copy nothing", TO_FLAG(options.alloc),
      USED_FOR(DATA | LIMITS)},
+    {"--offset BYTES",
+     "buffers begin so many bytes behind a page, a multiple of 8 up to 4088 (default 0). Large blocks of malloc begin "
+     "16 behind",
+     TO_FUNCTION(read_offset), USED_FOR(DATA)},
     {"--threads N",
      "threads with which each rank moves its data, 1 to 64 (default: KOLO_THREADS, else 1); bind ranks to as many CPUs",
      TO_INTEGER(options.threads, 1, KOLO_THREADS_MAX), USED_FOR(DATA | BLOCKING)},

@@ -66,6 +66,7 @@ typedef struct perf_options {
     int check; /* not 0: verify the results */
     perf_buffers buffers;
     bool alloc;             /* buffers of kolo_alloc */
+    int offset;             /* bytes by which buffers lie behind the beginning of a page */
     const char *json_path;  /* NULL: no JSON; "-": standard output */
     const char *csv_path;   /* likewise */
     bool overlap;           /* measure how much of the calls hides behind computing */

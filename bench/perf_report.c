@@ -191,6 +191,8 @@ static void print_call(const perf_report *report) {
     if (perf_collective_has_data(collective))
         fprintf(report->table, "# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
                 perf_buffers_name(options->buffers), place, options->check ? "checked" : "not checked");
+    if (options->offset > 0)
+        fprintf(report->table, "# buffers begin %d bytes behind a page\n", options->offset);
     if (perf_collective_has_blocks(collective))
         fprintf(report->table, "# bytes are those of %d block%s together%s\n", report->ranks,
                 report->ranks == 1 ? "" : "s", collective->unequal ? ", whose lengths differ by an element" : "");
@@ -292,6 +294,7 @@ void perf_report_record_call(perf_report *report, const perf_row *row, const per
         {"root", PERF_NUMBER, NULL, kolo_collective_has_root(collective->kolo) ? options->root : -1, 0},
         {"in_place", PERF_TRUTH, NULL, row->in_place, 0},
         {"alloc", PERF_TRUTH, NULL, options->alloc, 0},
+        {"offset", PERF_NUMBER, NULL, options->offset, 0},
         {.name = "buffers", .text = perf_buffers_name(options->buffers)},
         {.name = "algo", .text = row->algorithm},
         {"iters", PERF_NUMBER, NULL, row->samples, 0},

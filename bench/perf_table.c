@@ -444,8 +444,8 @@ static int allocate(struct bench *bench) {
     const size_t batch_bytes = (size_t)bench->of->batch * row_bytes;
     const size_t bytes = batch_bytes > bench->of->bytes ? batch_bytes : bench->of->bytes;
     bench->ids = malloc(IDS * sizeof(*bench->ids));
-    bool good = bench->ids && perf_buffer_allocate(&bench->ones, bytes, NULL) == 0 &&
-                perf_buffer_allocate(&bench->pulled, bytes, NULL) == 0;
+    bool good = bench->ids && perf_buffer_allocate(&bench->ones, bytes, 0, NULL) == 0 &&
+                perf_buffer_allocate(&bench->pulled, bytes, 0, NULL) == 0;
     for (enum kind kind = 0; kind < KINDS; kind++) {
         bench->results[kind].samples_ns = malloc((size_t)SAMPLES_MAX * sizeof(double));
         good = good && bench->results[kind].samples_ns;

@@ -8,6 +8,9 @@
 /* The destination is read soon, by this core or by another: it stays in the caches. */
 void kolo_copy(void *dst, const void *src, size_t bytes);
 
+/* The same where no other core has the destination. */
+void kolo_copy_plain(void *dst, const void *src, size_t bytes);
+
 /* The destination is not read soon: it goes past the caches, which keep what they hold. This thread sees its own
  * stores; other threads see them in order only after kolo_fence_stream (sync/fence.h). That is called once, after the
  * last of many pieces: with pieces of 16 KiB, waiting for each to reach memory would take a third of the time. `next`,

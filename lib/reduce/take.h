@@ -13,7 +13,7 @@
  * rest of that line meanwhile. A line of which it has less than 8 bytes may stay with the other core. */
 void kolo_take(void *memory, size_t bytes);
 
-/* As kolo_copy and kolo_copy_stream (reduce/copy.h). */
+/* As kolo_copy_plain and kolo_copy_stream (reduce/copy.h). */
 void kolo_copy_take(void *dst, void *src, size_t bytes);
 void kolo_copy_take_stream(void *dst, void *src, size_t bytes);
 

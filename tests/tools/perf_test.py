@@ -111,6 +111,7 @@ class NcclOptions(PerfTest):
 
     def test_mistakes(self):
         self.assert_refused(r"option '-g' is unknown", "allreduce", "-g", "1")
+        self.assert_refused("--offset .12.: give a multiple of 8 from 0 to 4088", "broadcast", "--offset", "12")
         self.assert_refused(r"option '-b' needs a value", "allreduce", "-b")
         self.assert_refused(r"-b 'x': give a size from 0 to 1024G", "allreduce", "-b", "x")
         self.assert_refused(r"--place 'x': give out, in or both", "allreduce", "--place", "x")
@@ -255,9 +256,12 @@ class Collectives(PerfTest):
             return [json.loads(line) for line in file.read().splitlines()], done.stdout
 
     def test_all(self):
-        for arguments in (("--root", "2"), ("--buffers", "cold"), ("--alloc", "--buffers", "dirty", "-o", "max")):
+        for arguments in (("--root", "2", "--offset", "8"), ("--buffers", "cold"),
+                          ("--alloc", "--buffers", "dirty", "-o", "max", "--offset", "4088")):
             rows, text = self.job("all", "-b", "0", "-e", "100K", "-f", "30", "-c", "1", "--no-limits", "--place", "both",
                                   "-d", "f16", *arguments)
+            offset = int(arguments[arguments.index("--offset") + 1]) if "--offset" in arguments else 0
+            self.assertEqual({offset}, {row["offset"] for row in rows})
             names = list(dict.fromkeys(row["collective"] for row in rows))
             self.assertEqual({*self.FACTORS, "barrier"}, set(names))
             self.assertEqual(names, re.findall(r"(?m)^# kolo-perf \S+: (\w+), ", text))

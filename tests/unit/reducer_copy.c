@@ -48,11 +48,9 @@ static const struct {
     const char *name;
     copy_fn *copy;
 } copies[] = {
-    {"kolo_copy", kolo_copy},
-    {"kolo_copy_stream", stream},
-    {"kolo_copy_stream with next", stream_and_fetch},
-    {"kolo_copy_take", take},
-    {"kolo_copy_take_stream", take_and_stream},
+    {"kolo_copy", kolo_copy},     {"kolo_copy_plain", kolo_copy_plain},
+    {"kolo_copy_stream", stream}, {"kolo_copy_stream with next", stream_and_fetch},
+    {"kolo_copy_take", take},     {"kolo_copy_take_stream", take_and_stream},
 };
 
 /* Bytes that differ from their neighbours, so that none can take another's place unseen. */
