@@ -11,6 +11,7 @@ enum mpi_kind {
     MPI_KIND_NONE,
     MPI_KIND_TEXT,   /* that no operation is for */
     MPI_KIND_BYTE,   /* bits alone */
+    MPI_KIND_CHAR,   /* text to the standard, but MPIs reduce it as an integer, and OSU's benchmarks have them do so */
     MPI_KIND_SIGNED, /* integers of C */
     MPI_KIND_UNSIGNED,
     MPI_KIND_INTEGER, /* those of Fortran, and addresses and counts: signed, and without logical operations */
@@ -24,7 +25,7 @@ enum mpi_kind {
 #define MPI_OP_NAMES(X) X(SUM) X(PROD) X(MIN) X(MAX) X(LAND) X(LOR) X(LXOR) X(BAND) X(BOR) X(BXOR) X(MINLOC) X(MAXLOC)
 
 #define MPI_TYPE_NAMES(X)                                                                                              \
-    X(CHAR, TEXT, 1)                                                                                                   \
+    X(CHAR, CHAR, 1)                                                                                                   \
     X(WCHAR, TEXT, sizeof(wchar_t))                                                                                    \
     X(CHARACTER, TEXT, 1)                                                                                              \
     X(PACKED, TEXT, 1)                                                                                                 \

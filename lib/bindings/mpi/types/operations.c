@@ -2,6 +2,8 @@
  * that have the same elements: a process can have only so many. */
 #include "types/operations.h"
 
+#include <limits.h>
+
 #include "types/handle_map.h"
 #include "types/own_functions.h"
 
@@ -20,6 +22,7 @@ static kolo_dtype find_dtype(enum mpi_kind kind, size_t bytes) {
     static const kolo_dtype is_signed[9] = {[1] = KOLO_I8, [2] = KOLO_I16, [4] = KOLO_I32, [8] = KOLO_I64};
     static const kolo_dtype is_unsigned[9] = {[1] = KOLO_U8, [2] = KOLO_U16, [4] = KOLO_U32, [8] = KOLO_U64};
     switch (kind) {
+    case MPI_KIND_CHAR:
     case MPI_KIND_SIGNED:
     case MPI_KIND_INTEGER:
         return is_signed[bytes];
@@ -36,15 +39,17 @@ static kolo_dtype find_dtype(enum mpi_kind kind, size_t bytes) {
 /* KOLO_OPS: kolo has no such operation for that kind. */
 static kolo_op find_op(enum mpi_op_index op, enum mpi_kind kind) {
     const bool is_byte = kind == MPI_KIND_BYTE, is_float = kind == MPI_KIND_FLOATING;
+    /* Where char has no sign, MPICH compares without one and Open MPI with one. */
+    const bool is_ordered = !is_byte && (kind != MPI_KIND_CHAR || CHAR_MIN < 0);
     switch (op) {
     case MPI_OP_SUM_INDEX:
         return is_byte ? KOLO_OPS : KOLO_SUM;
     case MPI_OP_PROD_INDEX:
         return is_byte ? KOLO_OPS : KOLO_PROD;
     case MPI_OP_MIN_INDEX:
-        return is_byte ? KOLO_OPS : KOLO_MIN;
+        return is_ordered ? KOLO_MIN : KOLO_OPS;
     case MPI_OP_MAX_INDEX:
-        return is_byte ? KOLO_OPS : KOLO_MAX;
+        return is_ordered ? KOLO_MAX : KOLO_OPS;
     case MPI_OP_BAND_INDEX:
         return is_float ? KOLO_OPS : KOLO_BAND;
     case MPI_OP_BOR_INDEX:

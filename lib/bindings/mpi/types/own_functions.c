@@ -153,6 +153,7 @@ static struct mpi_own_function find_complex(enum mpi_op_index op, size_t bytes) 
 
 struct mpi_own_function mpi_own_function_find(enum mpi_op_index op, const struct mpi_type *type) {
     switch (type->kind) {
+    case MPI_KIND_CHAR:
     case MPI_KIND_SIGNED:
     case MPI_KIND_UNSIGNED:
     case MPI_KIND_LOGICAL:
