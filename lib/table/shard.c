@@ -175,7 +175,7 @@ void kolo_shard_give(struct kolo_table *table, uint32_t shard) {
         KOLO_POINT("shard.giving");
         kolo_store_release(&table->shard[shard].writer, 0);
         KOLO_POINT("shard.given");
-        kolo_fence_full(); /* pairs with the one in kolo_shard_push */
+        kolo_fence_full(); /* pairs with those in kolo_shard_push and kolo_synchronous_help */
         if (!is_pending(table, shard) || !kolo_shard_take(table, shard))
             return;
         kolo_shard_drain(table, shard);

@@ -205,17 +205,20 @@ static void fold_shard(struct kolo_table *table, uint32_t shard, uint64_t clock)
 
 void kolo_synchronous_help(struct kolo_table *table) {
     close_clock(table, kolo_load_acquire(&table->header->closed));
+    kolo_fence_full(); /* pairs with the one in kolo_shard_give */
     for (uint32_t i = 0; i < table->shards; i++) {
         const uint32_t shard = (table->rank + i) % table->shards;
         kolo_atomic_u64 *folded = &table->shard[shard].folded;
-        const uint64_t clock = kolo_load_acquire(folded);
-        if (clock >= kolo_load_acquire(&table->header->closed) || !kolo_shard_take(table, shard))
-            continue;
-        /* Another rank may have folded it before this one had the role; and a clock cannot be closed before the one
-         * before it is folded, as all workers wait for that. */
-        if (kolo_load_acquire(folded) == clock)
-            fold_shard(table, shard, clock);
-        kolo_shard_give(table, shard);
+        /* Again: the next clock may be closed while this rank has the role yet. Who finds it taken then sleeps until
+         * the shard is folded. */
+        for (uint64_t clock; (clock = kolo_load_acquire(folded)) < kolo_load_acquire(&table->header->closed) &&
+                             kolo_shard_take(table, shard);) {
+            /* Another rank may have folded it before this one had the role; and a clock cannot be closed before the one
+             * before it is folded, as all workers wait for that. */
+            if (kolo_load_acquire(folded) == clock)
+                fold_shard(table, shard, clock);
+            kolo_shard_give(table, shard);
+        }
     }
 }
 
