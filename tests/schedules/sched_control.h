@@ -39,7 +39,6 @@ typedef enum sched_control {
     SCHED_FILLED_RELAXED,      /* what is filled of a queue is published without release */
     SCHED_TAKEN_RELAXED,       /* what is taken of it is */
     SCHED_FOLD_UNAWAITED,      /* a clock ends before all shards are folded */
-    SCHED_CLOSE_UNAWAITED,     /* a clock ends before it is closed */
     SCHED_PLACE_UNSEEN         /* who takes a role over does not look at what has been applied */
 } sched_control;
 

@@ -223,7 +223,6 @@ void __wrap_kolo_comm_free(kolo_comm *comm) {
 
 int __real_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own);
 int __real_kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target);
-int __real_kolo_wait_closed(struct kolo_table *table, uint64_t clocks);
 
 /* No base: nothing is to be unmapped. */
 int __wrap_kolo_buffer_create(const char *function, kolo_comm *comm, size_t bytes, bool lazily,
@@ -249,8 +248,4 @@ int __wrap_kolo_shard_settle(struct kolo_table *table, uint32_t shard, bool own)
 
 int __wrap_kolo_wait_shard(struct kolo_table *table, uint32_t shard, const kolo_atomic_u64 *flag, uint64_t target) {
     return sched_breaks(SCHED_FOLD_UNAWAITED) ? 0 : __real_kolo_wait_shard(table, shard, flag, target);
-}
-
-int __wrap_kolo_wait_closed(struct kolo_table *table, uint64_t clocks) {
-    return sched_breaks(SCHED_CLOSE_UNAWAITED) ? 0 : __real_kolo_wait_closed(table, clocks);
 }

@@ -96,7 +96,6 @@ static const struct control {
     {SCHED_FILLED_RELAXED, "filled-relaxed", "table"},
     {SCHED_TAKEN_RELAXED, "taken-relaxed", "table"},
     {SCHED_FOLD_UNAWAITED, "fold-unawaited", "clocks"},
-    {SCHED_CLOSE_UNAWAITED, "close-unawaited", "clocks"},
     {SCHED_PLACE_UNSEEN, "place-unseen", "heirs"},
     {SCHED_DEATH_UNSEEN, "death-unseen", "heirs"},
 };
