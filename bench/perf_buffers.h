@@ -14,8 +14,8 @@ typedef struct perf_buffer {
     kolo_comm *comm; /* whose kolo_alloc it is from; NULL: posix_memalign's */
 } perf_buffer;
 
-/* Zeroed. Returns 0, or -1 where memory is short. With comm not NULL it is collective, and the memory is of kolo_alloc.
- * Free with perf_buffer_free, which may also be given a zeroed buffer. */
+/* Zeroed. Returns 0, or -1 where memory is short. `offset` is less than a page. With comm not NULL it is collective,
+ * and the memory is of kolo_alloc. Free with perf_buffer_free, which may also be given a zeroed buffer. */
 int perf_buffer_allocate(perf_buffer *buffer, size_t bytes, size_t offset, kolo_comm *comm);
 void perf_buffer_free(perf_buffer *buffer);
 

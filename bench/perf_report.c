@@ -188,11 +188,12 @@ static void print_call(const perf_report *report) {
         fprintf(report->table, " of %d threads%s", report->threads, options->lanes ? " in lanes" : "");
     fprintf(report->table, report->nodes > 1 ? " on %d nodes\n" : "\n", report->nodes);
     perf_report_machine(report);
-    if (perf_collective_has_data(collective))
+    if (perf_collective_has_data(collective)) {
         fprintf(report->table, "# buffers %s, %s, %s; %s\n", options->alloc ? "of kolo_alloc" : "private",
                 perf_buffers_name(options->buffers), place, options->check ? "checked" : "not checked");
-    if (options->offset > 0)
-        fprintf(report->table, "# buffers begin %d bytes behind a page\n", options->offset);
+        if (options->offset > 0)
+            fprintf(report->table, "# buffers begin %d bytes behind a page\n", options->offset);
+    }
     if (perf_collective_has_blocks(collective))
         fprintf(report->table, "# bytes are those of %d block%s together%s\n", report->ranks,
                 report->ranks == 1 ? "" : "s", collective->unequal ? ", whose lengths differ by an element" : "");

@@ -64,16 +64,6 @@ void kolo_copy_select(void) {
     kolo_store_relaxed(&string_bytes_min, has_enhanced_strings() ? STRING_BYTES_MIN : UINT64_MAX);
 }
 
-/* The operands in memory, of more bytes than there can be, say that any byte behind the pointers may be read and
- * written. */
-static void copy_string(void *dst, const void *src, size_t bytes) {
-    typedef unsigned char all_bytes[UINT64_C(1) << 46];
-    void *to = dst;
-    const void *from = src;
-    size_t left = bytes;
-    __asm__("rep movsb" : "+D"(to), "+S"(from), "+c"(left), "+m"(*(all_bytes *)dst) : "m"(*(const all_bytes *)src));
-}
-
 /* Whether string instructions are slow with these two. */
 static inline int is_slow_string(const void *dst, const void *src) {
     const uintptr_t behind = ((uintptr_t)dst - (uintptr_t)src) % PAGE_BYTES;
@@ -99,6 +89,20 @@ void kolo_copy_plain(void *dst, const void *src, size_t bytes) {
         _mm_store_si128(to + 3, d);
     }
     memcpy((unsigned char *)dst + at, (const unsigned char *)src + at, bytes - at);
+}
+
+/* The operands in memory, of more bytes than there can be, say that any byte behind the pointers may be read and
+ * written. */
+static void copy_string(void *dst, const void *src, size_t bytes) {
+    typedef unsigned char all_bytes[UINT64_C(1) << 46];
+    if (is_slow_string(dst, src)) {
+        kolo_copy_plain(dst, src, bytes);
+        return;
+    }
+    void *to = dst;
+    const void *from = src;
+    size_t left = bytes;
+    __asm__("rep movsb" : "+D"(to), "+S"(from), "+c"(left), "+m"(*(all_bytes *)dst) : "m"(*(const all_bytes *)src));
 }
 
 /* One line; `to` is aligned to lines. */
@@ -138,11 +142,6 @@ void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next
 
 void kolo_copy_select(void) {}
 
-static int is_slow_string(const void *dst, const void *src) {
-    (void)dst, (void)src;
-    return 0;
-}
-
 void kolo_copy_plain(void *dst, const void *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
@@ -161,8 +160,6 @@ void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next
 void kolo_copy(void *dst, const void *src, size_t bytes) {
     if (bytes < kolo_load_relaxed(&string_bytes_min))
         memcpy(dst, src, bytes);
-    else if (is_slow_string(dst, src))
-        kolo_copy_plain(dst, src, bytes);
     else
         copy_string(dst, src, bytes);
 }

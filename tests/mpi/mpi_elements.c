@@ -42,7 +42,8 @@ struct long_double_int {
                                 offsetof(c, place), sizeof(c)}
 #define TWINS(type, part, c)   {#type, type, NUMBER_PAIR, {part, part}, {sizeof(c), sizeof(c)}, sizeof(c), 2 * sizeof(c)}
 
-/* MPI_CHAR as MPIs take it, not the standard. Of the two with 16 bytes a part, both Open MPI 4.1 and MPICH 4.0 compute wrong sums. */
+/* MPI_CHAR as MPIs take it, not the standard. Of the two with 16 bytes a part, both Open MPI 4.1 and MPICH 4.0 compute
+ * wrong sums. */
 const struct element mpi_elements[] = {
     SIGNED(MPI_CHAR, char), SIGNED(MPI_SIGNED_CHAR, char), UNSIGNED(MPI_UNSIGNED_CHAR, char), SIGNED(MPI_SHORT, short),
     UNSIGNED(MPI_UNSIGNED_SHORT, short), SIGNED(MPI_INT, int), UNSIGNED(MPI_UNSIGNED, int), SIGNED(MPI_LONG, long),
