@@ -1,5 +1,6 @@
 """MPI programs under each MPI that is installed, without kolo and with libkolo-mpi.so preloaded; a class is an MPI."""
 
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import launching  # pylint: disable=wrong-import-position
 
 LIBRARY = os.environ["KOLO_MPI_LIBRARY"]
+KOLO_TOP = os.environ["KOLO_TOP"]
 WITHOUT_PROGRESS = os.environ["WITHOUT_PROGRESS"]
 PROGRAMS = pathlib.Path(os.environ["MPI_PROGRAMS"])
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -136,16 +138,34 @@ class Mpi:
         _, errors = self.run_job(3, "mpi_wrong_count", "barrier", KOLO_MPI_AFTER="0")
         self.assertIn("rank 2 calls barrier", errors)
 
+    def begin_endless(self, ranks):
+        """The job, and its ranks' pids by rank."""
+        process = self.begin(ranks, "mpi_endless_probe", KOLO_MPI_AFTER="0")
+        pids = {}
+        while len(pids) < ranks:
+            rank, pid = re.fullmatch(r"rank (\d) has pid (\d+)\n", process.stdout.readline()).groups()
+            pids[int(rank)] = int(pid)
+        return process, pids
+
+    def test_top(self):
+        """kolo-top sees the job, by a rank's process and by the launcher's."""
+        process, pids = self.begin_endless(2)
+        for target in (pids[1], process.pid):
+            done = subprocess.run([KOLO_TOP, "--once", "--json", str(target)], capture_output=True, text=True,
+                                  timeout=LIMIT_S, check=False)
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+            comm, = json.loads(done.stdout)["communicators"]
+            self.assertEqual("running", comm["state"])
+            self.assertEqual(pids, {rank["rank"]: rank["pid"] for rank in comm["ranks"]})
+            self.assertLessEqual({rank["call"]["collective"] for rank in comm["ranks"]}, {"allreduce", "barrier"})
+            self.assertTrue(all(rank["calls"] > 20 for rank in comm["ranks"]), done.stdout)
+
     def test_kill(self):
         """The others say who died, unless their launcher ends them before they can."""
         for victim in (0, 2):
             with self.subTest(victim=victim):
                 before = launching.shm_names()
-                process = self.begin(3, "mpi_endless_probe", KOLO_MPI_AFTER="0")
-                pids = {}
-                while len(pids) < 3:
-                    rank, pid = re.fullmatch(r"rank (\d) has pid (\d+)\n", process.stdout.readline()).groups()
-                    pids[int(rank)] = int(pid)
+                process, pids = self.begin_endless(3)
                 time.sleep(0.2)
                 os.kill(pids[victim], signal.SIGKILL)
                 killed = time.monotonic()
