@@ -44,6 +44,31 @@ static bool place_own_block(const struct mpi_state *state, const struct mpi_side
            mpi_pack(mpi_element(side->address, side->type, first), side->count, side->type, bytes, comm) == 0;
 }
 
+/* Blocks of all ranks and this rank's own as the bytes that kolo moves. */
+struct moved {
+    const void *own;
+    char *all;
+};
+
+/* The own block comes from `from` or, where that is NULL, from its place in `to`. False: packing failed. */
+static bool open_all(struct mpi_state *state, const struct mpi_side *from, const struct mpi_side *to,
+                     struct moved *moved, mpi_word comm) {
+    const size_t bytes = mpi_side_bytes(to), blocks = (size_t)state->size;
+    moved->all = mpi_side_write(state, to, blocks);
+    char *const place = moved->all + (size_t)state->rank * bytes;
+    moved->own = place;
+    if (bytes == 0)
+        return true;
+    if (!moved->all)
+        return false;
+    if (!from)
+        return place_own_block(state, to, place, comm);
+    moved->own = mpi_side_read(state, from, 1, comm);
+    if (moved->own)
+        moved->own = mpi_apart(state, moved->own, bytes, moved->all, blocks * bytes, place);
+    return moved->own != NULL;
+}
+
 int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
                        mpi_word recv_type, mpi_word comm) {
     struct mpi_state *const state = mpi_state_find(comm);
@@ -54,17 +79,11 @@ int mpi_call_allgather(const void *send, mpi_count send_count, mpi_word send_typ
          (!mpi_side_set(state, &from, send, send_count, send_type) || mpi_side_bytes(&from) != mpi_side_bytes(&to))) ||
         !mpi_state_enter(state, comm))
         return MPI_PASS;
-    const size_t bytes = mpi_side_bytes(&to), blocks = (size_t)state->size;
-    char *const moved = mpi_side_write(state, &to, blocks), *const own = moved + (size_t)state->rank * bytes;
-    const void *sent = own;
-    if (in_place && (!moved || !place_own_block(state, &to, own, comm)))
-        sent = NULL;
-    if (!in_place && (sent = mpi_side_read(state, &from, 1, comm)))
-        sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
-    if (bytes && (!sent || !moved))
+    struct moved moved;
+    if (!open_all(state, in_place ? NULL : &from, &to, &moved, comm))
         return mpi_fail_packing(state, comm);
-    const int rc = kolo_allgather(state->kolo, sent, moved, bytes, KOLO_U8);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
+    const int rc = kolo_allgather(state->kolo, moved.own, moved.all, mpi_side_bytes(&to), KOLO_U8);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, (size_t)state->size, comm);
 }
 
 int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -90,19 +109,14 @@ int mpi_call_alltoall(const void *send, mpi_count send_count, mpi_word send_type
     return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, &to, blocks, comm);
 }
 
-static int gather_at_root(struct mpi_state *state, bool in_place, const struct mpi_side *from,
-                          const struct mpi_side *to, int root, mpi_word comm) {
-    const size_t bytes = mpi_side_bytes(to), blocks = (size_t)state->size;
-    char *const moved = mpi_side_write(state, to, blocks), *const own = moved + (size_t)root * bytes;
-    const void *sent = own;
-    if (in_place && (!moved || !place_own_block(state, to, own, comm)))
-        sent = NULL;
-    if (!in_place && (sent = mpi_side_read(state, from, 1, comm)))
-        sent = mpi_apart(state, sent, bytes, moved, blocks * bytes, own);
-    if (bytes && (!sent || !moved))
+/* In place (`from` is NULL) the root's own block is where it is to be. */
+static int gather_at_root(struct mpi_state *state, const struct mpi_side *from, const struct mpi_side *to, int root,
+                          mpi_word comm) {
+    struct moved moved;
+    if (!open_all(state, from, to, &moved, comm))
         return mpi_fail_packing(state, comm);
-    const int rc = kolo_gather(state->kolo, sent, moved, bytes, KOLO_U8, root);
-    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, to, blocks, comm);
+    const int rc = kolo_gather(state->kolo, moved.own, moved.all, mpi_side_bytes(to), KOLO_U8, root);
+    return rc < 0 ? mpi_fail(state, comm, rc) : mpi_side_finish(state, to, (size_t)state->size, comm);
 }
 
 int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, void *recv, mpi_count recv_count,
@@ -117,7 +131,7 @@ int mpi_call_gather(const void *send, mpi_count send_count, mpi_word send_type, 
         (is_root && !in_place && mpi_side_bytes(&from) != mpi_side_bytes(&to)) || !mpi_state_enter(state, comm))
         return MPI_PASS;
     if (is_root)
-        return gather_at_root(state, in_place, &from, &to, root, comm);
+        return gather_at_root(state, in_place ? NULL : &from, &to, root, comm);
     const void *const sent = mpi_side_read(state, &from, 1, comm);
     const size_t bytes = mpi_side_bytes(&from);
     if (bytes && !sent)

@@ -1,5 +1,8 @@
 /* The product of a floating-point type of C, and what else kolo lacks where the type is real: sum, least and greatest.
- * The includer defines FLOAT     the type REAL      1 or 0 NAME(op)  the names of the functions */
+ * The includer defines
+ *     FLOAT     the type
+ *     REAL      1: it is real; 0: complex
+ *     NAME(op)  the names of the functions */
 
 static void NAME(prod)(const void *in, void *inout, size_t count, void *context) {
     const FLOAT *const lower = in;
