@@ -220,7 +220,9 @@ static void run_changed(struct rank *rank) {
             sleep_ms(3 * TIMEOUT_MS);
         else
             await_counter((uint64_t)rank->ranks - 1);
-        status = wait_for_rank_0(rank->comm, way);
+        do /* what rank 1 had given to its call may be all that rank 0 needs for the same one */
+            status = wait_for_rank_0(rank->comm, way);
+        while (status == 0 && !lifted);
     } else {
         expect(rank, pthread_create(&other, NULL, change_limit, rank) == 0, "no thread");
         status = wait_for_rank_0(rank->comm, way);
