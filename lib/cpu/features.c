@@ -58,6 +58,12 @@ uint32_t kolo_cpu_features(void) {
     return KOLO_CPU_AVX2 | KOLO_CPU_AVX512 | KOLO_CPU_AVX512BF16;
 }
 
+bool kolo_cpu_is_intel(void) {
+    uint32_t eax, ebx, ecx, edx;
+    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx &&
+           edx == signature_INTEL_edx;
+}
+
 #elif defined(__aarch64__)
 
 uint32_t kolo_cpu_features(void) {
@@ -68,6 +74,14 @@ uint32_t kolo_cpu_features(void) {
 
 uint32_t kolo_cpu_features(void) {
     return 0;
+}
+
+#endif
+
+#if !defined(__x86_64__)
+
+bool kolo_cpu_is_intel(void) {
+    return false;
 }
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef KOLO_CPU_FEATURES_H
 #define KOLO_CPU_FEATURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ enum {
 
 /* What the CPU and the kernel offer. */
 uint32_t kolo_cpu_features(void);
+
+/* Made by Intel, whose cores hand lines to one another in another way than AMD's: reduce/take.h. */
+bool kolo_cpu_is_intel(void);
 
 /* Reads a KOLO_CPU value: a comma-separated list of instruction sets that may be used ("avx512,avx2",
  * "portable"); NULL or "" means all. Fills *mask and returns 0, or returns KOLO_ERR_ARG with a message that

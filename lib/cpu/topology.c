@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "cpu/features.h"
 #include "cpu/sysfs.h"
 
 #define CACHE_BYTES_MAX (UINT64_C(1) << 36) /* a larger one is none */
@@ -224,6 +225,7 @@ void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed,
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed) {
     const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
     kolo_topology_read_at(topology, allowed, root ? root : "/sys");
+    topology->is_intel = !root && kolo_cpu_is_intel();
 }
 
 bool kolo_topology_root_exists(const char *root) {

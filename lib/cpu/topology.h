@@ -24,6 +24,7 @@ typedef struct kolo_core_kind {
 typedef struct kolo_topology {
     uint32_t cpus_online; /* of the machine */
     uint32_t numa_nodes;  /* of the machine; at least 1 */
+    bool is_intel;        /* this machine's CPUs, not those of a sysfs elsewhere: see kolo_cpu_is_intel */
 
     /* Of the allowed CPUs; at least 1 each unless there are none. */
     uint32_t l3_domains;

@@ -34,6 +34,19 @@ static uint64_t stream_bytes_min(uint32_t ranks, const kolo_topology *topology) 
     return topology->l3_bytes ? topology->l3_bytes * topology->l3_domains / (2 * (uint64_t)ranks) : UINT64_MAX;
 }
 
+/* Collectives whose ranks each copy what another one has put into its slot: the two do so at once if the message has
+ * several chunks. An Intel keeps lines in the writer's L2, where slots of 256 KiB displace the message: with 64 KiB
+ * between two ranks (Emerald Rapids) a broadcast of 256 KiB took 0.7 of the time, one of 1 MiB and a reduction 0.8 to
+ * 0.9; 32 KiB were as fast, or slower. On a Zen 5, which takes lines over (reduce/take.h), larger ones are faster. Not
+ * measured with more ranks, each of which has its part of a chunk where they exchange blocks. */
+static uint32_t copied_chunk_bytes(const struct kolo_tuning_question *question) {
+    enum { INTEL_BYTES = 32 << 10 }; /* for each rank */
+    const uint64_t bytes = (uint64_t)question->ranks * INTEL_BYTES;
+    const bool is_less = question->topology->is_intel && bytes < question->slot_bytes &&
+                         question->ranks <= kolo_cpu_set_count(&question->topology->allowed);
+    return (uint32_t)(is_less ? bytes : question->slot_bytes);
+}
+
 /* All-reduce. Where ranks run in several cache domains bench/simulate predicts tree to be ahead at every size or, with
  * large messages, not behind; not measured. */
 static struct kolo_shared_table default_allreduce(const struct kolo_tuning_question *question, bool has_levels) {
@@ -60,7 +73,7 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
         .stream_bytes_min = stream_min,
         .bands = 2,
         .band = {{question->ranks > 2 ? oneshot_bytes_max(question->ranks, question->topology) : stream_min - 1,
-                  KOLO_ALGORITHM_ONESHOT, slot_bytes},
+                  KOLO_ALGORITHM_ONESHOT, copied_chunk_bytes(question)},
                  {UINT64_MAX, KOLO_ALGORITHM_MESH, slot_bytes}},
     };
     return table;
@@ -70,7 +83,7 @@ void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kol
     const struct kolo_shared_table single = {
         .stream_bytes_min = stream_bytes_min(question->ranks, question->topology),
         .bands = 1,
-        .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, (uint32_t)question->slot_bytes}},
+        .band = {{UINT64_MAX, KOLO_ALGORITHM_ONESHOT, copied_chunk_bytes(question)}},
     };
     *settings = (struct kolo_shared_settings){
         .algorithm = (uint32_t)question->algorithm,

@@ -17,8 +17,8 @@ void kolo_copy_plain(void *dst, const void *src, size_t bytes);
  * unless NULL, points to as many bytes that this thread reads soon: they are prefetched meanwhile. */
 void kolo_copy_stream(void *dst, const void *src, size_t bytes, const void *next);
 
-/* Finds out which copy is fastest on this CPU. Until it has been called, kolo_copy is memcpy; kolo_reducer_select calls
- * it. Any number of threads may call it, at any time. */
+/* Finds out which copy is fastest on this CPU. Until it has been called, kolo_copy and kolo_copy_plain are memcpy;
+ * kolo_reducer_select calls it. Any number of threads may call it, at any time. */
 void kolo_copy_select(void);
 
 #endif

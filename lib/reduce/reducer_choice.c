@@ -6,6 +6,7 @@
 #include "cpu/features.h"
 #include "reduce/copy.h"
 #include "reduce/instances.h"
+#include "reduce/take.h"
 
 #if defined(__x86_64__)
 /* The instance avx512 with some folds of its own: it is put together here, in code for all CPUs, and not in the file of
@@ -58,6 +59,7 @@ const kolo_reducer *kolo_reducer_at(uint32_t features, uint32_t index) {
 const kolo_reducer *kolo_reducer_select(uint32_t features) {
     const kolo_reducer *best = NULL, *next;
     kolo_copy_select();
+    kolo_take_choose(!kolo_cpu_is_intel());
     for (uint32_t i = 0; (next = kolo_reducer_at(features, i)); i++)
         best = next;
     return best;

@@ -5,15 +5,24 @@
 #include <string.h>
 
 #include "reduce/copy.h"
+#include "sync/atomic.h"
 
 enum {
     LINE_BYTES = 64,
     PIECE_BYTES = 16384 /* what is read before it is taken over: less than the first cache */
 };
 
+static kolo_atomic_u64 is_left; /* 1: nothing is taken over */
+
+void kolo_take_choose(bool worth_it) {
+    kolo_store_relaxed(&is_left, !worth_it);
+}
+
 void kolo_take(void *memory, size_t bytes) {
     uint8_t *line = memory;
     uint64_t held;
+    if (kolo_load_relaxed(&is_left))
+        return;
     for (size_t at = 0; at + sizeof held <= bytes; at += LINE_BYTES, line += LINE_BYTES) {
         memcpy(&held, line, sizeof held);
         __asm__("" : "+r"(held)); /* or the compiler would see that the store changes nothing */

@@ -97,6 +97,10 @@ static void test_after_selection(void **state) {
     (void)state;
     assert_non_null(kolo_reducer_select(0));
     sweep(arguments.seed + 1);
+    kolo_take_choose(false);
+    sweep(arguments.seed + 2);
+    kolo_take_choose(true); /* whatever is best here */
+    sweep(arguments.seed + 3);
 }
 
 int main(int argc, char **argv) {
