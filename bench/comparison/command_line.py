@@ -38,6 +38,10 @@ class Compare(Command):
         if chosen.install:
             installing.install(chosen_peers(chosen), chosen.cache)
         self.present, known = prepare(chosen_peers(chosen), built)
+        if chosen.preload:
+            preloaded = [peers.Preloaded(peer, built) for peer in self.present if isinstance(peer, peers.Mpi)]
+            self.present += preloaded
+            known["libraries"].update({peer.key: {"title": peer.title, "version": ""} for peer in preloaded})
         self.cpus = machine.cpus_in_order()
         return {"plan": {"rounds": chosen.rounds, "extra_rounds": chosen.extra_rounds, "budget_ms": chosen.budget_ms,
                          "pinned": not chosen.unpinned, "cpus": self.cpus}, **known, "cases": []}

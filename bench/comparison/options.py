@@ -24,6 +24,7 @@ kolo's was wrong, or something could not be written; 2 bad command line;
 examples:
   bench/compare --install --quick
   bench/compare --collective reduce,allgather --ranks 4 --quick
+  bench/compare --preload --peers openmpi-debian,mpich-debian --quick
   bench/compare --ranks 2 --buffers cold --sizes 64K:64M:4 --plots plots
   bench/compare --results bench/RESULTS.md --plots bench/plots
   bench/compare --replot build/compare/results.json --plots plots
@@ -49,6 +50,7 @@ def parser(torch_default, peer_keys):
     what.add_argument("--out-of-place", action="store_true", help="the result has a buffer of its own")
     what.add_argument("--peers", type=words(*peer_keys), metavar="LIST", help="only these: " + ", ".join(peer_keys))
     what.add_argument("--no-peers", action="store_true", help="kolo alone, and what --peer-file adds")
+    what.add_argument("--preload", action="store_true", help="each MPI also by kolo-mpi, with kolo's collectives")
     what.add_argument("--peer-file", type=peers.described, action="append", default=[], metavar="FILE",
                       help="a further library, described in JSON (comparison/README.md)")
     how = bench_options.add_how(made, "few sizes, cases and rounds: about 3 minutes", "rounds (default 5; quick: 3)",

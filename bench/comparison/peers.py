@@ -12,6 +12,7 @@ import sys
 
 from comparison import processes
 from comparison.processes import relative
+from comparison.summary import PRELOADED
 
 
 class Absent(Exception):
@@ -141,6 +142,22 @@ class IntelMpi(Mpi):
                 for name, more in (("shm", {}), ("pt2pt", {"I_MPI_COLL_INTRANODE": "pt2pt"}),
                                    *((f"algorithm {number}", {"I_MPI_ADJUST_ALLREDUCE": number})
                                      for number in self.ALGORITHMS))]
+
+
+class Preloaded(Peer):
+    """An MPI that is there, once more: by kolo-mpi, so that its collectives are kolo's."""
+
+    def __init__(self, mpi, drivers):
+        super().__init__(mpi.key + PRELOADED, f"kolo in {mpi.title}")
+        self.mpi = mpi
+        self.wrapper = drivers.kolo_program("kolo-mpi")
+        if not self.wrapper.is_file():
+            raise processes.StepError(f"there is no {relative(self.wrapper)}; build kolo there with -DKOLO_MPI=ON")
+
+    def launches(self, ranks, cpus):
+        plain = self.mpi.launches(ranks, cpus)[0]
+        return [Launch("default", [self.wrapper, *plain.command], {**plain.environment, "KOLO_MPI_AFTER": "0"},
+                       installation=plain.installation)]
 
 
 class Gloo(Peer):

@@ -7,6 +7,7 @@ import statistics
 from comparison import bounds
 
 OURS = "kolo"
+PRELOADED = "+kolo"  # ends the keys of MPIs whose collectives are kolo's, which are no rivals
 SLOW_CALL_US = 1e6  # as in driver.c
 ROWS_MIN = 2  # fewer are marked
 RIVAL_FACTOR = 1.5  # who took longer than that many times the fastest's time elsewhere is not the fastest here
@@ -48,13 +49,17 @@ def bound_at(bound_us, size):
     return None
 
 
+def is_rival(peer):
+    return peer != OURS and not peer.endswith(PRELOADED)
+
+
 def unseen_rivals(best_of, state, size, fastest):
     """Keys of the peers that were measured in other states only and may well be faster than the fastest of this one."""
     def times(peer):
         return {name: best[peer][size].us for name, best in best_of.items() if size in best.get(peer, {})}
 
     found = []
-    for peer in dict.fromkeys(peer for best in best_of.values() for peer in best if peer != OURS):
+    for peer in dict.fromkeys(peer for best in best_of.values() for peer in best if is_rival(peer)):
         own, rival = times(peer), times(fastest) if fastest else {}
         shared = own.keys() & rival.keys()
         is_slower = shared and all(own[name] > RIVAL_FACTOR * rival[name] for name in shared)
@@ -67,11 +72,15 @@ def row_of(best_of, state, bound, size):
     best = best_of[state]
     peers = {peer: sizes[size] for peer, sizes in best.items() if peer != OURS and size in sizes}
     ours = best.get(OURS, {}).get(size)
-    fastest = min(peers, key=lambda peer: peers[peer].us, default=None)
+    fastest = min(filter(is_rival, peers), key=lambda peer: peers[peer].us, default=None)
+    preloaded = [time.us for peer, time in peers.items() if not is_rival(peer)]
     unseen = ([] if ours else [OURS]) + unseen_rivals(best_of, state, size, fastest)
     bound_us = bound_at(bound, size)
     return {"bytes": size, "kolo": ours, "peers": peers, "unseen": unseen,
-            "ratio": peers[fastest].us / ours.us if fastest and not unseen else None, "bound_us": bound_us,
+            "ratio": peers[fastest].us / ours.us if fastest and not unseen else None,
+            "preloaded": max(preloaded) / ours.us if preloaded and ours else None,
+            "preloaded_ratio": peers[fastest].us / max(preloaded) if preloaded and fastest and not unseen else None,
+            "bound_us": bound_us,
             "bound_percent": 100 * bound_us / ours.us if bound_us and ours else None}
 
 
@@ -130,7 +139,10 @@ def summarize(case, state):
     ratios = [(row["ratio"], row["bytes"]) for row in rows if row["ratio"]]
     geomean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios)) if ratios else None
     worst, worst_bytes = min(ratios) if ratios else (None, None)
+    preloaded = [(row["preloaded"], row["bytes"]) for row in rows if row["preloaded"]]
+    preloaded_ratios = [(row["preloaded_ratio"], row["bytes"]) for row in rows if row["preloaded_ratio"]]
     return {"rows": rows, "worst": worst, "worst_bytes": worst_bytes, "geomean": geomean, "ratios": len(ratios),
+            "preloaded": max(preloaded, default=None), "preloaded_worst": min(preloaded_ratios, default=None),
             "unseen": list(dict.fromkeys(key for row in rows for key in row["unseen"]))}
 
 

@@ -72,8 +72,24 @@ def sizes_text(summary):
     return "" if summary["ratios"] == len(summary["rows"]) else f"{summary['ratios']} of {len(summary['rows'])} sizes"
 
 
+def preloaded_text(summary):
+    """How the MPIs that kolo was preloaded into compare with kolo's own calls, and with the MPIs without it."""
+    if not summary["preloaded"]:
+        return ""
+    most, most_bytes = summary["preloaded"]
+    text = f"; in an MPI {most:.2f} times kolo's own time at most ({size_text(most_bytes)})"
+    if summary["preloaded_worst"]:
+        worst, worst_bytes = summary["preloaded_worst"]
+        text += f", best peer / that: {worst:.2f} at worst ({size_text(worst_bytes)})"
+    return text
+
+
 def verdict(case, state, results):
     summary = summarize(case, state)
+    return compared_text(summary, results) + preloaded_text(summary)
+
+
+def compared_text(summary, results):
     titles = [results["libraries"][key]["title"] for key in summary["unseen"]]
     missing = f"no ratio where {' or '.join(titles)} was not measured in this state" if titles else ""
     if summary["worst"] is None:

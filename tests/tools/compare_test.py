@@ -76,7 +76,7 @@ class Measured(Folder):
         super().setUpClass()
         cls.report = cls.folder / "report.md"
         cls.mpi = any_mpi()
-        peers = ["--peers", cls.mpi] if cls.mpi else ["--no-peers"]
+        peers = ["--peers", cls.mpi, "--preload"] if cls.mpi else ["--no-peers"]
         cls.done = cls.measure("--quick", "--ranks", "2,3", "--sizes", "8,4K,64K", "--rounds", 2,
                                "--extra-rounds", 0, "--results", cls.report, *peers)
 
@@ -147,6 +147,19 @@ class Measured(Folder):
         self.assertTrue(medians and all(us > 0 for us in medians), self.done.stdout)
         if self.states_of(self.mpi) == self.states_of("kolo"):
             self.assertRegex(self.done.stdout, r"best peer / kolo: \d+\.\d\d in the geometric mean")
+
+    def test_preloaded(self):
+        if not self.mpi:
+            self.skipTest("neither of Debian's MPIs is installed")
+        key = f"{self.mpi}{summary.PRELOADED}"
+        for case in self.results()["cases"]:
+            series = [each for each in case["series"] if each["peer"] == key]
+            self.assertEqual([("default", [])], [(each["configuration"], each["failures"]) for each in series])
+            self.assertEqual(set(SIZES), {row["bytes"] for rows in series[0]["rounds"] for row in rows})
+        self.assertEqual(f"kolo in {self.results()['libraries'][self.mpi]['title']}",
+                         self.results()["libraries"][key]["title"])
+        if self.states_of(key) == self.states_of("kolo"):
+            self.assertRegex(" ".join(self.done.stdout.split()), r"in an MPI \d+\.\d\d times kolo's own time at most")
 
     def test_replot(self):
         again = compare("--replot", self.json, "--results", self.folder / "again.md")
@@ -367,6 +380,13 @@ class Unseen(unittest.TestCase):
     def test_all_are_there(self):
         found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(3, 8))
         self.assertEqual((2, 1, []), (found["worst"], found["ratios"], found["unseen"]))
+
+    def test_preloaded_is_no_rival(self):
+        found = self.summary(0, kolo=(1, 4), fast=(2, 9), **{"fast+kolo": (1.25, 5), "other+kolo": (1, None)})
+        self.assertEqual((2, []), (found["worst"], found["unseen"]))
+        self.assertEqual(((1.25, 8), (1.6, 8)), (found["preloaded"], found["preloaded_worst"]))
+        self.assertEqual((None, None), tuple(self.summary(0, kolo=(1, 4), fast=(2, 9))[name]
+                                             for name in ("preloaded", "preloaded_worst")))
 
     def test_rival(self):
         found = self.summary(0, kolo=(1, 4), fast=(2, 9), other=(None, 13))
