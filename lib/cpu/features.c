@@ -60,8 +60,9 @@ uint32_t kolo_cpu_features(void) {
 
 bool kolo_cpu_is_intel(void) {
     uint32_t eax, ebx, ecx, edx;
-    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx &&
-           edx == signature_INTEL_edx;
+    if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx))
+        return false;
+    return ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx && edx == signature_INTEL_edx;
 }
 
 #elif defined(__aarch64__)
