@@ -51,10 +51,13 @@ enum {
     PAGE_BYTES = 4096
 };
 
-/* kolo_copy uses string instructions, and kolo_copy_plain a loop of its own, from so many bytes on. */
-static kolo_atomic_u64 string_bytes_min = UINT64_MAX, loop_bytes_min = UINT64_MAX;
+/* kolo_copy uses string instructions from so many bytes on. */
+static kolo_atomic_u64 string_bytes_min = UINT64_MAX;
 
 #if defined(__x86_64__)
+
+/* And kolo_copy_plain a loop of its own. */
+static kolo_atomic_u64 loop_bytes_min = UINT64_MAX;
 
 /* Enhanced rep movsb and stosb: bit 9 of EBX of leaf 7. */
 static int has_enhanced_strings(void) {
