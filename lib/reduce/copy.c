@@ -56,7 +56,7 @@ static kolo_atomic_u64 string_bytes_min = UINT64_MAX;
 
 #if defined(__x86_64__)
 
-/* And kolo_copy_plain a loop of its own. */
+/* kolo_copy_plain uses a loop of its own from so many bytes on. */
 static kolo_atomic_u64 loop_bytes_min = UINT64_MAX;
 
 /* Enhanced rep movsb and stosb: bit 9 of EBX of leaf 7. */
