@@ -193,7 +193,7 @@ static const struct {
                {"proxy.telling", "nodes-abort-2x2"},
                {"proxy.told", "nodes-abort-2x2"},
                {"proxy.stopping_data", "nodes-second-2x2"},
-               {"engine.stopping_data", "nodes-second-2x2"},
+               {"engine.stopping_data", "nodes-shrink-2x2"}, /* who aborts is the first to stop its data */
                {"engine.data_stopped", "nodes-second-2x2"},
                {"proxy.ticked", "nodes-beats-3x1"},
                {"engine.waiting", "nodes-beats-3x1"},
@@ -211,8 +211,9 @@ static const struct {
  * sleepers are there to be woken, by design in few cases, but by chance in any. */
 static bool is_assured(const struct trial *trial) {
     static const char *const meeting[] = {"assembly.", "listener.", "connect.", "proxy.start", "engine.added", NULL};
-    static const char *const rejoin[] = {"agreement.",    "shrink.agreed", "listener.reopened",
-                                         "connect.hello", "guard.drop",    NULL};
+    static const char *const rejoin[] = {
+        "agreement.", "shrink.agreed", "listener.reopened", "connect.hello", "guard.drop", "engine.stopping_data",
+        NULL};
     static const char *const network[] = {
         "proxy.",      "engine.",         "poll.",        "uring.", "exchange.",     "hierarchy.",    "failure.rela",
         "rendezvous.", "split.listening", "split.placed", "relay.", "transfer.tell", "transfer.told", NULL};
