@@ -104,15 +104,18 @@ int kolo_allgather_direct(kolo_comm *comm, const struct kolo_message *message) {
                                     .recv_bytes = kolo_blocks_bytes(comm, message),
                                     .same_result = true,
                                     .own_send = true};
-    const int rc = kolo_direct_begin(comm, message, &use);
+    int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     const size_t stride = kolo_block_stride(message);
     copy_own(message->recv + comm->rank * stride, message->send, bytes);
     for (uint32_t peer = kolo_rank_after(comm, comm->rank); !comm->call.one_target && peer != comm->rank;
          peer = kolo_rank_after(comm, peer))
-        kolo_copy(message->recv + peer * stride, comm->call.sources[peer], bytes);
-    comm->stats.sent_bytes += bytes;
-    comm->stats.received_bytes += bytes * (comm->size - 1);
-    return kolo_direct_end(comm);
+        kolo_direct_copy(comm, peer, 0, message->recv + peer * stride, bytes);
+    rc = kolo_direct_end(comm);
+    if (rc == 0) {
+        comm->stats.sent_bytes += bytes;
+        comm->stats.received_bytes += bytes * (comm->size - 1);
+    }
+    return rc;
 }

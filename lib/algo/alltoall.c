@@ -119,15 +119,17 @@ int kolo_alltoall_direct(kolo_comm *comm, const struct kolo_message *message) {
                  all_bytes = kolo_blocks_bytes(comm, message);
     const struct kolo_direct use = {
         .send = KOLO_OF_ALL, .send_bytes = all_bytes, .recv_bytes = all_bytes, .apart = true};
-    const int rc = kolo_direct_begin(comm, message, &use);
+    int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     for (uint32_t block = 0; block < comm->size; block++) {
         const uint32_t peer = partner(comm, block);
-        kolo_copy(message->recv + peer * stride, (const uint8_t *)comm->call.sources[peer] + comm->rank * stride,
-                  bytes);
+        kolo_direct_copy(comm, peer, comm->rank * stride, message->recv + peer * stride, bytes);
     }
-    comm->stats.sent_bytes += bytes * (comm->size - 1);
-    comm->stats.received_bytes += bytes * (comm->size - 1);
-    return kolo_direct_end(comm);
+    rc = kolo_direct_end(comm);
+    if (rc == 0) {
+        comm->stats.sent_bytes += bytes * (comm->size - 1);
+        comm->stats.received_bytes += bytes * (comm->size - 1);
+    }
+    return rc;
 }

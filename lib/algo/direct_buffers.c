@@ -1,9 +1,11 @@
-/* Finding the buffers of kolo_alloc that ranks pass: see direct_buffers.h. */
+/* Finding the buffers that ranks pass, and copying out of them: see direct_buffers.h. */
 #include "algo/direct_buffers.h"
 
 #include "base/status.h"
 #include "comm/nodes.h"
+#include "comm/step/peer_memory.h"
 #include "comm/step/progress.h"
+#include "sync/fence.h"
 #include "sync/point.h"
 
 static bool has(enum kolo_owners owners, uint32_t rank, uint32_t root) {
@@ -11,12 +13,17 @@ static bool has(enum kolo_owners owners, uint32_t rank, uint32_t root) {
 }
 
 static void show_places(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use) {
+    const struct kolo_heap *heap = &comm->first->heap;
     struct kolo_shared_signal *signal = comm->signal;
-    /* The others read them after the acquire of step 1. */
-    kolo_store_relaxed(&signal->places[0],
-                       kolo_heap_place(&comm->first->heap, message->send, use->send_bytes, comm->rank));
-    kolo_store_relaxed(&signal->places[1],
-                       kolo_heap_place(&comm->first->heap, message->recv, use->recv_bytes, comm->rank));
+    uint64_t places[2] = {0, 0};
+    if (!comm->call.reads) {
+        places[0] = kolo_heap_place(heap, message->send, use->send_bytes, comm->rank);
+        places[1] = kolo_heap_place(heap, message->recv, use->recv_bytes, comm->rank);
+    } else if (!use->apart || message->send != message->recv) {
+        places[0] = (uintptr_t)message->send;
+    }
+    kolo_store_relaxed(&signal->places[0], places[0]); /* the others read them after the acquire of step 1 */
+    kolo_store_relaxed(&signal->places[1], places[1]);
     KOLO_POINT("direct.placed");
     kolo_step_publish(comm, 1);
 }
@@ -26,6 +33,11 @@ static bool find_places(kolo_comm *comm, uint32_t rank, const struct kolo_direct
     const struct kolo_heap *heap = &comm->first->heap;
     struct kolo_shared_signal *signal = &comm->segment.signals[rank];
     const uint64_t send = kolo_load_relaxed(&signal->places[0]), recv = kolo_load_relaxed(&signal->places[1]);
+    if (comm->call.reads) {
+        comm->call.sources[rank] = (const void *)(uintptr_t)send;
+        comm->call.targets[rank] = NULL;
+        return false;
+    }
     comm->call.sources[rank] = kolo_heap_address(heap, send, use->send_bytes, rank);
     comm->call.targets[rank] = kolo_heap_address(heap, recv, use->recv_bytes, rank);
     return comm->call.targets[rank] && kolo_heap_is_common(heap, recv);
@@ -85,7 +97,23 @@ static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_
     return 0;
 }
 
+/* A rank that gives up the call, with a failure that is published: the caller may change `send` again, and whoever
+ * reads that is to see the failure, too. */
+static int give_up(int rc) {
+    kolo_fence_full();
+    return rc;
+}
+
+/* After `steps` steps another algorithm is to do the same call. */
+static int go_on_otherwise(kolo_comm *comm, uint64_t steps) {
+    kolo_schedule_begin(comm, steps, 0);
+    kolo_schedule_end(comm);
+    return KOLO_DIRECT_IMPOSSIBLE;
+}
+
 int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use) {
+    comm->call.reads = message->plan.reads;
+    comm->call.has_refused = false;
     kolo_schedule_begin(comm, 2, 1);
     int rc = kolo_slot_claim(comm, 0);
     if (rc == 0)
@@ -96,7 +124,7 @@ int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const
     rc = kolo_step_await_all(comm, 1);
     kolo_places_retire(comm, 2);
     if (rc < 0)
-        return rc;
+        return give_up(rc);
     const uint32_t common = find_buffers(comm, use);
     const int refused = common ? check_common(comm, message->root, use) : 0;
     if (refused < 0) {
@@ -106,15 +134,46 @@ int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const
     if (is_possible(comm, message->root, use))
         return 0;
     KOLO_POINT("direct.impossible");
-    kolo_schedule_begin(comm, 1, 0);
-    kolo_schedule_end(comm);
-    return KOLO_DIRECT_IMPOSSIBLE;
+    return go_on_otherwise(comm, 1);
+}
+
+void kolo_direct_copy(kolo_comm *comm, uint32_t peer, size_t offset, void *to, size_t bytes) {
+    const uint8_t *from = (const uint8_t *)comm->call.sources[peer] + offset;
+    if (!comm->call.reads || peer == comm->rank) {
+        if (from != to)
+            kolo_copy(to, from, bytes);
+    } else if (!comm->call.has_refused) {
+        KOLO_POINT("direct.reading");
+        comm->call.has_refused = !kolo_peer_memory_read(comm, peer, to, from, bytes);
+    }
+}
+
+/* After the reads. What comes from a rank that has given up the call may have changed before it was read; then the
+ * failure is published by now. */
+static int check_reads(kolo_comm *comm) {
+    kolo_fence_loads();
+    if (kolo_load_relaxed(kolo_comm_failure_word(comm)))
+        return kolo_failure_look(comm, kolo_rank_after(comm, comm->rank), 0);
+    if (comm->call.has_refused) {
+        kolo_store_relaxed(&comm->segment.header->reads_refused, 1); /* the others look after the acquire of step 2 */
+        KOLO_POINT("direct.refused");
+    }
+    return 0;
 }
 
 int kolo_direct_end(kolo_comm *comm) {
+    int rc = comm->call.reads ? check_reads(comm) : 0;
+    if (rc < 0)
+        return rc;
     KOLO_POINT("direct.done");
     kolo_step_publish(comm, 2);
-    const int rc = kolo_step_await_all(comm, 2);
+    rc = kolo_step_await_all(comm, 2);
+    if (rc < 0)
+        return give_up(rc);
+    if (comm->call.reads && kolo_load_relaxed(&comm->segment.header->reads_refused)) {
+        comm->call.reads_refused = true;
+        return go_on_otherwise(comm, 2);
+    }
     kolo_slot_retire(comm, 0, 3);
     kolo_schedule_end(comm);
     return rc;

@@ -1,14 +1,27 @@
-/* Collectives in buffers that kolo_alloc made, which every rank has mapped: each rank reads from the others' `send`, or
- * writes to their `recv`, and nothing is copied on the way.
+/* Collectives that reach into the other ranks' buffers: each rank reads from the others' `send`, or writes to their
+ * `recv`, and nothing is copied on the way. There are two ways there.
+ *
+ *   - Buffers of kolo_alloc, which every rank has mapped.
+ *   - Any others, by the kernel (comm/step/peer_memory.h), which copies out of the other process. The plan takes that
+ *     where one rank would have to copy what all read, or where data that crosses twice is the limit. Nobody writes
+ *     into another process: a rank that is late might do so after the call has failed there, and returned.
  *
  * Steps:
  *   - 1: the rank has begun the call. Its `send` is complete and its `recv` may be written. The places of both lie on
- *     the same cache line as the step.
+ *     the same cache line as the step: words that mean the same to every rank or, where it is read by the kernel, the
+ *     address of `send`, 0 if it will be written in this call.
  *   - 2: the rank has done its part, and touches nobody's buffers any more.
  * A rank returns when all have published step 2.
  *
  * Only after step 1 of all ranks is it known whether all passed such buffers. If one did not, all ranks see that in its
- * places and go on with another algorithm after step 1.
+ * places and go on with another algorithm after step 1. A rank that the kernel does not let read stores that in the
+ * segment before its step 2. All look there after step 2 of all, go on with another algorithm, and never read each
+ * other's memory again. Nobody can have stored that for a later call by then, since it would have to wait for step 1 of
+ * all in that one.
+ *
+ * A rank that gives up the call, because one is dead or late, returns, and its caller changes `send`, while others may
+ * still read it. By then the failure is published. So a rank looks for one after it has read, and before step 2. Where
+ * the kernel finds that the other process has ended, the wait for its step 2 does, too.
  *
  * A rank's places stay until all others have read them: before it writes them again, it waits until all have published
  * a step beyond 1 of the call that showed them before, whatever algorithm that step was of.
@@ -23,7 +36,7 @@
 
 #include "algo/algo.h"
 
-/* Whose buffers an algorithm touches. */
+/* Whose buffers an algorithm touches. Those of all: every rank's but one's own, where the kernel reads. */
 enum kolo_owners { KOLO_OF_NONE, KOLO_OF_ROOT, KOLO_OF_ALL };
 
 struct kolo_direct {
@@ -35,12 +48,16 @@ struct kolo_direct {
 };
 
 /* Step 1. On success comm->call.sources and comm->call.targets say where those ranks' `send` and `recv` are; and
- * comm->call.one_target whether all `recv` are the same memory. KOLO_DIRECT_IMPOSSIBLE: one of them is not in a buffer
- * of kolo_alloc. KOLO_ERR_ARG, on all ranks: in a buffer that all ranks have, one would write what another one reads or
+ * comm->call.one_target whether all `recv` are the same memory. If message->plan.reads there are sources alone, for
+ * kolo_direct_copy. KOLO_DIRECT_IMPOSSIBLE: one of them is not in a buffer of kolo_alloc, or in place where that may
+ * not be. KOLO_ERR_ARG, on all ranks: in a buffer that all ranks have, one would write what another one reads or
  * writes. */
 int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use);
 
-/* Step 2. */
+/* Copies from `offset` bytes behind where the `send` of `peer` begins, unless it is there already. */
+void kolo_direct_copy(kolo_comm *comm, uint32_t peer, size_t offset, void *to, size_t bytes);
+
+/* Step 2. KOLO_DIRECT_IMPOSSIBLE: some rank could not read, and what has been copied does not count. */
 int kolo_direct_end(kolo_comm *comm);
 
 #endif

@@ -107,15 +107,14 @@ int kolo_scatter_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
     const struct kolo_direct use = {
         .send = KOLO_OF_ROOT, .send_bytes = kolo_blocks_bytes(comm, message), .recv_bytes = bytes};
-    const int rc = kolo_direct_begin(comm, message, &use);
+    int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    const uint8_t *block = (const uint8_t *)comm->call.sources[message->root] + comm->rank * kolo_block_stride(message);
-    if (block != message->recv)
-        kolo_copy(message->recv, block, bytes);
-    if (comm->rank == message->root)
+    kolo_direct_copy(comm, message->root, comm->rank * kolo_block_stride(message), message->recv, bytes);
+    rc = kolo_direct_end(comm);
+    if (rc == 0 && comm->rank == message->root)
         comm->stats.sent_bytes += bytes * (comm->size - 1);
-    else
+    else if (rc == 0)
         comm->stats.received_bytes += bytes;
-    return kolo_direct_end(comm);
+    return rc;
 }

@@ -37,6 +37,7 @@ static void decide(kolo_comm *comm, const struct kolo_settings *settings) {
     const struct kolo_tuning_question question = {
         .algorithm = settings->algorithm,
         .slot_bytes = settings->slot_bytes,
+        .single_copy_bytes = settings->single_copy_bytes,
         .ranks = comm->size,
         .topology = &topology,
         .rank_cpus = rank_cpus,

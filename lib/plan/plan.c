@@ -121,7 +121,7 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     answer->blocks = 1;
     answer->head_bytes = 0;
     answer->chunks = 1; /* a call with no elements still synchronises */
-    answer->stream = false;
+    answer->stream = answer->reads = false;
     if (answer->lines) {
         answer->chunk_count = question->count ? question->count : 1;
         return;
@@ -140,6 +140,8 @@ void kolo_plan_make(const struct kolo_question *question, const struct kolo_shar
     if (question->count > answer->chunk_count)
         answer->chunks = (question->count + answer->chunk_count - 1) / answer->chunk_count;
     answer->stream = bytes * (question->lanes ? question->lanes : 1) >= table->stream_bytes_min;
+    answer->reads = bytes > 0 && bytes >= settings->reads[question->collective].bytes_min &&
+                    bytes <= settings->reads[question->collective].bytes_max;
 }
 
 /* `algorithms`: those that may stand in the table, a bit each. */

@@ -31,6 +31,7 @@ struct kolo_answer {
     uint32_t blocks;          /* that have a region of a slot each, in one ticket; 1: the slot is not divided */
     uint32_t head_bytes;      /* of each region, for its block's count; or 0 */
     bool stream;              /* `recv` is stored past the caches */
+    bool reads;               /* ranks read out of each other's memory if they can, else as the above says */
 };
 
 /* Message bytes that fit one set of lines, and the first line alone, behind its stamp. */

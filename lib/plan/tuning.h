@@ -17,6 +17,8 @@
 struct kolo_tuning_question {
     kolo_algorithm algorithm; /* forced; AUTO: none is */
     size_t slot_bytes;
+    uint64_t single_copy_bytes; /* blocks that ranks read out of each other's memory are of so many bytes or more; 0: as
+                                   is faster; UINT64_MAX: they read none */
     uint32_t ranks;
     const kolo_topology *topology;        /* read for the CPUs of all ranks */
     const kolo_cpu_set *const *rank_cpus; /* rank r's are *rank_cpus[r]; NULL: any rank may be anywhere */

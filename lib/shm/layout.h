@@ -33,7 +33,7 @@
 
 #define KOLO_LINE_BYTES     128
 #define KOLO_PAGE_BYTES     4096
-#define KOLO_LAYOUT         18u                          /* changes with every change to this file */
+#define KOLO_LAYOUT         19u                          /* changes with every change to this file */
 #define KOLO_JOB_MAGIC      UINT64_C(0x6b6f6c6f2d6a6f62) /* "kolo-job" */
 #define KOLO_SEGMENT_MAGIC  UINT64_C(0x6b6f6c6f2d736567) /* "kolo-seg" */
 #define KOLO_SLOTS          4                            /* of a rank; kolo.h says "four" */
@@ -145,6 +145,11 @@ struct kolo_shared_table {
 /* A collective with several algorithms has a table of its own; all others share the first one. */
 enum { KOLO_TABLE_SINGLE, KOLO_TABLE_ALLREDUCE, KOLO_TABLE_REDUCE, KOLO_TABLES };
 
+/* Sizes from bytes_min to bytes_max; none if bytes_max is 0. */
+struct kolo_shared_range {
+    uint64_t bytes_min, bytes_max;
+};
+
 /* The settings that bind all ranks of a communicator. Rank 0 decides them, see plan/plan.h. */
 struct kolo_shared_settings {
     uint32_t algorithm;        /* kolo_algorithm, forced; AUTO: by band */
@@ -153,6 +158,8 @@ struct kolo_shared_settings {
     /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
     struct kolo_shared_table tables[KOLO_TABLES];
+    struct kolo_shared_range
+        reads[KOLO_COLLECTIVES]; /* messages, or blocks, that ranks read out of each other's memory */
 };
 
 struct kolo_shared_header {
@@ -171,6 +178,9 @@ struct kolo_shared_header {
 
     /* Any rank, by compare-and-swap from 0, once: see comm/failure/failure.h. All look at it when a wait gets long. */
     KOLO_ALIGNED kolo_atomic_u64 failure;
+
+    /* Any rank that could not read another one's memory stores 1, see algo/direct_buffers.h. */
+    kolo_atomic_u64 reads_refused;
 
     /* Ranks that wait, by compare-and-swap: which of them checks whether others live, see comm/failure/watchdog.h. */
     KOLO_ALIGNED kolo_atomic_u64 watchdog;

@@ -14,6 +14,13 @@ enum { LINE = 6, LINES = 100, CHUNK = 700, CHUNKS = CASE_COUNT_MAX };
         .root = root_, .algorithm = algorithm_, .count = count_                                                        \
     }
 
+/* Of a collective that reads out of the other ranks' memory. */
+#define SINGLE_COPY(name_, collective_, ranks_, root_, count_)                                                         \
+    {                                                                                                                  \
+        .name = name_, .phase = PHASE_CALLS, .script = SCRIPT_FAMILY, .ranks = ranks_, .collective = collective_,      \
+        .root = root_, .single_copy = true, .count = count_                                                            \
+    }
+
 /* With a progress thread or without. */
 #define REQUESTS(name_, ranks_, has_thread_, count_, twist_)                                                           \
     {                                                                                                                  \
@@ -188,6 +195,23 @@ const struct fault_case fault_cases[] = {
     FAMILY("alltoall-4-lines", KOLO_ALLTOALL, 4, 0, KOLO_ALGORITHM_AUTO, LINE),
     FAMILY("alltoall-2", KOLO_ALLTOALL, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),
     FAMILY("alltoall-3-many", KOLO_ALLTOALL, 3, 0, KOLO_ALGORITHM_AUTO, CHUNKS),
+    SINGLE_COPY("scatter-read-2", KOLO_SCATTER, 2, 0, CHUNK),
+    SINGLE_COPY("scatter-read-3-many", KOLO_SCATTER, 3, 1, CHUNKS),
+    SINGLE_COPY("alltoall-read-3", KOLO_ALLTOALL, 3, 0, CHUNK),
+    {.name = "allgather-read-4-many",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_ALLGATHER,
+     .ranks = 4,
+     .single_copy = true,
+     .count = CHUNKS},
+    {.name = "alltoall-refused-3",
+     .phase = PHASE_CALLS,
+     .script = SCRIPT_FAMILY,
+     .ranks = 3,
+     .collective = KOLO_ALLTOALL,
+     .single_copy = true,
+     .count = CHUNK,
+     .hides = true},
     FAMILY("scan-2-line", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, LINE),
     FAMILY("scan-4-lines", KOLO_SCAN, 4, 0, KOLO_ALGORITHM_AUTO, LINES),
     FAMILY("scan-2", KOLO_SCAN, 2, 0, KOLO_ALGORITHM_AUTO, CHUNK),

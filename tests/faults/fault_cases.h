@@ -93,6 +93,7 @@ struct fault_case {
     int threads;                  /* KOLO_NET_THREADS; 0: one */
     int lanes;                    /* kolo_options.threads; 0: one */
     size_t slot_bytes;            /* 0: the smallest, whose messages between nodes are small ones */
+    bool single_copy; /* KOLO_SINGLE_COPY=1: scatter, allgather and all-to-all read out of the other ranks */
     bool by_descriptor;
     bool has_thread; /* a progress thread, which carries out requests at once */
     bool hides;      /* ranks may not look into each other's processes */

@@ -104,6 +104,7 @@ static void prepare(struct run *run, const struct fault_case *what, int victim, 
         setenv("KOLO_TREE_LEVELS", what->tree_levels, 1);
     else
         unsetenv("KOLO_TREE_LEVELS");
+    setenv("KOLO_SINGLE_COPY", what->single_copy ? "1" : "off", 1);
     if (what->sleeps)
         setenv("KOLO_WAIT", "sleep", 1);
     else

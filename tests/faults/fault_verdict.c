@@ -18,7 +18,8 @@
  * may ranks that exchange messages, not all of which a rank waits for. With a progress thread, V may have made the
  * stores of later steps, too: those may succeed, up to the first step behind the script. In a tree with a partial
  * block, nobody waits for some of the stores of the ranks in it; nor, with lanes, for those by which a rank's threads
- * hand each other work: then step t may succeed or fail.
+ * hand each other work: then step t may succeed or fail. So may it where the others read out of V's memory: that is
+ * gone when they come.
  *
  * Status and rank. Killed or exited: PEER_DEAD, V. Stopped: TIMEOUT, V; but PEER_DEAD once V has left the communicator.
  * A rank that calls abort: ABORTED if it had published that. If another rank died before V: PEER_DEAD, either of them;
@@ -151,7 +152,7 @@ static void bound_step(const struct run *run, int rank, int *first, int *last) {
     const int died = board->ranks[run->victim].step;
     const bool is_alone = what->ranks == 2;
     *last = has_contributed(run) ? next_waiting(what, died + 1) : next_waiting(what, died);
-    *first = is_alone ? *last : waiting_before(what, died);
+    *first = !is_alone ? waiting_before(what, died) : what->single_copy ? next_waiting(what, died) : *last;
     if (what->ranks > 2)
         *last = next_waiting(what, died + 1);
     if (what->script == SCRIPT_CHANNELS) {

@@ -41,6 +41,8 @@ static const struct {
     {"KOLO_SLOT_BYTES", "abc", {"KOLO_SLOT_BYTES=abc", "whole number"}},
     {"KOLO_SLOT_BYTES", "0", {"KOLO_SLOT_BYTES=0", "from 1"}},
     {"KOLO_SLOT_BYTES", "2000000000", {"KOLO_SLOT_BYTES=2000000000", "1073741824"}},
+    {"KOLO_SINGLE_COPY", "on", {"KOLO_SINGLE_COPY=on", "auto, off"}},
+    {"KOLO_SINGLE_COPY", "0", {"KOLO_SINGLE_COPY=0", "from 1 on"}},
     {"KOLO_LOCAL_SIZE", "1", {"not all of them on this machine", "KOLO_RENDEZVOUS"}},
     {"KOLO_NET", "tcp", {"KOLO_NET=tcp", "auto, uring, poll"}},
     {"KOLO_NET_THREADS", "9", {"KOLO_NET_THREADS=9", "1 to 8"}},

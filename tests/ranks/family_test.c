@@ -1,6 +1,8 @@
 /* Every collective that moves or reduces blocks agrees, bit by bit, with a sequential reference: each dtype, op, root,
  * rank count, in place and out of place, at any alignment, with counts that end in the middle of a line, a chunk or a
  * piece, of equal and of unequal blocks, alone and mixed. Nothing is written beside what a rank receives. */
+#include <stdlib.h>
+
 #include "oracle.h"
 #include "reference.h"
 
@@ -98,6 +100,15 @@ static void run_mixed(struct rank *rank) {
     }
 }
 
+/* Scatter, allgather and all-to-all out of the other ranks' memory, at every size. */
+static void run_single_copies(int ranks) {
+    static void (*const parts[])(struct rank *) = {run_sizes, run_mixed};
+    setenv("KOLO_SINGLE_COPY", "1", 1);
+    for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+        harness_run(&(struct team){.ranks = ranks, .slot_bytes = SLOT_BYTES, .run = parts[part]});
+    unsetenv("KOLO_SINGLE_COPY");
+}
+
 int main(int argc, char **argv) {
     static const int counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33};
     static void (*const parts[])(struct rank *) = {run_dtypes, run_sizes, run_mixed};
@@ -115,5 +126,8 @@ int main(int argc, char **argv) {
                     continue;
                 harness_run(&team);
             }
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i] <= 8 && wants_ranks(counts[i]) && wants_algorithm(KOLO_ALGORITHM_AUTO))
+            run_single_copies(counts[i]);
     return harness_end();
 }

@@ -1,12 +1,15 @@
 /* Ranks that may not look into each other's processes, or find nothing there: kolo_alloc gives all of them buffers all
- * the same, and what comes after works. */
+ * the same; scatter, allgather and all-to-all, which would read out of each other's memory, stop doing so; and what
+ * comes after works. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +58,61 @@ static bool reduce(const struct rank *rank, kolo_comm *comm, int32_t *buffer) {
     return expect(rank, buffer[last] == ranks * (ranks - 1) / 2 + ranks * last, "the sum is %d", buffer[last]);
 }
 
+/* Whether this machine lets no process read another one's memory: a parent's, of the same user. */
+static bool is_refused(void) {
+    static const int32_t there = 1;
+    int32_t here;
+    const struct iovec local = {&here, sizeof here}, remote = {(void *)(uintptr_t)&there, sizeof there};
+    return process_vm_readv(getppid(), &local, 1, &remote, 1, 0) < 0;
+}
+
+/* What rank `from` sends to rank `to`. */
+static int32_t value(int from, int to, int i) {
+    return 10000 * from + 1000 * to + i % 1000;
+}
+
+/* A scatter from every rank, an allgather and an all-to-all. False if a result is wrong. */
+static bool exchange(const struct rank *rank, kolo_comm *comm) {
+    static int32_t send[3 * COUNT], recv[3 * COUNT];
+    const int self = rank->rank, ranks = rank->ranks;
+    bool right = true;
+    for (int to = 0; to < ranks; to++)
+        for (int i = 0; i < COUNT; i++)
+            send[to * COUNT + i] = value(self, to, i);
+    for (int root = 0; root < ranks; root++) {
+        if (!expect_status(rank, kolo_scatter(comm, send, recv, COUNT, KOLO_I32, root), 0, "kolo_scatter"))
+            return false;
+        for (int i = 0; i < COUNT; i++)
+            right &= recv[i] == value(root, self, i);
+    }
+    if (!expect_status(rank, kolo_allgather(comm, send, recv, COUNT, KOLO_I32), 0, "kolo_allgather"))
+        return false;
+    for (int from = 0; from < ranks; from++)
+        for (int i = 0; i < COUNT; i++)
+            right &= recv[from * COUNT + i] == value(from, 0, i);
+    if (!expect_status(rank, kolo_alltoall(comm, send, recv, COUNT, KOLO_I32), 0, "kolo_alltoall"))
+        return false;
+    for (int from = 0; from < ranks; from++)
+        for (int i = 0; i < COUNT; i++)
+            right &= recv[from * COUNT + i] == value(from, self, i);
+    return expect(rank, right, "an exchange is wrong");
+}
+
+/* Exchanges twice. Ranks that cannot read find that out in the first exchange, and try no more in the second. */
+static void exchange_twice(const struct rank *rank, kolo_comm *comm, bool reads) {
+    kolo_stats stats = {.stats_bytes = sizeof stats};
+    uint64_t direct[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        if (!exchange(rank, comm))
+            return;
+        kolo_comm_stats(comm, &stats);
+        direct[i] = stats.calls_by_algorithm[KOLO_ALGORITHM_DIRECT];
+    }
+    const uint64_t calls = (uint64_t)rank->ranks + 2;
+    expect(rank, reads ? direct[0] == calls && direct[1] == 2 * calls : direct[0] < calls && direct[1] == direct[0],
+           "%d and %d exchanges were read", (int)direct[0], (int)direct[1]);
+}
+
 static void *run_hidden(void *argument) {
     struct rank *rank = argument;
     const enum hiding hiding = *(const enum hiding *)rank->team->argument;
@@ -63,7 +121,13 @@ static void *run_hidden(void *argument) {
     static int32_t own[COUNT];
     if (!expect_status(rank, kolo_comm_create(&comm, &rank->options), 0, "kolo_comm_create"))
         return NULL;
+    exchange_twice(rank, comm, hiding != THREAD && !is_refused());
+    const int duplicated = kolo_comm_dup(comm, &copy); /* which has not found out */
     hide(rank, hiding);
+    if (!expect_status(rank, duplicated, 0, "kolo_comm_dup"))
+        return NULL;
+    exchange_twice(rank, copy, false);
+    kolo_comm_destroy(copy);
     const int descriptors = hiding == THREAD ? 0 : open_descriptors();
     for (int i = 0; i < 2; i++)
         if (!expect_status(rank, kolo_alloc(comm, COUNT * sizeof **buffers, (void **)&buffers[i]), 0,
@@ -105,6 +169,7 @@ static void run_inside(struct rank *rank) {
 
 int main(int argc, char **argv) {
     harness_begin(argc, argv, "Has ranks hide from each other.");
+    setenv("KOLO_SINGLE_COPY", "1", 1);
     for (int hiding = 0; hiding < HIDINGS; hiding++) {
         const enum hiding argument = (enum hiding)hiding;
         const bool needs_root = hiding >= SETUID_ALL && hiding <= SETUID_LAST;

@@ -539,6 +539,8 @@ void program_draw(struct program *program, struct team *team) {
     team->algorithm = algorithm < KOLO_ALGORITHMS ? (kolo_algorithm)algorithm : KOLO_ALGORITHM_AUTO;
     program->streams = random_below(&random, 4) ? 1 : 2;
     program->lanes = program->streams > 1 || random_below(&random, 3) ? 1 : 2 + (int)random_below(&random, 2);
+    program->reads = random_below(&random, 2);
+    setenv("KOLO_SINGLE_COPY", program->reads ? "1" : "off", 1);
     if (program->lanes > 1)
         team->slot_bytes = SMALL_SLOT_BYTES;
     team->ranks = arguments.ranks ? arguments.ranks : ranks;
@@ -548,9 +550,10 @@ void program_draw(struct program *program, struct team *team) {
 
 void program_tell(const struct program *program, const struct team *team) {
     static const char *const waits[] = {"waiting anyhow", "waiting in order", "waiting together"};
-    printf("seed %llu: %d ranks%s, %s, %s, slots of %zu bytes\n", (unsigned long long)arguments.seed, team->ranks,
+    printf("seed %llu: %d ranks%s, %s, %s, slots of %zu bytes%s\n", (unsigned long long)arguments.seed, team->ranks,
            program->streams > 1 ? " of two threads"
            : program->lanes > 1 ? " with lanes"
                                 : "",
-           waits[program->waits], kolo_algorithm_name(team->algorithm), team->slot_bytes);
+           waits[program->waits], kolo_algorithm_name(team->algorithm), team->slot_bytes,
+           program->reads ? ", single copies" : "");
 }

@@ -19,6 +19,7 @@ struct program {
     program_waits waits;
     uint32_t calls;     /* of each stream */
     int lanes;          /* of each communicator, which kolo's threads use, or the program's */
+    bool reads;         /* scatter, allgather and all-to-all, out of the other ranks' memory */
     uint32_t streams;   /* threads of each rank, which run programs of their own on communicators of their own */
     const int *node_of; /* the node of each rank, if ranks are reduced node by node; NULL: in their order */
     bool has_nodes;     /* there are several */

@@ -178,6 +178,13 @@ static void add_direct_band(team_shape *team, uint64_t *random) {
     team->has_heap = true;
 }
 
+/* Blocks are read out of the other ranks' memory. */
+static void add_reads(struct kolo_shared_settings *settings) {
+    static const kolo_collective reading[] = {KOLO_ALLGATHER, KOLO_SCATTER, KOLO_ALLTOALL};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++)
+        settings->reads[reading[i]] = (struct kolo_shared_range){1, UINT64_MAX};
+}
+
 static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *random) {
     static const uint32_t trees[][KOLO_TREE_LEVELS] = {{0}, {2}, {4}, {2, 4}};
     struct kolo_shared_settings *settings = &shape->team.settings;
@@ -206,6 +213,8 @@ static void draw_shape(sched_shape *shape, const sched_case *from, uint64_t *ran
     shape->spins = sleeps ? below(random, 2) : 1 + below(random, 6);
     shape->yields = sleeps ? 0 : below(random, 4);
     shape->first_ticket = below(random, 4 * KOLO_SLOTS);
+    if (percent(random, 40))
+        add_reads(settings);
 }
 
 static void draw_reduction(sched_call *call, const struct kolo_shared_table *table, uint32_t band, uint64_t *random) {

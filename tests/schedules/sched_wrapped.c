@@ -18,7 +18,10 @@
 #include "sched_team.h"
 #include "splitmix64.h"
 
-enum { SKIPPED_ODDS = 4 }; /* one wait in so many, where a negative control skips some */
+enum {
+    SKIPPED_ODDS = 4,  /* one wait in so many, where a negative control skips some */
+    REFUSED_ODDS = 100 /* one read in so many */
+};
 
 sched_control sched_control_now = SCHED_SOUND;
 
@@ -54,6 +57,17 @@ int __wrap_memcmp(const void *a, const void *b, size_t bytes) {
 void __wrap_kolo_copy_stream(void *to, const void *from, size_t bytes, const void *next) {
     (void)next;
     __wrap_memcpy(to, from, bytes);
+}
+
+/* Out of another process, where the kernel refuses it now and then. */
+bool __wrap_kolo_peer_memory_read(const kolo_comm *comm, uint32_t peer, void *to, const void *from, size_t bytes) {
+    (void)comm;
+    (void)peer;
+    sched_step();
+    if (random_below(&seam.random, REFUSED_ODDS) == 0)
+        return false;
+    __wrap_memcpy(to, from, bytes);
+    return true;
 }
 
 /* The system. */

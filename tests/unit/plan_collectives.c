@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
+#include "plan/tuning.h"
 
 enum { SLOT_BYTES = 8192, CHUNK_BYTES = 2048, ONESHOT_BYTES_MAX = 5000 };
 
@@ -194,11 +195,59 @@ static void test_choices(void **state) {
     assert_true(!kolo_plan_may_choose(KOLO_BROADCAST, KOLO_ALGORITHM_MESH));
 }
 
+static struct kolo_shared_settings settings_for(uint32_t ranks, bool is_intel, uint64_t single_copy_bytes) {
+    kolo_topology topology = {.is_intel = is_intel, .l2_bytes = 2 << 20, .l3_bytes = 256 << 20, .l3_domains = 1};
+    for (uint32_t cpu = 0; cpu < 8; cpu++)
+        kolo_cpu_set_add(&topology.allowed, cpu);
+    const struct kolo_tuning_question question = {
+        .slot_bytes = SLOT_BYTES, .ranks = ranks, .single_copy_bytes = single_copy_bytes, .topology = &topology};
+    struct kolo_shared_settings settings;
+    kolo_tuning_default(&settings, &question);
+    return settings;
+}
+
+static bool reads(kolo_collective collective, uint32_t ranks, size_t bytes,
+                  const struct kolo_shared_settings *settings) {
+    const struct kolo_question question = {
+        .collective = collective, .count = bytes / 4, .ranks = ranks, .element_bytes = 4, .acc_bytes = 4};
+    struct kolo_answer answer;
+    kolo_plan_make(&question, settings, SLOT_BYTES, &answer);
+    return answer.reads;
+}
+
+/* Which blocks ranks read out of each other's memory. */
+static void test_reads(void **state) {
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= 8; ranks *= 2) {
+        const struct kolo_shared_settings intel = settings_for(ranks, true, 0), other = settings_for(ranks, false, 0),
+                                          none = settings_for(ranks, true, UINT64_MAX),
+                                          all = settings_for(ranks, false, 4);
+        const size_t scattered = (ranks > 2 ? 4 << 20 : 1 << 20) / ranks;
+        assert_true(reads(KOLO_SCATTER, ranks, scattered, &intel));
+        assert_false(reads(KOLO_SCATTER, ranks, scattered - 4, &intel));
+        assert_true(reads(KOLO_ALLTOALL, ranks, 256 << 10, &intel));
+        assert_false(reads(KOLO_ALLTOALL, ranks, (256 << 10) - 4, &intel));
+        assert_int_equal(reads(KOLO_ALLGATHER, ranks, 64 << 10, &intel), ranks > 2);
+        assert_int_equal(reads(KOLO_ALLGATHER, ranks, (64 << 20) / ranks / ranks, &intel), ranks > 2);
+        assert_false(reads(KOLO_ALLGATHER, ranks, (64 << 20) / ranks / ranks + 4, &intel));
+        for (int i = 0; i < KOLO_COLLECTIVES; i++) {
+            const kolo_collective collective = (kolo_collective)i;
+            const bool can = collective == KOLO_SCATTER || collective == KOLO_ALLGATHER || collective == KOLO_ALLTOALL;
+            assert_false(reads(collective, ranks, 0, &intel));
+            assert_false(reads(collective, ranks, 0, &all));
+            assert_int_equal(reads(collective, ranks, 1 << 20, &all), can);
+            assert_false(reads(collective, ranks, 16 << 20, &other) || reads(collective, ranks, 16 << 20, &none));
+        }
+    }
+    const struct kolo_shared_settings crowded = settings_for(9, true, 0); /* more ranks than processors */
+    assert_false(reads(KOLO_SCATTER, 9, 16 << 20, &crowded));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allreduce), cmocka_unit_test(test_forced),          cmocka_unit_test(test_single),
         cmocka_unit_test(test_blocks),    cmocka_unit_test(test_lines_bytes_end), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_choices),   cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_choices),   cmocka_unit_test(test_elements),        cmocka_unit_test(test_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,21 @@ static int resolve_slot_bytes(struct kolo_settings *settings, const kolo_options
     return rc;
 }
 
+static int resolve_single_copy(struct kolo_settings *settings) {
+    const char *text = kolo_environment_text(KOLO_VARIABLE_SINGLE_COPY);
+    int64_t bytes = 0;
+    int rc = 0;
+    if (text && strcmp(text, "off") == 0)
+        bytes = -1;
+    else if (text && strcmp(text, "auto") != 0)
+        rc = kolo_integer_parse(kolo_environment_name(KOLO_VARIABLE_SINGLE_COPY), text, 1, INT64_MAX, &bytes);
+    if (rc < 0)
+        return kolo_fail(KOLO_ERR_ARG, "%s=%.64s: must be auto, off, or a whole number of bytes from 1 on",
+                         kolo_environment_name(KOLO_VARIABLE_SINGLE_COPY), text);
+    settings->single_copy_bytes = bytes < 0 ? UINT64_MAX : (uint64_t)bytes;
+    return rc;
+}
+
 static int resolve_threads(struct kolo_settings *settings, const kolo_options *options) {
     int rc = 0;
     if (options->threads < 0 || options->threads > KOLO_THREADS_MAX)
@@ -278,6 +293,8 @@ int kolo_settings_resolve(struct kolo_settings *settings, const kolo_options *th
         rc = resolve_threads(settings, &options);
     if (rc == 0)
         rc = resolve_slot_bytes(settings, &options);
+    if (rc == 0)
+        rc = resolve_single_copy(settings);
     if (rc == 0)
         rc = resolve_tree_levels(settings);
     if (rc == 0)

@@ -47,8 +47,9 @@ struct kolo_settings {
     kolo_algorithm algorithm;
     kolo_wait_mode wait;
     kolo_log_level log_level;
-    uint32_t features; /* instruction sets that the reducer may use */
-    size_t slot_bytes; /* whole pages */
+    uint32_t features;          /* instruction sets that the reducer may use */
+    size_t slot_bytes;          /* whole pages */
+    uint64_t single_copy_bytes; /* KOLO_SINGLE_COPY, as struct kolo_tuning_question has it */
     bool tree_levels_given;
     uint32_t tree_levels[KOLO_LEVELS_MAX]; /* see cpu/levels.h */
     int64_t timeout_ns;                    /* KOLO_NEVER_NS: none */
