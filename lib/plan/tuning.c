@@ -82,17 +82,17 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
 /* Blocks that ranks read out of each other's memory, by the kernel. A block crosses once, not twice, and in a scatter
  * all ranks copy at once, not the root alone; but with it come a system call, pages to pin, and a wait for each other
  * at both ends. Measured on an Emerald Rapids, with buffers that stay as they are and with such as are rewritten before
- * each call, between 2, 4, 8 and 16 ranks, each on a core. A scatter takes 0.45 to 0.7 of the time with 4 MiB, 0.1 to
- * 0.4 with 64 MiB among more than two, up to 1.8 with 1 MiB, and between two 0.5 to 0.9 with that. All-to-all takes 0.6
- * to 1.0 from blocks of 256 KiB on. Allgather takes 0.6 to 1.0 from blocks of 64 KiB on while all results fit the
- * caches, and between two nothing is gained. A broadcast takes up to ten times as long, since all pin the same pages;
+ * each call, between 2, 4, 8 and 16 ranks, each on a core. A scatter takes 0.45 to 0.65 of the time with 4 MiB, 0.1 to
+ * 0.4 with 64 MiB among more than two, but up to 1.8 with 1 MiB; between two 0.5 to 1.1 from 256 KiB on. All-to-all
+ * takes 0.6 to 1.0 from blocks of 256 KiB on. Allgather takes 0.6 to 1.0 from blocks of 64 KiB on while all results fit
+ * the caches; between two nothing is gained. A broadcast takes up to ten times as long, since all pin the same pages;
  * between two it takes half the time if the root's buffer stays in the other's cache, but 1.1 to 2 times as long if the
  * root rewrites it. Other processors were not measured. */
 static void choose_reads(struct kolo_shared_range reads[KOLO_COLLECTIVES],
                          const struct kolo_tuning_question *question) {
     enum { GATHERED_BYTES = 64 << 10, EXCHANGED_BYTES = 256 << 10, RESULTS_BYTES = 64 << 20 }; /* the last: of all */
     const uint64_t ranks = question->ranks, given = question->single_copy_bytes;
-    const uint64_t scattered_bytes = UINT64_C(1) << (ranks > 2 ? 22 : 20); /* all blocks */
+    const uint64_t scattered_bytes = UINT64_C(1) << (ranks > 2 ? 22 : 18); /* all blocks */
     const struct kolo_shared_range all = {given, UINT64_MAX};
     if (given == UINT64_MAX || (!given && (!question->topology->is_intel ||
                                            ranks > (uint64_t)kolo_cpu_set_count(&question->topology->allowed))))

@@ -222,7 +222,7 @@ static void test_reads(void **state) {
         const struct kolo_shared_settings intel = settings_for(ranks, true, 0), other = settings_for(ranks, false, 0),
                                           none = settings_for(ranks, true, UINT64_MAX),
                                           all = settings_for(ranks, false, 4);
-        const size_t scattered = (ranks > 2 ? 4 << 20 : 1 << 20) / ranks;
+        const size_t scattered = (ranks > 2 ? 4 << 20 : 256 << 10) / ranks;
         assert_true(reads(KOLO_SCATTER, ranks, scattered, &intel));
         assert_false(reads(KOLO_SCATTER, ranks, scattered - 4, &intel));
         assert_true(reads(KOLO_ALLTOALL, ranks, 256 << 10, &intel));
