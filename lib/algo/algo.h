@@ -60,8 +60,8 @@ kolo_run_fn kolo_broadcast_run, kolo_allgather_run, kolo_reduce_run, kolo_reduce
 
 enum { KOLO_DIRECT_IMPOSSIBLE = 1 };
 
-/* These return KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc. Then nothing was done, and
- * another algorithm has to do the same call. */
+/* These return KOLO_DIRECT_IMPOSSIBLE if a buffer of some rank is not from kolo_alloc or, if plan.reads, some rank
+ * cannot read it. Then another algorithm has to do the same call. */
 kolo_run_fn kolo_direct_run, kolo_broadcast_direct, kolo_allgather_direct, kolo_reduce_direct,
     kolo_reduce_scatter_direct, kolo_gather_direct, kolo_scatter_direct, kolo_alltoall_direct, kolo_scan_direct,
     kolo_exscan_direct, kolo_apply_direct;

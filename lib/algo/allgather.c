@@ -7,8 +7,8 @@
  * it copies the others' chunk c, so that its peers need not wait for that copy. When it publishes step c + 3 it has
  * copied chunk c.
  *
- * Where all blocks to send are in buffers of kolo_alloc, each rank copies from those (direct_buffers.h). Where all
- * ranks' `recv` are the same memory, each copies its own block there.
+ * Where all blocks to send are in buffers of kolo_alloc, or can be read, each rank copies from those
+ * (direct_buffers.h). Where all ranks' `recv` are the same memory, each copies its own block there.
  *
  * In place (`send` is this rank's block of `recv`) works: no other rank's data goes into that block. */
 #include "algo/phases.h"

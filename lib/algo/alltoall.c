@@ -11,8 +11,8 @@
  * In place (`send` == `recv`) works: what comes from a rank is stored where what went to it was, chunk by chunk, and
  * that chunk has been shown in the same ticket.
  *
- * Where all ranks' `send` are in buffers of kolo_alloc, and none is in place, each rank copies from those
- * (direct_buffers.h).
+ * Where all ranks' `send` are in buffers of kolo_alloc, or can be read, and none is in place, each rank copies from
+ * those (direct_buffers.h).
  *
  * Where blocks have counts of their own, a region's head has the block's count, and a receiver that expects another one
  * finds the mismatch. */

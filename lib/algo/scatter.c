@@ -8,7 +8,8 @@
  *   - 2t + 2: the rank has copied its part of it. The root has nothing to copy and publishes both at once.
  * The root waits for nobody but to reuse its slots: it may be ahead by KOLO_SLOTS tickets, also in its next calls.
  *
- * Where the root's `send` is in a buffer of kolo_alloc, the others read from it side by side (direct_buffers.h).
+ * Where the root's `send` is in a buffer of kolo_alloc, or can be read, the others read from it side by side
+ * (direct_buffers.h).
  *
  * In place (`recv` is the root's block of `send`) works: the root copies nothing there.
  *

@@ -24,7 +24,7 @@ struct kolo_descriptor {
 
     kolo_lines_fn *lines;                     /* messages that fit lines; NULL: none go there */
     kolo_run_fn *algorithms[KOLO_ALGORITHMS]; /* what the plan chooses from */
-    kolo_run_fn *direct;                      /* tried first where buffers may be kolo_alloc's; NULL: there is none */
+    kolo_run_fn *direct;                      /* tried first where others' buffers may be reached; NULL: none */
 };
 
 /* What the caller passes. */

@@ -90,18 +90,25 @@ static struct kolo_shared_table default_reduce(const struct kolo_tuning_question
  * root rewrites it. Other processors were not measured. */
 static void choose_reads(struct kolo_shared_range reads[KOLO_COLLECTIVES],
                          const struct kolo_tuning_question *question) {
-    enum { GATHERED_BYTES = 64 << 10, EXCHANGED_BYTES = 256 << 10, RESULTS_BYTES = 64 << 20 }; /* the last: of all */
+    enum {
+        SCATTERED_BYTES = 4 << 20, /* of all blocks, among more than two */
+        SCATTERED_LEAST = 128 << 10,
+        EXCHANGED_BYTES = 256 << 10,
+        GATHERED_BYTES = 64 << 10,
+        RESULTS_BYTES = 64 << 20 /* of all ranks */
+    };
     const uint64_t ranks = question->ranks, given = question->single_copy_bytes;
-    const uint64_t scattered_bytes = UINT64_C(1) << (ranks > 2 ? 22 : 18); /* all blocks */
-    const struct kolo_shared_range all = {given, UINT64_MAX};
+    const uint64_t scattered =
+        ranks > 2 && SCATTERED_BYTES / ranks > SCATTERED_LEAST ? SCATTERED_BYTES / ranks : SCATTERED_LEAST;
     if (given == UINT64_MAX || (!given && (!question->topology->is_intel ||
                                            ranks > (uint64_t)kolo_cpu_set_count(&question->topology->allowed))))
         return;
-    reads[KOLO_SCATTER] = given ? all : (struct kolo_shared_range){scattered_bytes / ranks, UINT64_MAX};
-    reads[KOLO_ALLTOALL] = given ? all : (struct kolo_shared_range){EXCHANGED_BYTES, UINT64_MAX};
-    if (given || ranks > 2)
-        reads[KOLO_ALLGATHER] =
-            given ? all : (struct kolo_shared_range){GATHERED_BYTES, RESULTS_BYTES / (ranks * ranks)};
+    reads[KOLO_SCATTER] = (struct kolo_shared_range){given ? given : scattered, UINT64_MAX};
+    reads[KOLO_ALLTOALL] = (struct kolo_shared_range){given ? given : EXCHANGED_BYTES, UINT64_MAX};
+    if (given)
+        reads[KOLO_ALLGATHER] = (struct kolo_shared_range){given, UINT64_MAX};
+    else if (ranks > 2)
+        reads[KOLO_ALLGATHER] = (struct kolo_shared_range){GATHERED_BYTES, RESULTS_BYTES / (ranks * ranks)};
 }
 
 void kolo_tuning_default(struct kolo_shared_settings *settings, const struct kolo_tuning_question *question) {

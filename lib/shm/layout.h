@@ -245,8 +245,7 @@ struct kolo_shared_signal {
      * that of schedule s are, and is written before the first progress of it. */
     KOLO_ALIGNED kolo_atomic_u64 progress; /* steps completed, see comm/step/progress.h */
     kolo_atomic_u64 stamps[KOLO_STAMPS];
-    kolo_atomic_u64
-        places[2]; /* of `send` and `recv` in buffers of kolo_alloc, see algo/direct_buffers.h; before progress */
+    kolo_atomic_u64 places[2]; /* of `send` and `recv`, see algo/direct_buffers.h; before progress */
 
     /* The line that peers look at only when a wait gets long, and others from outside. */
     KOLO_ALIGNED kolo_bell bell;

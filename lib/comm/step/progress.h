@@ -128,7 +128,7 @@ int kolo_slot_claim(kolo_comm *comm, uint64_t ticket);
  * ranks are waited for. */
 int kolo_slot_claim_all(kolo_comm *comm, uint64_t ticket);
 
-/* The same for this rank's places in buffers of kolo_alloc (algo/direct_buffers.h). */
+/* The same for this rank's places (algo/direct_buffers.h). */
 int kolo_places_claim(kolo_comm *comm);
 
 /* Says that a rank which has published `step` of the present call, or a later one, has read them. */
