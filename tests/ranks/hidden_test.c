@@ -152,6 +152,19 @@ static void *run_alone(void *rank) {
     _exit(0);
 }
 
+/* The same where the first thread's stack is gone. */
+static struct rank *keep(const struct rank *rank) {
+    static enum hiding hiding;
+    static struct team team;
+    static struct rank kept;
+    hiding = *(const enum hiding *)rank->team->argument;
+    team = *rank->team;
+    team.argument = &hiding;
+    kept = *rank;
+    kept.team = &team;
+    return &kept;
+}
+
 /* In a process of its own, whose first thread may end. */
 static void run_inside(struct rank *rank) {
     pthread_t thread;
@@ -159,6 +172,7 @@ static void run_inside(struct rank *rank) {
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        rank = keep(rank);
         if (*(const enum hiding *)rank->team->argument == THREAD && pthread_create(&thread, NULL, run_alone, rank) == 0)
             pthread_exit(NULL);
         run_alone(rank);

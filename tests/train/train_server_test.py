@@ -74,10 +74,10 @@ class Server(training.TrainingTest):
         """Delays all where they wait for it in each step, and less where they need not. It sleeps, so that nothing depends
         on the number of processors."""
         def to_loss(*options):
-            report = self.generated(3, "logistic", "--server", *options, "--slow", "2:5", "--step-ms", 4, "--until", 0.42,
+            report = self.generated(3, "logistic", "--server", *options, "--slow", "2:5", "--step-ms", 10, "--until", 0.42,
                                     "--every", 1)
             self.assertLessEqual(report["reached"]["loss"], 0.42)
-            self.assertEqual((2, 5, 4), (report["slow_rank"], report["slow_factor"], report["step_ms"]))
+            self.assertEqual((2, 5, 10), (report["slow_rank"], report["slow_factor"], report["step_ms"]))
             return report
         bsp, ssp, asp = to_loss("bsp"), to_loss("ssp", "--staleness", 10), to_loss("asp")
         for report in ssp, asp:
