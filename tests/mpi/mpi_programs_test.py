@@ -59,9 +59,9 @@ class Mpi:
 
     def assert_nothing_left(self, before):
         deadline = time.monotonic() + 5
-        while launching.shm_names() - before and time.monotonic() < deadline:
+        while (left := launching.shm_names() - before) and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.assertFalse(launching.shm_names() - before)
+        self.assertFalse(left)
 
     def test_constants(self):
         ended = subprocess.run([self.program("mpi_constants_test")], capture_output=True, text=True, timeout=LIMIT_S,

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -88,8 +89,9 @@ def free_port(port_of=lambda number: number):
 
 
 def shm_names():
-    """Of jobs; bench/compare, which another test may run meanwhile, has folders there."""
-    return {path.name for path in pathlib.Path("/dev/shm").glob("*kolo*") if path.is_file()}
+    """Of jobs, but not those of tests/ranks, some of which run meanwhile, as may bench/compare, which has folders."""
+    return {path.name for path in pathlib.Path("/dev/shm").glob("*kolo*")
+            if path.is_file() and not re.fullmatch(r"kolo-\d+-test-\d+-\d+", path.name)}
 
 
 class LaunchingTest(unittest.TestCase):
