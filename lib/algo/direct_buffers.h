@@ -36,7 +36,7 @@
 
 #include "algo/algo.h"
 
-/* Whose buffers an algorithm touches. Those of all: every rank's but one's own, where the kernel reads. */
+/* Whose buffers an algorithm touches. */
 enum kolo_owners { KOLO_OF_NONE, KOLO_OF_ROOT, KOLO_OF_ALL };
 
 struct kolo_direct {

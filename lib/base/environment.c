@@ -44,9 +44,9 @@ static const struct descriptor table[KOLO_VARIABLES] = {
     [KOLO_VARIABLE_SLOT_BYTES] = {"KOLO_SLOT_BYTES", "bytes of one chunk slot, of 4 a rank; rank 0 decides",
                                   "256 KiB; less from 257 ranks on"},
     [KOLO_VARIABLE_SINGLE_COPY] = {"KOLO_SINGLE_COPY",
-                                   "from how many bytes a block on ranks read it out of each other's memory in"
-                                   " scatter, allgather and all-to-all, where the kernel lets them: auto, off, or a"
-                                   " number; rank 0 decides",
+                                   "bytes of a block from which scatter, allgather and all-to-all read it out of the"
+                                   " other ranks' memory, where the kernel lets them: auto, off, or a number; rank 0"
+                                   " decides",
                                    "auto: by processor and ranks"},
     [KOLO_VARIABLE_TUNE_FILE] = {"KOLO_TUNE_FILE", "profile measured by kolo-tune, or none; rank 0 decides",
                                  "kolo/tune in $XDG_CONFIG_HOME or ~/.config"},
