@@ -73,12 +73,10 @@ int kolo_broadcast_run(kolo_comm *comm, const struct kolo_message *message) {
 int kolo_broadcast_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * message->kernel->element_bytes;
     const struct kolo_direct use = {.send = KOLO_OF_ROOT, .send_bytes = bytes};
-    int rc = kolo_direct_begin(comm, message, &use);
+    const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
     kolo_direct_copy(comm, message->root, 0, message->recv, bytes);
-    rc = kolo_direct_end(comm);
-    if (rc == 0)
-        *(comm->rank == message->root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
-    return rc;
+    *(comm->rank == message->root ? &comm->stats.sent_bytes : &comm->stats.received_bytes) += bytes;
+    return kolo_direct_end(comm);
 }

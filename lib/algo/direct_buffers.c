@@ -170,10 +170,8 @@ int kolo_direct_end(kolo_comm *comm) {
     rc = kolo_step_await_all(comm, 2);
     if (rc < 0)
         return give_up(rc);
-    if (comm->call.reads && kolo_load_relaxed(&comm->segment.header->reads_refused)) {
-        comm->call.reads_refused = true;
+    if (comm->call.reads && kolo_load_relaxed(&comm->segment.header->reads_refused))
         return go_on_otherwise(comm, 2);
-    }
     kolo_slot_retire(comm, 0, 3);
     kolo_schedule_end(comm);
     return rc;

@@ -239,7 +239,8 @@ static inline __attribute__((always_inline)) int run_planned(const struct kolo_d
     kolo_plan_make(&question, &comm->settings, comm->segment.slot_bytes, &message->plan);
     /* Asked before plan.stream changes, so that it is the same in place. */
     bool is_direct = descriptor->direct && !message->plan.lines && may_be_direct(comm, message, bytes);
-    message->plan.reads &= !is_direct && !comm->call.reads_refused; /* the same on all ranks, too */
+    /* The same on all ranks, too: for this call none stores that before all have begun it. */
+    message->plan.reads = message->plan.reads && !is_direct && !kolo_load_relaxed(&comm->segment.header->reads_refused);
     is_direct |= message->plan.reads;
     if (message->send == message->recv)
         message->plan.stream = false; /* what has just been read is in a cache anyway */

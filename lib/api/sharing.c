@@ -85,7 +85,7 @@ static void give_file(const kolo_comm *comm, const uint64_t *takers, const uint6
     const struct kolo_shared_member *members = comm->segment.members;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         const struct kolo_shared_process *process = &members[rank].process;
-        const bool is_known = process->pid_namespace == comm->liveness.own_namespace && process->pid_namespace;
+        const bool is_known = kolo_liveness_knows_pid(process, comm->liveness.own_namespace);
         if (kolo_ranks_have(listening, rank) && kolo_ranks_have(takers, rank))
             kolo_handover_give(secret, rank, is_known ? process->pid : 0, fd);
     }

@@ -158,8 +158,7 @@ struct kolo_shared_settings {
     /* Ranks in a group of each level of a tree: powers of two, ascending; 0: no such level, nor any after it. */
     uint32_t tree_sizes[KOLO_TREE_LEVELS];
     struct kolo_shared_table tables[KOLO_TABLES];
-    struct kolo_shared_range
-        reads[KOLO_COLLECTIVES]; /* messages, or blocks, that ranks read out of each other's memory */
+    struct kolo_shared_range reads[KOLO_COLLECTIVES]; /* blocks that ranks read out of each other's memory */
 };
 
 struct kolo_shared_header {

@@ -27,12 +27,11 @@ enum reach {
 /* If neither namespace is known both count as the same, unless there is a lock: this happens only with an old kernel
  * without /proc. */
 static enum reach reach_of(const struct kolo_shared_process *process, uint64_t own_namespace, bool has_lock) {
-    const bool is_equal = process->pid_namespace == own_namespace;
-    if (is_equal && own_namespace != 0)
+    if (kolo_liveness_knows_pid(process, own_namespace))
         return REACH_PID;
     if (has_lock)
         return REACH_GUARD;
-    return is_equal ? REACH_PID : REACH_NONE;
+    return process->pid_namespace == own_namespace ? REACH_PID : REACH_NONE;
 }
 
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded) {

@@ -22,6 +22,11 @@ bool kolo_liveness_can_see(const struct kolo_shared_process *process, uint64_t o
 /* Says which process this one is; it has no guard yet. */
 void kolo_liveness_introduce(struct kolo_shared_process *self, uint64_t own_namespace, bool guarded);
 
+/* Whether that process's pid means the same process here; false if that is not known. */
+static inline bool kolo_liveness_knows_pid(const struct kolo_shared_process *process, uint64_t own_namespace) {
+    return process->pid_namespace == own_namespace && own_namespace != 0;
+}
+
 /* True if both are one process, of which ranks are threads. False if it is not known in which namespace their pids
  * are. */
 static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {

@@ -39,7 +39,6 @@ struct kolo_call {
     bool one_target;      /* those are the same memory, where one rank stores what all receive */
     bool reads;           /* sources are addresses in the other ranks' processes */
     bool has_refused;     /* one of those could not be read, in the present call */
-    bool reads_refused;   /* in an earlier one, by some rank */
     uint8_t *unpacked;    /* one set of lines' payload a rank */
     uint8_t *stage;       /* KOLO_STREAMED_PIECE_BYTES for a piece of a result on its way to more than one place */
     uint8_t *packed;      /* KOLO_PACKED_BYTES_MAX for the tensors of a list */

@@ -5,8 +5,8 @@
 
 bool kolo_peer_memory_read(const kolo_comm *comm, uint32_t peer, void *to, const void *from, size_t bytes) {
     const struct kolo_shared_process *process = &comm->segment.members[peer].process;
-    if (process->pid_namespace != comm->liveness.own_namespace || !process->pid_namespace)
-        return false; /* there the pid may be another process's */
+    if (!kolo_liveness_knows_pid(process, comm->liveness.own_namespace))
+        return false; /* the pid may be another process's */
     for (size_t done = 0; done < bytes;) {
         const struct iovec local = {(uint8_t *)to + done, bytes - done},
                            remote = {(uint8_t *)(uintptr_t)from + done, bytes - done};
