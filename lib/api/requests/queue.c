@@ -286,10 +286,13 @@ int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
 }
 
 bool kolo_queue_is_busy(const kolo_comm *comm) {
-    if (!comm->queue)
+    const struct kolo_queue *queue = comm->queue;
+    if (!queue)
         return false;
     kolo_common_lock();
-    const bool is_busy = comm->queue->oldest || comm->queue->transfers;
+    bool is_busy;
+    while (!(is_busy = queue->oldest || queue->transfers) && queue->running)
+        kolo_queue_await_completion(); /* a thread that has completed the last transfer is still on its way out */
     kolo_common_unlock();
     return is_busy;
 }

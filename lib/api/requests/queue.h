@@ -134,7 +134,7 @@ void kolo_queue_free(kolo_comm *comm);
 /* The part of kolo_get_ready where the communicator is not. */
 __attribute__((cold)) int kolo_get_ready_slowly(const char *function, kolo_comm *comm);
 
-/* Whether requests are in flight. */
+/* Whether requests are in flight. If none is, nobody else uses the communicator on return. */
 bool kolo_queue_is_busy(const kolo_comm *comm);
 
 static inline bool kolo_is_ready(const kolo_comm *comm) {
