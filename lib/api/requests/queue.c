@@ -286,13 +286,13 @@ int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
 }
 
 bool kolo_queue_is_busy(const kolo_comm *comm) {
-    const struct kolo_queue *queue = comm->queue;
+    struct kolo_queue *queue = comm->queue;
     if (!queue)
         return false;
     kolo_common_lock();
-    bool is_busy;
-    while (!(is_busy = queue->oldest || queue->transfers) && queue->running)
-        kolo_queue_await_completion(); /* a thread that has completed the last transfer is still on its way out */
+    const bool is_busy = queue->oldest || queue->transfers;
+    if (!is_busy)
+        kolo_queue_carry_out(queue, NULL);
     kolo_common_unlock();
     return is_busy;
 }

@@ -30,7 +30,7 @@ static inline bool kolo_liveness_knows_pid(const struct kolo_shared_process *pro
 /* True if both are one process, of which ranks are threads. False if it is not known in which namespace their pids
  * are. */
 static inline bool kolo_liveness_is_same(const struct kolo_shared_process *a, const struct kolo_shared_process *b) {
-    return a->pid == b->pid && a->start == b->start && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
+    return a->pid == b->pid && a->start == b->start && kolo_liveness_knows_pid(a, b->pid_namespace);
 }
 
 /* How one rank is watched. */
