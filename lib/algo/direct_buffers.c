@@ -1,6 +1,7 @@
 /* Finding the buffers that ranks pass, and copying out of them: see direct_buffers.h. */
 #include "algo/direct_buffers.h"
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "comm/nodes.h"
 #include "comm/step/peer_memory.h"
@@ -97,10 +98,45 @@ static int check_common(const kolo_comm *comm, uint32_t root, const struct kolo_
     return 0;
 }
 
-/* A rank that gives up the call, with a failure that is published: the caller may change `send` again, and whoever
- * reads that is to see the failure, too. */
-static int give_up(int rc) {
-    kolo_fence_full();
+/* The longest that a rank waits for another one, which lives, to leave its buffers alone. */
+#define LEAVING_NS (1000 * KOLO_NS_PER_MS)
+
+/* Between two looks at what the other process does. */
+#define ACTIVITY_NS (2 * KOLO_NS_PER_MS)
+
+/* Whether some rank has not come to step 1 of this call: then nobody uses others' buffers. */
+static bool is_before_step_1(const kolo_comm *comm) {
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        const struct kolo_shared_signal *signal = &comm->segment.signals[rank];
+        if (kolo_load_acquire(&signal->calls) < comm->call.number ||
+            kolo_load_acquire(&signal->progress) <= comm->call.step)
+            return true;
+    }
+    return false;
+}
+
+/* Whether `peer` lives and is not stopped. */
+static bool is_running(kolo_comm *comm, uint32_t peer) {
+    kolo_liveness_look_at(&comm->liveness, peer, 1);
+    return !kolo_liveness_has_ended(&comm->liveness, peer) && kolo_liveness_activity(&comm->liveness, peer) != 'T';
+}
+
+static void await_leaving(kolo_comm *comm, uint32_t peer, int64_t until_ns) {
+    struct kolo_shared_signal *signal = &comm->segment.signals[peer];
+    while (!kolo_wait_briefly(&signal->ended, comm->call.number, &signal->bell, ACTIVITY_NS) &&
+           kolo_clock_ns() < until_ns && is_running(comm, peer))
+        continue;
+}
+
+int kolo_direct_give_up(kolo_comm *comm, int rc) {
+    kolo_show_release(&comm->signal->ended, comm->call.number); /* pairs with await_leaving */
+    kolo_fence_sleeper(); /* pairs with kolo_step_publish: who publishes step 1 later finds the failure */
+    KOLO_POINT("direct.leaving");
+    if (comm->call.reads || is_before_step_1(comm))
+        return rc;
+    const int64_t until_ns = kolo_clock_ns() + LEAVING_NS;
+    for (uint32_t peer = kolo_rank_after(comm, comm->rank); peer != comm->rank; peer = kolo_rank_after(comm, peer))
+        await_leaving(comm, peer, until_ns);
     return rc;
 }
 
@@ -123,8 +159,10 @@ int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const
     show_places(comm, message, use);
     rc = kolo_step_await_all(comm, 1);
     kolo_places_retire(comm, 2);
+    if (rc == 0)
+        rc = kolo_direct_check(comm);
     if (rc < 0)
-        return give_up(rc);
+        return kolo_direct_give_up(comm, rc);
     const uint32_t common = find_buffers(comm, use);
     const int refused = common ? check_common(comm, message->root, use) : 0;
     if (refused < 0) {
@@ -148,11 +186,9 @@ void kolo_direct_copy(kolo_comm *comm, uint32_t peer, size_t offset, void *to, s
     }
 }
 
-/* After the reads. What comes from a rank that has given up the call may have changed before it was read; then the
- * failure is published by now. */
-static int check_reads(kolo_comm *comm) {
+int kolo_direct_check(kolo_comm *comm) {
     kolo_fence_loads();
-    if (kolo_load_relaxed(kolo_comm_failure_word(comm)))
+    if (kolo_direct_has_failed(comm))
         return kolo_failure_look(comm, kolo_rank_after(comm, comm->rank), 0);
     if (comm->call.has_refused) {
         kolo_store_relaxed(&comm->segment.header->reads_refused, 1); /* the others look after the acquire of step 2 */
@@ -162,14 +198,14 @@ static int check_reads(kolo_comm *comm) {
 }
 
 int kolo_direct_end(kolo_comm *comm) {
-    int rc = comm->call.reads ? check_reads(comm) : 0;
-    if (rc < 0)
-        return rc;
+    int rc = kolo_direct_check(comm);
     KOLO_POINT("direct.done");
-    kolo_step_publish(comm, 2);
-    rc = kolo_step_await_all(comm, 2);
+    if (rc == 0) {
+        kolo_step_publish(comm, 2);
+        rc = kolo_step_await_all(comm, 2);
+    }
     if (rc < 0)
-        return give_up(rc);
+        return kolo_direct_give_up(comm, rc);
     if (comm->call.reads && kolo_load_relaxed(&comm->segment.header->reads_refused))
         return go_on_otherwise(comm, 2);
     kolo_slot_retire(comm, 0, 3);

@@ -19,9 +19,16 @@
  * other's memory again. Nobody can have stored that for a later call by then, since it would have to wait for step 1 of
  * all in that one.
  *
- * A rank that gives up the call, because one is dead or late, returns, and its caller changes `send`, while others may
- * still read it. By then the failure is published. So a rank looks for one after it has read, and before step 2. Where
- * the kernel finds that the other process has ended, the wait for its step 2 does, too.
+ * A rank whose call fails has its buffers back, and changes them. By then the failure is published.
+ *   - Nobody returns 0 with what was read there later. Each rank looks for a failure after its last read, and before
+ *     its step 2. Who returns 0 has seen step 2 of all, and so has only results of reads that came in time.
+ *   - Nobody writes there. A rank also looks after step 1 of all, before its first access, and again between two
+ *     pieces of what it writes. The rank whose call has failed waits meanwhile until every other rank has ended the
+ *     call, unless one has not come to step 1 (kolo_direct_give_up). A rank that comes after that finds the
+ *     failure before it writes: its step 1, or that of some other rank, is later than the fence in that wait.
+ *   - The wait does not last for a rank that is stopped, and for one that does not run no longer than a second. Such a
+ *     rank may be within a piece, and writes the rest of that, when it goes on.
+ * Where the kernel finds that the other process has ended, the wait for its step 2 does, too.
  *
  * A rank's places stay until all others have read them: before it writes them again, it waits until all have published
  * a step beyond 1 of the call that showed them before, whatever algorithm that step was of.
@@ -53,6 +60,17 @@ struct kolo_direct {
  * not be. KOLO_ERR_ARG, on all ranks: in a buffer that all ranks have, one would write what another one reads or
  * writes. */
 int kolo_direct_begin(kolo_comm *comm, const struct kolo_message *message, const struct kolo_direct *use);
+
+/* True once the call has failed on some rank. Asked before each piece that is written into another rank's buffer. */
+static inline bool kolo_direct_has_failed(const kolo_comm *comm) {
+    return __builtin_expect(kolo_load_acquire(kolo_comm_failure_word(comm)) != 0, 0); /* pairs with its publication */
+}
+
+/* After the reads, and before the step that says that they are done: 0, or the status of the call, which has failed. */
+int kolo_direct_check(kolo_comm *comm);
+
+/* Waits until nobody uses this rank's buffers, as said above, in a call that has failed with `rc`; returns that. */
+int kolo_direct_give_up(kolo_comm *comm, int rc);
 
 /* Copies from `offset` bytes behind where the `send` of `peer` begins, unless it is there already. */
 void kolo_direct_copy(kolo_comm *comm, uint32_t peer, size_t offset, void *to, size_t bytes);

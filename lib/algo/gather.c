@@ -94,8 +94,10 @@ int kolo_gather_direct(kolo_comm *comm, const struct kolo_message *message) {
     if (rc != 0)
         return rc;
     uint8_t *block = comm->call.targets[message->root] + comm->rank * kolo_block_stride(message);
-    if (block != message->send)
-        kolo_copy(block, message->send, bytes);
+    for (size_t at = 0, part; block != message->send && at < bytes && !kolo_direct_has_failed(comm); at += part) {
+        part = bytes - at < KOLO_STREAMED_PIECE_BYTES ? bytes - at : KOLO_STREAMED_PIECE_BYTES;
+        kolo_copy(block + at, message->send + at, part);
+    }
     if (comm->rank == message->root)
         comm->stats.received_bytes += bytes * (comm->size - 1);
     else

@@ -113,15 +113,20 @@ int kolo_reduce_direct(kolo_comm *comm, const struct kolo_message *message) {
     const size_t bytes = message->count * kernel->element_bytes;
     const struct kolo_direct use = {
         .send = KOLO_OF_ALL, .recv = KOLO_OF_ROOT, .send_bytes = bytes, .recv_bytes = bytes};
+    const size_t piece_count = KOLO_STREAMED_PIECE_BYTES / kernel->element_bytes;
     size_t first, count = kolo_plan_slice(message->count, kernel->element_bytes, comm->size, comm->rank, &first);
     const int rc = kolo_direct_begin(comm, message, &use);
     if (rc != 0)
         return rc;
-    for (uint32_t rank = 0; rank < comm->size; rank++)
-        comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + first * kernel->element_bytes;
-    if (count)
-        kernel->fold(comm->call.targets[message->root] + first * kernel->element_bytes, comm->call.sources, comm->size,
-                     count, comm->size);
+    size_t advance = first * kernel->element_bytes;
+    for (size_t done = 0, part; done < count && !kolo_direct_has_failed(comm); done += part) {
+        part = count - done < piece_count ? count - done : piece_count;
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + advance;
+        comm->call.targets[message->root] += advance;
+        kernel->fold(comm->call.targets[message->root], comm->call.sources, comm->size, part, comm->size);
+        advance = part * kernel->element_bytes;
+    }
     comm->stats.received_bytes += count * kernel->element_bytes * (comm->size - 1);
     comm->stats.sent_bytes += comm->rank == message->root ? 0 : count * kernel->element_bytes;
     return kolo_direct_end(comm);

@@ -130,7 +130,7 @@ static int run_direct(kolo_comm *comm, const struct kolo_message *message, bool 
     if (rc != 0)
         return rc;
     size_t advance = first * kernel->element_bytes;
-    for (size_t done = 0; done < count; done += piece_count, advance = piece_bytes) {
+    for (size_t done = 0; done < count && !kolo_direct_has_failed(comm); done += piece_count, advance = piece_bytes) {
         for (uint32_t rank = 0; rank < comm->size; rank++) {
             comm->call.sources[rank] = (const uint8_t *)comm->call.sources[rank] + advance;
             comm->call.targets[rank] += advance;

@@ -14,6 +14,7 @@ enum {
     VAIN_ENOUGH = 6,     /* yields that came back at once, before they are taken to be in vain */
     VAIN_MAX = 16,
     IDLE_NS = 1000000000, /* a wake-up that were lost would cost a thread without work no more */
+    UNRUNG_NS = 50000,    /* between two looks at a flag that comes without a bell */
     SPINS_ASKED = 4       /* and between two checks whether another rank needs the processor */
 };
 
@@ -160,4 +161,15 @@ void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t t
     const struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell};
     for (bool reached = spin(waiter, &wait); !reached; reached = kolo_wait_reached(&wait))
         sleep_slice(&wait, IDLE_NS);
+}
+
+bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns) {
+    const struct kolo_wait wait = {.flag = flag, .target = target, .bell = bell};
+    const int64_t end_ns = kolo_clock_ns() + ns;
+    while (!kolo_wait_reached(&wait)) {
+        if (kolo_clock_ns() >= end_ns)
+            return false;
+        sleep_slice(&wait, UNRUNG_NS);
+    }
+    return true;
 }

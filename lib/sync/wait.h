@@ -97,6 +97,10 @@ static inline int kolo_wait_at_least(kolo_waiter *waiter, const kolo_atomic_u64 
     return kolo_wait_slowly(waiter, flag, target, bell, peer);
 }
 
+/* For a rank whose call has failed: waits for a flag that its owner changes without ringing the bell, for `ns` at most.
+ * Returns whether it has reached the target. Nothing is checked meanwhile. */
+bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns);
+
 /* Does the rank's other work, and returns for how long its thread may sleep then. */
 int64_t kolo_wait_work(kolo_waiter *waiter);
 

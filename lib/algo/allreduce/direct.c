@@ -48,7 +48,7 @@ int kolo_direct_run(kolo_comm *comm, const struct kolo_message *message) {
     }
     const size_t piece_bytes = message->plan.stream ? KOLO_STREAMED_PIECE_BYTES : KOLO_PIECE_BYTES;
     const size_t piece_count = piece_bytes / element_bytes;
-    while (count > 0) {
+    while (count > 0 && !kolo_direct_has_failed(comm)) {
         const size_t part = count < piece_count ? count : piece_count;
         reduce_piece(comm, message, part, count);
         KOLO_POINT("direct.reduced_piece");

@@ -91,7 +91,7 @@ static void update_elements(const struct step *step, size_t first, size_t count)
     const bool is_small = step->parameters != MAPPED;
     const size_t element_bytes = kernel->element_bytes;
     const size_t piece_count = (is_small ? SMALL_PIECE_BYTES : KOLO_PIECE_BYTES) / element_bytes;
-    for (size_t done = 0, part; done < count; done += part) {
+    for (size_t done = 0, part; done < count && !kolo_direct_has_failed(comm); done += part) {
         part = count - done < piece_count ? count - done : piece_count;
         uint8_t *own = step->parameters ? step->message->recv + (first + done) * element_bytes : NULL;
         if (step->gradients) {
@@ -151,7 +151,7 @@ static int scatter(const struct step *step, size_t ticket) {
 static int update(const struct step *step, size_t ticket) {
     kolo_comm *comm = step->comm;
     const struct kolo_turn turn = kolo_turn(comm, step->message, ticket);
-    const int rc = kolo_step_await_all(comm, kolo_step_scattered(ticket));
+    int rc = kolo_step_await_all(comm, kolo_step_scattered(ticket));
     if (rc < 0)
         return rc;
     if (comm->rank >= turn.begin && comm->rank < turn.end) {
@@ -167,9 +167,11 @@ static int update(const struct step *step, size_t ticket) {
         if (step->parameters == MAPPED && step->message->plan.stream)
             kolo_fence_stream();
     }
+    rc = kolo_direct_check(comm);
     KOLO_POINT("apply.updated");
-    kolo_step_publish(comm, kolo_step_reduced(ticket));
-    return 0;
+    if (rc == 0)
+        kolo_step_publish(comm, kolo_step_reduced(ticket));
+    return rc;
 }
 
 /* The gradients that this rank scatters next from where a chunk lies; NULL: none. */
@@ -224,6 +226,8 @@ static int run_tickets(const struct step *step) {
             kolo_slot_retire(comm, ticket - 1, kolo_step_scattered(ticket + 2));
         }
     }
+    if (rc < 0 && (step->gradients == MAPPED || step->parameters == MAPPED))
+        kolo_direct_give_up(comm, rc);
     kolo_result_end(step->message);
     kolo_schedule_end(comm);
     return rc;
