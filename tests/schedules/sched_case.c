@@ -14,7 +14,7 @@
 
 /* A failure is found at the end of the slice that some rank sleeps, if not before, and heard of at the end of another;
  * running takes little of the model's time. The library promises 100 ms. */
-enum { FOUND_WITHIN_NS = 2 * KOLO_SLICE_NS + KOLO_SLICE_NS / 2, POISON = 0xa5, ABORT_CODE = 7 };
+enum { FOUND_WITHIN_NS = 2 * KOLO_SLICE_NS + KOLO_SLICE_NS / 2, POISON = 0xa5, RUBBISH = 0x3c, ABORT_CODE = 7 };
 
 /* What became of a rank. */
 typedef struct ending {
@@ -22,6 +22,8 @@ typedef struct ending {
     int status;    /* of the last one */
     int64_t at_ns;
     kolo_failure failure; /* as the rank saw it then */
+    uint8_t *buffers[2];  /* of a call that failed, which the rank filled with rubbish then; NULL: none */
+    size_t bytes[2];
 } ending;
 
 static struct {
@@ -105,6 +107,26 @@ static void check_result(uint32_t rank, uint32_t index, const uint8_t *result, s
                        index, result[at], expected[at]);
 }
 
+/* The call is over, and its buffers are the rank's again. Where it failed, others may still read there, so that only
+ * values tell of that. */
+static void overwrite(uint32_t rank, int rc, uint8_t *const buffers[2], const size_t bytes[2]) {
+    for (int i = 0; i < 2; i++) {
+        if (rc == 0)
+            sched_memory_write(buffers[i], bytes[i]);
+        memset(buffers[i], RUBBISH, bytes[i]);
+        run.endings[rank].buffers[i] = rc ? buffers[i] : NULL;
+        run.endings[rank].bytes[i] = bytes[i];
+    }
+}
+
+static bool was_written(const ending *ending) {
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; ending->buffers[i] && at < ending->bytes[i]; at++)
+            if (ending->buffers[i][at] != RUBBISH)
+                return true;
+    return false;
+}
+
 static int make_call(kolo_comm *comm, uint32_t index) {
     const uint32_t rank = comm->rank;
     const sched_call *call = sched_plan_call(&run.plan, rank, index);
@@ -135,11 +157,14 @@ static int make_call(kolo_comm *comm, uint32_t index) {
     memset(recv, POISON, taken_bytes);
     sched_memory_write(send, sent_bytes);
     fill_input(send, rank, index, sent_bytes);
+    sched_seam_calls(true);
     const int rc = sched_make_call(comm, call, send, recv);
+    sched_seam_calls(false);
     if (rc == 0) {
         check_agreement(rank, index, call);
         check_result(rank, index, recv, taken_bytes);
     }
+    overwrite(rank, rc, (uint8_t *[]){send, recv}, (size_t[]){sent_bytes, taken_bytes});
     return rc;
 }
 
@@ -162,6 +187,10 @@ static void make_calls(kolo_comm *comm, uint32_t rank, ending *ending) {
         }
         if (run.plan.fault == SCHED_MISMATCH && i == run.plan.fault_call)
             run.fault_ns = sched_now_ns();
+        if (run.plan.fault == SCHED_LATE && i >= run.plan.fault_call && rank == run.plan.culprits[0]) {
+            kolo_store_relaxed(&comm->waiter.timeout_ns, 0); /* time goes on only while all sleep */
+            run.fault_ns = sched_now_ns();
+        }
         sched_trace("rank %" PRIu32 " begins call %" PRIu32, rank, i);
         ending->status = make_call(comm, i);
         sched_trace("rank %" PRIu32 " has ended call %" PRIu32 ": %d", rank, i, ending->status);
@@ -191,6 +220,8 @@ static int64_t fault_ns(void) {
 static void quiet(void) {
     char waits[400] = "", wait[200];
     sched_seam_quiet();
+    if (sched_seam_preempts())
+        return;
     if (fault_ns() >= 0 && sched_now_ns() - fault_ns() <= FOUND_WITHIN_NS)
         return; /* they find out when their slices end */
     for (uint32_t rank = 0; rank < run.plan.shape.team.ranks; rank++) {
@@ -213,6 +244,8 @@ static bool names_fault(const kolo_failure *failure) {
     if (run.plan.fault == SCHED_MISMATCH)
         return sched_dissents(&run.plan, (uint32_t)failure->rank) !=
                sched_dissents(&run.plan, (uint32_t)failure->reporter);
+    if (run.plan.fault == SCHED_LATE)
+        return is_culprit(failure->reporter) && !is_culprit(failure->rank);
     return is_culprit(failure->rank);
 }
 
@@ -220,6 +253,7 @@ static bool names_fault(const kolo_failure *failure) {
 static const char *judge_failure(const ending *ending, const kolo_failure **first) {
     const int wanted = run.plan.fault == SCHED_ABORT      ? KOLO_ERR_ABORTED
                        : run.plan.fault == SCHED_MISMATCH ? KOLO_ERR_MISMATCH
+                       : run.plan.fault == SCHED_LATE     ? KOLO_ERR_TIMEOUT
                                                           : KOLO_ERR_PEER_DEAD;
     if (ending->status != wanted)
         return "returned another error";
@@ -239,6 +273,8 @@ static const char *judge(uint32_t rank, const kolo_failure **first) {
         return NULL;
     if (!ending->returned)
         return "never came back";
+    if (was_written(ending))
+        return "had its buffers written to after its call had failed";
     if (ending->status == 0)
         return run.plan.fault == SCHED_MISMATCH ? "made all its calls" : NULL;
     if (ending->status > 0 || fault_ns() < 0)
@@ -261,7 +297,7 @@ bool sched_case_run(const sched_case *which, uint64_t seed, bool trace, char *pr
         compute_expected();
     sched_team_create(&run.plan.shape);
     sched_memory_begin(run.plan.shape.team.ranks, is_given_up);
-    sched_seam_begin(seed);
+    sched_seam_begin(seed, run.plan.fault == SCHED_LATE);
     sched_engine_run(&(sched_run){.ranks = run.plan.shape.team.ranks,
                                   .seed = seed,
                                   .wakes_early = run.plan.wakes_early,

@@ -31,6 +31,8 @@ typedef enum sched_control {
     SCHED_WORD_LATE,           /* the history's word is stored after the number of its call */
     SCHED_DEATH_UNSEEN,        /* no one learns that a rank has died */
     SCHED_FAILURE_OVERWRITTEN, /* a second failure replaces the first */
+    SCHED_FAILURE_UNSEEN,      /* no one looks for a failure but in long waits */
+    SCHED_LEAVING_UNAWAITED,   /* who gives a call up does not wait for the others to leave it */
     SCHED_UNSETTLED,           /* after the wait for clocks queues are not looked at */
     SCHED_REACHED_EARLY,       /* a worker says that it has ended one clock more than it has */
     SCHED_SEQUENCE_ONCE,       /* a piece's sequence is not compared after the copy */

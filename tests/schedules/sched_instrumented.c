@@ -92,6 +92,9 @@ static uint64_t load(const volatile void *address, uint32_t bytes, int order) {
         return sched_memory_peek((const void *)address, bytes);
     if (sched_breaks(SCHED_BELL_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_SLEEPERS)
         return 0;
+    if (sched_breaks(SCHED_FAILURE_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_FAILURE &&
+        sched_seam_works(sched_self()))
+        return 0;
     if (sched_breaks(SCHED_STEP_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP)
         return team_comm(sched_self())->call.stamp;
     if (sched_breaks(SCHED_CLAIM_STAMP_UNSEEN) && sched_team_word((const void *)address) == SCHED_WORD_STAMP &&

@@ -53,6 +53,8 @@ static const sched_case cases[] = {
     {"death", "a rank dies at any step", 2, 5, 6, EVERY, ANYTHING, SCHED_DEATH},
     {"departure", "a rank destroys its communicator and ends while others go on", 2, 5, 6, EVERY, ANYTHING,
      SCHED_DEPARTURE},
+    {"late", "a rank gives a call up while others are still in it", 2, 5, 6, EVERY, ANYTHING, SCHED_LATE},
+    {"mapped", "the same, mostly in buffers of kolo_alloc", 2, 5, 4, DIRECT | MESH, SCHED_FAMILY, SCHED_LATE},
     {"mismatch", "some ranks make another call than the others", 2, 5, 6, EVERY, ANYTHING, SCHED_MISMATCH},
     {"roots", "broadcasts in which some ranks make another call, and of which roots may see nothing", 2, 4, 6, 0,
      SCHED_BROADCASTS, SCHED_MISMATCH},

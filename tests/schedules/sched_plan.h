@@ -11,7 +11,14 @@ enum {
     SCHED_CALLS_MAX = SCHED_CALLS + SCHED_CALLS_AHEAD
 };
 
-typedef enum sched_fault { SCHED_NO_FAULT, SCHED_ABORT, SCHED_DEATH, SCHED_DEPARTURE, SCHED_MISMATCH } sched_fault;
+typedef enum sched_fault {
+    SCHED_NO_FAULT,
+    SCHED_ABORT,
+    SCHED_DEATH,
+    SCHED_DEPARTURE,
+    SCHED_MISMATCH,
+    SCHED_LATE /* for one rank the others are: it gives up at its first deadline */
+} sched_fault;
 
 /* What else there is in a run than all-reduces in slots. */
 typedef enum sched_feature {
@@ -65,8 +72,8 @@ typedef struct sched_plan {
     uint32_t calls;
     sched_call call[SCHED_CALLS_MAX];
     sched_fault fault;
-    uint32_t culprits[2]; /* who aborts, dies or leaves; SCHED_NOBODY: none */
-    uint32_t fault_call;  /* before which call it aborts or leaves; where ranks disagree */
+    uint32_t culprits[2]; /* who aborts, dies, leaves or gives up; SCHED_NOBODY: none */
+    uint32_t fault_call;  /* before which it aborts or leaves; where ranks disagree; from which on it gives up */
     uint64_t fault_step;  /* of its own, at which it dies */
     uint64_t dissenters;  /* a bit for each rank that makes others in place of call[fault_call .. fault_end-1]: some,
                              not all */

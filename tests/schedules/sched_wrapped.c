@@ -19,20 +19,24 @@
 #include "splitmix64.h"
 
 enum {
-    SKIPPED_ODDS = 4,  /* one wait in so many, where a negative control skips some */
-    REFUSED_ODDS = 100 /* one read in so many */
+    SKIPPED_ODDS = 4,   /* one wait in so many, where a negative control skips some */
+    REFUSED_ODDS = 100, /* one read in so many */
+    PREEMPTED_ODDS = 2, /* one copy in so many */
+    PREEMPTED_NS = 1000
 };
 
 sched_control sched_control_now = SCHED_SOUND;
 
 static struct {
     uint64_t random;
+    bool preempts, preempted[SCHED_RANKS_MAX];
     struct kolo_wait waits[SCHED_RANKS_MAX]; /* what each rank waits for; flag NULL: nothing */
-    bool claims[SCHED_RANKS_MAX];
+    bool claims[SCHED_RANKS_MAX], calls[SCHED_RANKS_MAX];
 } seam;
 
-void sched_seam_begin(uint64_t seed) {
+void sched_seam_begin(uint64_t seed, bool preempts) {
     memset(&seam, 0, sizeof seam);
+    seam.preempts = preempts;
     seam.random = seed;
 }
 
@@ -41,7 +45,18 @@ void sched_seam_begin(uint64_t seed) {
 void *__real_memcpy(void *to, const void *from, size_t bytes);
 int __real_memcmp(const void *a, const void *b, size_t bytes);
 
+/* The others go on until all sleep. */
+static void preempt(void) {
+    const uint32_t rank = sched_self();
+    seam.preempted[rank] = true;
+    sched_sleep(&seam.preempted[rank], PREEMPTED_NS);
+    seam.preempted[rank] = false;
+}
+
 void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
+    if (seam.preempts && sched_self() != SCHED_NOBODY && sched_memory_is_shared(to) &&
+        random_below(&seam.random, PREEMPTED_ODDS) == 0)
+        preempt();
     sched_memory_read(from, bytes);
     sched_memory_write(to, bytes);
     return __real_memcpy(to, from, bytes);
@@ -189,6 +204,13 @@ void sched_seam_quiet(void) {
     }
 }
 
+bool sched_seam_preempts(void) {
+    for (uint32_t rank = 0; rank < SCHED_RANKS_MAX; rank++)
+        if (seam.preempted[rank])
+            return true;
+    return false;
+}
+
 /* True for the first step of the present call or of one of the last. */
 static bool begins_call(const kolo_comm *comm, uint64_t step) {
     bool begins = step == comm->call.step + 1;
@@ -209,6 +231,20 @@ int __wrap_kolo_slot_claim(kolo_comm *comm, uint64_t ticket) {
     const int rc = __real_kolo_slot_claim(comm, ticket);
     seam.claims[comm->rank] = false;
     return rc;
+}
+
+bool sched_seam_works(uint32_t rank) {
+    return seam.calls[rank] && !seam.waits[rank].flag;
+}
+
+void sched_seam_calls(bool begins) {
+    seam.calls[sched_self()] = begins;
+}
+
+bool __real_kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns);
+
+bool __wrap_kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns) {
+    return sched_breaks(SCHED_LEAVING_UNAWAITED) || __real_kolo_wait_briefly(flag, target, bell, ns);
 }
 
 bool sched_seam_claims(uint32_t rank) {

@@ -87,6 +87,8 @@ static const struct control {
     {SCHED_WORD_LATE, "word-late", "sleep"},
     {SCHED_DEATH_UNSEEN, "death-unseen", "death"},
     {SCHED_FAILURE_OVERWRITTEN, "failure-overwritten", "abort"},
+    {SCHED_FAILURE_UNSEEN, "failure-unseen", "mapped"},
+    {SCHED_LEAVING_UNAWAITED, "leaving-unawaited", "mapped"},
     {SCHED_UNSETTLED, "unsettled", "table"},
     {SCHED_REACHED_EARLY, "reached-early", "table"},
     {SCHED_SEQUENCE_ONCE, "sequence-once", "table"},
