@@ -76,6 +76,11 @@ void kolo_wait_idly(kolo_waiter *waiter, const kolo_atomic_u64 *flag, uint64_t t
     kolo_wait_slowly(waiter, flag, target, bell, 0);
 }
 
+bool kolo_wait_briefly(const kolo_atomic_u64 *flag, uint64_t target, kolo_bell *bell, int64_t ns) {
+    (void)ns;
+    return kolo_wait_slowly(NULL, flag, target, bell, 0) == 0;
+}
+
 void kolo_bell_ring_slowly(kolo_bell *bell) {
     (void)bell;
 }

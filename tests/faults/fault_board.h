@@ -66,6 +66,8 @@ struct rank_record {
     char message[BOARD_TEXT_BYTES]; /* of the first error */
     kolo_failure failure;           /* as kolo_comm_failure tells it after that */
     int status_after;               /* of the next call */
+    bool is_touched;                /* somebody has written to its buffers after a call had failed */
+    _Atomic bool lingers;           /* see struct board */
     struct leftovers before;
     struct leftovers after;
     bool finished;
@@ -79,6 +81,8 @@ struct board {
     int64_t struck_ns[BOARD_FAULTS]; /* of a pause, its end */
     int64_t held_ns[BOARD_FAULTS];   /* of the rank that it struck, up to then: see team_held_ns */
     struct rank_record ranks[BOARD_RANKS_MAX];
+    bool has_late;         /* the others linger before they destroy, until one that was stopped has gone on */
+    _Atomic bool released; /* it has */
 };
 
 extern struct board *board;

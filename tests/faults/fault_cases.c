@@ -223,6 +223,11 @@ static void check_sum(const struct player *player, int step, const int32_t *recv
     }
 }
 
+/* Of KOLO_ALLOC_SHARED. */
+static bool has_common_buffer(const struct fault_case *what) {
+    return what->script == SCRIPT_SHARE || what->script == SCRIPT_KEEP_SHARED;
+}
+
 static int allreduce(const struct player *player, int step, int32_t *send, int32_t *recv) {
     const struct fault_case *what = player->mode->what;
     fill(player, step, send);
@@ -232,6 +237,10 @@ static int allreduce(const struct player *player, int step, int32_t *send, int32
             : kolo_allreduce(player->comm, send, recv, what->count, what->rank_order ? KOLO_F32 : KOLO_I32, KOLO_SUM);
     if (status == 0)
         check_sum(player, step, recv);
+    memory_give_back(status, send, what->count);
+    if (call_of(what, step) != CALL_DIRECT ||
+        !has_common_buffer(what)) /* that is for all ranks, as long as they like */
+        memory_give_back(status, recv, what->count);
     return status;
 }
 
@@ -281,6 +290,8 @@ static int allreduce_in_lanes(struct player *player, int step, int32_t *send, in
     }
     if (telling->status == 0)
         check_sum(player, step, recv);
+    memory_give_back(telling->status, send, what->count);
+    memory_give_back(telling->status, recv, what->count);
     snprintf(player->said, sizeof player->said, "%s", telling->message);
     return telling->status;
 }
@@ -309,6 +320,8 @@ static int wait_for(struct player *player, int step) {
     const int status = kolo_request_wait(request);
     if (status == 0)
         check_sum(player, step, player->taken[index]);
+    memory_give_back(status, player->sent[index], COUNT_MAX);
+    memory_give_back(status, player->taken[index], COUNT_MAX);
     return status;
 }
 
@@ -321,6 +334,8 @@ static void drop_requests(struct player *player) {
             continue;
         const int status = kolo_request_wait(player->requests[i]);
         player->requests[i] = NULL;
+        memory_give_back(status, player->sent[i], COUNT_MAX);
+        memory_give_back(status, player->taken[i], COUNT_MAX);
         has_failed |= status < 0;
         if (has_failed && (status != failure->status || !strstr(kolo_error_message(), failure->message)))
             player->record->steps[ISSUE_STEP + i].is_wrong = true;
@@ -334,6 +349,7 @@ static int broadcast(const struct player *player, int step, int32_t *data) {
     const int status = kolo_broadcast(player->comm, data, count, KOLO_I32, 0);
     for (size_t i = 0; status == 0 && i < count; i++)
         player->record->steps[step].is_wrong |= data[i] != case_value(0, step, i);
+    memory_give_back(status, data, count);
     return status;
 }
 
@@ -346,6 +362,8 @@ static int allgather(const struct player *player, int step, int32_t *send) {
     for (int rank = 0; status == 0 && rank < what->ranks; rank++)
         for (size_t i = 0; i < what->count; i++)
             player->record->steps[step].is_wrong |= recv[(size_t)rank * what->count + i] != case_value(rank, step, i);
+    memory_give_back(status, send, what->count);
+    memory_give_back(status, recv, what->count * (size_t)what->ranks);
     return status;
 }
 
@@ -382,6 +400,8 @@ static int exchange(const struct player *player, int step, int32_t *send, int32_
     const int status = send_and_receive(player->comm, send, (player->rank + 1) % ranks, recv, before, count, step > 2);
     if (status == 0)
         check_message(player, step, before, recv);
+    memory_give_back(status, send, count);
+    memory_give_back(status, recv, count);
     return status;
 }
 
@@ -391,12 +411,13 @@ static int collect(const struct player *player, int step, int32_t *data) {
     kolo_received received = {.received_bytes = sizeof received};
     int status = 0;
     if (player->rank != 0)
-        return kolo_send(player->comm, data, count, KOLO_I32, 0, step);
-    for (int i = 1; status == 0 && i < player->mode->what->ranks; i++) {
+        status = kolo_send(player->comm, data, count, KOLO_I32, 0, step);
+    for (int i = 1; player->rank == 0 && status == 0 && i < player->mode->what->ranks; i++) {
         status = kolo_recv(player->comm, data, count, KOLO_I32, KOLO_ANY_RANK, step, &received);
         if (status == 0)
             check_message(player, step, received.rank, data);
     }
+    memory_give_back(status, data, count);
     return status;
 }
 
@@ -758,6 +779,9 @@ void case_run(const struct run_mode *mode, int rank) {
         if (record->failure.status)
             record->status_after = kolo_barrier(player.comm);
         record->is_counting = false;
+        for (record->lingers = true; board->has_late && !board->released;)
+            sleep_ms(1);
+        record->is_touched = memory_was_written();
         for (int i = 0; i < SUBS_MAX; i++)
             kolo_comm_destroy(player.subs[i]);
         kolo_comm_unlisten(player.listener, NULL);

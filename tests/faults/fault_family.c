@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collective_shapes.h"
+#include "fault_memory.h"
 #include "plan/plan.h"
 
 struct blocks {
@@ -116,6 +117,8 @@ int family_call(kolo_comm *comm, const struct fault_case *what, int rank, int st
             send[(sends_blocks ? sent.offsets[to] : 0) + i] = value_of(rank, to, step, i);
     const int status = make_call(comm, what, rank, send, recv);
     *is_wrong |= status == 0 && !is_right(what, rank, step, recv);
+    memory_give_back(status, send, sizeof send / sizeof *send);
+    memory_give_back(status, recv, sizeof recv / sizeof *recv);
     return status;
 }
 

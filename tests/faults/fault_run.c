@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fault_joining.h"
@@ -199,12 +200,50 @@ static void go_on_late(struct run *run) {
         recovery_find_late(run);
 }
 
+/* Whether the stopped victim goes on while the others, whose calls have failed, still have their buffers. */
+static bool has_late(const struct trial *trial) {
+    return trial->fault.action == ACTION_STOP && trial->what->phase == PHASE_CALLS && !trial->what->nodes;
+}
+
+static bool all_linger(const struct run *run, bool with_victim) {
+    for (int rank = 0; rank < run->trial->what->ranks; rank++)
+        if ((with_victim || rank != run->victim) && !board->ranks[rank].lingers)
+            return false;
+    return true;
+}
+
+static void await_lingering(const struct run *run, bool with_victim) {
+    const int64_t end_ns = now_ns() + limit_ns(&run->mode);
+    while (!all_linger(run, with_victim) && now_ns() < end_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* The victim is stopped, or comes to the end like the others. *stopped is its record up to then. */
+static void let_late_go_on(const struct run *run, struct rank_record *stopped) {
+    await_lingering(run, false);
+    memcpy(stopped, &board->ranks[run->victim], sizeof *stopped);
+    if (board->struck[BOARD_FAULTS - 1])
+        kill(run->team.pids[run->victim], SIGCONT);
+    await_lingering(run, true);
+    board->released = true;
+}
+
+/* The verdict is about what the victim had done when it was stopped; and about its data since then. */
+static void forget_late(const struct run *run, struct rank_record *stopped) {
+    struct rank_record *record = &board->ranks[run->victim];
+    for (int step = 0; step < BOARD_STEPS_MAX; step++)
+        stopped->steps[step].is_wrong = record->steps[step].is_wrong;
+    stopped->is_touched = record->is_touched;
+    memcpy(record, stopped, sizeof *record);
+}
+
 /* How long the machine kept a rank waiting that has ended, or hangs. */
 static int64_t held_ns(const struct team *team, int rank) {
     return team->ended[rank] ? team->waited_ns[rank] : team_waited_ns(team, rank);
 }
 
 bool run_trial(const struct trial *trial, struct run *run) {
+    static struct rank_record stopped;
     const enum action action = trial->fault.action;
     *run = (struct run){.trial = trial,
                         .victim = trial->fault.rank,
@@ -221,9 +260,12 @@ bool run_trial(const struct trial *trial, struct run *run) {
             trial->what->phase == PHASE_CREATE ? CREATION_MS : DEADLINE_MS);
     run->mode.spoil = trial->spoil;
     board->faults[BOARD_FAULTS - 1] = trial->fault;
+    board->has_late = has_late(trial);
     team_start(&run->team, trial->what->ranks, run_rank, &run->mode);
+    if (board->has_late)
+        let_late_go_on(run, &stopped);
     /* A victim that never comes to its point ends like the others. */
-    run->hung = !team_await(&run->team, run->victim, limit_ns(&run->mode));
+    run->hung = !team_await(&run->team, board->has_late ? -1 : run->victim, limit_ns(&run->mode));
     if (run->hung && joining_waits_for_victim(run)) {
         kill(run->team.pids[run->victim], SIGKILL);
         run->hung = !team_await(&run->team, -1, limit_ns(&run->mode));
@@ -231,6 +273,8 @@ bool run_trial(const struct trial *trial, struct run *run) {
     if (!board->struck[BOARD_FAULTS - 1])
         team_await(&run->team, -1, limit_ns(&run->mode));
     const bool is_reached = board->struck[BOARD_FAULTS - 1];
+    if (board->has_late && is_reached)
+        forget_late(run, &stopped);
     if (trial->litters)
         close(open(leftovers_path(run->job), O_CREAT | O_RDONLY | O_CLOEXEC, 0600));
     run->held_ns = run->team.held_ns;

@@ -95,6 +95,19 @@ int verdict_failed_step(const struct rank_record *record) {
     return step;
 }
 
+/* A rank whose call has failed has its buffers back, but where the victim was stopped within a piece that it writes
+ * into others' parameters. */
+static void check_data(struct run *run, int rank) {
+    const struct rank_record *record = &board->ranks[rank];
+    const char *last = board_point_name(board->faults[BOARD_FAULTS - 1].point);
+    const bool in_piece = board->has_late && (!strcmp(last, "apply.folded_piece") || !strcmp(last, "apply.handed_out"));
+    for (int step = 0; step < BOARD_STEPS_MAX; step++)
+        if (record->steps[step].is_wrong)
+            verdict_condemn(run, "rank %d has a wrong result in step %d", rank, step);
+    if (record->is_touched && !in_piece)
+        verdict_condemn(run, "rank %d had its buffers written to after its call had failed", rank);
+}
+
 /* What happens in the process whatever the error is. */
 bool verdict_check_end(struct run *run, int rank) {
     const struct rank_record *record = &board->ranks[rank];
@@ -116,9 +129,7 @@ bool verdict_check_end(struct run *run, int rank) {
     if (after->blocks != before->blocks)
         verdict_condemn(run, "rank %d has %lld memory blocks, %lld before", rank, (long long)after->blocks,
                         (long long)before->blocks);
-    for (int step = 0; step < BOARD_STEPS_MAX; step++)
-        if (record->steps[step].is_wrong)
-            verdict_condemn(run, "rank %d has a wrong result in step %d", rank, step);
+    check_data(run, rank);
     return true;
 }
 
@@ -447,6 +458,8 @@ void verdict_find(struct run *run) {
             all_ended &= verdict_check_end(run, rank);
     if (!all_ended)
         return;
+    if (board->has_late)
+        check_data(run, run->victim);
     if (run->trial->what->twist == TWIST_GIVES_UP) {
         check_given_up(run);
         return;
