@@ -42,6 +42,7 @@ struct team {
     bool creates_itself; /* `run` begins without a communicator */
     int victim;          /* 1 + the rank that may end in any way; 0: none */
     uint64_t victims;    /* a bit for each of several that may */
+    bool loses; /* calls may fail as where ranks are late, leave, die or abort: expect_status says false then */
     void (*run)(struct rank *rank);
     const void *argument;                                          /* for run */
     void (*meanwhile)(const struct team *team, const pid_t *pids); /* in the parent of processes; may be NULL */

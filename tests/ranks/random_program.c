@@ -1,9 +1,12 @@
 #include "random_program.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "kolo_lanes.h"
 #include "oracle.h"
@@ -11,6 +14,7 @@
 #include "random_messages.h"
 
 enum { GROUPS_MAX = 7, SMALL_SLOT_BYTES = 4096, STREAMS_MAX = 2, LANES_MAX = 3 };
+enum { PATIENCE_MS = 20, STILL_MS = 60, LATE_ODDS = 50, ALARM_US_MAX = 20000 };
 enum { SETTLED_EVERY = 60, FLIGHT_MAX = SETTLED_EVERY * POSTED_MAX }; /* one event issues no more */
 
 /* A communicator of the program, or the several that one split has made. */
@@ -53,6 +57,8 @@ struct event {
 /* Expects that all went well with a call; if not, says where in the program it is. */
 static bool located(const struct state *state, bool right, const struct flying *call, const char *how) {
     char members[64] = "";
+    if (!right && state->rank->team->loses) /* what is not part of that has been told */
+        return false;
     const struct group *group = &state->groups[call->group];
     for (int i = 0, length = 0; !right && i < group->ranks && length < (int)sizeof members - 8; i++)
         length += snprintf(members + length, sizeof members - (size_t)length, " %d", group->members[i]);
@@ -112,10 +118,11 @@ static bool wait_for_all(struct state *state, struct flying *calls, int n) {
     kolo_request *requests[FLIGHT_MAX];
     for (int i = 0; i < n; i++)
         requests[i] = calls[i].request;
-    bool right = expect_status(state->rank, kolo_request_wait_all(requests, (size_t)n), 0, "kolo_request_wait_all");
+    const int status = kolo_request_wait_all(requests, (size_t)n);
+    bool right = expect_status(state->rank, status, 0, "kolo_request_wait_all");
     for (int i = 0; i < n; i++)
         right = expect(state->rank, !requests[i], "kolo_request_wait_all has left a request") &&
-                land(state, &calls[i], 0, "waited for with all others") && right;
+                land(state, &calls[i], status, "waited for with all others") && right;
     return right;
 }
 
@@ -437,6 +444,60 @@ static const struct {
 
 enum { EVENTS = sizeof events / sizeof *events };
 
+static void stand_still(int signal) {
+    (void)signal;
+    sleep_ms(STILL_MS);
+}
+
+static void die(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+static void set_alarm(void (*handler)(int signal), uint64_t *random) {
+    const struct itimerval when = {.it_value = {.tv_usec = 1 + (suseconds_t)random_below(random, ALARM_US_MAX)}};
+    signal(SIGALRM, handler);
+    setitimer(ITIMER_REAL, &when, NULL);
+}
+
+static void set_patience(const struct state *state, int64_t ms) {
+    for (int i = 0; i < GROUPS_MAX; i++)
+        if (state->groups[i].comm)
+            kolo_comm_set_timeout(state->groups[i].comm, ms);
+}
+
+/* Ends the program of a rank that leaves: what is in flight completes with that. */
+static void leave(struct state *state) {
+    for (int i = 0; i < state->flying; i++)
+        if (state->flight[i].prepared && state->flight[i].prepared->shared)
+            state->flight[i].prepared->memory = NULL; /* it goes with the communicator */
+    for (int i = GROUPS_MAX - 1; i >= 0; i--) {
+        kolo_comm_destroy(state->groups[i].comm);
+        state->groups[i].comm = NULL;
+        memset(state->groups[i].buffers, 0, sizeof state->groups[i].buffers);
+    }
+}
+
+/* What the loss does at this place of the program; false: the rank goes no further. */
+static bool lose(struct state *state, uint32_t position) {
+    const struct program *program = state->program;
+    const bool is_culprit = state->rank->rank == program->culprit, begins = position == program->loss_position;
+    const bool is_early = (program->loss == GIVES_UP) == is_culprit;
+    if (program->loss == LOSES_NOTHING || position < program->loss_position)
+        return true;
+    if ((program->loss == LOSES_TIME || program->loss == GIVES_UP) && is_early)
+        set_patience(state, PATIENCE_MS); /* communicators come and go */
+    else if (program->loss == GIVES_UP && random_below(&state->mine, LATE_ODDS) == 0)
+        sleep_ms((int64_t)random_below(&state->mine, 2 * PATIENCE_MS));
+    if (!is_culprit || !begins)
+        return true;
+    if (program->loss == LOSES_TIME || program->loss == DIES)
+        set_alarm(program->loss == DIES ? die : stand_still, &state->mine);
+    else if (program->loss == LEAVES)
+        leave(state);
+    return program->loss != LEAVES && program->loss != ABORTS;
+}
+
 static bool run_event(struct state *state, uint64_t *random, uint32_t position) {
     struct event event = {.position = position};
     unsigned total = 0, kind = 0;
@@ -463,23 +524,20 @@ static void end_program(struct state *state, bool right) {
         if (state->groups[i].exists)
             right = run_destroy(state, &(struct event){.group = i});
     if (right)
-        expect_status(state->rank, kolo_barrier(state->groups[0].comm), 0, "the last barrier");
-    for (int i = GROUPS_MAX - 1; !right && i >= 0; i--) {
+        right = expect_status(state->rank, kolo_barrier(state->groups[0].comm), 0, "the last barrier");
+    for (int i = GROUPS_MAX - 1; !right && i >= 0; i--)
         if (state->groups[i].comm)
             kolo_comm_abort(state->groups[i].comm, 1); /* it completes the requests, and tells the others */
-        if (i)
-            kolo_comm_destroy(state->groups[i].comm);
-    }
     for (int i = 0; i < state->flying; i++) {
-        const struct flying *call = &state->flight[i];
-        kolo_request_wait(call->request);
-        if (call->posted) {
-            posted_free(call->posted);
-            continue;
-        }
-        call_free(call->prepared);
-        free(call->prepared);
+        struct flying *call = &state->flight[i];
+        land(state, call, kolo_request_wait(call->request), "left in flight");
     }
+    if (state->program->loss != LOSES_NOTHING) {
+        sleep_ms(right ? 0 : 2 * STILL_MS); /* by then who is late has gone on */
+        calls_untouched(state->rank);
+    }
+    for (int i = GROUPS_MAX - 1; !right && i > 0; i--)
+        kolo_comm_destroy(state->groups[i].comm);
 }
 
 /* One thread's program, on the communicator of all ranks that is its own. */
@@ -488,7 +546,7 @@ static void *run_stream(void *argument) {
     uint64_t random = random_seed(200, state->stream);
     bool right = true;
     for (uint32_t position = 0; right && position < state->program->calls; position++)
-        right = run_event(state, &random, position);
+        right = lose(state, position) && run_event(state, &random, position);
     end_program(state, right);
     return NULL;
 }
@@ -510,16 +568,21 @@ static struct state *make_state(const struct rank *rank, kolo_comm *world, const
 }
 
 void program_run(const struct rank *rank, kolo_comm *world, const struct program *program) {
-    struct state *first = make_state(rank, world, program, 0), *second = NULL;
+    const bool leaves = program->loss == LEAVES;
+    struct state *first, *second = NULL;
     kolo_comm *copy = NULL;
     pthread_t thread;
-    if (program->streams > 1 && expect_status(rank, kolo_comm_dup(world, &copy), 0, "kolo_comm_dup"))
+    if ((program->streams > 1 || leaves) && !expect_status(rank, kolo_comm_dup(world, &copy), 0, "kolo_comm_dup"))
+        return;
+    first = make_state(rank, leaves ? copy : world, program, 0);
+    if (program->streams > 1)
         second = make_state(rank, copy, program, 1);
     const bool started = second && expect(rank, pthread_create(&thread, NULL, run_stream, second) == 0, "no thread");
     run_stream(first);
     if (started)
         pthread_join(thread, NULL);
-    kolo_comm_destroy(copy);
+    if (!leaves || first->groups[0].comm)
+        kolo_comm_destroy(copy);
     free(first);
     free(second);
 }
@@ -548,12 +611,23 @@ void program_draw(struct program *program, struct team *team) {
         team->algorithm = (kolo_algorithm)arguments.algorithm;
 }
 
+void program_draw_loss(struct program *program, struct team *team) {
+    uint64_t random = random_seed(203, 0);
+    program->streams = 1;
+    program->loss = LOSES_NOTHING + 1 + random_below(&random, PROGRAM_LOSSES - 1);
+    program->culprit = (int)random_below(&random, (uint64_t)team->ranks);
+    program->loss_position = (uint32_t)random_below(&random, program->calls);
+    team->loses = true;
+    team->victim = program->loss == DIES ? program->culprit + 1 : 0;
+}
+
 void program_tell(const struct program *program, const struct team *team) {
+    static const char *const losses[] = {"", ", loses time", ", gives up", ", aborts", ", leaves", ", dies"};
     static const char *const waits[] = {"waiting anyhow", "waiting in order", "waiting together"};
-    printf("seed %llu: %d ranks%s, %s, %s, slots of %zu bytes%s\n", (unsigned long long)arguments.seed, team->ranks,
+    printf("seed %llu: %d ranks%s, %s, %s, slots of %zu bytes%s%s\n", (unsigned long long)arguments.seed, team->ranks,
            program->streams > 1 ? " of two threads"
            : program->lanes > 1 ? " with lanes"
                                 : "",
            waits[program->waits], kolo_algorithm_name(team->algorithm), team->slot_bytes,
-           program->reads ? ", single copies" : "");
+           program->reads ? ", single copies" : "", losses[program->loss]);
 }

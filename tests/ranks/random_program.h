@@ -15,7 +15,21 @@ typedef enum program_waits {
     PROGRAM_WAITS
 } program_waits;
 
+/* What becomes of some rank, the culprit, on the way; only of processes. */
+typedef enum program_loss {
+    LOSES_NOTHING,
+    LOSES_TIME, /* it stands still at any instruction, for longer than the others have patience */
+    GIVES_UP,   /* it has little patience, and the others come late now and then */
+    ABORTS,
+    LEAVES, /* it destroys its communicators with requests in flight */
+    DIES,
+    PROGRAM_LOSSES
+} program_loss;
+
 struct program {
+    program_loss loss;
+    int culprit;
+    uint32_t loss_position; /* at which it begins */
     program_waits waits;
     uint32_t calls;     /* of each stream */
     int lanes;          /* of each communicator, which kolo's threads use, or the program's */
@@ -34,6 +48,9 @@ void program_begin(void);
 
 /* How many ranks the program of the present seed has, how they wait, and with what their communicator is made. */
 void program_draw(struct program *program, struct team *team);
+
+/* And what becomes of one of them. */
+void program_draw_loss(struct program *program, struct team *team);
 
 /* Prints the same. */
 void program_tell(const struct program *program, const struct team *team);

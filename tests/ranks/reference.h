@@ -48,7 +48,7 @@ bool calls_differ(const struct call *common, const struct call *odd, int rank, i
 struct prepared {
     struct call call;
     struct layout sent, taken;
-    unsigned char *memory, *apart;    /* in which the buffers lie */
+    unsigned char *memory, *apart;    /* in which the buffers lie; NULL: they are gone */
     void *send, *recv;                /* what the rank passes; NULL: nothing */
     unsigned char *expected;          /* what `memory` must hold after the call */
     size_t room;                      /* its bytes */
@@ -69,8 +69,12 @@ int call_make(const struct prepared *prepared, kolo_comm *comm);
 int call_make_lane(const struct prepared *prepared, kolo_comm *comm, int lane);
 int call_issue(const struct prepared *prepared, kolo_comm *comm, kolo_request **request);
 
-/* Expects that the call, which returned `status`, has changed what it should in the memory, and frees that. */
+/* Expects that the call, which returned `status`, has changed what it should in the memory, fills that with rubbish,
+ * and frees it; but not where the call failed. */
 bool call_check(const struct rank *rank, struct prepared *prepared, int status);
+
+/* Expects that nobody has written to the memory of calls that failed, and frees it. */
+void calls_untouched(const struct rank *rank);
 
 /* Frees the memory of a call that need not be checked. */
 void call_free(struct prepared *prepared);
