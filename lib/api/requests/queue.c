@@ -268,12 +268,22 @@ void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request)
         call_thread(queue);
 }
 
+/* Until a thread that carries out what is given up has done so. */
+static void await_idle(struct kolo_queue *queue) {
+    while (queue->running)
+        kolo_queue_await_completion();
+}
+
 int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
     struct kolo_queue *queue = comm ? comm->queue : NULL;
     if (!queue || !comm->token->ours)
         return kolo_unusable(function, comm);
-    if (!kolo_comm_is_usable(comm)) /* the last request may still be on its way out */
+    if (!kolo_comm_is_usable(comm)) {
+        kolo_common_lock();
+        await_idle(queue); /* the caller may be about to free what the last request still uses */
+        kolo_common_unlock();
         return kolo_unusable(function, comm);
+    }
     const int rc = kolo_enter(function, comm);
     if (rc < 0)
         return rc;
@@ -453,8 +463,7 @@ void kolo_queue_join(kolo_comm *comm) {
     if (!queue || !comm->token->ours)
         return;
     kolo_common_lock();
-    while (queue->running)
-        kolo_queue_await_completion();
+    await_idle(queue);
     const bool has_thread = queue->has_thread;
     queue->has_thread = false;
     kolo_common_unlock();
