@@ -35,8 +35,8 @@ typedef struct kolo_request kolo_request; /* a call in the background */
  *     KOLO_ERR_ARG at once, as for the collective, also for request NULL. KOLO_ERR_STATE: the communicator is broken.
  * KOLO_ERR_SYSTEM: out of memory, or the thread could not be started; nothing was done. All other errors are the
  * request's: a failure that breaks the communicator completes all requests in flight with it, and so does
- * kolo_comm_abort (ABORTED). kolo_comm_destroy completes them with STATE. In a forked child requests that were in
- * flight fail with STATE. */
+ * kolo_comm_abort (ABORTED). kolo_comm_destroy completes them with STATE, and where the progress thread has begun one,
+ * the other ranks' calls fail with PEER_DEAD. In a forked child requests that were in flight fail with STATE. */
 KOLO_API int kolo_iallreduce(kolo_comm *comm, const void *send, void *recv, size_t count, kolo_dtype dtype, kolo_op op,
                              kolo_request **request);
 KOLO_API int kolo_ibroadcast(kolo_comm *comm, void *buffer, size_t count, kolo_dtype dtype, int root,

@@ -11,9 +11,9 @@
 
 /* The check of a long wait in a lane other than 0: it also ends when a call in the background is given up. */
 static int check_wait(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    const kolo_comm *lane = waiter->owner;
+    kolo_comm *lane = waiter->owner;
     if (kolo_load_acquire(&lane->first->stopping)) /* pairs with kolo_queue_end */
-        return kolo_fail(KOLO_ERR_STATE, "rank %u: the call was given up", lane->global_rank);
+        return kolo_failure_publish(lane, KOLO_ERR_PEER_DEAD, lane->rank, 0);
     return kolo_failure_check(waiter, wait);
 }
 

@@ -357,10 +357,12 @@ void kolo_queue_release(kolo_comm *comm, int status) {
 
 /* The communicator's check of a long wait, for the progress thread: so that nobody has to wait for it for long. */
 static int check_stopping(kolo_waiter *waiter, const struct kolo_wait *wait) {
-    const kolo_comm *comm = waiter->owner;
-    if (kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
+    kolo_comm *comm = waiter->owner;
+    if (!kolo_load_acquire(&comm->stopping)) /* pairs with kolo_queue_end */
+        return comm->queue->check(waiter, wait);
+    if (!waiter->work) /* transfers, which others find incomplete */
         return KOLO_ERR_STATE;
-    return comm->queue->check(waiter, wait);
+    return kolo_failure_publish(comm, KOLO_ERR_PEER_DEAD, comm->rank, 0);
 }
 
 /* How long until the thread may carry out the oldest request. */

@@ -17,7 +17,9 @@
  *
  * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order. A
  * request that is complete does not touch the communicator any more, which may be gone. kolo_queue_end leaves the one
- * that is being carried out to whoever does that, who then completes it and all behind it.
+ * that is being carried out to whoever does that, who then completes it and all behind it. A collective that is given
+ * up because its rank leaves fails on all ranks: that is published before its buffers are the caller's again, since
+ * others may be reading them.
  *
  * A progress thread that has no processor but those of the ranks would take from their computing what it gives to the
  * call, and be in the way of the caller that comes for the result soon. So it defers: a request is its business only

@@ -165,9 +165,23 @@ static void describe_place(const struct kolo_failure_report *report, const char 
         snprintf(text, text_bytes, "between calls");
 }
 
+/* Who has died, or left, and who found that; one that leaves with a call under way says so itself. */
+static void describe_death(const struct kolo_failure_report *report, const char *culprit, const char *where, char *text,
+                           size_t text_bytes) {
+    char end[80];
+    if (report->node && report->cause == KOLO_CAUSE_ENDED)
+        snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended", report->rank);
+    else
+        describe_end(report->cause, report->detail, end, sizeof end);
+    if (report->rank == report->reporter)
+        snprintf(text, text_bytes, "%s %s %s", culprit, end, where);
+    else
+        snprintf(text, text_bytes, "%s %s; found by rank %u %s", culprit, end, report->reporter, where);
+}
+
 /* Fills in what is zeroed. */
 static void describe_report(const kolo_comm *comm, const struct kolo_failure_report *report, kolo_failure *failure) {
-    char where[KOLO_CALL_TEXT_BYTES + 4], end[80], culprit[128];
+    char where[KOLO_CALL_TEXT_BYTES + 4], culprit[128];
     failure->status = report->status;
     failure->rank = (int)report->rank;
     failure->reporter = (int)report->reporter;
@@ -184,11 +198,7 @@ static void describe_report(const kolo_comm *comm, const struct kolo_failure_rep
     switch (failure->status) {
     case KOLO_ERR_PEER_DEAD:
         failure->code = report->detail;
-        if (report->node && failure->cause == KOLO_CAUSE_ENDED)
-            snprintf(end, sizeof end, "has closed its connections: its leader, rank %u, has ended", report->rank);
-        else
-            describe_end(failure->cause, failure->code, end, sizeof end);
-        snprintf(text, bytes, "%s %s; found by rank %d %s", culprit, end, failure->reporter, where);
+        describe_death(report, culprit, where, text, bytes);
         break;
     case KOLO_ERR_TIMEOUT:
         if (failure->cause == KOLO_CAUSE_SILENT)
@@ -309,9 +319,10 @@ static int publish(kolo_comm *comm, struct kolo_failure_report found, bool is_fa
 }
 
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code) {
-    const kolo_cause cause = status == KOLO_ERR_ABORTED    ? KOLO_CAUSE_ABORTED
-                             : status == KOLO_ERR_MISMATCH ? KOLO_CAUSE_MISMATCH
-                                                           : KOLO_CAUSE_FAILED;
+    const kolo_cause cause = status == KOLO_ERR_ABORTED     ? KOLO_CAUSE_ABORTED
+                             : status == KOLO_ERR_MISMATCH  ? KOLO_CAUSE_MISMATCH
+                             : status == KOLO_ERR_PEER_DEAD ? KOLO_CAUSE_LEFT
+                                                            : KOLO_CAUSE_FAILED;
     const uint64_t call = status == KOLO_ERR_MISMATCH && !comm->channels.theirs.word ? first_difference(comm, rank) : 0;
     const struct kolo_failure_report found = {
         .status = status, .rank = rank, .cause = cause, .call = call, .code = code};

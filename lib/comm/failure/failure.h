@@ -22,7 +22,7 @@
 #include "comm/step/call_word.h"
 
 /* Publishes a failure unless there is one already, breaks this rank's communicator and sets the error message. Returns
- * the status of the published failure. */
+ * the status of the published failure. PEER_DEAD: this rank leaves, with a call under way. */
 int kolo_failure_publish(kolo_comm *comm, int status, uint32_t rank, int64_t code);
 
 /* MISMATCH: a message of `rank`, of all nodes, does not fit this rank's receive; comm->channels has both calls. */
