@@ -3,7 +3,9 @@
  * random_programs_test.c mixes them with all else. */
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +343,81 @@ static void run_destroy(struct rank *rank) {
     kolo_comm_destroy(comm);
 }
 
+/* A wait that is slower to return than another thread is to destroy the communicator: a signal keeps it. Not for long,
+ * in case that it is this thread that carries the call out, which the other one waits for. */
+
+static atomic_int destroyed;
+
+static void await_destroyed(int number) {
+    (void)number;
+    for (int ms = 0; ms < 1000 && !atomic_load(&destroyed); ms++)
+        sleep_ms(1);
+}
+
+struct slow_wait {
+    kolo_request *request;
+    atomic_int begun;
+    int way, status;
+};
+
+static void *wait_slowly(void *argument) {
+    struct slow_wait *wait = argument;
+    int index = 0;
+    atomic_store(&wait->begun, 1);
+    wait->status = wait->way == 0   ? kolo_request_wait(wait->request)
+                   : wait->way == 1 ? kolo_request_wait_all(&wait->request, 1)
+                                    : kolo_request_wait_any(&wait->request, 1, &index);
+    return NULL;
+}
+
+/* Takes back the memory that was just freed, and fills it. */
+static void spoil_freed(void) {
+    enum { SIZE_MAX_BYTES = 4096, EACH = 8 };
+    static void *blocks[SIZE_MAX_BYTES / 16][EACH];
+    for (size_t i = 1; i < SIZE_MAX_BYTES / 16; i++)
+        for (int j = 0; j < EACH; j++)
+            memset(blocks[i][j] = malloc(16 * i), 0xa5, 16 * i);
+    for (size_t i = 1; i < SIZE_MAX_BYTES / 16; i++)
+        for (int j = 0; j < EACH; j++)
+            free(blocks[i][j]);
+}
+
+static void run_destroy_beside_waits(struct rank *rank) {
+    kolo_comm *comm, *other;
+    int fd;
+    if (!create(rank, &comm))
+        return;
+    for (int way = 0; way < 3; way++) {
+        struct slow_wait wait = {.way = way};
+        pthread_t thread;
+        if (!expect_status(rank, kolo_comm_dup(comm, &other), 0, "kolo_comm_dup"))
+            break;
+        if (rank->rank == 0) { /* the others do not make this call */
+            expect_status(rank, kolo_comm_eventfd(other, &fd), 0, "kolo_comm_eventfd");
+            expect_status(rank, kolo_ibarrier(other, &wait.request), 0, "kolo_ibarrier");
+            sleep_ms(20); /* the progress thread carries it out by now */
+            atomic_store(&destroyed, 0);
+            signal(SIGUSR1, await_destroyed);
+            if (expect(rank, pthread_create(&thread, NULL, wait_slowly, &wait) == 0, "no thread")) {
+                while (!atomic_load(&wait.begun))
+                    sleep_ms(1);
+                sleep_ms(30); /* it sleeps by now, or spins */
+                pthread_kill(thread, SIGUSR1);
+                sleep_ms(10);
+                kolo_comm_destroy(other);
+                spoil_freed();
+                atomic_store(&destroyed, 1);
+                pthread_join(thread, NULL);
+                expect(rank, wait.status == KOLO_ERR_STATE, "way %d of waiting returns %d", way, wait.status);
+            }
+        }
+        expect_status(rank, kolo_barrier(comm), 0, "another communicator's barrier");
+        if (rank->rank)
+            kolo_comm_destroy(other);
+    }
+    kolo_comm_destroy(comm);
+}
+
 /* The last rank dies: all that are in flight fail, and the others go on in a communicator without it. */
 static void run_death(struct rank *rank) {
     kolo_comm *comm, *shrunk = NULL;
@@ -516,7 +593,7 @@ int main(int argc, char **argv) {
     static const struct mode modes[] = {{-1, false}, {1, false}, {1, true}};
     static const struct {
         void (*run)(struct rank *);
-        bool dies, forks;
+        bool dies, forks, has_thread;
         int ranks_min;
     } parts[] = {{run_each, .ranks_min = 1},
                  {run_many, .ranks_min = 1},
@@ -526,6 +603,7 @@ int main(int argc, char **argv) {
                  {run_abort_at_once, .ranks_min = 2},
                  {run_abort_alone, .ranks_min = 1},
                  {run_destroy, .ranks_min = 1},
+                 {run_destroy_beside_waits, .has_thread = true, .ranks_min = 2},
                  {run_mismatch, .ranks_min = 2},
                  {run_death, .dies = true, .ranks_min = 2},
                  {run_fork, .forks = true, .ranks_min = 1}};
@@ -540,6 +618,7 @@ int main(int argc, char **argv) {
                                           .run = parts[part].run,
                                           .argument = &modes[mode]};
                 if (wants_ranks(counts[i]) && counts[i] >= parts[part].ranks_min &&
+                    (modes[mode].progress > 0 || !parts[part].has_thread) &&
                     !(arguments.threads && (parts[part].dies || parts[part].forks)))
                     harness_run(&team);
             }

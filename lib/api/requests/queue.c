@@ -244,7 +244,7 @@ void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request) {
     kolo_bell_ring_slowly(&queue->bell);
 }
 
-void kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits) {
+bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits) {
     const kolo_request *transfer = request && request->transfer ? request : NULL;
     const struct until until = {queue, transfer, queue->completed, false, waits};
     const bool is_threads = transfer && queue->has_thread && queue->comm->segment.header;
@@ -253,18 +253,22 @@ void kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
     if (queue->running || is_threads) {
         if (waits)
             await(queue, request);
-    } else if (queue->oldest && (!transfer || queue->oldest->order < transfer->order)) {
+        return false;
+    }
+    if (queue->oldest && (!transfer || queue->oldest->order < transfer->order)) {
         carry_out_oldest(queue);
     } else if (queue->transfers) {
         go_on_with_transfers(queue, &until);
     }
+    return true;
 }
 
 void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request) {
+    bool has_carried = false;
     /* A thread that has completed the last transfer may still be on its way out. */
     while (request ? !kolo_request_is_done(request) : queue->oldest || queue->transfers || queue->running)
-        kolo_queue_go_on(queue, request, true);
-    if (queue->oldest || queue->transfers)
+        has_carried = kolo_queue_go_on(queue, request, true);
+    if (has_carried && (queue->oldest || queue->transfers))
         call_thread(queue);
 }
 

@@ -15,11 +15,15 @@
  * history see no difference. The common lock (sync/common_lock.h) guards all queues: a forked child finds them
  * consistent, each with its requests, which it can only free.
  *
- * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order. A
- * request that is complete does not touch the communicator any more, which may be gone. kolo_queue_end leaves the one
+ * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order.
+ * kolo_queue_end leaves the one
  * that is being carried out to whoever does that, who then completes it and all behind it. A collective that is given
  * up because its rank leaves fails on all ranks: that is published before its buffers are the caller's again, since
  * others may be reading them.
+ *
+ * A thread may touch a queue and its communicator while it has the lock and knows of a request there that is not
+ * complete, or while it carries something out. Else they may be gone: a wait that gave up the lock looks at its request
+ * first.
  *
  * A progress thread that has no processor but those of the ranks would take from their computing what it gives to the
  * call, and be in the way of the caller that comes for the result soon. So it defers: a request is its business only
@@ -104,8 +108,9 @@ int kolo_request_issue_transfer(kolo_request *request, const char *function);
 void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request);
 
 /* Under the common lock, for a request that is not complete, or, if it is NULL, for any of the queue: carries out a
- * collective, takes transfers as far as they get, or waits for whoever does; `waits`: until something is complete. */
-void kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
+ * collective, takes transfers as far as they get, or waits for whoever does; `waits`: until something is complete.
+ * False: the lock was given up, and nothing carried out. */
+bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
 
 /* Under the common lock: sleeps until somebody has completed a request. */
 void kolo_queue_await_completion(void);
