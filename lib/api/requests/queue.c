@@ -24,6 +24,7 @@
 static kolo_bell completion;
 static uint32_t sleepers;
 static uint64_t issued;
+static struct kolo_queue *queues;
 
 static void read_stats(const kolo_comm *comm, kolo_stats *stats) {
     *stats = comm->stats;
@@ -82,12 +83,29 @@ static void complete_broken(struct kolo_queue *queue, int rc) {
     complete_all(queue, rc, kolo_error_message());
 }
 
-void kolo_queue_disinherit(struct kolo_queue *queue) {
+/* Under the common lock, in a forked child: completes the requests that it has inherited. */
+static void disinherit(struct kolo_queue *queue) {
     if (queue->event_fd >= 0) /* or what is written there would wake the parent */
         close(queue->event_fd);
     queue->event_fd = -1;
     complete_all(queue, KOLO_ERR_STATE,
                  "the request was inherited through fork; only the process that issued it has it");
+}
+
+struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any) {
+    const bool is_done = kolo_request_is_done(request);
+    if (is_done && !request->carries)
+        return NULL;
+    struct kolo_queue *queue = is_done ? queues : request->comm->queue;
+    while (queue && (queue->comm != request->comm || queue->made >= request->order))
+        queue = queue->next;
+    if (queue && !queue->comm->token->ours) {
+        disinherit(queue);
+        return NULL;
+    }
+    if (queue && is_done && !(queue->oldest && (any || queue->oldest->order < request->order)))
+        return NULL;
+    return queue;
 }
 
 /* Transfers. */
@@ -263,13 +281,18 @@ bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, boo
     return true;
 }
 
-void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request) {
-    bool has_carried = false;
-    /* A thread that has completed the last transfer may still be on its way out. */
-    while (request ? !kolo_request_is_done(request) : queue->oldest || queue->transfers || queue->running)
-        has_carried = kolo_queue_go_on(queue, request, true);
-    if (has_carried && (queue->oldest || queue->transfers))
-        call_thread(queue);
+void kolo_queue_carry_out(const kolo_request *request) {
+    struct kolo_queue *queue, *carried = NULL;
+    while ((queue = kolo_queue_before(request, false)))
+        carried = kolo_queue_go_on(queue, request, true) ? queue : NULL;
+    if (carried && (carried->oldest || carried->transfers))
+        call_thread(carried);
+}
+
+/* A thread that has completed the last transfer may still be on its way out. */
+static void carry_out_all(struct kolo_queue *queue) {
+    while (queue->oldest || queue->transfers || queue->running)
+        kolo_queue_go_on(queue, NULL, true);
 }
 
 /* Until a thread that carries out what is given up has done so. */
@@ -292,7 +315,7 @@ int kolo_get_ready_slowly(const char *function, kolo_comm *comm) {
     if (rc < 0)
         return rc;
     kolo_common_lock();
-    kolo_queue_carry_out(queue, NULL);
+    carry_out_all(queue);
     comm->token->ready = kolo_comm_is_usable(comm);
     kolo_common_unlock();
     kolo_leave(comm);
@@ -306,7 +329,7 @@ bool kolo_queue_is_busy(const kolo_comm *comm) {
     kolo_common_lock();
     const bool is_busy = queue->oldest || queue->transfers;
     if (!is_busy)
-        kolo_queue_carry_out(queue, NULL);
+        carry_out_all(queue);
     kolo_common_unlock();
     return is_busy;
 }
@@ -436,11 +459,17 @@ int kolo_queue_create(kolo_comm *comm) {
     queue->comm = comm;
     queue->event_fd = -1;
     const int rc = comm->origin.progress ? start_thread(queue) : 0;
-    if (rc < 0)
+    if (rc < 0) {
         free(queue);
-    else
-        comm->queue = queue;
-    return rc;
+        return rc;
+    }
+    comm->queue = queue;
+    kolo_common_lock();
+    queue->made = issued;
+    queue->next = queues;
+    queues = queue;
+    kolo_common_unlock();
+    return 0;
 }
 
 void kolo_queue_end(kolo_comm *comm, int status, const char *message) {
@@ -449,7 +478,7 @@ void kolo_queue_end(kolo_comm *comm, int status, const char *message) {
         return;
     kolo_common_lock();
     if (!comm->token->ours)
-        kolo_queue_disinherit(queue);
+        disinherit(queue);
     kolo_store_release(&comm->stopping, 1); /* pairs with check_stopping */
     if (!queue->ended) {
         queue->ended = status;
@@ -480,9 +509,17 @@ void kolo_queue_join(kolo_comm *comm) {
 }
 
 void kolo_queue_free(kolo_comm *comm) {
-    if (comm->queue && comm->queue->event_fd >= 0)
-        close(comm->queue->event_fd);
-    free(comm->queue);
+    struct kolo_queue *queue = comm->queue, **place = &queues;
+    if (!queue)
+        return;
+    kolo_common_lock();
+    while (*place != queue)
+        place = &(*place)->next;
+    *place = queue->next;
+    kolo_common_unlock();
+    if (queue->event_fd >= 0)
+        close(queue->event_fd);
+    free(queue);
 }
 
 static int create(kolo_request **result, const char *function, kolo_comm *comm, size_t more_bytes) {
@@ -590,6 +627,7 @@ int kolo_request_issue_transfer(kolo_request *request, const char *function) {
     struct kolo_queue *queue = comm->queue;
     request->transfer->request = request;
     request->transfer->complete = complete_transfer;
+    request->carries = !queue->has_thread;
     kolo_common_lock();
     const bool is_issued = append(queue, request), is_first = !queue->running;
     if (is_issued && is_first) {

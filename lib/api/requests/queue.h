@@ -16,14 +16,14 @@
  * consistent, each with its requests, which it can only free.
  *
  * A failure that breaks the communicator, its destruction and its abort complete all requests, in their order.
- * kolo_queue_end leaves the one
- * that is being carried out to whoever does that, who then completes it and all behind it. A collective that is given
- * up because its rank leaves fails on all ranks: that is published before its buffers are the caller's again, since
- * others may be reading them.
+ * kolo_queue_end leaves the one that is being carried out to whoever does that, who then completes it and all behind
+ * it. A collective that is given up because its rank leaves fails on all ranks: that is published before its buffers
+ * are the caller's again, since others may be reading them.
  *
  * A thread may touch a queue and its communicator while it has the lock and knows of a request there that is not
  * complete, or while it carries something out. Else they may be gone: a wait that gave up the lock looks at its request
- * first.
+ * first. Without a progress thread a wait for a message carries out the collectives before it, also where the message
+ * is complete already, since that may be so on one rank alone: it looks for its queue among those that there are.
  *
  * A progress thread that has no processor but those of the ranks would take from their computing what it gives to the
  * call, and be in the way of the caller that comes for the result soon. So it defers: a request is its business only
@@ -50,6 +50,7 @@ struct kolo_request {
     kolo_carry_out_fn *carry_out;
     struct kolo_arguments call;
     uint64_t order;       /* of issue, among all requests of the process */
+    bool carries;         /* a message, whose waits carry out collectives: there is no progress thread */
     int64_t issued_ns;    /* when, by base/clock.h */
     kolo_atomic_u64 done; /* 1: `status` and `message` are there, and nobody but the caller knows the request */
     int status;
@@ -61,7 +62,9 @@ struct kolo_request {
 enum { KOLO_QUEUE_WHY_BYTES = sizeof((kolo_failure *)NULL)->message };
 
 struct kolo_queue {
+    struct kolo_queue *next; /* of all that there are */
     kolo_comm *comm;
+    uint64_t made;                  /* its requests are those of `comm` with a larger order */
     kolo_request *oldest, *newest;  /* collectives not complete */
     kolo_request *transfers;        /* sends and receives not complete */
     kolo_atomic_u64 unbegun;        /* of those, not in flight yet */
@@ -103,11 +106,20 @@ void kolo_request_free(kolo_request *request);
 int kolo_request_create_transfer(kolo_request **request, const char *function, kolo_comm *comm);
 int kolo_request_issue_transfer(kolo_request *request, const char *function);
 
-/* Under the common lock: carries out requests until `request` is complete; NULL: until all of its queue are. May give
- * up the lock meanwhile. */
-void kolo_queue_carry_out(struct kolo_queue *queue, const kolo_request *request);
+/* Whether a wait for it has nothing to do, not even before it. */
+static inline bool kolo_request_is_over(const kolo_request *request) {
+    return kolo_request_is_done(request) && !request->carries;
+}
 
-/* Under the common lock, for a request that is not complete, or, if it is NULL, for any of the queue: carries out a
+/* Under the common lock: the queue that has something to be carried out before a wait for the request ends; NULL: there
+ * is none, and the queue may be gone. any: before a wait for it or others, to which all collectives belong. */
+struct kolo_queue *kolo_queue_before(const kolo_request *request, bool any);
+
+/* Under the common lock, which it may give up meanwhile: carries out what there is to do before a wait for the request
+ * ends. */
+void kolo_queue_carry_out(const kolo_request *request);
+
+/* Under the common lock, in a queue of kolo_queue_before for that request or, if it is NULL, for any: carries out a
  * collective, takes transfers as far as they get, or waits for whoever does; `waits`: until something is complete.
  * False: the lock was given up, and nothing carried out. */
 bool kolo_queue_go_on(struct kolo_queue *queue, const kolo_request *request, bool waits);
@@ -117,9 +129,6 @@ void kolo_queue_await_completion(void);
 
 /* Under the common lock: has the progress thread, if there is one, carry out all requests up to that one now. */
 void kolo_queue_urge(struct kolo_queue *queue, const kolo_request *request);
-
-/* Under the common lock, in a forked child: completes the requests that it has inherited. */
-void kolo_queue_disinherit(struct kolo_queue *queue);
 
 /* Allocates the queue of a communicator that has none yet. */
 int kolo_queue_create(kolo_comm *comm);

@@ -13,70 +13,54 @@ static int tell(const kolo_request *request) {
                : 0;
 }
 
-/* Under the common lock. A forked child's requests are complete with the first look at one. */
-static bool is_inherited(const kolo_request *request) {
-    if (request->comm->token->ours)
-        return false;
-    kolo_queue_disinherit(request->comm->queue);
-    return true;
-}
-
-static void finish(const kolo_request *request) {
-    kolo_common_lock();
-    if (!kolo_request_is_done(request) && !is_inherited(request))
-        kolo_queue_carry_out(request->comm->queue, request);
-    kolo_common_unlock();
-}
-
-/* Under the common lock: sees to it that the request gets nearer to its end, by itself where nobody else does. */
-static void advance(const kolo_request *request) {
-    struct kolo_queue *queue = request->comm->queue;
-    if (queue->has_thread)
-        kolo_queue_urge(queue, request);
-    else
-        kolo_queue_go_on(queue, request, false);
-}
-
 int kolo_request_test(kolo_request *request, int *done) {
     if (!done)
         return kolo_fail(KOLO_ERR_ARG, "kolo_request_test: done is NULL");
-    if (request && !kolo_request_is_done(request)) {
-        kolo_common_lock();
-        if (!kolo_request_is_done(request) && !is_inherited(request))
-            advance(request);
-        kolo_common_unlock();
-    }
-    *done = !request || kolo_request_is_done(request);
+    *done = 1;
+    if (!request || kolo_request_is_over(request))
+        return 0;
+    kolo_common_lock();
+    struct kolo_queue *queue = kolo_queue_before(request, false);
+    if (queue && queue->has_thread)
+        kolo_queue_urge(queue, request);
+    else if (queue)
+        kolo_queue_go_on(queue, request, false);
+    *done = !kolo_queue_before(request, false);
+    kolo_common_unlock();
     return 0;
 }
 
 int kolo_request_wait(kolo_request *request) {
     if (!request)
         return 0;
-    if (!kolo_request_is_done(request))
-        finish(request);
+    if (!kolo_request_is_over(request)) {
+        kolo_common_lock();
+        kolo_queue_carry_out(request);
+        kolo_common_unlock();
+    }
     const int status = tell(request);
     kolo_request_free(request);
     return status;
 }
 
-/* The request of those that was issued first, of those that are not complete and not of `except`. */
-static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except) {
+/* Under the common lock, as the next: the request of those that was issued first, of those that have something to be
+ * carried out (kolo_queue_before) and are not of `except`. */
+static kolo_request *first_issued(kolo_request *const *requests, size_t count, const kolo_comm *except, bool any) {
     kolo_request *first = NULL;
     for (size_t i = 0; i < count; i++)
-        if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm != except &&
-            (!first || requests[i]->order < first->order))
+        if (requests[i] && requests[i]->comm != except && (!first || requests[i]->order < first->order) &&
+            kolo_queue_before(requests[i], any))
             first = requests[i];
     return first;
 }
 
 /* The last request up to which one communicator's can be carried out before it is the turn of another one's. */
 static const kolo_request *next_turn(kolo_request *const *requests, size_t count) {
-    const kolo_request *last = first_issued(requests, count, NULL);
-    const kolo_request *other = last ? first_issued(requests, count, last->comm) : NULL;
+    const kolo_request *last = first_issued(requests, count, NULL, false);
+    const kolo_request *other = last ? first_issued(requests, count, last->comm, false) : NULL;
     for (size_t i = 0; last && i < count; i++)
-        if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm == last->comm &&
-            requests[i]->order > last->order && (!other || requests[i]->order < other->order))
+        if (requests[i] && requests[i]->comm == last->comm && requests[i]->order > last->order &&
+            (!other || requests[i]->order < other->order) && kolo_queue_before(requests[i], false))
             last = requests[i];
     return last;
 }
@@ -85,8 +69,10 @@ int kolo_request_wait_all(kolo_request **requests, size_t count) {
     int status = 0;
     if (!requests && count)
         return kolo_fail(KOLO_ERR_ARG, "kolo_request_wait_all: requests is NULL with count %zu", count);
+    kolo_common_lock();
     for (const kolo_request *last; (last = next_turn(requests, count));)
-        finish(last);
+        kolo_queue_carry_out(last);
+    kolo_common_unlock();
     for (size_t i = count; i-- > 0; requests[i] = NULL) { /* the message that stays is the first one's */
         const int rc = kolo_request_wait(requests[i]);
         status = rc < 0 ? rc : status;
@@ -94,10 +80,11 @@ int kolo_request_wait_all(kolo_request **requests, size_t count) {
     return status;
 }
 
-/* The index of one that is complete; -1: there is none. */
-static int find_done(kolo_request *const *requests, size_t count) {
+/* Under the common lock: the index of one that is complete, with nothing to be carried out before; -1: there is none.
+ */
+static int find_over(kolo_request *const *requests, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (requests[i] && kolo_request_is_done(requests[i]))
+        if (requests[i] && !kolo_queue_before(requests[i], true))
             return (int)i;
     return -1;
 }
@@ -111,13 +98,11 @@ int kolo_request_wait_any(kolo_request **requests, size_t count, int *index) {
     const kolo_request *first;
     int found;
     kolo_common_lock();
-    while ((found = find_done(requests, count)) < 0 && (first = first_issued(requests, count, NULL))) {
-        struct kolo_queue *queue = first->comm->queue;
-        if (is_inherited(first))
-            continue;
+    while ((found = find_over(requests, count)) < 0 && (first = first_issued(requests, count, NULL, true))) {
+        struct kolo_queue *queue = kolo_queue_before(first, true), *other;
         for (size_t i = 0; i < count; i++) /* those with a thread of their own */
-            if (requests[i] && !kolo_request_is_done(requests[i]) && requests[i]->comm->queue->has_thread)
-                advance(requests[i]);
+            if (requests[i] && (other = kolo_queue_before(requests[i], true)) && other->has_thread)
+                kolo_queue_urge(other, requests[i]);
         if (queue->running || (queue->has_thread && queue->comm->segment.header))
             kolo_queue_await_completion();
         else
