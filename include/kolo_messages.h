@@ -73,8 +73,9 @@ KOLO_API int kolo_sendrecv(kolo_comm *comm, const void *send, size_t send_count,
  * kolo_alloc, kolo_free, kolo_comm_split and the like first wait for all requests in flight.
  *     Without the thread, a wait for one of them, or a test, first carries out the collectives that were issued before
  * it, and kolo_request_wait_any all collectives: also where it is complete already. So the other rank must be able to
- * make those before it sends or receives the message. The test waits for nothing else. The communicator's timeout is
- * for such a wait; with the thread, for as long as nothing that is in flight goes on.
+ * make those before it sends or receives the message. The test waits for nothing else, but finds out, too, that a rank
+ * has ended. The communicator's timeout is for such a wait; with the thread, for as long as nothing that is in flight
+ * goes on.
  *     KOLO_ERR_ARG and STATE at once; the other errors are the request's. Receiving from itself what it has not sent
  * before it waits is KOLO_ERR_ARG of the request, or with the thread KOLO_ERR_TIMEOUT. */
 KOLO_API int kolo_isend(kolo_comm *comm, const void *buffer, size_t count, kolo_dtype dtype, int to, int tag,

@@ -158,6 +158,16 @@ static bool is_enough(void *argument) {
            (until->request ? kolo_request_is_done(until->request) : until->completed != until->queue->completed);
 }
 
+/* A program that tests again and again, and never waits, finds out who has ended, too. */
+static int look_at_peers(struct kolo_queue *queue) {
+    kolo_comm *comm = queue->comm;
+    const int64_t now_ns = kolo_clock_ns();
+    if (!comm->segment.header || !kolo_channels_in_flight(&comm->channels) || now_ns < queue->look_ns)
+        return 0;
+    queue->look_ns = now_ns + KOLO_SLICE_NS;
+    return kolo_transfer_look(comm);
+}
+
 /* Under the common lock, which it gives up meanwhile; nobody else has the communicator. */
 static void go_on_with_transfers(struct kolo_queue *queue, const struct until *until) {
     kolo_comm *comm = queue->comm;
@@ -171,6 +181,8 @@ static void go_on_with_transfers(struct kolo_queue *queue, const struct until *u
     if (rc == 0)
         rc = is_vain || !comm->segment.header ? kolo_transfer_advance(comm)
                                               : kolo_transfer_run(comm, is_enough, (void *)until, until->is_thread);
+    if (rc == 0 && !until->waits)
+        rc = look_at_peers(queue);
     kolo_common_lock();
     queue->running = false;
     if (queue->ended)

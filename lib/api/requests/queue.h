@@ -69,6 +69,7 @@ struct kolo_queue {
     kolo_request *transfers;        /* sends and receives not complete */
     kolo_atomic_u64 unbegun;        /* of those, not in flight yet */
     uint64_t completed;             /* requests */
+    int64_t look_ns;                /* when a test of a transfer looks next at who has ended */
     bool running;                   /* a thread has the communicator */
     kolo_stats stats;               /* while it does: the communicator's, as they were before */
     int event_fd;                   /* of kolo_comm_eventfd; -1: nobody has asked for it */

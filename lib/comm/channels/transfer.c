@@ -67,6 +67,19 @@ static uint32_t peer_of(const kolo_comm *comm, uint32_t rank) {
     return kolo_is_near(comm, rank) ? kolo_local_of(comm, rank) : KOLO_PEER_PROXY;
 }
 
+/* Some rank that something in flight waits for. */
+static uint32_t awaited_peer(const kolo_comm *comm) {
+    const uint32_t all = comm->global_size, first = kolo_ranks_lowest(comm->channels.awaited, all);
+    return peer_of(comm, first < all ? first : (comm->global_rank + 1) % all);
+}
+
+int kolo_transfer_look(kolo_comm *comm) {
+    describe(comm);
+    const int rc = kolo_failure_look(comm, awaited_peer(comm), 0);
+    comm->channels.own.word = 0;
+    return rc;
+}
+
 /* Waits until `events` has gone beyond `seen`. */
 static int await_event(kolo_comm *comm, uint64_t seen) {
     struct kolo_channels *channels = &comm->channels;
@@ -78,10 +91,8 @@ static int await_event(kolo_comm *comm, uint64_t seen) {
         kolo_fence_sleeper();
         return 0; /* and look at everything again */
     }
-    const uint32_t all = comm->global_size, first = kolo_ranks_lowest(channels->awaited, all);
-    const uint32_t peer = first < all ? first : (comm->global_rank + 1) % all;
     KOLO_POINT("transfer.awaiting_event");
-    return kolo_wait_at_least(&comm->waiter, &mailbox->events, seen + 1, &mailbox->bell, peer_of(comm, peer));
+    return kolo_wait_at_least(&comm->waiter, &mailbox->events, seen + 1, &mailbox->bell, awaited_peer(comm));
 }
 
 /* Waits for the one flag. */
