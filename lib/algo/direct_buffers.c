@@ -22,6 +22,7 @@ static void show_places(kolo_comm *comm, const struct kolo_message *message, con
         places[1] = kolo_heap_place(heap, message->recv, use->recv_bytes, comm->rank);
     } else if (!use->apart || message->send != message->recv) {
         places[0] = (uintptr_t)message->send;
+        places[1] = (uintptr_t)&signal->places[0];
     }
     kolo_store_relaxed(&signal->places[0], places[0]); /* the others read them after the acquire of step 1 */
     kolo_store_relaxed(&signal->places[1], places[1]);

@@ -9,7 +9,7 @@
  * Steps:
  *   - 1: the rank has begun the call. Its `send` is complete and its `recv` may be written. The places of both lie on
  *     the same cache line as the step: words that mean the same to every rank or, where it is read by the kernel, the
- *     address of `send`, 0 if it will be written in this call.
+ *     address of `send`, 0 if it will be written in this call, and that of this word.
  *   - 2: the rank has done its part, and touches nobody's buffers any more.
  * A rank returns when all have published step 2.
  *

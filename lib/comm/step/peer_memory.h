@@ -6,7 +6,8 @@
 #include "comm/comm.h"
 
 /* Copies `bytes` bytes from `from`, an address in the process of `peer`. False if the kernel refuses that, the process
- * has ended, or its memory there is none that can be read; then `to` holds rubbish. */
+ * has ended or started another program, or its memory there is none that can be read; then `to` holds rubbish. The
+ * peer's places say where it has the first of them (algo/direct_buffers.h). */
 bool kolo_peer_memory_read(const kolo_comm *comm, uint32_t peer, void *to, const void *from, size_t bytes);
 
 #endif
