@@ -22,7 +22,8 @@
  * the background, kolo_i*, return at once. Every rank of a communicator makes the same calls in the same order.
  *
  * Errors: after any error but KOLO_ERR_ARG and KOLO_ERR_UNSUPPORTED the communicator is broken for every rank. The
- * call's buffers are the caller's again, and the contents of the output buffer are undefined. Then only the queries,
+ * call's buffers are the caller's again (kolo_memory.h names one exception), and the contents of the output buffer are
+ * undefined. Then only the queries,
  * kolo_comm_failure, kolo_comm_shrink, kolo_comm_abort, kolo_comm_destroy, kolo_free and kolo_request_* may be called;
  * all other calls return KOLO_ERR_STATE. kolo_error_message() says in words what happened.
  *

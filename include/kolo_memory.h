@@ -17,6 +17,11 @@ extern "C" {
  * and blocks until all have come. Each gets its own buffer in *buffer: zeroed, aligned to a page, on its own NUMA node,
  * of huge pages where the system has them. It uses no file name and does not count against the limit of /dev/shm. The
  * communicator owns it: kolo_free or kolo_comm_destroy gives it back.
+ *     After a call that returned 0 no other rank reads its buffers or writes to them, and none returns 0 with what it
+ * has read there after one that failed. In one case a rank may write there after a call that failed: if it was stopped
+ * (SIGSTOP), or got no processor for a second, within that call, it writes the rest of a piece, 32 KiB at most, when it
+ * goes on. That cannot happen to memory that the other ranks do not have: pass such memory as `recv`, copy out of the
+ * buffer what has to last, or end with kolo_free what kolo_share has done.
  *     KOLO_ERR_ARG: comm or buffer is NULL, bytes is 0 or too large. KOLO_ERR_NO_SPACE (the message gives need and
  * limit), KOLO_ERR_SYSTEM: on every rank, and the communicator stays usable. TIMEOUT, PEER_DEAD, MISMATCH (different
  * bytes), ABORTED, STATE: see kolo_types.h. */
