@@ -73,24 +73,24 @@ static uint32_t awaited_peer(const kolo_comm *comm) {
     return peer_of(comm, first < all ? first : (comm->global_rank + 1) % all);
 }
 
-int kolo_transfer_look(kolo_comm *comm) {
-    describe(comm);
-    const int rc = kolo_failure_look(comm, awaited_peer(comm), 0);
-    comm->channels.own.word = 0;
-    return rc;
+/* From now on `events` counts. Returns whether it has done so before. */
+static bool listen(kolo_comm *comm) {
+    struct kolo_channels *channels = &comm->channels;
+    const bool has_listened = channels->listens;
+    if (!has_listened) {
+        KOLO_POINT("transfer.listening");
+        channels->listens = true;
+        kolo_store_release(&comm->segment.mailboxes[comm->rank].listens, 1);
+        kolo_fence_sleeper();
+    }
+    return has_listened;
 }
 
 /* Waits until `events` has gone beyond `seen`. */
 static int await_event(kolo_comm *comm, uint64_t seen) {
-    struct kolo_channels *channels = &comm->channels;
     struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[comm->rank];
-    if (!channels->listens) {
-        KOLO_POINT("transfer.listening");
-        channels->listens = true;
-        kolo_store_release(&mailbox->listens, 1);
-        kolo_fence_sleeper();
+    if (!listen(comm))
         return 0; /* and look at everything again */
-    }
     KOLO_POINT("transfer.awaiting_event");
     return kolo_wait_at_least(&comm->waiter, &mailbox->events, seen + 1, &mailbox->bell, awaited_peer(comm));
 }
@@ -102,6 +102,22 @@ static int await_flag(kolo_comm *comm, const struct kolo_obstacle *obstacle) {
     return kolo_wait_at_least(
         &comm->waiter, obstacle->flag, obstacle->target,
         peer == KOLO_PEER_PROXY ? &comm->segment.internode->lanes[0].bell : &comm->segment.signals[peer].bell, peer);
+}
+
+int kolo_transfer_look(kolo_comm *comm) {
+    struct kolo_shared_mailbox *mailbox = &comm->segment.mailboxes[comm->rank];
+    listen(comm);
+    const uint64_t seen = kolo_load_acquire(&mailbox->events); /* pairs with kolo_publish_to */
+    int rc = kolo_transfer_advance(comm);
+    if (rc < 0 || !kolo_channels_in_flight(&comm->channels))
+        return rc;
+    describe(comm);
+    /* What a rank published before it ended, or left, still counts: then there is an event. */
+    const struct kolo_wait wait = {
+        .flag = &mailbox->events, .target = seen + 1, .bell = &mailbox->bell, .peer = awaited_peer(comm)};
+    rc = kolo_failure_check(&comm->waiter, &wait);
+    comm->channels.own.word = 0;
+    return rc;
 }
 
 /* Whether to look at everything again before this rank sleeps, for the `turn`th time. */

@@ -115,8 +115,8 @@ typedef bool kolo_transfer_until_fn(void *argument);
 int kolo_transfer_run(kolo_comm *comm, kolo_transfer_until_fn *until, void *argument, bool is_interruptible);
 void kolo_transfer_interrupt(kolo_comm *comm);
 
-/* For a rank that does not wait: looks once whether a rank without which what is in flight cannot go on has ended or
- * left, or a failure is published. 0, or the status with which the communicator broke. */
+/* For a rank that does not wait: advances, and looks once whether a rank without which what is in flight cannot go on
+ * has ended or left, or a failure is published. 0, or the status with which the communicator broke. */
 int kolo_transfer_look(kolo_comm *comm);
 
 /* Forgets what is in flight, in a communicator that is broken or about to be freed. */
