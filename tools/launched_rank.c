@@ -2,14 +2,13 @@
 
 #include <stdlib.h>
 
-/* Launchers, in the order in which kolo asks them. */
+/* Launchers, in the order of the table in lib/comm/creation/launcher.c. */
 static const struct launcher {
     const char *rank;
     const char *size;
 } launchers[] = {
-    {"KOLO_RANK", "KOLO_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI_RANK", "PMI_SIZE"},         {"RANK", "WORLD_SIZE"},
-    {"SLURM_PROCID", "SLURM_NTASKS"},
+    {"KOLO_RANK", "KOLO_SIZE"},       {"RANK", "WORLD_SIZE"},   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"SLURM_PROCID", "SLURM_NTASKS"}, {"PMI_RANK", "PMI_SIZE"},
 };
 
 launched_rank launched_rank_guess(void) {

@@ -58,12 +58,17 @@ const struct kolo_layer_above kolo_layers = {
 #endif
 };
 
-/* Warns once per process and once per job: only rank 0 does. kolorun, which passes a descriptor, has warned already. */
-static void warn_of_unknown_variables(const struct kolo_settings *settings) {
+/* Warns once per process and once per job: only rank 0 does. kolorun, which passes a descriptor, has warned already of
+ * unknown variables. */
+static void warn_of_environment(const struct kolo_settings *settings) {
     static kolo_atomic_u64 warned;
+    const char *dispute = settings->place.dispute;
     if (settings->log_level < KOLO_LOG_WARN || settings->place.rank != 0 ||
-        kolo_environment_text(KOLO_VARIABLE_SHM_FD) || !kolo_compare_and_swap(&warned, 0, 1))
+        (kolo_environment_text(KOLO_VARIABLE_SHM_FD) && !dispute[0]) || !kolo_compare_and_swap(&warned, 0, 1))
         return;
+    if (dispute[0])
+        kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s: the first of the two holds, which is the inner one",
+                 dispute);
     kolo_unknown_variable unknown = {.unknown_bytes = sizeof unknown};
     for (size_t i = 0; kolo_unknown_variable_get(i, &unknown) == 0; i++)
         kolo_log(settings->log_level, KOLO_LOG_WARN, 0, "%s", unknown.message);
@@ -76,7 +81,7 @@ int kolo_comm_create(kolo_comm **comm, const kolo_options *options) {
     int rc = kolo_settings_resolve(&settings, options);
     kolo_comm *made;
     if (rc == 0)
-        warn_of_unknown_variables(&settings);
+        warn_of_environment(&settings);
     if (rc == 0)
         rc = kolo_comm_make(&made, &settings, &kolo_layers, NULL);
     return rc < 0 ? rc : kolo_comm_take_into_use(made, comm);

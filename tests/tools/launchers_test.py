@@ -1,9 +1,13 @@
 """Other launchers start the same programs; each class is one launcher, and is skipped where that is missing."""
 
+import itertools
+import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -11,6 +15,34 @@ import launching
 from launching import KOLO_PERF, RANK_PROBE
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+# What launchers set for a rank, where none of them is installed: of rank, size, and a number that no other job has.
+VARIABLES = {
+    "torchrun": {"RANK": "{rank}", "WORLD_SIZE": "{size}", "LOCAL_RANK": "{rank}", "LOCAL_WORLD_SIZE": "{size}",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{number}", "TORCHELASTIC_RUN_ID": "none"},
+    "Open MPI": {"OMPI_COMM_WORLD_RANK": "{rank}", "OMPI_COMM_WORLD_SIZE": "{size}",
+                 "OMPI_COMM_WORLD_LOCAL_RANK": "{rank}", "OMPI_COMM_WORLD_LOCAL_SIZE": "{size}",
+                 "PMIX_NAMESPACE": "{number}"},
+    "Slurm": {"SLURM_PROCID": "{rank}", "SLURM_NTASKS": "{size}", "SLURM_LOCALID": "{rank}", "SLURM_JOB_ID": "7",
+              "SLURM_STEP_ID": "{number}", "PMI_RANK": "{rank}", "PMI_SIZE": "{size}"},
+    "MPICH": {"PMI_RANK": "{rank}", "PMI_SIZE": "{size}", "MPI_LOCALRANKID": "{rank}", "MPI_LOCALNRANKS": "{size}"},
+}
+# The processes that start their ranks. Slurm's is no child of srun, which tells it what to set.
+PROCESSES = {"torchrun": "pt_elastic", "Open MPI": "orted", "Slurm": "slurmstepd", "MPICH": "hydra_pmi_proxy"}
+START = """
+import json, os, subprocess, sys
+size, templates, inherited, command = int(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
+ranks = []
+for rank in range(size):
+    variables = {name: text.format(rank=rank, size=size, number=os.getpid()) for name, text in templates.items()}
+    ranks.append(subprocess.Popen(command, env={**os.environ, **inherited, **variables}))
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+SRUN = """
+import json, os, sys
+os.execve(sys.argv[1], [*sys.argv[1:8], json.dumps(dict(os.environ)), *sys.argv[9:]], {})
+"""
 
 
 # The ports at which ranks of several machines meet, as comm/creation/launcher.c finds them.
@@ -35,6 +67,19 @@ def find_mpirun(flavour, version_text):
 class Launcher(launching.LaunchingTest):
     def setUp(self):
         self.shm_names = launching.shm_names()
+        folder = tempfile.TemporaryDirectory(prefix="kolo-launchers-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in PROCESSES.values():
+            (self.folder / name).symlink_to(sys.executable)
+
+    def as_by(self, launcher, size, *program, **variables):
+        """A command that starts `size` ranks as the launcher does, which also have these variables."""
+        if launcher == "kolorun":
+            return [launching.KOLORUN, "-n", str(size), *program]
+        process = [str(self.folder / PROCESSES[launcher]), *launching.python(START)[1:], str(size),
+                   json.dumps({**VARIABLES[launcher], **variables}), "{}", *program]
+        return [*launching.python(SRUN), *process] if launcher == "Slurm" else process
 
     def begin(self, command, **variables):
         process = subprocess.Popen(command, env=launching.environment(**variables), stdin=subprocess.DEVNULL, text=True,
@@ -42,13 +87,72 @@ class Launcher(launching.LaunchingTest):
         self.addCleanup(self.end, process)
         return process
 
+    def assert_ranks(self, output, size, jobs=1, note=None):
+        """What the ranks of so many jobs of `size` ranks each have printed."""
+        ranks = [f"rank {rank} of {size}, sum {size * (size - 1) // 2}" for rank in range(size)]
+        self.assertEqual(sorted(ranks * jobs), sorted(output.splitlines()), note)
+
     def assert_jobs(self, jobs, size):
         """Each job is the processes of one launcher, which have been begun; together they hold `size` ranks."""
-        expected = sorted(f"rank {rank} of {size}, sum {size * (size - 1) // 2}" for rank in range(size))
         for job in jobs:
-            output = "".join(self.assert_ends(process, 0)[0] for process in job)
-            self.assertEqual(expected, sorted(output.splitlines()))
+            self.assert_ranks("".join(self.assert_ends(process, 0)[0] for process in job), size)
         self.assert_nothing_named(self.shm_names)
+
+
+class Nesting(Launcher):
+    """Launchers inside launchers: a rank is the one that the innermost has made it."""
+
+    def check(self, *levels, **variables):
+        """Each level is a launcher and how many ranks each of its jobs has, the outermost first."""
+        command, jobs, size = [RANK_PROBE], 1, levels[-1][1]
+        for launcher, ranks in reversed(levels):
+            command = self.as_by(launcher, ranks, *command)
+            jobs *= ranks
+        output, errors = self.assert_ends(self.begin(command, **variables), 0)
+        self.assert_ranks(output, size, jobs // size, (levels, errors))
+        self.assert_nothing_named(self.shm_names)
+        return errors
+
+    def check_set(self, variables, *outer):
+        """Two ranks get these from a process that is none of the launchers, such as a shell."""
+        command = [*launching.python(START), "2", json.dumps(variables), "{}", RANK_PROBE]
+        output, errors = self.assert_ends(self.begin(self.as_by(*outer, *command) if outer else command), 0)
+        self.assert_ranks(output, 2, 1, (variables, errors))
+
+    def test_two(self):
+        for outer, inner in itertools.product(("kolorun", *PROCESSES), repeat=2):
+            for sizes in ((1, 2), (2, 1), (2, 2)):
+                self.check((outer, sizes[0]), (inner, sizes[1]))
+
+    def test_three(self):
+        for outer, inner in itertools.permutations(("kolorun", *PROCESSES), 2):
+            self.check((outer, 2), (inner, 1), (outer, 2))
+
+    def test_shell(self):
+        # Of variables that a shell sets at once, torchrun's hold: they are those that scripts set.
+        for launcher in ("Open MPI", "Slurm", "MPICH"):
+            single = {name: text.format(rank=0, size=1, number=7) for name, text in VARIABLES[launcher].items()}
+            self.check_set({**single, **VARIABLES["torchrun"]})
+
+    def test_by_hand(self):
+        for launcher in PROCESSES:
+            self.check_set({"KOLO_RANK": "{rank}", "KOLO_SIZE": "{size}", "KOLO_JOB": "test-{number}"}, launcher, 1)
+
+    def test_unclear(self):
+        # Slurm starts the ranks, in whose variables a script's may have been before, or be set since.
+        by_script = {"RANK": "{rank}", "WORLD_SIZE": "4", "MASTER_PORT": "{number}"}
+        process = self.begin(self.as_by("Slurm", 1, RANK_PROBE, **by_script))
+        _, errors = self.assert_ends(process, 1)
+        for words in ("rank 0 of 4 (RANK, WORLD_SIZE)", "rank 0 of 1 (SLURM_PROCID, SLURM_NTASKS)", "set KOLO_RANK"):
+            self.assertIn(words, errors)
+        process = self.begin(self.as_by("Slurm", 1, RANK_PROBE, **by_script, KOLO_RANK="0", KOLO_SIZE="1"))
+        self.assertEqual("rank 0 of 1, sum 0\n", self.assert_ends(process, 0)[0])
+
+    def test_warning(self):
+        words = "says rank 0 of 2 (RANK, WORLD_SIZE), Open MPI rank 0 of 1 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)"
+        for level, count in (("warn", 1), ("error", 0)):
+            errors = self.check(("Open MPI", 1), ("torchrun", 2), KOLO_LOG=level)
+            self.assertEqual(count, errors.count(words), errors)
 
 
 class Mpi:
@@ -78,6 +182,15 @@ class Mpi:
         variables = {"KOLO_RENDEZVOUS": f"127.0.0.1:{launching.free_port()}", **launching.SECRET, **AS_ROOT}
         self.assert_jobs([[self.begin(self.command(3, RANK_PROBE), **variables)]], 3)
 
+    def test_nesting(self):
+        for launcher in ("kolorun", *(name for name in PROCESSES if name not in (self.name, "Slurm"))):
+            for outer, inner in ((1, 2), (2, 1)):
+                for command in (self.command(outer, *self.as_by(launcher, inner, RANK_PROBE)),
+                                self.as_by(launcher, outer, *self.command(inner, RANK_PROBE))):
+                    output, errors = self.assert_ends(self.begin(command, **AS_ROOT), 0)
+                    self.assert_ranks(output, inner, outer, (command, errors))
+        self.assert_nothing_named(self.shm_names)
+
     @unittest.skipUnless(KOLO_PERF, "kolo-perf is not built")
     def test_perf(self):
         process = self.begin(self.command(2, KOLO_PERF, "allreduce", "--max", "4K", "--iters", "5", "--no-limits",
@@ -90,10 +203,15 @@ class Mpi:
 
 
 class OpenMpi(Mpi, Launcher):
-    """With a folder of its own for what it puts there of its jobs: two that begin at once may both want to make it."""
+    """Each mpirun has a folder of its own for what it puts there of its jobs: two that begin at once may both want to
+    make it."""
 
-    flavour, version_text = "openmpi", "(Open"
+    name, flavour, version_text = "Open MPI", "openmpi", "(Open"
     options = ("--oversubscribe",)
+
+    def command(self, size, *program):
+        apart = 'TMPDIR=$(mktemp -d) exec "$0" "$@"'
+        return ["sh", "-c", apart, *super().command(size, *program)]
 
     def begin(self, command, **variables):
         folder = tempfile.TemporaryDirectory(prefix="kolo-mpi-")  # with a short name, for there are sockets in it
@@ -102,7 +220,7 @@ class OpenMpi(Mpi, Launcher):
 
 
 class Mpich(Mpi, Launcher):
-    flavour, version_text = "mpich", "HYDRA"
+    name, flavour, version_text = "MPICH", "mpich", "HYDRA"
 
 
 class ByVariables(Launcher):

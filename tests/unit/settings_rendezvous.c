@@ -55,6 +55,14 @@ static const struct example examples[] = {
     {"gpu1:27002", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=gpu1,n[07-12,15]"}},
     {"r1-n3.x:27002", NULL, {SLURM, "SLURM_NNODES=2", "SLURM_JOB_NODELIST=r[1,3]-n[3-4].x"}},
     {"b:27002", NULL, {SLURM, "SLURM_NNODES=3", "SLURM_STEP_NODELIST=b,c", "SLURM_JOB_NODELIST=a,b,c"}},
+    /* A script that sets torchrun's variables under Slurm, and torchrun itself, which says on how many machines. */
+    {"head:19501", NULL, {TORCHRUN, SLURM, "SLURM_NNODES=2"}},
+    {"", NULL, {TORCHRUN, "TORCHELASTIC_RUN_ID=none", SLURM, "SLURM_NNODES=2"}},
+    /* Another launcher's machines and rendezvous are not those of the ranks. */
+    {"", NULL, {TORCHRUN, "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=2", "SLURM_NNODES=2"}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OWN, "KOLO_JOB=a", "KOLO_LOCAL_SIZE=2", TORCHRUN}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OWN, "KOLO_LOCAL_SIZE=2", SLURM, "SLURM_JOB_NODELIST=n[1-2]"}},
+    {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", SLURM, "SLURM_JOB_NODELIST=n[1-2]"}},
     /* Nothing to meet at, or what cannot be read. */
     {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2"}},
     {NULL, "KOLO_RENDEZVOUS=HOST:PORT", {OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_ADDR=head"}},

@@ -1,4 +1,22 @@
-/* Finds out which rank this process is, from the variables of kolo and of other launchers. */
+/* Finds out which rank this process is, from the variables of kolo and of other launchers.
+ *
+ * Launchers run inside launchers: mpirun inside an allocation of Slurm, torchrun inside `srun -n 1`. A process then
+ * inherits the variables of all of them, and its place is the one that the innermost has given it. Each launcher starts
+ * its ranks from a process that does not have their variables itself. So the origin of a launcher's variables is the
+ * nearest process, upward from this one, that was started without them, or is that launcher by its name. /proc shows
+ * what variables a process was started with.
+ *
+ * | where variables come from                               | whose place holds                                     |
+ * |---------------------------------------------------------|-------------------------------------------------------|
+ * | KOLO_RANK and KOLO_SIZE set by hand (no KOLO_RESTARTS)  | that one, whatever else is set                        |
+ * | origins at different distances                          | that of the nearest origin                            |
+ * | one origin: this process, or a program such as a shell  | the first in the table `launchers`                    |
+ * | one origin: by its name one of the launchers            | that launcher's; an error if torchrun's variables     |
+ * |                                                         | differ from it and a script may have set them         |
+ * |                                                         | (TORCHELASTIC_RUN_ID is not set)                      |
+ * | one origin, which /proc does not show, or process 1     | an error if the places differ                         |
+ *
+ * All that the place is made of comes from that launcher: numbers, job, rendezvous. */
 #include "comm/creation/launcher.h"
 
 #include <ctype.h>
@@ -10,33 +28,39 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "comm/failure/process.h"
 
 enum { ANCESTORS_MAX = 64, NAME_BYTES = 64 };
+enum { ENVIRONMENT_BYTES_MIN = 1 << 14, ENVIRONMENT_BYTES_MAX = 1 << 24 };
 enum { TORCHRUN_PORT_MIN = 10000, SLURM_PORT_MIN = 20000, PORTS = 10000 }; /* below those that systems give to anyone */
+enum { KOLORUN, TORCHRUN, OPEN_MPI, SLURM, MPICH, LAUNCHERS };
 
-/* The most specific first: a job of one launcher may run inside an allocation of another (mpirun under Slurm). */
 static const struct launcher {
     const char *name;
     const char *rank, *size, *local_rank, *local_size;
-    const char *witness;      /* also set by this launcher, if rank and size alone could be set by something else */
-    const char *machines;     /* variables, the first of which that is set says on how many machines the ranks are */
-    const char *job;          /* variables that together name the job; the unset ones are left out */
-    const char *job_ancestor; /* instead: the process of this name above us, one a job and machine */
-} launchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, "", "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid", NULL},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD", "", "",
-     "hydra_pmi_proxy"},
-    {"Slurm's PMI", "PMI_RANK", "PMI_SIZE", "SLURM_LOCALID", NULL, "SLURM_STEP_ID",
-     "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", NULL},
-    {"Hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, "", "", "hydra_pmi_proxy"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
-     "GROUP_WORLD_SIZE SLURM_STEP_NUM_NODES", "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT",
-     NULL},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID",
-     "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", NULL},
+    const char *witness;  /* also set by this launcher, if rank and size alone could be set by something else */
+    const char *seal;     /* set by this launcher only, if scripts may set all of the above; NULL: they do not */
+    const char *machines; /* variables, the first of which that is set says on how many machines the ranks are */
+    const char *job;      /* variables that together name the job; the unset ones are left out */
+    const char *programs; /* how the names of processes that start its ranks begin */
+    bool job_is_process;  /* the nearest of these names the job: there is one for each job and machine */
+} launchers[LAUNCHERS] = {
+    [KOLORUN] = {"kolorun", "KOLO_RANK", "KOLO_SIZE", "KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_RESTARTS", NULL, "",
+                 "KOLO_SHM_FD", "kolorun", false},
+    [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT",
+                  "TORCHELASTIC_RUN_ID", "GROUP_WORLD_SIZE",
+                  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT MASTER_ADDR MASTER_PORT", "torchrun pt_elastic",
+                  false},
+    [OPEN_MPI] = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL, "", "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid",
+                  "mpirun mpiexec orterun orted prterun prte", false},
+    [SLURM] = {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID", NULL,
+               "SLURM_STEP_NUM_NODES SLURM_JOB_NUM_NODES SLURM_NNODES", "SLURM_JOB_ID SLURM_STEP_ID", "slurmstepd",
+               false},
+    [MPICH] = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL, "", "",
+               "hydra_pmi_proxy", true},
 };
 
 static const char *text_of(const char *variable) {
@@ -77,14 +101,23 @@ static void append_job(char *job, const char *text) {
         snprintf(job + used, KOLO_JOB_NAME_BYTES - used, "%016" PRIx64, hash);
 }
 
-/* Names the job by the nearest ancestor process called `name`: pid and start time are unique on the machine. */
-static void job_from_ancestor(const char *name, char *job) {
+/* True if a process of that name is one that starts the launcher's ranks. */
+static bool is_program(const struct launcher *from, const char *process_name) {
+    char program[NAME_BYTES];
+    for (const char *names = from->programs; next_name(&names, program);)
+        if (strncmp(process_name, program, strlen(program)) == 0)
+            return true;
+    return false;
+}
+
+/* Names the job by the nearest process above that starts ranks: pid and start time are unique on the machine. */
+static void job_from_process(const struct launcher *from, char *job) {
     uint32_t pid = (uint32_t)getppid();
     for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
         struct kolo_process process;
         if (kolo_process_read(pid, &process) < 0)
             return;
-        if (strcmp(process.name, name) == 0) {
+        if (is_program(from, process.name)) {
             char text[64];
             snprintf(text, sizeof text, "%u.%" PRIu64, pid, process.start);
             append_job(job, "pid");
@@ -95,24 +128,176 @@ static void job_from_ancestor(const char *name, char *job) {
     }
 }
 
-static int read_launcher(const struct launcher *from, struct kolo_place *place) {
-    int rc = 0;
-    read_integer(&rc, from->size, 1, INT32_MAX, &place->size);
-    read_integer(&rc, from->rank, 0, place->size - 1, &place->rank);
-    read_integer(&rc, from->local_size, 1, place->size, &place->local_size);
-    read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
+/* The variables that a process was started with, one NUL-terminated after the other, and an empty one at the end; NULL:
+ * they cannot be read. The caller frees them. */
+static char *read_started_with(uint32_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/environ", pid);
+    for (size_t room = ENVIRONMENT_BYTES_MIN; room <= ENVIRONMENT_BYTES_MAX; room *= 2) {
+        char *text = malloc(room + 2);
+        const ssize_t bytes = text ? kolo_file_read(path, text, room) : -1;
+        if (bytes >= 0 && (size_t)bytes < room) {
+            text[bytes] = text[bytes + 1] = '\0';
+            return text;
+        }
+        free(text);
+        if (bytes < 0)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* A variable of `started_with`; NULL: it is not there, or empty. */
+static const char *find_text(const char *started_with, const char *variable) {
+    const size_t length = strlen(variable);
+    for (const char *entry = started_with; *entry; entry += strlen(entry) + 1)
+        if (strncmp(entry, variable, length) == 0 && entry[length] == '=')
+            return entry[length + 1] ? entry + length + 1 : NULL;
+    return NULL;
+}
+
+static bool is_same_text(const char *a, const char *b) {
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* True if a process had the launcher's variables from its start, with the values that this process `own` was started
+ * with. */
+static bool is_inherited(const struct launcher *from, const char *own, const char *started_with) {
     char name[NAME_BYTES];
+    bool is_same = is_same_text(find_text(own, from->rank), find_text(started_with, from->rank)) &&
+                   is_same_text(find_text(own, from->size), find_text(started_with, from->size));
+    for (const char *names = from->seal ? from->seal : from->job; is_same && next_name(&names, name);)
+        is_same = is_same_text(find_text(own, name), find_text(started_with, name));
+    return is_same;
+}
+
+/* Where variables come from. */
+struct origin {
+    unsigned distance; /* 0: this process, which has set them itself; 1: its parent; ...; ANCESTORS_MAX: not known */
+    bool is_known;     /* false also if it may be that another process was in between */
+    char name[32];     /* of that process; "": not known, or this one */
+};
+
+/* Follows the launcher's variables up from this process, which `own` is started with, to where they come from. */
+static void find_origin_above(const struct launcher *from, const char *own, uint32_t parent, struct origin *origin) {
+    for (unsigned distance = 1; distance < ANCESTORS_MAX && parent > 0; distance++) {
+        struct kolo_process process;
+        const uint32_t pid = parent;
+        if (kolo_process_read(pid, &process) < 0)
+            return;
+        char *theirs = read_started_with(pid);
+        const bool is_the_launcher = is_program(from, process.name);
+        const bool is_told = theirs && pid != 1; /* pid 1 may have adopted a process whose parent has ended */
+        const bool goes_on = theirs && !is_the_launcher && is_inherited(from, own, theirs);
+        free(theirs);
+        if (!goes_on) {
+            origin->distance = distance;
+            origin->is_known = is_told || is_the_launcher;
+            strcpy(origin->name, process.name);
+            return;
+        }
+        parent = process.parent;
+    }
+}
+
+static struct origin find_origin(const struct launcher *from) {
+    struct origin origin = {.distance = ANCESTORS_MAX};
+    struct kolo_process self;
+    const uint32_t pid = (uint32_t)getpid();
+    char *own = kolo_process_read(pid, &self) == 0 ? read_started_with(pid) : NULL;
+    if (own && is_same_text(find_text(own, from->rank), text_of(from->rank)) &&
+        is_same_text(find_text(own, from->size), text_of(from->size)))
+        find_origin_above(from, own, self.parent, &origin);
+    else if (own)
+        origin = (struct origin){.distance = 0, .is_known = true};
+    free(own);
+    return origin;
+}
+
+static bool is_present(const struct launcher *from) {
+    return text_of(from->rank) && text_of(from->size) && (!from->witness || text_of(from->witness));
+}
+
+static bool agrees(const struct launcher *a, const struct launcher *b) {
+    return is_same_text(text_of(a->rank), text_of(b->rank)) && is_same_text(text_of(a->size), text_of(b->size));
+}
+
+/* Of launchers that have one origin: that which it is by its name, else the first. */
+static size_t first_of_origin(const struct origin origins[LAUNCHERS], unsigned distance) {
+    size_t first = LAUNCHERS;
+    for (size_t i = 0; i < LAUNCHERS; i++)
+        if (is_present(&launchers[i]) && origins[i].distance == distance) {
+            if (is_program(&launchers[i], origins[i].name))
+                return i;
+            first = first < i ? first : i;
+        }
+    return first;
+}
+
+/* True if it cannot be told which of two launchers with one origin, which differ, is the inner one: see above. */
+static bool is_unclear(const struct launcher *chosen, const struct launcher *other, const struct origin *origin) {
+    return is_program(chosen, origin->name) ? other->seal && !text_of(other->seal) : !origin->is_known;
+}
+
+/* Finds the innermost of several launchers; fills in what another one says that differs. */
+static const struct launcher *find_innermost(struct kolo_place *place) {
+    struct origin origins[LAUNCHERS] = {{0}};
+    unsigned nearest = ANCESTORS_MAX;
+    for (size_t i = 0; i < LAUNCHERS; i++)
+        if (is_present(&launchers[i])) {
+            origins[i] = find_origin(&launchers[i]);
+            nearest = origins[i].distance < nearest ? origins[i].distance : nearest;
+        }
+    const struct launcher *chosen = &launchers[first_of_origin(origins, nearest)];
+    for (size_t i = 0; i < LAUNCHERS && !place->is_unclear; i++) {
+        const struct launcher *other = &launchers[i];
+        if (!is_present(other) || agrees(chosen, other))
+            continue;
+        place->is_unclear = origins[i].distance == nearest && is_unclear(chosen, other, &origins[i]);
+        snprintf(place->dispute, sizeof place->dispute,
+                 "%s says rank %.20s of %.20s (%s, %s), %s rank %.20s of %.20s (%s, %s)", chosen->name,
+                 text_of(chosen->rank), text_of(chosen->size), chosen->rank, chosen->size, other->name,
+                 text_of(other->rank), text_of(other->size), other->rank, other->size);
+    }
+    if (chosen != &launchers[KOLORUN] && is_present(&launchers[KOLORUN]))
+        place->kolorun_distance = origins[KOLORUN].distance;
+    return chosen;
+}
+
+/* How many of the ranks are here, or on how many machines they are. */
+static int read_machines(const struct launcher *from, struct kolo_place *place) {
+    int rc = 0;
+    char name[NAME_BYTES];
+    if (place->local_size < 0)
+        read_integer(&rc, from->local_size, 1, place->size, &place->local_size);
     for (const char *names = from->machines; place->machines < 0 && next_name(&names, name);)
         read_integer(&rc, name, 1, INT32_MAX, &place->machines);
+    return rc;
+}
+
+static int read_launcher(const struct launcher *from, struct kolo_place *place) {
+    int rc = 0;
+    place->rank = place->size = place->local_rank = place->local_size = -1;
+    read_integer(&rc, from->size, 1, INT32_MAX, &place->size);
+    read_integer(&rc, from->rank, 0, place->size - 1, &place->rank);
+    read_integer(&rc, from->local_rank, 0, place->size - 1, &place->local_rank);
+    if (rc == 0)
+        rc = read_machines(from, place);
+    /* A script that sets torchrun's variables in ranks of srun may leave it to Slurm to say where they are. */
+    const bool is_script = from->seal && !text_of(from->seal);
+    for (size_t i = 0; is_script && rc == 0 && place->local_size < 0 && place->machines < 0 && i < LAUNCHERS; i++)
+        if (is_present(&launchers[i]) && is_same_text(text_of(launchers[i].size), text_of(from->size)))
+            rc = read_machines(&launchers[i], place);
     if (rc < 0)
         return rc;
     place->launcher = from->name;
-    place->job_is_local = from->job_ancestor != NULL;
+    place->job_is_local = from->job_is_process;
+    char name[NAME_BYTES];
     for (const char *names = from->job; next_name(&names, name);)
         if (text_of(name))
             append_job(place->job, text_of(name));
-    if (from->job_ancestor)
-        job_from_ancestor(from->job_ancestor, place->job);
+    if (from->job_is_process)
+        job_from_process(from, place->job);
     return 0;
 }
 
@@ -134,15 +319,25 @@ static int read_own(struct kolo_place *place) {
 
 int kolo_launcher_place(struct kolo_place *place) {
     *place = (struct kolo_place){.machines = -1};
+    const struct launcher *from = NULL;
+    size_t present = 0;
     int rc = read_own(place);
-    if (rc < 0 || place->rank >= 0)
+    if (rc < 0 || (place->rank >= 0 && !is_present(&launchers[KOLORUN])))
         return rc;
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-        const struct launcher *launcher = &launchers[i];
-        if (text_of(launcher->rank) && text_of(launcher->size) && (!launcher->witness || text_of(launcher->witness)))
-            return read_launcher(launcher, place);
-    }
-    return 0;
+    for (size_t i = 0; i < LAUNCHERS; i++)
+        if (is_present(&launchers[i]) && ++present)
+            from = &launchers[i];
+    if (present > 1)
+        from = find_innermost(place);
+    return !from || from == &launchers[KOLORUN] ? 0 : read_launcher(from, place);
+}
+
+const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable) {
+    const char *name = kolo_environment_name(variable), *text = kolo_environment_text(variable);
+    if (!text || !place->kolorun_distance)
+        return text;
+    const struct launcher alone = {.rank = name, .size = name, .job = "", .programs = launchers[KOLORUN].programs};
+    return find_origin(&alone).distance < place->kolorun_distance ? text : NULL;
 }
 
 /* The first of a list as Slurm writes them: "node[07-12,15],gpu1" begins with node07. */
@@ -185,7 +380,8 @@ static int slurm_rendezvous(char *text, size_t text_bytes) {
 }
 
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes) {
-    const char *host = text_of("MASTER_ADDR");
+    const bool is_torchrun = place->launcher == launchers[TORCHRUN].name;
+    const char *host = is_torchrun || !is_present(&launchers[TORCHRUN]) ? text_of("MASTER_ADDR") : NULL;
     int64_t port = -1;
     text[0] = '\0';
     int rc = 0;
@@ -194,8 +390,8 @@ int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t 
     if (rc < 0)
         return rc;
     if (port < 0)
-        return slurm_rendezvous(text, text_bytes);
-    if (place->launcher && strcmp(place->launcher, "torchrun") == 0)
+        return place->launcher == launchers[SLURM].name ? slurm_rendezvous(text, text_bytes) : 0;
+    if (is_torchrun)
         port = TORCHRUN_PORT_MIN + (port + 1) % PORTS;
     const char *format = strchr(host, ':') && host[0] != '[' ? "[%s]:%" PRId64 : "%s:%" PRId64;
     if ((size_t)snprintf(text, text_bytes, format, host, port) >= text_bytes)

@@ -1,4 +1,4 @@
-/* This process's place in a job: from kolo's own variables, else from those of the launcher that started it. */
+/* This process's place in a job: from kolo's own variables, else from those of the innermost launcher around it. */
 #ifndef KOLO_COMM_CREATION_LAUNCHER_H
 #define KOLO_COMM_CREATION_LAUNCHER_H
 
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/environment.h"
 #include "shm/layout.h"
 
 struct kolo_place {
@@ -16,16 +17,24 @@ struct kolo_place {
     int64_t machines;              /* with ranks on them; -1: not known */
     char job[KOLO_JOB_NAME_BYTES]; /* unique to the job on this machine; "": none */
     bool job_is_local;             /* ranks on other machines have another name for it */
-    const char *launcher;          /* "Open MPI", ...; NULL: none */
+    const char *launcher;          /* "Open MPI", ...; NULL: none, or kolo's own */
+    char dispute[256];             /* which place another launcher around this one has given it, in words; "": none */
+    bool is_unclear;               /* which of the two is the inner one cannot be told */
+    unsigned kolorun_distance;     /* processes up to a kolorun that is not the innermost launcher; 0: there is none */
 };
 
 /* Fills *place from the environment. KOLO_ERR_ARG with a message that quotes the variable. */
 int kolo_launcher_place(struct kolo_place *place);
 
+/* As kolo_environment_text, but NULL for what a kolorun has left there that is not the innermost launcher, or what is
+ * from outside of it. */
+const char *kolo_launcher_own_text(const struct kolo_place *place, kolo_variable_index variable);
+
 /* Writes into text where ranks of several machines can meet, "HOST:PORT", if the launcher tells: MASTER_ADDR and
  * MASTER_PORT or, under Slurm, the first machine of its list and a port from 20000 to 29999 made of job and step.
  * torchrun's own store listens at MASTER_PORT, which it may have chosen itself: there it is 10000 + (MASTER_PORT + 1)
- * mod 10000. "" if it does not tell. KOLO_ERR_ARG with a message that quotes the variable. */
+ * mod 10000. "" if it does not tell: another launcher's variables do not count. KOLO_ERR_ARG with a message that quotes
+ * the variable. */
 int kolo_launcher_rendezvous(const struct kolo_place *place, char *text, size_t text_bytes);
 
 #endif

@@ -47,7 +47,7 @@ static int resolve_rendezvous(struct kolo_settings *settings, const kolo_options
     if (place->size == 1)
         return 0;
     if (!text && options->shm_fd < 0)
-        text = kolo_environment_text(KOLO_VARIABLE_RENDEZVOUS);
+        text = kolo_launcher_own_text(place, KOLO_VARIABLE_RENDEZVOUS);
     if (text) {
         if ((size_t)snprintf(rendezvous, room, "%s", text) >= room)
             return kolo_fail(KOLO_ERR_ARG, "%s=%.64s...: is too long for HOST:PORT",
@@ -74,9 +74,10 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
     const char *job = options->job;
     int64_t fd = options->shm_fd;
     if (!job && fd < 0) {
-        job = kolo_environment_text(KOLO_VARIABLE_JOB);
+        job = kolo_launcher_own_text(place, KOLO_VARIABLE_JOB);
         int rc = 0;
-        fd = kolo_environment_integer(&rc, KOLO_VARIABLE_SHM_FD, 0, INT_MAX, -1);
+        if (kolo_launcher_own_text(place, KOLO_VARIABLE_SHM_FD))
+            fd = kolo_environment_integer(&rc, KOLO_VARIABLE_SHM_FD, 0, INT_MAX, -1);
         if (rc < 0)
             return rc;
         if (fd >= 0)
@@ -102,7 +103,7 @@ static int resolve_meeting(struct kolo_settings *settings, const kolo_options *o
 /* The name that tools show: that by which ranks meet. If they meet by a descriptor it is KOLO_JOB, else the
  * launcher's. */
 static void resolve_title(struct kolo_settings *settings) {
-    const char *job = settings->shm_fd >= 0 ? kolo_environment_text(KOLO_VARIABLE_JOB) : NULL;
+    const char *job = settings->shm_fd >= 0 ? kolo_launcher_own_text(&settings->place, KOLO_VARIABLE_JOB) : NULL;
     strcpy(settings->title, job && kolo_settings_job_is_legal(job) ? job : settings->place.job);
 }
 
@@ -117,6 +118,14 @@ static int resolve_place(struct kolo_settings *settings, const kolo_options *opt
         place->size = options->size >= 0 ? options->size : place->size;
         place->local_rank = place->local_size = place->machines = -1;
     }
+    const bool is_given = options->rank >= 0 && options->size >= 0;
+    if (place->is_unclear && !is_given)
+        return kolo_fail(KOLO_ERR_ARG,
+                         "%s, and which of the two started this process cannot be told: unset the variables of the"
+                         " other one, or set KOLO_RANK, KOLO_SIZE and KOLO_JOB",
+                         place->dispute);
+    if (is_given)
+        place->dispute[0] = '\0';
     if (place->size < 0 && place->rank < 0)
         place->rank = 0, place->size = 1;
     if (place->size < 1 || place->size > KOLO_RANKS_MAX)
