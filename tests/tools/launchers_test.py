@@ -154,6 +154,12 @@ class Nesting(Launcher):
             errors = self.check(("Open MPI", 1), ("torchrun", 2), KOLO_LOG=level)
             self.assertEqual(count, errors.count(words), errors)
 
+    def test_kolorun_unsets_torchrun(self):
+        names = [name for name in VARIABLES["torchrun"]]
+        show = launching.python(f"import os; print([name for name in {names} if name in os.environ])")
+        output, _ = self.assert_ends(self.begin(self.as_by("torchrun", 1, launching.KOLORUN, "-n", "1", *show)), 0)
+        self.assertEqual("[]\n", output)
+
 
 class Mpi:
     """What holds for both implementations of MPI."""

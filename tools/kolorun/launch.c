@@ -60,6 +60,15 @@ static int set_job_name(void) {
     return 0;
 }
 
+/* PyTorch takes its place from these wherever they are set, also from a torchrun around this kolorun. */
+static void unset_torchrun(void) {
+    static const char *const names[] = {"RANK",       "WORLD_SIZE",       "MASTER_PORT",        "MASTER_ADDR",
+                                        "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"};
+    if (getenv("RANK") && getenv("WORLD_SIZE") && getenv("MASTER_PORT"))
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            unsetenv(names[i]);
+}
+
 int launch_segment_create(const struct launch_options *options) {
     const int fd = segment_file_create();
     if (fd < 0)
@@ -68,6 +77,7 @@ int launch_segment_create(const struct launch_options *options) {
     set_number("KOLO_SIZE", options->size);
     set_number("KOLO_LOCAL_SIZE", options->ranks);
     set_variable("KOLO_LOG", "warn", false);
+    unset_torchrun();
     unsetenv("KOLO_RENDEZVOUS");
     if (options->rendezvous != NULL) /* then ranks of other machines have to call the job the same */
         set_variable("KOLO_RENDEZVOUS", options->rendezvous, true);
