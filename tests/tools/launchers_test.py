@@ -248,6 +248,16 @@ class ByVariables(Launcher):
             "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(size),
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[job])})
 
+    def test_torchrun_in_network_namespaces(self):
+        # Two jobs that have the same of everything, as in containers that have /dev/shm in common.
+        unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+        if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("there are no network namespaces to be had here")
+        variables = {**VARIABLES["torchrun"], "MASTER_PORT": str(launching.free_port())}
+        command = [*unshare, *launching.python(START), "3", json.dumps(variables), "{}", RANK_PROBE, "1"]
+        for _ in range(3):
+            self.assert_jobs([[self.begin(command)] for _ in range(2)], 3)
+
     def test_srun(self):
         self.check(lambda job, rank, size: {
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(size), "SLURM_LOCALID": str(rank),

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -99,6 +100,19 @@ static void append_job(char *job, const char *text) {
     job[used] = '\0';
     if (!fits && used + 17 < KOLO_JOB_NAME_BYTES)
         snprintf(job + used, KOLO_JOB_NAME_BYTES - used, "%016" PRIx64, hash);
+}
+
+/* Ports of an address that leads to the host itself are those of one network namespace: containers with a common
+ * /dev/shm each have their own, where two jobs may have the same. */
+static void append_network(char *job, const char *host) {
+    struct stat found;
+    char text[32];
+    const bool is_loopback =
+        strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
+    if (!is_loopback || stat("/proc/self/ns/net", &found) < 0)
+        return;
+    snprintf(text, sizeof text, "net%" PRIu64, (uint64_t)found.st_ino);
+    append_job(job, text);
 }
 
 /* True if a process of that name is one that starts the launcher's ranks. */
@@ -298,6 +312,8 @@ static int read_launcher(const struct launcher *from, struct kolo_place *place) 
             append_job(place->job, text_of(name));
     if (from->job_is_process)
         job_from_process(from, place->job);
+    if (from == &launchers[TORCHRUN] && text_of("MASTER_ADDR"))
+        append_network(place->job, text_of("MASTER_ADDR"));
     return 0;
 }
 
