@@ -103,9 +103,9 @@ KOLO_API int kolo_comm_set_timeout(kolo_comm *comm, int64_t timeout_ms);
  * to go on, e.g. by an all-reduce (MAX) of how far each has got and a broadcast from one that has got furthest, as
  * kolo-train does.
  *     On several machines the lowest rank that is left on each, its leader, speaks for it, and waits for two to three
- * times the timeout. A machine that cannot be reached, or does not come, may be going on by itself. Therefore a group
- * of ranks goes on only if it is larger than all others that might, or as large and with the lowest rank; all others
- * fail.
+ * times the timeout. A machine that does not come may be going on by itself, whatever the network says of it. Therefore
+ * the ranks of more than half of the machines go on, or of half of them and the first; all others fail. Where something
+ * else ends all parts of a job but one (Slurm, Kubernetes), KOLO_NET_QUORUM=any lets every part go on.
  *     - If a leader has ended, the other ranks of its machine go on with another machine's leader. It takes two seconds
  *       until ranks of another machine are believed to have ended as well.
  *     - A machine whose leader is stopped might be going on. If it has other ranks, or the rest is not enough without

@@ -54,7 +54,6 @@ static const struct descriptor table[KOLO_VARIABLES] = {
         {"KOLO_TREE_LEVELS",
          "ranks in a group of each level of tree: none, or powers of two such as 8,64; rank 0 decides",
          "by where the ranks run"},
-    [KOLO_VARIABLE_SYSFS_ROOT] = {"KOLO_SYSFS_ROOT", "where to read the machine's topology", "/sys"},
     [KOLO_VARIABLE_NET] = {"KOLO_NET", "how machines are linked: auto, uring, poll",
                            "auto: uring unless the system refuses it"},
     [KOLO_VARIABLE_NET_ADDR] = {"KOLO_NET_ADDR", "interface or address of this machine for the links to others",
@@ -75,6 +74,10 @@ static const struct descriptor table[KOLO_VARIABLES] = {
                                  "float sums over machines: node, each one's ranks first, or rank, the same bits as on"
                                  " one machine; rank 0 decides",
                                  "node"},
+    [KOLO_VARIABLE_NET_QUORUM] = {"KOLO_NET_QUORUM",
+                                  "who goes on after a failure: majority of the machines, or any part, where something"
+                                  " else sees to it that there is one; rank 0 decides",
+                                  "majority"},
     [KOLO_VARIABLE_NET_ZERO_COPY] = {"KOLO_NET_ZERO_COPY", "1: io_uring sends without copying", "0"},
     [KOLO_VARIABLE_NET_SILENCE_MS] = {"KOLO_NET_SILENCE_MS",
                                       "a machine that sends nothing for so long, in ms, counts as lost; rank 0 decides",

@@ -223,12 +223,6 @@ void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed,
 }
 
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed) {
-    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
-    kolo_topology_read_at(topology, allowed, root ? root : "/sys");
-    topology->is_intel = !root && kolo_cpu_is_intel();
-}
-
-bool kolo_topology_root_exists(const char *root) {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s/devices/system/cpu/", root) < (int)sizeof path && access(path, X_OK) == 0;
+    kolo_topology_read_at(topology, allowed, "/sys");
+    topology->is_intel = kolo_cpu_is_intel();
 }

@@ -53,10 +53,7 @@ typedef struct kolo_topology {
  * for each core with SMT: some milliseconds on the largest machines, so one rank does it for all. */
 void kolo_topology_read_at(kolo_topology *topology, const kolo_cpu_set *allowed, const char *root);
 
-/* The same at KOLO_SYSFS_ROOT, else /sys. */
+/* The same from /sys. */
 void kolo_topology_read(kolo_topology *topology, const kolo_cpu_set *allowed);
-
-/* True if `root` has a folder of CPUs. */
-bool kolo_topology_root_exists(const char *root);
 
 #endif

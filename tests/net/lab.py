@@ -220,6 +220,18 @@ class Node:
         """Pulls the cable out, or puts it back: frames are lost, and nobody is told."""
         self.lab.in_switch(["ip", "link", "set", self.name, "up" if is_in else "down"])
 
+    def block(self, others, how, both=True):
+        """Has its firewall do that with what comes from those nodes and, if both, with what goes to them: "drop",
+        "reject", "reject with tcp reset"; None: nothing any more."""
+        rules = ["add table inet cut", "delete table inet cut"]
+        if how:
+            only = "tcp flags & rst == 0 " if "reset" in how else ""
+            rules.append("add table inet cut")
+            for hook, end in (("input", "saddr"), ("output", "daddr")) if both else (("input", "saddr"),):
+                rules.append(f"add chain inet cut {hook} {{ type filter hook {hook} priority 0; }}")
+                rules += [f"add rule inet cut {hook} ip {end} {other.address} {only}{how}" for other in others]
+        run(self.enter() + ["nft", "; ".join(rules)])
+
     def shm_names(self):
         """What lies in its /dev/shm."""
         return sorted(set(os.listdir(f"/proc/{self.holder.pid}/root/dev/shm")) - {self.lab.folder.name})

@@ -16,7 +16,7 @@ SETTINGS = {"KOLO_NET_SILENCE_MS": str(SILENCE_S * 1000), "KOLO_TIMEOUT_MS": str
 class Shrinking(net_testing.NetTest):
     """Looping jobs, to which something happens."""
 
-    nodes = 3
+    nodes = 4
 
     def begin(self, local):
         self.addCleanup(self.end_all)
@@ -65,6 +65,30 @@ class Shrinking(net_testing.NetTest):
         job = self.begin([2, 2])
         self.lab.nodes[1].plug(False)
         self.assert_ends(job, [0, 1], 2 * SILENCE_S + TIMEOUT_S, [2, 3])
+
+    def test_firewall(self):
+        """However two halves are cut, and for how long: of both together at most one goes on, the larger one."""
+        cuts = [("reject with tcp reset", True, 0.3), ("reject", True, None), ("drop", True, None),
+                ("reject with tcp reset", False, 0.3), ("reject", False, None)]
+        for local, near in (([1, 1, 1, 1], {0, 1}), ([1, 1, 1], {0}), ([1, 1], {0})):
+            for how, both, for_s in net_testing.sample(cuts, 2):
+                with self.subTest(local=local, how=how, both=both):
+                    job = self.begin(local)
+                    far = set(range(len(local))) - near
+                    going_on = far if len(far) > len(near) else near
+                    nodes = [self.lab.nodes[i] for i in near], [self.lab.nodes[i] for i in far]
+                    for mine, others in nodes, nodes[::-1]:
+                        for node in mine:
+                            node.block(others, how, both)
+                    if for_s:
+                        time.sleep(for_s)
+                        for node in sum(nodes, []):
+                            node.block([], None)
+                    failing = self.on_nodes(*(near | far) - going_on)
+                    self.assert_ends(job, self.on_nodes(*going_on), 4 * TIMEOUT_S, failing)
+                    for node in sum(nodes, []):
+                        node.block([], None)
+                    self.end_all()
 
     def test_node_killed(self):
         for victim in net_testing.sample(range(3), 1):

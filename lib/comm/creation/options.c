@@ -193,13 +193,9 @@ static int resolve_threads(struct kolo_settings *settings, const kolo_options *o
     return rc;
 }
 
-/* The levels of a tree, and where else they would be read from. */
+/* The levels of a tree. */
 static int resolve_tree_levels(struct kolo_settings *settings) {
     const char *text = kolo_environment_text(KOLO_VARIABLE_TREE_LEVELS);
-    const char *root = kolo_environment_text(KOLO_VARIABLE_SYSFS_ROOT);
-    if (root && !kolo_topology_root_exists(root))
-        return kolo_fail(KOLO_ERR_ARG, "%s=%.256s: has no folder devices/system/cpu",
-                         kolo_environment_name(KOLO_VARIABLE_SYSFS_ROOT), root);
     settings->tree_levels_given = text != NULL;
     return text ? kolo_levels_parse(settings->tree_levels, kolo_environment_name(KOLO_VARIABLE_TREE_LEVELS), text) : 0;
 }
@@ -242,12 +238,14 @@ static int resolve_net(struct kolo_net_settings *net) {
     static const char *const exchanges[] = {"auto", "mesh", "ring", "tree", "central", NULL};
     static const char *const wires[] = {"native", "bf16", NULL};
     static const char *const orders[] = {"node", "rank", NULL};
+    static const char *const quorums[] = {"majority", "any", NULL};
     static_assert(sizeof exchanges / sizeof *exchanges == KOLO_EXCHANGES + 1, "a name each");
     int rc = 0;
     net->engine = (kolo_net_engine)kolo_environment_choice(&rc, KOLO_VARIABLE_NET, engines, KOLO_NET_ENGINE_AUTO);
     net->exchange = (kolo_exchange)kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ALGO, exchanges, KOLO_EXCHANGE_AUTO);
     net->half_on_wire = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_WIRE, wires, 0) == 1;
     net->rank_order = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_ORDER, orders, 0) == 1;
+    net->any_part = kolo_environment_choice(&rc, KOLO_VARIABLE_NET_QUORUM, quorums, 0) == 1;
     if (rc == 0)
         rc = check_rank_order(net);
     net->lanes = (uint32_t)kolo_environment_integer(&rc, KOLO_VARIABLE_NET_THREADS, 1, KOLO_LANES_MAX, 1);

@@ -36,6 +36,7 @@ struct kolo_net_settings {
     uint32_t servers;       /* KOLO_NET_SERVERS: of `central`, at least 1; default 1 */
     bool half_on_wire;      /* KOLO_NET_WIRE=bf16: f32 travels as bf16; native (default): as it is */
     bool rank_order;        /* KOLO_NET_ORDER=rank: the canonical order over all ranks; node (default): by nodes */
+    bool any_part;          /* KOLO_NET_QUORUM=any: see internode/assembly/shrink_nodes.c; default majority */
     bool zero_copy;         /* KOLO_NET_ZERO_COPY=1 */
     int64_t silence_ns; /* KOLO_NET_SILENCE_MS: a node that sends nothing for so long counts as lost; default 10000 */
 };

@@ -49,7 +49,9 @@ static bool carry_terms(struct kolo_wire *wire, struct kolo_terms *terms) {
     net->half_on_wire = kolo_wire_number(wire, net->half_on_wire, 4) == 1;
     net->silence_ns = (int64_t)kolo_wire_number(wire, (uint64_t)net->silence_ns, 8);
     net->lanes = (uint32_t)kolo_wire_number(wire, net->lanes, 4);
-    net->rank_order = kolo_wire_number(wire, net->rank_order, 4) == 1;
+    const uint64_t flags = kolo_wire_number(wire, net->rank_order | (uint64_t)net->any_part << 1, 4);
+    net->rank_order = flags & 1;
+    net->any_part = flags >> 1 & 1;
     terms->threads = (uint32_t)kolo_wire_number(wire, terms->threads, 4);
     return (unsigned)terms->algorithm < KOLO_ALGORITHMS && (unsigned)net->exchange < KOLO_EXCHANGES &&
            terms->slot_bytes > 0 && terms->slot_bytes % KOLO_PAGE_BYTES == 0 &&

@@ -12,7 +12,8 @@
  *
  * What is known of another leader. Each rank that takes part keeps a connection to every other leader, a probe. The
  * kernel answers it, whatever the process does:
- *   ended          the kernel refuses the probe: the process has ended, or has left the communicator
+ *   refused        the kernel refuses the probe: mostly the process has ended, or has left the communicator. It proves
+ *                  nothing, since a firewall refuses as well
  *   lives          the probe is connected. It says hello there, which only a coordinator answers; the probe breaks when
  *                  the process ends
  *   silent         neither, for as long as KOLO_NET_SILENCE_MS: nothing is known of it
@@ -29,48 +30,43 @@
  *
  * Who coordinates. A rank goes to the lowest leader that answers. If that one ends, or shows nothing for
  * KOLO_NET_SILENCE_MS, the rank looks again. A leader becomes the coordinator where nobody answers and all leaders
- * before it have ended, are silent or unresponsive. So there may be several for a while: a leader that was stopped and
+ * before it are refused, silent or unresponsive. So there may be several for a while: a leader that was stopped and
  * is continued may be one besides the leader that has taken its place. A coordinator that sees a lower one answer lets
  * its participants go, and all go to the lower one.
  *
- * Until when. The coordinator waits until each other node has come, or its leader is silent or has ended. For the other
- * ranks of nodes whose leader has ended it waits LEADERLESS_NS more: they look for a coordinator as all do. It does not
- * wait for a node of one rank that is unresponsive, unless there are too few without it. The other ranks of a node
+ * Until when. The coordinator waits until each other node has come, or its leader is silent or refused. For the other
+ * ranks of nodes whose leader is refused it waits LEADERLESS_NS more: they look for a coordinator as all do. It does
+ * not wait for a node of one rank that is unresponsive, unless there are too few without it. The other ranks of a node
  * whose leader is unresponsive leave that one out, and come then. At the deadline it concludes in any case.
  *
- * Quorum. S are the ranks that came, U those that may be going on without them. A node that has not come is in U as a
- * whole, but for a leader that has ended. Where all nodes that have not come have lost their leaders U is empty: there
- * is nobody left who could coordinate them. S goes on where it has more ranks than U, or as many and the lowest of
- * both.
+ * Quorum. A part goes on where it has more than half of the broken communicator's nodes, or half of them and node 0. A
+ * node counts once one of its ranks has come, as all its ranks that go on come together. Nothing proves of a node that
+ * does not come that it is not going on, so it counts as one that may. With KOLO_NET_QUORUM=any every part goes on:
+ * for jobs that have a referee, such as Slurm or Kubernetes, which ends all parts but one.
  *
- * Making the communicator. The answer is a proposal. The ranks that go on are those in the new communicator, which is
- * created as any other (comm/creation/create.h) by all of S, or not at all: if one of them has ended, is stopped, or
- * has gone to another coordinator, creation fails on all, and all begin again. The connections stay until then as
- * lifelines, so that an end is seen at once.
+ * Making the communicator. The answer is a proposal to S, the ranks that came. The ranks that go on are those in the
+ * new communicator, which is created as any other (comm/creation/create.h) by all of S, or not at all: if one of them
+ * has ended, is stopped, or has gone to another coordinator, creation fails on all, and all begin again. The
+ * connections stay until then as lifelines, so that an end is seen at once.
  *
  * Invariants
  *   1. A node is never in two parts. Its ranks decide by compare-and-swap whether they go on with their leader: one
  *      that they have left out cannot bring them along.
- *   2. A leader that has ended has not gone on: one that has gone on keeps its listener, and so does not look ended.
- *   3. What one part has in its S, another one has in its U: by 2, or since by 1 it cannot go on.
- *   4. So no two parts go on. By 3 each would need more ranks than the other, or as many and the lowest of all.
- *   5. Nobody is in two communicators: all of S make one, and each of them is in one creation at a time.
+ *   2. So two parts have no node in common, and not both have more than half, or half with node 0: no two go on.
+ *   3. Nobody is in two communicators: all of S make one, and each of them is in one creation at a time.
  *
  * What a failure leaves
  *
  *   the coordinator ends or is    a broken or silent connection: its participants look for another one. When it goes on
- *   stopped before its answer     it finds others that do not come, all of them in its U
+ *   stopped before its answer     it finds too few that come
  *   the same, after its answer    a proposal that fails, as the coordinator's own ranks do not come
- *   a participant ends or is      a node that is silent, or whose leader has ended; perhaps its leaderless ranks come
+ *   a participant ends or is      a node that is silent, or whose leader is refused; perhaps its leaderless ranks come
  *   stopped before it came
  *   the same, after it came       a creation that fails; all begin again without it
- *   the network is cut            two parts, of which at most one goes on. The other one's ranks fail at the deadline
+ *   the network is cut, however   parts, of which at most one goes on. The others' ranks fail at the deadline
  *   a node comes late             leaders that live and do not answer, until its deadline: then it fails
  *
  * What is not covered
- *   - A leader that has gone on ends, and so does every other leader with which it went on, while a node is cut off or
- *     stopped that has not shrunk by itself yet. When it comes back it sees only ended leaders, and not the leaderless
- *     ranks that went on with what these had made.
  *   - A leader that has told rank 0 of the new communicator that it is ready ends or is stopped before its node knows
  *     that all are. Its other ranks have no part in what the others have made, and fail: those live and do not answer.
  *   - The network comes apart in the moment in which a creation completes (kolo_assembly_agree). Some may have a
@@ -117,7 +113,7 @@ enum { BEATS_PER_SILENCE = 4, RENDEZVOUS_TRIES = 16 };
 
 enum { AGAIN = 1, NOT_KNOWN = UINT16_MAX, NOBODY = UINT16_MAX - 1 };
 
-typedef enum leader_state { TRYING, LIVES, ENDED, SILENT } leader_state;
+typedef enum leader_state { TRYING, LIVES, REFUSED, SILENT } leader_state;
 
 /* What is known of another node. */
 struct other {
@@ -172,7 +168,7 @@ static void settle_probe(const struct agreement *c, struct other *other, int err
     drop(&other->probe);
     other->again_ns = kolo_awake_ns(c->awake) + PAUSE_NS;
     if (error == ECONNREFUSED)
-        other->leader = ENDED;
+        other->leader = REFUSED;
 }
 
 static void begin_probe(const struct agreement *c, struct other *other) {
@@ -352,29 +348,21 @@ static int receive_participants(struct agreement *c) {
     return rc < 0 ? rc : 0;
 }
 
-/* S and U above. */
-static void count(const struct agreement *c, uint64_t *here, uint64_t *unknown) {
-    bool others_live = false;
-    memcpy(here, c->left, sizeof c->left);
-    memset(unknown, 0, sizeof c->left);
-    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
-        const struct other *other = &c->others[node];
-        for (uint32_t word = 0; other->came && word < KOLO_RANK_WORDS; word++)
-            here[word] |= other->left[word];
-        others_live |= node != c->node && !other->came && other->leader != ENDED;
-    }
-    for (uint32_t node = 0; others_live && node < c->nodes->nodes; node++) {
-        const struct other *other = &c->others[node];
-        const uint32_t size = node == c->node || other->came ? 0 : kolo_nodes_local_size(c->nodes, node);
-        for (uint32_t local = other->leader == ENDED; local < size; local++)
-            kolo_ranks_add(unknown, kolo_nodes_rank(c->nodes, node, local));
-    }
+static bool has_come(const struct agreement *c, uint32_t node) {
+    return node == c->node || c->others[node].came;
 }
 
-static bool are_enough(const struct agreement *c, const uint64_t *here, const uint64_t *unknown) {
-    const uint32_t size = c->nodes->size;
-    const uint32_t left = kolo_ranks_count_below(here, size), lost = kolo_ranks_count_below(unknown, size);
-    return left > lost || (left == lost && kolo_ranks_lowest(here, size) < kolo_ranks_lowest(unknown, size));
+static uint32_t count_nodes(const struct agreement *c) {
+    uint32_t nodes = 0;
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        nodes += has_come(c, node);
+    return nodes;
+}
+
+/* Quorum, above. */
+static bool are_enough(const struct agreement *c) {
+    const uint32_t here = count_nodes(c), all = c->nodes->nodes;
+    return c->comm->origin.net.any_part || 2 * here > all || (2 * here == all && has_come(c, 0));
 }
 
 typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
@@ -382,21 +370,19 @@ typedef enum awaited { NONE, LEADERLESS, LEADERS } awaited;
 /* Which nodes are still to be waited for. From a node whose leader is unresponsive the other ranks may come, once they
  * have left the leader out; or the leader itself, if that would help. */
 static awaited find_awaited(const struct agreement *c) {
-    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
     bool leaderless = false, unresponsive = false;
     for (uint32_t node = 0; node < c->nodes->nodes; node++) {
         const struct other *other = &c->others[node];
-        if (node == c->node || other->came || other->leader == SILENT)
+        if (has_come(c, node) || other->leader == SILENT)
             continue;
-        if (other->leader == ENDED)
+        if (other->leader == REFUSED)
             leaderless |= kolo_nodes_local_size(c->nodes, node) > 1;
         else if (is_unresponsive(c, node) && kolo_nodes_local_size(c->nodes, node) == 1)
             unresponsive = true;
         else
             return LEADERS;
     }
-    count(c, here, unknown);
-    return unresponsive && !are_enough(c, here, unknown) ? LEADERS : leaderless ? LEADERLESS : NONE;
+    return unresponsive && !are_enough(c) ? LEADERS : leaderless ? LEADERLESS : NONE;
 }
 
 /* Shows all participants, now and then, that this coordinator is there. */
@@ -439,41 +425,38 @@ static int await_participants(struct agreement *c) {
     }
 }
 
-/* "1 (its leader has ended), 2 (not reached)" */
-static void list_unknown(const struct agreement *c, const uint64_t *unknown, char *list, size_t list_bytes) {
+/* "1 (its leader has ended, or a firewall refuses), 2 (not reached)" */
+static void list_absent(const struct agreement *c, char *list, size_t list_bytes) {
     size_t used = 0;
     list[0] = '\0';
-    for (uint32_t node = 0; node < c->nodes->nodes; node++) {
-        const leader_state leader = c->others[node].leader;
-        const uint32_t last = kolo_nodes_rank(c->nodes, node, kolo_nodes_local_size(c->nodes, node) - 1);
-        if (kolo_ranks_have(unknown, last) && used + 48 < list_bytes)
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        if (!has_come(c, node) && used + 64 < list_bytes)
             used += (size_t)snprintf(list + used, list_bytes - used, "%s%u (%s)", used ? ", " : "", node,
-                                     leader == ENDED            ? "its leader has ended"
-                                     : leader == SILENT         ? "not reached"
-                                     : is_unresponsive(c, node) ? "does not answer"
-                                                                : "did not come in time");
-    }
+                                     c->others[node].leader == REFUSED  ? "its leader has ended, or a firewall refuses"
+                                     : c->others[node].leader == SILENT ? "not reached"
+                                     : is_unresponsive(c, node)         ? "does not answer"
+                                                                        : "did not come in time");
 }
 
 /* Decides the result: the answer to all. */
 static void conclude(const struct agreement *c, struct kolo_assembly_message *answer) {
-    const uint32_t size = c->nodes->size;
-    uint64_t here[KOLO_RANK_WORDS], unknown[KOLO_RANK_WORDS];
-    char list[256];
-    count(c, here, unknown);
-    if (are_enough(c, here, unknown)) {
-        const uint32_t node = c->nodes->node_of[kolo_ranks_lowest(here, size)];
-        *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
-        memcpy(answer->ranks, here, sizeof here);
-        answer->meeting = node == c->node ? c->meeting : c->others[node].meeting;
+    char list[224];
+    if (!are_enough(c)) {
+        list_absent(c, list, sizeof list);
+        *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
+        snprintf(answer->text, sizeof answer->text,
+                 "%u of %u nodes are left here, and the others may be going on without them: node %s. More than half "
+                 "go on, or half with node 0; any, with KOLO_NET_QUORUM=any, where something else ends the other parts",
+                 count_nodes(c), c->nodes->nodes, list);
         return;
     }
-    list_unknown(c, unknown, list, sizeof list);
-    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_FAILED, .status = KOLO_ERR_TIMEOUT};
-    snprintf(answer->text, sizeof answer->text,
-             "%u ranks are left here, and %u others may be going on without them, as nothing is known of them: those "
-             "of node %s",
-             kolo_ranks_count_below(here, size), kolo_ranks_count_below(unknown, size), list);
+    *answer = (struct kolo_assembly_message){.kind = KOLO_MESSAGE_SURVIVORS};
+    memcpy(answer->ranks, c->left, sizeof c->left);
+    for (uint32_t node = 0; node < c->nodes->nodes; node++)
+        for (uint32_t word = 0; c->others[node].came && word < KOLO_RANK_WORDS; word++)
+            answer->ranks[word] |= c->others[node].left[word];
+    const uint32_t lowest = c->nodes->node_of[kolo_ranks_lowest(answer->ranks, c->nodes->size)];
+    answer->meeting = lowest == c->node ? c->meeting : c->others[lowest].meeting;
 }
 
 /* Takes the answer, which came through `fd`, unless this rank is the coordinator, where that is -1. */
