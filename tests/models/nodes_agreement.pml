@@ -2,27 +2,24 @@
  *
  * A node has a leader and, where REST<n> is not 0, so many other ranks, which are one process here: they share memory,
  * so that what one of them decides all do. Who speaks for a node goes to a coordinator or, a leader alone, is one. The
- * coordinator concludes whenever it likes, from who came (S) and from who may be going on without it (U). Who was told
- * to go on meets the others; all of S make the communicator, or nobody does.
+ * coordinator concludes whenever it likes, from the nodes that came: more than half go on, or half with node 0. Who was
+ * told to go on meets the others; all that came make the communicator, or nobody does.
  *
  * Nothing here keeps time. A timer may run out at once or never: whoever waits may give up at any moment, whoever
  * answers may do so late, and a rank that is stopped is one that does nothing for a while. So what holds here holds for
- * all values of the timeouts. What has ended is seen by whom a network reaches; what is behind a cut is not. A rank
- * dies before it has gone on: of one that dies later the source's opening comment speaks.
+ * all values of the timeouts. A cut is silent, or refuses every probe, as one does that comes to a leader which has
+ * ended. A rank dies before it has gone on: of one that dies later the source's opening comment speaks.
  *
  * Claimed: no second communicator comes of it.
  *
- * Bounds: REST0, REST1, REST2 (other ranks of each of the three nodes), ATTEMPTS of each speaker, DEATHS of leaders,
+ * Bounds: NODES, 2 or 3, REST0, REST1, REST2 (other ranks of each of them), ATTEMPTS of each speaker, DEATHS of leaders,
  * CUTS of one node from the two others, each of which may heal.
  *
  * Controls:
  *   QUORUM      the coordinator says "go on" whoever is missing
- *   TIE         with as many in S as in U both go on, not only those with the lowest rank
- *   SILENT      U lacks those who cannot be reached
- *   MUTE        U lacks leaders that live and do not come
- *   LISTENER    a leader that has gone on has closed its listener, and looks as if it had ended
- *   LEADERLESS  U lacks the other ranks of a node whose leader has ended
- *   ALL         the communicator is made of those in S that come
+ *   TIE         half of the nodes go on, not only the half with node 0
+ *   REFUSAL     nodes that refuse a probe do not count among all
+ *   ALL         the communicator is made of those that meet, not of all that came
  *   NODE        a node's leader and its other ranks may go on without each other
  *   END         nobody ever goes on: shows that this model comes to that at all
  */
@@ -45,87 +42,65 @@
 #define CUTS 0
 #endif
 
-#define NODES   3
-#define NOBODY  NODES
+#ifndef NODES
+#define NODES 3
+#endif
+#define PLACES  3
+#define NOBODY  PLACES
 #define REST(n) ((n) == 0 -> REST0 : ((n) == 1 -> REST1 : REST2))
 
 /* A proposal of coordinator h: its number is in the code, so that it is never taken for a later one. */
-#define CODE(h, number) (1 + (h) + NODES * (number))
-#define HOST(code)      (((code) - 1) % NODES)
+#define CODE(h, number) (1 + (h) + PLACES * (number))
+#define HOST(code)      (((code) - 1) % PLACES)
 
 #define REACHES(a, b) ((a) == (b) || (cut_off != (a) && cut_off != (b)))
 
 /* What only one node writes, or the death that stands for it. */
-bool ended[NODES];     /* its leader has */
-bool gone_on[NODES];   /* its leader has a new communicator */
-bool rest_gone_on[NODES];
-bool without_leader[NODES]; /* what the ranks of a node have decided, by compare-and-swap: never both */
-bool without_rest[NODES];
-bool names_rest[NODES]; /* what its leader says in the present attempt */
+bool ended[PLACES];     /* its leader has */
+bool gone_on[PLACES];   /* its leader has a new communicator */
+bool rest_gone_on[PLACES];
+bool without_leader[PLACES]; /* what the ranks of a node have decided, by compare-and-swap: never both */
+bool without_rest[PLACES];
+bool names_rest[PLACES]; /* what its leader says in the present attempt */
 
 /* Coordinators. */
-bool answers[NODES];
-byte number[NODES];
-bool leader_in[NODES * NODES], rest_in[NODES * NODES]; /* S of its last proposal: [h * NODES + n] */
+bool answers[PLACES];
+byte number[PLACES];
+bool leader_in[PLACES * PLACES], rest_in[PLACES * PLACES]; /* S of its last proposal: [h * PLACES + n] */
 
 /* Speakers: at which coordinator; what it has answered; and which proposal they are meeting for. */
-byte guest[NODES] = NOBODY, rest_guest[NODES] = NOBODY;
-byte told[NODES], rest_told[NODES];
-byte meets[NODES], rest_meets[NODES];
+byte guest[PLACES] = NOBODY, rest_guest[PLACES] = NOBODY;
+byte told[PLACES], rest_told[PLACES];
+byte meets[PLACES], rest_meets[PLACES];
 
 byte cut_off = NOBODY;
+bool refuses; /* the cut */
 byte communicators;
 
-/* Counts S and U of coordinator h, and says what comes of it. */
+#define REFUSED(h, n) ((ended[n] && REACHES(h, n)) || (refuses && !REACHES(h, n)))
+
+/* Counts the nodes that have come to coordinator h, and says what comes of it. */
 inline conclude(h) {
     d_step {
-        here = 0; unknown = 0; others_live = false; lowest_here = false; any = false;
+        here = 0; all = 0; came = false;
         n = 0;
         do
         :: n < NODES ->
             came = n == h || guest[n] == h || rest_guest[n] == h;
-            seen_ended = ended[n] && REACHES(h, n);
-#ifdef WITHOUT_LISTENER
-            seen_ended = seen_ended || gone_on[n];
+            leader_in[h * PLACES + n] = n == h || (guest[n] == h && rest_guest[n] != h);
+            rest_in[h * PLACES + n] = REST(n) > 0 && ((leader_in[h * PLACES + n] && names_rest[n]) || rest_guest[n] == h);
+            here = here + (came -> 1 : 0);
+#ifdef WITHOUT_REFUSAL
+            all = all + (came || !REFUSED(h, n) -> 1 : 0);
+#else
+            all++;
 #endif
-            leader_in[h * NODES + n] = n == h || (guest[n] == h && rest_guest[n] != h);
-            rest_in[h * NODES + n] = REST(n) > 0 && ((leader_in[h * NODES + n] && names_rest[n]) || rest_guest[n] == h);
-            others_live = others_live || (!came && !seen_ended);
             n++
         :: else -> break
         od;
-        n = 0;
-        do
-        :: n < NODES ->
-            came = n == h || guest[n] == h || rest_guest[n] == h;
-            seen_ended = ended[n] && REACHES(h, n);
-#ifdef WITHOUT_LISTENER
-            seen_ended = seen_ended || gone_on[n];
-#endif
-            counts = !came && others_live;
-#ifdef WITHOUT_SILENT
-            counts = counts && REACHES(h, n);
-#endif
-#ifdef WITHOUT_MUTE
-            counts = counts && (ended[n] || !REACHES(h, n));
-#endif
-#ifdef WITHOUT_LEADERLESS
-            counts = counts && !seen_ended;
-#endif
-            mine = (leader_in[h * NODES + n] -> 1 : 0) + (rest_in[h * NODES + n] -> REST(n) : 0);
-            theirs = (counts -> (seen_ended -> 0 : 1) + REST(n) : 0);
-            if
-            :: !any && mine + theirs > 0 -> any = true; lowest_here = mine > 0
-            :: else -> skip
-            fi;
-            here = here + mine;
-            unknown = unknown + theirs;
-            n++
-        :: else -> break
-        od;
-        goes_on = here > unknown || (here == unknown && lowest_here);
+        goes_on = 2 * here > all || (2 * here == all && (leader_in[h * PLACES] || rest_in[h * PLACES]));
 #ifdef WITHOUT_TIE
-        goes_on = here >= unknown;
+        goes_on = 2 * here >= all;
 #endif
 #ifdef WITHOUT_QUORUM
         goes_on = true;
@@ -135,7 +110,7 @@ inline conclude(h) {
         do
         :: n < NODES ->
             if
-            :: goes_on && n != h && guest[n] == h && leader_in[h * NODES + n] && REACHES(h, n) ->
+            :: goes_on && n != h && guest[n] == h && leader_in[h * PLACES + n] && REACHES(h, n) ->
                 told[n] = CODE(h, number[h])
             :: else -> skip
             fi;
@@ -150,14 +125,13 @@ inline conclude(h) {
         :: goes_on -> meets[h] = CODE(h, number[h])
         :: else -> skip
         fi;
-        n = 0; here = 0; unknown = 0; mine = 0; theirs = 0;
-        others_live = false; lowest_here = false; any = false; came = false; seen_ended = false; counts = false
+        n = 0; here = 0; all = 0; came = false
     }
 }
 
 #define HAS_COME(h, n)                                                                                                 \
-    ((!leader_in[(h) * NODES + (n)] || meets[n] == CODE(h, number[h])) &&                                              \
-     (!rest_in[(h) * NODES + (n)] || rest_meets[n] == CODE(h, number[h])))
+    ((!leader_in[(h) * PLACES + (n)] || meets[n] == CODE(h, number[h])) &&                                              \
+     (!rest_in[(h) * PLACES + (n)] || rest_meets[n] == CODE(h, number[h])))
 #ifdef WITHOUT_ALL
 #define ALL_HAVE_COME(h) HAS_COME(h, h)
 #else
@@ -172,11 +146,11 @@ inline go_on(h) {
         do
         :: n < NODES ->
             if
-            :: leader_in[h * NODES + n] && meets[n] == CODE(h, number[h]) -> gone_on[n] = true
+            :: leader_in[h * PLACES + n] && meets[n] == CODE(h, number[h]) -> gone_on[n] = true
             :: else -> skip
             fi;
             if
-            :: rest_in[h * NODES + n] && rest_meets[n] == CODE(h, number[h]) -> rest_gone_on[n] = true
+            :: rest_in[h * PLACES + n] && rest_meets[n] == CODE(h, number[h]) -> rest_gone_on[n] = true
             :: else -> skip
             fi;
             n++
@@ -199,8 +173,8 @@ inline forget(me) {
 }
 
 proctype Leader(byte me) {
-    byte attempts, h, n, here, unknown, mine, theirs;
-    bool others_live, lowest_here, any, came, seen_ended, counts, goes_on;
+    byte attempts, h, n, here, all;
+    bool came, goes_on;
 end:
     do
 #ifdef WITHOUT_NODE
@@ -324,6 +298,10 @@ end:
             :: cut_off = 0
             :: cut_off = 1
             :: cut_off = 2
+            fi;
+            if
+            :: refuses = false
+            :: refuses = true
             fi }
     :: atomic { cut_off != NOBODY -> cut_off = NOBODY }
     od
