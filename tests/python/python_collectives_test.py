@@ -1,6 +1,7 @@
 """As ranks: every collective, in and out of place, even and uneven, on arrays of every kind; plans, shared memory and
 what is refused."""
 
+import contextlib
 import ctypes
 import math
 import os
@@ -8,7 +9,7 @@ import sys
 import unittest
 
 import kolo
-from kolo import _dlpack
+from kolo import _dlpack, _elements
 import python_arrays
 import python_ranks
 from python_arrays import each_kind, numpy
@@ -204,6 +205,12 @@ class Plans(python_ranks.RankTest):
             plan()
 
 
+@contextlib.contextmanager
+def _freed(comm, array):
+    yield array
+    comm.free(array)
+
+
 class Shared(python_ranks.RankTest):
     def test_empty(self):
         x, out = self.comm.empty((2, 3), "int64"), self.comm.empty((2, 3), "int64")
@@ -248,6 +255,33 @@ class Shared(python_ranks.RankTest):
         self.assertIsNotNone(handle._owned)
         del part, views, view
         self.assertIsNone(handle._owned, "nothing refers to the memory any more")
+
+    @unittest.skipUnless(numpy, "NumPy is missing")
+    def test_types_have_the_meaning_of_numpy(self):
+        names = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "int8", "uint8", "float",
+                 "double", "half", "int", "long", "bool", "?", "d", "<i8", float, int, bool, complex, numpy.float32,
+                 numpy.int64, numpy.longlong, numpy.dtype("i8"), numpy.dtype("=u4")]
+        for name in names:
+            with self.subTest(name), _freed(self.comm, self.comm.empty(3, name)) as x:
+                self.assertEqual(numpy.dtype(name), numpy.asarray(x.numpy()).dtype)
+        for name in (name for name in numpy.sctypeDict if isinstance(name, str) and _elements.named(name)):
+            self.assertEqual(numpy.dtype(name).name, _elements.named(name).name, name)
+        with _freed(self.comm, self.comm.empty(2, "i8")) as x:
+            x[0] = 300
+            self.comm.all_reduce(x, x, "max")
+            self.assertEqual([300, 0], x.tolist())
+
+    def test_types_that_are_refused(self):
+        for name, meant in (("i16", "'i2' or 'int16'"), ("i32", "'i4'"), ("i64", "'int64'"), ("u16", "'u2'"), ("u32", "'u4'"),
+                            ("u64", "'u8'"), ("f16", "float128 in NumPy.*'f2' or 'float16'"), ("f32", "'f4'"),
+                            ("f64", "'f8'"), (">i8", "byte order"), ("float31", "none of int8"), (str, "none of int8")):
+            for call in (self.comm.empty, lambda _, dtype: kolo.exact(dtype),
+                         lambda rows, dtype: kolo.Table(self.comm, rows, 1, dtype)):
+                with self.subTest(name), self.assertRaisesRegex(kolo.ArgumentError, meant):
+                    call(3, name)
+        for name in ("bf16", "bfloat16"):
+            with _freed(self.comm, self.comm.empty(3, name)) as x:
+                self.assertEqual("bfloat16", x.dtype)
 
     def test_shapes_that_are_refused(self):
         for arguments in (((2, 0),), ((-1,),), ((3,), "float31")):

@@ -61,7 +61,7 @@ class Tables(python_ranks.RankTest):
 
     def test_rules(self):
         for rule, wanted in (("assign", 2), ("sgd", -0.5 * 2), ("adagrad", -0.5), ("adam", -0.5)):
-            with kolo.Table(self.comm, 1, 1, "f64", rule=rule, lr=0.5, op="avg") as table:
+            with kolo.Table(self.comm, 1, 1, "f8", rule=rule, lr=0.5, op="avg") as table:
                 table.push(array.array("d", [2]))
                 table.clock()
                 self.assertAlmostEqual(wanted, table.pull(array.array("d", [0]))[0], 6)

@@ -161,7 +161,8 @@ class Comm(Messages):
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *,
               shared: bool = False) -> _shared.SharedArray:
         """A zeroed array in memory that all ranks have mapped, between which all_reduce copies nothing. Every rank calls
-        it with the same shape and dtype, a name such as "float32" or "bfloat16", or NumPy's. No length may be 0.
+        it with the same shape and dtype: a name of NumPy's, such as "float32" or "f4", "bfloat16", or a type of NumPy's,
+        ml_dtypes' or PyTorch's. No length may be 0.
 
         shared: one array for all ranks of a machine. What a rank writes there all have, and it may be `out` of collectives
         that give all ranks the same; see KOLO_ALLOC_SHARED in kolo_memory.h.

@@ -34,8 +34,13 @@ _TABLE = {element.name: element for element in (
     Element("float16", F16, 2, 1, _FLOAT), Element("bfloat16", BF16, 2, 1, _FLOAT),
     Element("float32", F32, 4, 1, _FLOAT), Element("float64", F64, 8, 1, _FLOAT), BOOL,
     Element("complex64", F32, 8, 2, frozenset(("sum", "avg", "sum_exact"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg", "sum_exact"))))}
-_SHORT = {"i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64",
-          "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+# Further names: NumPy's codes, which count bytes, its and Python's words, and bf16, for which NumPy has no code.
+_NAMES = {alias: name for name, aliases in {
+    "int8": "b i1 byte", "uint8": "B u1 ubyte", "int16": "h i2 short", "uint16": "H u2 ushort", "int32": "i i4 intc",
+    "uint32": "I u4 uintc", "int64": "l q n p i8 int int_ intp long longlong",
+    "uint64": "L Q N P u8 uint uintp ulong ulonglong", "float16": "e f2 half", "bfloat16": "bf16",
+    "float32": "f f4 single", "float64": "d f8 float double", "bool": "? b1 bool_", "complex64": "F c8 csingle",
+    "complex128": "D c16 complex cdouble"}.items() for alias in aliases.split()}
 
 
 def raw(item_bytes: int) -> Element:
@@ -44,18 +49,28 @@ def raw(item_bytes: int) -> Element:
 
 
 def named(dtype: Any) -> Optional[Element]:
-    """By kolo's name or NumPy's, or anything that has such a name, as numpy.float32 and ml_dtypes.bfloat16 do."""
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-    name = re.sub(r"^torch\.", "", name if isinstance(name, str) else str(dtype))
-    return _TABLE.get(_SHORT.get(name, name))
+    """By NumPy's name or code, or anything that has such a name, as numpy.float32, ml_dtypes.bfloat16, torch.float32 and
+    float do. None: kolo has no such type."""
+    if isinstance(dtype, str):
+        name = dtype[1:] if dtype[:1] in ("<", "=", "|") else dtype
+    else:
+        found = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+        name = found if isinstance(found, str) else re.sub(r"^torch\.", "", str(dtype))
+    return _TABLE.get(_NAMES.get(name, name))
 
 
 def must_name(dtype: Any) -> Element:
-    """The same; ArgumentError where kolo has no such type."""
+    """The same; ArgumentError where kolo has no such type, or the bytes are in the other order."""
     element = named(dtype)
-    if element is None:
-        raise ArgumentError(f"dtype {dtype!r} is none of {', '.join(_TABLE)}")
-    return element
+    if element is not None and getattr(dtype, "isnative", True):
+        return element
+    in_c = re.fullmatch("([iuf])(16|32|64)", dtype) if isinstance(dtype, str) else None
+    if in_c:
+        code = f"{in_c[1]}{int(in_c[2]) // 8}"
+        raise ArgumentError(f"dtype {dtype!r} is {_NAMES[code]} in C, where kolo's names count bits, and "
+                            f"{'float128' if dtype == 'f16' else 'no type'} in NumPy, whose codes count bytes: write "
+                            f"{code!r} or {_NAMES[code]!r}")
+    raise ArgumentError(f"dtype {dtype!r} is none of {', '.join(_TABLE)}, in this machine's byte order")
 
 
 def of_format(text: str, item_bytes: int) -> Optional[Element]:

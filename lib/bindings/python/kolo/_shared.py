@@ -47,12 +47,7 @@ class SharedArray:
     def numpy(self) -> Any:
         """A NumPy array of the same memory. Needs NumPy, and ml_dtypes for bfloat16."""
         import numpy
-        if self.element.name == "bfloat16":
-            import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
-            kind = numpy.dtype(ml_dtypes.bfloat16)
-        else:
-            kind = numpy.dtype(self.element.name)
-        return numpy.frombuffer(self, dtype=kind).reshape(self.shape)  # type: ignore[call-overload]
+        return numpy.frombuffer(self, dtype=numpy_dtype(self.element)).reshape(self.shape)  # type: ignore[call-overload]
 
     def __dlpack__(self, stream: Any = None, max_version: "Optional[Tuple[int, int]]" = None, **_options: Any) -> Any:
         return _dlpack.lend(self.address, self.element, self.shape, self, max_version)
@@ -70,6 +65,15 @@ def make(address: int, element: Element, shape: "Tuple[int, ...]", handle: Any) 
     array: SharedArray = made.from_address(address)
     array.element, array.shape, array.handle = element, shape, handle
     return array
+
+
+def numpy_dtype(element: Element) -> Any:
+    """NumPy's type of that name, or ml_dtypes'."""
+    import numpy
+    if element.name == "bfloat16":
+        import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        return numpy.dtype(ml_dtypes.bfloat16)
+    return numpy.dtype(element.name)
 
 
 def bytes_of(element: Element, shape: "Tuple[int, ...]") -> int:

@@ -5,7 +5,7 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _elements, _interrupts, _library, _memory
+from . import _elements, _interrupts, _library, _memory, _shared
 from ._errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -115,11 +115,7 @@ class Table:
                 import numpy
             except ImportError:
                 return self._view(bytes_of(self._element, count), count, "out", True)
-            kind = self._element.name
-            if kind == "bfloat16":
-                import ml_dtypes
-                kind = ml_dtypes.bfloat16
-            out = numpy.empty(shape, kind)
+            out = numpy.empty(shape, _shared.numpy_dtype(self._element))
         return self._view(out, count, "out", True)
 
     def _ids(self, ids: Any) -> _memory.View:
