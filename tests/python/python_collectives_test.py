@@ -7,9 +7,10 @@ import math
 import os
 import sys
 import unittest
+from unittest import mock
 
 import kolo
-from kolo import _dlpack, _elements
+from kolo import _dlpack, _elements, _messages
 import python_arrays
 import python_ranks
 from python_arrays import each_kind, numpy
@@ -157,14 +158,122 @@ class Movements(python_ranks.RankTest):
         with self.assertRaisesRegex(kolo.ArgumentError, "can only be moved"):
             self.comm.all_reduce(pairs)
 
-    def test_objects(self):
+
+class Unfit:
+    """Cannot be pickled; or with a rank, not be loaded there."""
+
+    def __init__(self, rank=None):
+        self.rank = rank
+
+    def __reduce__(self):
+        if self.rank is None:
+            raise RuntimeError("no pickle of this")
+        return _refuse, (self.rank,)
+
+
+def _refuse(rank):
+    if python_ranks.comm.rank == rank:
+        raise LookupError("not here")
+    return rank
+
+
+class Objects(python_ranks.RankTest):
+    """What goes wrong on one rank ends that call on all ranks, and no later call takes its place."""
+
+    def calls(self, root):
+        """Every call that moves objects, as a function of what this rank puts in; and what it gives for the numbers that
+        ranks put in."""
         size, rank = self.comm.size, self.comm.rank
-        for root in range(size):
-            self.assertEqual({"root": root}, self.comm.broadcast_object({"root": rank} if rank == root else None, root))
-            self.assertEqual([f"{r}" * r for r in range(size)] if rank == root else None,
-                             self.comm.gather_object(f"{rank}" * rank, root))
-            self.assertEqual((root, rank), self.comm.scatter_object([(root, r) for r in range(size)], root))
-        self.assertEqual([{r} for r in range(size)], self.comm.all_gather_object({rank}))
+        return {
+            "broadcast": (lambda thing: self.comm.broadcast_object(thing if rank == root else None, root),
+                          lambda n: n[root]),
+            "all_gather": (self.comm.all_gather_object, lambda n: n),
+            "gather": (lambda thing: self.comm.gather_object(thing, root), lambda n: n if rank == root else None),
+            "scatter": (lambda thing: self.comm.scatter_object([thing] * size if rank == root else None, root),
+                        lambda n: n[root]),
+        }
+
+    def assert_step(self, call, expected, step):
+        numbers = [(step, rank) for rank in range(self.comm.size)]
+        self.assertEqual(expected(numbers), call(numbers[self.comm.rank]))
+
+    def fails(self, call, put, failed, text, cause):
+        with self.assertRaisesRegex(kolo.RankFailed, f"^rank {failed} {text}") as caught:
+            call(put)
+        self.assertEqual(failed, caught.exception.rank)
+        self.assertIsInstance(caught.exception.__cause__, cause if self.comm.rank == failed else type(None))
+
+    def test_objects(self):
+        for root in range(self.comm.size):
+            for call, expected in self.calls(root).values():
+                self.assert_step(call, expected, root)
+            things = [(root, rank) for rank in range(self.comm.size)]
+            self.assertEqual((root, self.comm.rank), self.comm.scatter_object(things, root))
+        own = f"{self.comm.rank}" * self.comm.rank
+        self.assertEqual([f"{r}" * r for r in range(self.comm.size)], self.comm.all_gather_object(own))
+
+    def test_object_that_cannot_be_pickled(self):
+        for failed in range(self.comm.size):
+            for root in range(self.comm.size):
+                for name, (call, expected) in self.calls(root).items():
+                    if failed == root or name.endswith("gather"):
+                        put = Unfit() if self.comm.rank == failed else "good"
+                        self.fails(call, put, failed, "could not pickle its object: RuntimeError: no pickle", RuntimeError)
+                    for step in range(3):
+                        self.assert_step(call, expected, step)
+
+    def test_several_ranks_fail(self):
+        self.fails(self.comm.all_gather_object, Unfit(), 0, "could not pickle", (RuntimeError, type(None)))
+        self.comm.barrier()
+
+    def test_object_that_one_rank_cannot_load(self):
+        for failed in range(self.comm.size):
+            for root in range(self.comm.size):
+                for name, (call, expected) in self.calls(root).items():
+                    loads = not (name == "broadcast" and failed == root or name == "gather" and failed != root)
+                    if loads and self.comm.rank == failed:
+                        self.fails(call, Unfit(failed), failed, "could not load the object of rank [0-9]+: Look", LookupError)
+                    else:
+                        call(Unfit(failed))
+                    self.assert_step(call, expected, root)
+
+    def test_rank_without_memory(self):
+        for failed in range(self.comm.size):
+            for root in range(self.comm.size):
+                for call, expected in self.calls(root).values():
+                    no_memory = mock.patch.object(_messages, "bytearray", side_effect=MemoryError, create=True)
+                    with no_memory if self.comm.rank == failed and failed != root else contextlib.nullcontext():
+                        if failed != root:
+                            self.fails(call, "x", failed, "has no memory", MemoryError)
+                    self.assert_step(call, expected, root)
+
+    def test_number_of_things_to_scatter(self):
+        for things in (None, [], [1] * (self.comm.size + 1), 5):
+            self.fails(lambda put: self.comm.scatter_object(put, 0), things if self.comm.rank == 0 else None, 0,
+                       "could not pickle its object: ", (kolo.ArgumentError, TypeError))
+        self.assertEqual("x", self.comm.scatter_object(["x"] * self.comm.size, 0))
+
+    def test_messages(self):
+        """A sender that has nothing to send says so to the receiver."""
+        if self.comm.size == 1:
+            return
+        for thing, text, failed in ((Unfit(), "could not pickle", 1), (Unfit(0), "could not load the object of rank 1", 0)):
+            if self.comm.rank == 1:
+                if failed == 1:
+                    self.fails(lambda put: self.comm.send_object(put, 0, 3), thing, 1, text, RuntimeError)
+                else:
+                    self.comm.send_object(thing, 0, 3)
+                self.comm.send_object("next", 0, 3)
+            elif self.comm.rank == 0:
+                self.fails(lambda _: self.comm.recv_object(), None, failed, text, (LookupError, type(None)))
+                self.assertEqual("next", self.comm.recv_object(1, 3))
+
+    def test_wrong_arguments(self):
+        for call in (lambda: self.comm.send_object("x", self.comm.size), lambda: self.comm.recv_object(self.comm.size),
+                     lambda: self.comm.broadcast_object("x", -1), lambda: self.comm.gather_object("x", self.comm.size)):
+            with self.assertRaises(kolo.ArgumentError):
+                call()
+        self.comm.barrier()
 
 
 class Plans(python_ranks.RankTest):
@@ -258,9 +367,9 @@ class Shared(python_ranks.RankTest):
 
     @unittest.skipUnless(numpy, "NumPy is missing")
     def test_types_have_the_meaning_of_numpy(self):
-        names = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "int8", "uint8", "float",
-                 "double", "half", "int", "long", "bool", "?", "d", "<i8", float, int, bool, complex, numpy.float32,
-                 numpy.int64, numpy.longlong, numpy.dtype("i8"), numpy.dtype("=u4")]
+        names = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "int8", "uint8", "float", "?",
+                 "double", "half", "int", "long", "bool", "d", "<i8", float, int, bool, complex, numpy.float32, numpy.int64,
+                 numpy.longlong, numpy.dtype("i8"), numpy.dtype("=u4")]
         for name in names:
             with self.subTest(name), _freed(self.comm, self.comm.empty(3, name)) as x:
                 self.assertEqual(numpy.dtype(name), numpy.asarray(x.numpy()).dtype)

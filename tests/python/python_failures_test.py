@@ -107,6 +107,41 @@ class Failures(unittest.TestCase):
         self.assertEqual(["0 <kolo.Comm rank 0 of 2, broken>", "0 Aborted {'rank': 1, 'code': 42} -7", "0 Broken {} -10",
                           "1 <kolo.Comm rank 1 of 2, broken>", "1 Broken {} -10"], lines, errors)
 
+    def test_failure_between_the_collectives_of_one_call(self):
+        """It aborts: else this rank's next call would be taken for the rest of that one."""
+        broadcast, gather, state = "comm.broadcast_object(1)", "comm.all_gather_object(1)", "optimizer.state_dict()"
+        for place, error, code, own, others in (
+                ("comm, 'broadcast'", "KeyboardInterrupt", 130, broadcast, broadcast),
+                ("comm, 'all_gather'", "ValueError", 1, broadcast, broadcast),
+                ("pickle, 'dumps'", "KeyboardInterrupt", 130, gather, gather),
+                ("_messages, 'bytearray'", "MemoryError", 1, "comm.recv_object(0)", "comm.send_object('x' * 10 ** 6, 1)"),
+                ("_optimizers.array, 'array'", "MemoryError", 1, state, state)):
+            with self.subTest(call=own, at=place):
+                lines, errors = run(2, f"""
+            import pickle
+            from unittest import mock
+            from kolo import _messages, _optimizers
+            optimizer = kolo.Optimizer(comm, (ctypes.c_float * 4)())
+            if comm.rank == 1:
+                try:
+                    with mock.patch.object({place}, side_effect={error}, create=True):
+                        {own}
+                except {error}:
+                    print(1, "own error")
+                try:
+                    {own}
+                except kolo.Broken as error:
+                    told(error)
+            else:
+                try:
+                    {others}
+                    comm.barrier()
+                except kolo.Aborted as error:
+                    told(error)
+                """)
+                expected = [f"0 Aborted {{'rank': 1, 'code': {code}}} -7", "1 Broken {} -10", "1 own error"]
+                self.assertEqual(expected, lines, errors)
+
     def test_timeouts_name_who_is_missing(self):
         lines, errors = run(2, """
             comm.close()

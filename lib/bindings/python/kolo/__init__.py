@@ -12,7 +12,7 @@ __path__ = extend_path(__path__, __name__)  # kolo.torch and kolo.hvd may lie in
 
 from ._buckets import Buckets
 from ._comm import Comm, Failure, init, join, unlisten
-from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported,
+from ._errors import (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, RankFailed, Timeout, Unsupported,
                       VersionMismatch)
 from ._exact import Exact, exact
 from ._library import VERSION as __version__
@@ -23,9 +23,10 @@ from ._share import Shared, share
 from ._shared import SharedArray
 from ._tables import Table
 
-for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, Timeout, Unsupported, VersionMismatch):
+for _error in (Aborted, ArgumentError, Broken, Error, Mismatch, NoSpace, PeerDead, RankFailed, Timeout, Unsupported,
+               VersionMismatch):
     _error.__module__ = "kolo"  # what tracebacks show
 
 __all__ = ["ANY", "Aborted", "ArgumentError", "Broken", "Buckets", "Comm", "Error", "Exact", "Failure", "Mismatch", "NoSpace",
-           "Optimizer", "PeerDead", "Received", "Request", "Shared", "SharedArray", "Step", "Table", "Timeout", "Unsupported",
-           "VersionMismatch", "__version__", "exact", "init", "join", "share", "unlisten", "wait_all", "wait_any"]
+           "Optimizer", "PeerDead", "RankFailed", "Received", "Request", "Shared", "SharedArray", "Step", "Table", "Timeout",
+           "Unsupported", "VersionMismatch", "__version__", "exact", "init", "join", "share", "unlisten", "wait_all", "wait_any"]

@@ -80,11 +80,13 @@ class Caller:
         handle = self.handle
         handle.refuse_closed()
         if self.has_thread and self._background is None:
-            self._background = Background(handle)
+            with handle.undivided(begun=False):  # no thread or no descriptor is left: the others are told
+                self._background = Background(handle)
         address = ctypes.c_void_p()
         status = self._function(f"i{call.name}")(handle.comm, *call.arguments, ctypes.addressof(address))
         if status:
-            handle.fail(status)
+            with handle.undivided(begun=False):
+                handle.fail(status)
         return Request(handle, address, call.result, call.keep, self._background,
                        call.name in MESSAGES)
 

@@ -6,8 +6,8 @@ ARG, SYSTEM, NO_SPACE, TIMEOUT, PEER_DEAD, MISMATCH, ABORTED, VERSION, UNSUPPORT
 
 
 class Error(Exception):
-    """Any failure of kolo. After one of these, unless it is an ArgumentError or Unsupported, the communicator is broken
-    for every rank: only shrink(), close() and questions about it still work.
+    """Any failure of kolo. After one of these, unless it is an ArgumentError, Unsupported or RankFailed, the communicator
+    is broken for every rank: only shrink(), close() and questions about it still work.
 
     status: the library's KOLO_ERR_*, a negative number."""
     status = SYSTEM
@@ -19,9 +19,24 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """An argument, option or environment variable has a wrong value. Nothing was done. (An argument of a type that kolo
-    cannot take at all is a TypeError.)"""
+    """An argument, option or environment variable has a wrong value. Nothing was done, and the other ranks are not told:
+    they wait for this rank's call, and take the next one like it for that. So make the call, or abort(). (An argument of a
+    type that kolo cannot take at all is a TypeError, of which the same is true.)"""
     status = ARG
+
+
+class RankFailed(Error):
+    """A rank could not do its part of a call that moves objects: it could not pickle its object, had no memory for those
+    of others, or could not load one. The call is over for every rank, and the communicator stays usable. All ranks of a
+    collective get it; of an object that cannot be loaded only the rank where that is so, since the others have theirs.
+    There __cause__ is what went wrong.
+
+    rank: which one."""
+    status = ARG
+
+    def __init__(self, message: str, rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
 
 
 class Unsupported(Error):

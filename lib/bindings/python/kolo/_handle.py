@@ -8,11 +8,13 @@ import atexit
 import ctypes
 import re
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Tuple, Type
 
 from . import _errors, _interrupts, _library
 
 KILLED, EXITED = 1, 2  # of kolo_cause
+NOT_MADE = (_errors.ArgumentError, _errors.Unsupported, TypeError)  # errors of a call that leave the communicator usable
 
 
 def _ranks_of(text: str) -> "Tuple[int, ...]":
@@ -34,6 +36,26 @@ def creation_error(status: int, message: str) -> _errors.Error:
         return _errors.Aborted(message)
     kind = _errors.WITHOUT_FACTS.get(status)
     return kind(message) if kind else _errors.Error(message, status)
+
+
+class Undivided:
+    """Around a call that is several collectives or messages. A rank that raises between two of them, as Ctrl-C may, aborts
+    the communicator: else the others would take its next call for the rest of this one. It does not where all ranks raise
+    at the same place, with RankFailed. Nor does it for an argument that the first collective has refused, until `begun`
+    is set."""
+
+    def __init__(self, handle: "Handle", begun: bool) -> None:
+        self._handle, self.begun = handle, begun
+
+    def __enter__(self) -> "Undivided":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if kind is None or issubclass(kind, _errors.RankFailed) or (issubclass(kind, NOT_MADE) and not self.begun):
+            return
+        code = 1 if issubclass(kind, Exception) else _interrupts.INTERRUPTED
+        self._handle.library.kolo_comm_abort(self._handle.comm, code)  # refused where it is broken already
 
 
 _open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -115,6 +137,9 @@ class Handle:
 
     def __del__(self) -> None:
         self.destroy()
+
+    def undivided(self, begun: bool = True) -> Undivided:
+        return Undivided(self, begun)
 
     def failure(self) -> Optional[_library.Failure]:
         """What broke it; None: it is not broken."""

@@ -148,18 +148,22 @@ class Optimizer:
         """The whole state, the same on every rank: the steps, and arrays of float32 or float64. Collective."""
         code = "d" if self._parameters.element.code == _elements.F64 else "f"
         state: "Dict[str, Any]" = {"steps": self.steps}
-        for name, number in self._states().items():
-            whole = array.array(code, bytes(self._parameters.count * array.array(code).itemsize))
-            self._make("read_state", self._address, number, whole.buffer_info()[0], -1)
-            state[name] = whole
+        with self._caller.handle.undivided():
+            for name, number in self._states().items():
+                whole = array.array(code, bytes(self._parameters.count * array.array(code).itemsize))
+                self._make("read_state", self._address, number, whole.buffer_info()[0], -1)
+                state[name] = whole
         return state
 
     def load_state_dict(self, state: "Dict[str, Any]") -> None:
-        """Goes on from what state_dict gave, there with any number of ranks."""
+        """Goes on from what state_dict gave, there with any number of ranks. ArgumentError: nothing was loaded."""
+        real = _elements.F64 if self._parameters.element.code == _elements.F64 else _elements.F32
+        steps, loaded = int(state["steps"]), []
         for name, number in self._states().items():
             view = _memory.view(state[name], name)
-            real = _elements.F64 if self._parameters.element.code == _elements.F64 else _elements.F32
             if view.element.code != real or view.count != self._parameters.count:
                 raise ArgumentError(f"{name} is {view.count} of {view.element.name}")
+            loaded.append((number, view))
+        self._make("set_steps", self._address, steps)
+        for number, view in loaded:
             self._make("write_state", self._address, number, view.address)
-        self._make("set_steps", self._address, state["steps"])

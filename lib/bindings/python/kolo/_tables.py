@@ -3,6 +3,7 @@
 import array
 import ctypes
 import math
+import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _elements, _interrupts, _library, _memory, _shared
@@ -191,13 +192,13 @@ class Table:
         self._call("owner", self._address, row, element * self._element.width, ctypes.addressof(rank))
         return rank.value
 
-    def save(self, path: str) -> None:
+    def save(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Saves the table as it is between two clocks, by every worker; a thread writes the file, which wait() awaits."""
-        self._call("save", self._address, str(path).encode())
+        self._call("save", self._address, os.fsencode(path))
 
-    def load(self, path: str) -> None:
+    def load(self, path: "Union[str, os.PathLike[str]]") -> None:
         """Sets the table to what one with the same rows has saved. Collective; before anybody pushes."""
-        self._call("load", self._address, str(path).encode())
+        self._call("load", self._address, os.fsencode(path))
 
     @property
     def stats(self) -> "Dict[str, int]":
