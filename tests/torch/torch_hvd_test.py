@@ -207,6 +207,26 @@ class Optimizers(unittest.TestCase):
         self.assertTrue((moments == moments[0]).all())
         self.assertGreater(moments.abs().sum(), 0)
 
+    def test_failure_of_one_rank(self):
+        """All ranks are told, and no later call takes the place of the one that has failed."""
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1 + hvd.rank())
+        too_few = itertools.islice(model.parameters(), 1 if hvd.rank() == 1 else None)
+        no_list = (1 / (tensor.numel() - (4 if hvd.rank() == 1 else 5)) for tensor in model.parameters())
+        for text, parameters in (("rank 1 has 1 tensors to broadcast, and rank 0 2", too_few),
+                                 ("rank 1 could not list its parameters: ZeroDivisionError", no_list)):
+            with self.assertRaisesRegex(kolo.RankFailed, text):
+                hvd.broadcast_parameters(parameters, 0)
+        if hvd.rank() == 1:
+            optimizer.register_state_dict_pre_hook(lambda _: 1 / 0)
+        with self.assertRaisesRegex(kolo.RankFailed, "rank 1 could not pickle its object: ZeroDivisionError"):
+            hvd.broadcast_optimizer_state(optimizer, 1)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        self.assertEqual(1, optimizer.param_groups[0]["lr"])
+        with self.assertRaisesRegex(kolo.ArgumentError, "splits is .*: give a number of rows"):
+            hvd.alltoall(torch.zeros(3), [3] * hvd.size())
+        hvd.barrier()
+
     def test_refusals(self):
         model = nn.Linear(2, 2)
         for pattern, options in (("Adasum", {"op": hvd.Adasum}), ("neither Average nor Sum", {"op": hvd.Max}),

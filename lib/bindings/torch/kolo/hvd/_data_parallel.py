@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type, Union
+import pickle
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
 
 import torch
 
@@ -11,7 +12,7 @@ import kolo
 from ._compression import Compression, Compressor
 from ._gradients import Reducer
 from ._job import communicator
-from ._tensors import Average, Sum, broadcast_async_, broadcast_object, checked_op
+from ._tensors import Average, Sum, broadcast_async_, checked_op
 
 Parameters = Union[Mapping[str, torch.Tensor], "Iterable[Union[torch.Tensor, Tuple[str, torch.Tensor]]]"]
 
@@ -19,20 +20,33 @@ BUCKET_BYTES = 4 << 20  # of gradients that travel together
 
 
 def broadcast_parameters(params: Parameters, root_rank: int) -> None:
-    """Rank root_rank's tensors go to all ranks. params: model.state_dict(), model.named_parameters(), or the tensors."""
-    entries = params.items() if isinstance(params, Mapping) else params
-    tensors = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
-    for handle in [broadcast_async_(tensor, root_rank) for tensor in tensors if isinstance(tensor, torch.Tensor)]:
-        handle.wait()
+    """Rank root_rank's tensors go to all ranks. params: model.state_dict(), model.named_parameters(), or the tensors.
+    RankFailed, on all ranks: one cannot list its tensors, or has another number of them than rank root_rank."""
+    def listed() -> "List[torch.Tensor]":
+        entries = params.items() if isinstance(params, Mapping) else params
+        tensors = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
+        return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+
+    comm = communicator()
+    root = comm._root(root_rank)
+    with comm._handle.undivided():
+        tensors, failure = comm._attempt("could not list its parameters", listed)
+        lengths = comm._agree(len(tensors or ()), failure)
+        other = next((rank for rank, length in enumerate(lengths) if length != lengths[root]), None)
+        if other is not None:
+            raise kolo.RankFailed(f"rank {other} has {lengths[other]} tensors to broadcast, and rank {root} {lengths[root]}",
+                                  other)
+        for handle in [broadcast_async_(tensor, root) for tensor in tensors or ()]:
+            handle.wait()
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
     """Rank root_rank's state_dict goes to all ranks, learning rates and momenta included. By pickle: for ranks that trust
-    each other only."""
-    is_root = communicator().rank == root_rank
-    state = broadcast_object(optimizer.state_dict() if is_root else None, root_rank)
-    if not is_root:
-        optimizer.load_state_dict(state)
+    each other only. RankFailed, on all ranks: rank root_rank cannot make it."""
+    comm = communicator()
+    data = comm._broadcast_pickle(lambda: pickle.dumps(optimizer.state_dict()), root_rank)
+    if comm.rank != root_rank:
+        optimizer.load_state_dict(comm._load(data, root_rank))
 
 
 class _Distributed:

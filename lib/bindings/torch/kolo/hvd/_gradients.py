@@ -140,14 +140,16 @@ class Reducer:
     @torch.no_grad()
     def _start(self) -> None:
         self._started += 1
-        self._buckets[self._started - 1].start(self._op, self._prescale)
+        with communicator()._handle.undivided():  # the others start the same bucket
+            self._buckets[self._started - 1].start(self._op, self._prescale)
 
     @torch.no_grad()
     def finish(self) -> None:
         """All gradients become those of all ranks. Every rank calls it as often."""
         while self._started < len(self._buckets):
             self._start()
-        for bucket in self._buckets:
-            bucket.finish(self._postscale)
+        with communicator()._handle.undivided():
+            for bucket in self._buckets:
+                bucket.finish(self._postscale)
         self._started = 0
         self.set_passes(self._passes)

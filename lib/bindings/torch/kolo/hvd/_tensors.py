@@ -119,9 +119,10 @@ def _row_counts(x: torch.Tensor) -> "List[int]":
 
 def _allgather(tensor: torch.Tensor) -> "Tuple[Handle, List[int]]":
     x = torch.atleast_1d(tensor.detach()).contiguous()
-    counts = _row_counts(x)
-    out = x.new_empty((sum(counts), *x.shape[1:]))
-    return Handle(communicator().all_gather(x, out, counts, async_=True), lambda result: result), counts
+    with communicator()._handle.undivided():
+        counts = _row_counts(x)
+        out = x.new_empty((sum(counts), *x.shape[1:]))
+        return Handle(communicator().all_gather(x, out, counts, async_=True), lambda result: result), counts
 
 
 class _Allgather(torch.autograd.Function):
@@ -197,15 +198,20 @@ def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] =
 def alltoall(tensor: torch.Tensor, splits: "Union[torch.Tensor, Sequence[int], None]" = None,
              name: Optional[str] = None) -> "Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]":
     """splits[r] of the tensor's rows go to rank r; without splits every rank gets as many. A new tensor of the rows that
-    come, one rank's after the other; with splits, and how many came from each rank."""
+    come, one rank's after the other; with splits, and how many came from each rank. ArgumentError: nothing was done."""
     comm, x = communicator(), tensor.detach().contiguous()
     if splits is None:
         result: torch.Tensor = comm.all_to_all(x)
         return result
-    sent = torch.as_tensor(splits, dtype=torch.int64)
-    received = comm.all_to_all(sent)
-    out = x.new_empty((int(received.sum()), *x.shape[1:]))
-    return comm.all_to_all(x, out, sent.tolist(), received.tolist()), received.to(torch.int32)
+    sent = torch.as_tensor(splits, dtype=torch.int64).flatten().contiguous()
+    rows = x.shape[0] if x.dim() else 0
+    if len(sent) != comm.size or sent.min() < 0 or sent.sum() != rows:
+        raise kolo.ArgumentError(f"splits is {sent.tolist()}: give a number of rows, 0 or more, for each of the {comm.size} "
+                                 f"ranks, {rows} together")
+    with comm._handle.undivided():
+        received = comm.all_to_all(sent)
+        out = x.new_empty((int(received.sum()), *x.shape[1:]))
+        return comm.all_to_all(x, out, sent.tolist(), received.tolist()), received.to(torch.int32)
 
 
 def barrier() -> None:

@@ -450,7 +450,8 @@ class FusedOptimizer(torch.optim.Optimizer):
         state: "Dict[int, Dict[str, torch.Tensor]]" = {}
         for flat in self._flats:
             assert flat.message is not None
-            found = {name: self._read(flat, which) for name, which in self._states_of(flat).items()}
+            with self._comm._handle.undivided():
+                found = {name: self._read(flat, which) for name, which in self._states_of(flat).items()}
             for index, parameter in enumerate(flat.parameters if found else ()):
                 state[number[parameter]] = {"step": torch.tensor(float(flat.message.steps)),
                                             **{name: values[index] for name, values in found.items()}}

@@ -11,6 +11,7 @@ the calls that go by torch.distributed, stay as they are."""
 
 import logging
 import os
+import pickle
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -59,19 +60,25 @@ class KoloDistributed:
 
     def send_tensor_dict(self, tensor_dict: Dict[str, Any], dst: int) -> None:
         """dst: a rank of the group. Blocks until it has taken all."""
-        for name, tensor in tensor_dict.items():
-            if not isinstance(tensor, torch.Tensor):
-                raise TypeError(f"{name} is no tensor, but {type(tensor).__name__}")
-        self.comm.send_object([(name, tuple(tensor.shape), tensor.dtype) for name, tensor in tensor_dict.items()], dst)
-        for tensor in tensor_dict.values():
-            if tensor.numel():
-                self.comm.send(tensor.contiguous(), dst)
+        def described() -> bytes:
+            for name, tensor in tensor_dict.items():
+                if not isinstance(tensor, torch.Tensor):
+                    raise TypeError(f"{name} is no tensor, but {type(tensor).__name__}")
+            return pickle.dumps([(name, tuple(tensor.shape), tensor.dtype) for name, tensor in tensor_dict.items()])
+
+        self.comm._send_pickle(described, dst, 0)  # which tells the receiver what is wrong
+        with self.comm._handle.undivided():
+            for tensor in tensor_dict.values():
+                if tensor.numel():
+                    self.comm.send(tensor.contiguous(), dst)
 
     def recv_tensor_dict(self, src: int) -> Dict[str, Any]:
-        tensors = {name: torch.empty(shape, dtype=dtype) for name, shape, dtype in self.comm.recv_object(src)}
-        for tensor in tensors.values():
-            if tensor.numel():
-                self.comm.recv(tensor, src)
+        described = self.comm.recv_object(src)
+        with self.comm._handle.undivided():
+            tensors = {name: torch.empty(shape, dtype=dtype) for name, shape, dtype in described}
+            for tensor in tensors.values():
+                if tensor.numel():
+                    self.comm.recv(tensor, src)
         return tensors
 
 
