@@ -372,7 +372,17 @@ class Shared(python_ranks.RankTest):
                  numpy.longlong, numpy.dtype("i8"), numpy.dtype("=u4")]
         for name in names:
             with self.subTest(name), _freed(self.comm, self.comm.empty(3, name)) as x:
-                self.assertEqual(numpy.dtype(name), numpy.asarray(x.numpy()).dtype)
+                whole = numpy.asarray(x)
+                self.assertEqual((numpy.dtype(name), (3,), x.address),
+                                 (whole.dtype, whole.shape, whole.__array_interface__["data"][0]))
+                if numpy.dtype(name) != bool:
+                    whole[:] = self.comm.rank + 1
+                    result = numpy.asarray(self.comm.all_reduce(x))
+                    self.assertEqual((whole.dtype, [sum(range(1, self.comm.size + 1))] * 3), (result.dtype, result.tolist()))
+                    self.assertIs(x, self.comm.all_reduce(x, x))
+                    self.assertEqual(result.tolist(), whole.tolist())
+                    del result
+                del whole
         for name in (name for name in numpy.sctypeDict if isinstance(name, str) and _elements.named(name)):
             self.assertEqual(numpy.dtype(name).name, _elements.named(name).name, name)
         with _freed(self.comm, self.comm.empty(2, "i8")) as x:

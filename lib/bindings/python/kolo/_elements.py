@@ -34,6 +34,8 @@ _TABLE = {element.name: element for element in (
     Element("float16", F16, 2, 1, _FLOAT), Element("bfloat16", BF16, 2, 1, _FLOAT),
     Element("float32", F32, 4, 1, _FLOAT), Element("float64", F64, 8, 1, _FLOAT), BOOL,
     Element("complex64", F32, 8, 2, frozenset(("sum", "avg", "sum_exact"))), Element("complex128", F64, 16, 2, frozenset(("sum", "avg", "sum_exact"))))}
+WITHOUT_FORMAT = ("float16", "bfloat16", "complex64", "complex128")  # that ctypes gives the buffer protocol
+
 # Further names: NumPy's codes, which count bytes, its and Python's words, and bf16, for which NumPy has no code.
 _NAMES = {alias: name for name, aliases in {
     "int8": "b i1 byte", "uint8": "B u1 ubyte", "int16": "h i2 short", "uint16": "H u2 ushort", "int32": "i i4 intc",

@@ -110,11 +110,11 @@ class Handle:
             self._memories.pop(address, None)
             self._destroy_if_unused()
 
-        self._memories[address] = weakref.ref(array, gone)
+        self._memories[address] = weakref.ref(array.memory, gone)
 
     def holds_for(self, array: Any) -> bool:
         reference = self._memories.get(array.address)
-        return reference is not None and reference() is array
+        return reference is not None and reference() is array.memory
 
     def let_go(self, array: Any) -> None:
         self._memories.pop(array.address, None)

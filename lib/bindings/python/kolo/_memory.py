@@ -29,6 +29,17 @@ class View:
         return product(self.shape[1:]) * self.element.width
 
 
+class Mapped:
+    """Memory of Comm.empty."""
+    element: Element
+    shape: "Tuple[int, ...]"
+
+    @property
+    def memory(self) -> Any:
+        """The ctypes array with which the memory lives."""
+        return self
+
+
 def product(shape: Sequence[int]) -> int:
     result = 1
     for length in shape:
@@ -104,16 +115,14 @@ def _of_buffer(x: Any, held: memoryview, name: str, writable: bool) -> View:
         raise ArgumentError(f"{name} is not contiguous: pass a copy of it")
     if writable and held.readonly:
         raise ArgumentError(f"{name} is read-only, but the result is to be written there")
-    element = getattr(x, "element", None)  # of memory of Comm.empty
-    if not isinstance(element, Element):
-        element = _elements.of_format(held.format, held.itemsize)
+    element = x.element if isinstance(x, Mapped) else _elements.of_format(held.format, held.itemsize)
     if element is None:
         raise ArgumentError(f"{name} is of the other byte order: pass a copy in this machine's")
     buffer = _Buffer()
     _get_buffer(held, ctypes.byref(buffer), 0)
     address = buffer.buf or 0
     _release_buffer(ctypes.byref(buffer))  # `held` goes on to hold it
-    return View(address, element, tuple(held.shape or ()), x, held)
+    return View(address, element, x.shape if isinstance(x, Mapped) else tuple(held.shape or ()), x, held)
 
 
 def view(x: Any, name: str, writable: bool = False) -> View:
@@ -122,7 +131,7 @@ def view(x: Any, name: str, writable: bool = False) -> View:
     if _numpy_array(x):
         return _of_numpy(x, name, writable)
     try:
-        held = memoryview(x)
+        held = memoryview(x.memory if isinstance(x, Mapped) else x)
     except TypeError:
         pass
     else:
@@ -134,12 +143,28 @@ def view(x: Any, name: str, writable: bool = False) -> View:
                     "DLPack")
 
 
+def numpy_dtype(element: Element) -> Any:
+    """NumPy's type of that name, or ml_dtypes'."""
+    import numpy
+    if element.name == "bfloat16":
+        import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        return numpy.dtype(ml_dtypes.bfloat16)
+    return numpy.dtype(element.name)
+
+
 def like(model: View, shape: "Tuple[int, ...]") -> Any:
-    """A new array of the model's kind and type: NumPy's, PyTorch's, else a memoryview of a bytearray."""
+    """A new array of the model's kind and type: NumPy's, PyTorch's, else a memoryview of a bytearray. Of a type that a
+    memoryview cannot have it is NumPy's."""
     if _numpy_array(model.array):
         return sys.modules["numpy"].empty(shape, model.array.dtype)
     if _torch_tensor(model.array):
         return sys.modules["torch"].empty(shape, dtype=model.array.dtype)
+    if isinstance(model.array, Mapped) and model.element.name in _elements.WITHOUT_FORMAT:
+        try:
+            import numpy
+            return numpy.empty(shape, numpy_dtype(model.element))
+        except ImportError:
+            raise ArgumentError(f"out is needed for {model.element.name} where there is no NumPy") from None
     memory = memoryview(bytearray(product(shape) * model.element.bytes))
     held = model.keep
     letter = held.format.lstrip("@=<") if isinstance(held, memoryview) and held.format else "B"

@@ -4,7 +4,7 @@ import ctypes
 from typing import Any, List, Optional, Tuple, Type
 
 from . import _dlpack, _memory
-from ._elements import Element
+from ._elements import WITHOUT_FORMAT, Element
 
 # What ctypes calls them; types that it does not have are their bits.
 _KINDS: "dict[str, Any]" = {
@@ -18,17 +18,16 @@ def _listed(array: Any) -> "List[Any]":
     return [_listed(item) if isinstance(item, ctypes.Array) else item for item in array]
 
 
-class SharedArray:
+class SharedArray(_memory.Mapped):
     """An array in memory that all ranks of the communicator have mapped: collectives between such arrays copy nothing.
     Made by Comm.empty; zeroed.
 
-    It has the buffer protocol, items (a[0]), DLPack (torch.from_dlpack(a)) and numpy(). float16 and bfloat16
-    have no format there, so that the buffer protocol and a[0] give their bits, and complex numbers are two items each.
+    It has the buffer protocol, items (a[0]), DLPack (torch.from_dlpack(a)) and numpy(); numpy.asarray(a) is the same.
+    float16, bfloat16 and complex numbers have no format in the buffer protocol: of these only `memory` has it, and a[0]
+    and `memory` give the bits of a float, and two items for a complex number.
 
     The memory stays until the communicator is closed and nothing refers to it any more, or until Comm.free."""
 
-    element: Element
-    shape: "Tuple[int, ...]"
     handle: Any
 
     @property
@@ -38,16 +37,16 @@ class SharedArray:
 
     @property
     def address(self) -> int:
-        return ctypes.addressof(self)  # type: ignore[arg-type]
+        return ctypes.addressof(self.memory)
 
     def tolist(self) -> "List[Any]":
         """Its items as nested lists, as far as the buffer protocol has them."""
-        return _listed(self)
+        return _listed(self.memory)
 
     def numpy(self) -> Any:
         """A NumPy array of the same memory. Needs NumPy, and ml_dtypes for bfloat16."""
         import numpy
-        return numpy.frombuffer(self, dtype=numpy_dtype(self.element)).reshape(self.shape)  # type: ignore[call-overload]
+        return numpy.frombuffer(self.memory, dtype=_memory.numpy_dtype(self.element)).reshape(self.shape)
 
     def __dlpack__(self, stream: Any = None, max_version: "Optional[Tuple[int, int]]" = None, **_options: Any) -> Any:
         return _dlpack.lend(self.address, self.element, self.shape, self, max_version)
@@ -56,24 +55,42 @@ class SharedArray:
         return (_dlpack.CPU, 0)
 
 
+class _WithoutFormat(SharedArray):
+    """Is no ctypes array, or NumPy would take it for one of integers, or of pairs."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+
+    @property
+    def memory(self) -> Any:
+        return self._memory
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._memory[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._memory[index] = value
+
+    def __array__(self, dtype: Any = None, copy: "Optional[bool]" = None) -> Any:
+        found = self.numpy()
+        return found if dtype is None and not copy else found.astype(dtype or found.dtype, copy=bool(copy))
+
+
 def make(address: int, element: Element, shape: "Tuple[int, ...]", handle: Any) -> SharedArray:
     """The memory there as such an array."""
     kind: Any = _KINDS[element.name]
     for length in reversed(shape or (1,)):
         kind = kind * length
-    made: Type[Any] = type(kind)("SharedArray", (SharedArray, kind), {})
-    array: SharedArray = made.from_address(address)
+    if element.name in WITHOUT_FORMAT:
+        array: SharedArray = _WithoutFormat(kind.from_address(address))
+    else:
+        made: Type[Any] = type(kind)("SharedArray", (SharedArray, kind), {})
+        array = made.from_address(address)
     array.element, array.shape, array.handle = element, shape, handle
     return array
-
-
-def numpy_dtype(element: Element) -> Any:
-    """NumPy's type of that name, or ml_dtypes'."""
-    import numpy
-    if element.name == "bfloat16":
-        import ml_dtypes  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        return numpy.dtype(ml_dtypes.bfloat16)
-    return numpy.dtype(element.name)
 
 
 def bytes_of(element: Element, shape: "Tuple[int, ...]") -> int:

@@ -6,7 +6,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _elements, _interrupts, _library, _memory, _shared
+from . import _elements, _interrupts, _library, _memory
 from ._errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Table:
                 import numpy
             except ImportError:
                 return self._view(bytes_of(self._element, count), count, "out", True)
-            out = numpy.empty(shape, _shared.numpy_dtype(self._element))
+            out = numpy.empty(shape, _memory.numpy_dtype(self._element))
         return self._view(out, count, "out", True)
 
     def _ids(self, ids: Any) -> _memory.View:
