@@ -102,9 +102,9 @@ static void side_make(struct prepared *prepared, struct side *side, int which, b
     region_make(&side->region, &side->layout, items);
 }
 
-static void side_free(struct side *side) {
-    region_free(&side->region);
+static const char *side_end(struct side *side) {
     layout_free(&side->layout);
+    return region_retire(&side->region);
 }
 
 static void put_moved(struct prepared *prepared, struct side *side, int block, int source, int destination) {
@@ -263,6 +263,8 @@ const char *call_run(const struct call *call) {
     const struct arguments arguments = arguments_of(&prepared);
     const int code =
         call->large ? entry_call_large(call->collective, &arguments) : entry_call(call->collective, &arguments);
+    region_scribble(&prepared.recv.region);
+    region_scribble(&prepared.send.region);
     const char *problem = NULL;
     if (code != MPI_SUCCESS) {
         char words[MPI_MAX_ERROR_STRING];
@@ -277,9 +279,8 @@ const char *call_run(const struct call *call) {
         snprintf(text, sizeof text, "in the send buffer (%s) %s", prepared.send.layout.name, problem);
         problem = text;
     }
-    side_free(&prepared.send);
-    side_free(&prepared.recv);
-    return problem;
+    const char *old_send = side_end(&prepared.send), *old_recv = side_end(&prepared.recv);
+    return problem ? problem : old_send ? old_send : old_recv;
 }
 
 const char *call_words(const struct call *call) {

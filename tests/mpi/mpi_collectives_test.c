@@ -224,6 +224,8 @@ int main(int argc, char **argv) {
 #ifndef MPICH /* as Debian builds it, it checks no arguments and crashes */
     run_errors();
 #endif
+    const char *problem = regions_end();
+    expect(!problem, "%s", problem);
     if (world_rank == 0)
         printf("%ld calls, %ld left out\n", calls, left_out);
     return job_end();

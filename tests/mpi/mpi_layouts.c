@@ -4,7 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN = 512, PATTERN = 0xa5 };
+enum { MARGIN = 512, PATTERN = 0xa5, RETIRED_MAX = 24 };
+
+/* Buffers of calls that are over. */
+static struct retired {
+    unsigned char *memory;
+    size_t bytes;
+    unsigned char rubbish;
+} retired[RETIRED_MAX];
+static unsigned retirements;
 
 /* Makes a type of single elements at `places`, in units of elements, by hindexed. */
 static void make_indexed(struct layout *layout, int elements, const int *places) {
@@ -130,16 +138,18 @@ void region_make(struct region *region, const struct layout *layout, ptrdiff_t i
     *region = (struct region){.layout = layout, .bytes = 2 * margin + (size_t)(items * layout->extent)};
     region->memory = malloc(region->bytes);
     region->expected = malloc(region->bytes);
+    region->seen = malloc(region->bytes);
     region->touched = calloc(region->bytes, 1);
     memset(region->memory, PATTERN, region->bytes);
     memset(region->expected, PATTERN, region->bytes);
     region->address = region->memory + margin / 16 * 16;
 }
 
-void region_free(struct region *region) {
-    free(region->memory);
-    free(region->expected);
-    free(region->touched);
+void region_scribble(struct region *region) {
+    static unsigned char rubbish;
+    region->rubbish = rubbish += 37;
+    memcpy(region->seen, region->memory, region->bytes);
+    memset(region->memory, rubbish, region->bytes);
 }
 
 static ptrdiff_t offset_of(const struct region *region, ptrdiff_t from, ptrdiff_t index) {
@@ -169,14 +179,14 @@ const char *region_problem(const struct region *region) {
     const struct element *element = region->layout->element;
     const ptrdiff_t start = region->address - region->memory;
     for (size_t i = 0; i < region->bytes; i++) {
-        if (region->touched[i] == 0 && region->memory[i] != region->expected[i]) {
+        if (region->touched[i] == 0 && region->seen[i] != region->expected[i]) {
             snprintf(text, sizeof text, "byte %td, which belongs to no element, is now %02x", (ptrdiff_t)i - start,
-                     region->memory[i]);
+                     region->seen[i]);
             return text;
         }
         if (region->touched[i] != 1)
             continue;
-        const struct value is = element_load(element, region->memory + i),
+        const struct value is = element_load(element, region->seen + i),
                            due = element_load(element, region->expected + i);
         if (!values_equal(element, is, due)) {
             snprintf(text, sizeof text, "the element at byte %td is (%Lg, %Lg) instead of (%Lg, %Lg)",
@@ -185,4 +195,38 @@ const char *region_problem(const struct region *region) {
         }
     }
     return NULL;
+}
+
+/* Looks at what is there, and frees it. */
+static const char *end_retired(struct retired *old) {
+    static char text[200];
+    const char *problem = NULL;
+    for (size_t i = 0; i < old->bytes && !problem; i++)
+        if (old->memory[i] != old->rubbish) {
+            snprintf(text, sizeof text, "byte %zu of %zu of a buffer of an earlier call is now %02x instead of %02x", i,
+                     old->bytes, old->memory[i], old->rubbish);
+            problem = text;
+        }
+    free(old->memory);
+    *old = (struct retired){.memory = NULL};
+    return problem;
+}
+
+const char *region_retire(struct region *region) {
+    struct retired *place = &retired[retirements++ % RETIRED_MAX];
+    const char *problem = end_retired(place);
+    *place = (struct retired){region->memory, region->bytes, region->rubbish};
+    free(region->expected);
+    free(region->seen);
+    free(region->touched);
+    return problem;
+}
+
+const char *regions_end(void) {
+    const char *problem = NULL;
+    for (int i = 0; i < RETIRED_MAX; i++) {
+        const char *of_this = end_retired(&retired[i]);
+        problem = problem ? problem : of_this;
+    }
+    return problem;
 }

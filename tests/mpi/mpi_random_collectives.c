@@ -1,5 +1,6 @@
 /* The collectives and communicators of a random program. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "mpi_random_program.h"
 #include "mpi_testing.h"
@@ -44,6 +45,8 @@ void run_collective(struct state *state) {
         call.derived = true;
         call.count = call.count / LAYOUT_MULTIPLE * LAYOUT_MULTIPLE;
     }
+    if (random_below(&state->mine, 12) == 0)
+        usleep((unsigned)random_below(&state->mine, 3000)); /* the others have filled their buffers with rubbish */
     const char *problem = call_run(&call);
     require(state, !problem, "%s: %s", call_words(&call), problem);
 }

@@ -1,6 +1,7 @@
-/* A random MPI program. All ranks draw the same events from the same seed and go through them in the same order; what
- * is begun at an event may be completed at any later one, where each rank likes. No rank waits for what another has not
- * begun at an event that is no later, so that only a library that makes no progress can hang. */
+/* A random MPI program. All ranks draw the same events from the same seed and go through them in the same order, some
+ * ranks late. A rank fills its buffers of a collective with rubbish as soon as that is over. What is begun at an event
+ * may be completed at any later one, where each rank likes. No rank waits for what another has not begun at an event
+ * that is no later, so that only a library that makes no progress can hang. */
 #ifndef KOLO_TESTS_MPI_RANDOM_PROGRAM_H
 #define KOLO_TESTS_MPI_RANDOM_PROGRAM_H
 

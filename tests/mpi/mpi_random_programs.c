@@ -125,6 +125,8 @@ static void run_program(struct state *state) {
     complete_all(state);
     end_windows(state);
     end_groups(state);
+    const char *problem = regions_end();
+    require(state, !problem, "%s", problem);
 }
 
 static long option(int argc, char **argv, const char *name, long otherwise) {
