@@ -87,7 +87,7 @@ struct mpi_pooled *mpi_pooled_again(mpi_word comm, int rank, bool is_ready) {
     if (!proposal.job[0])
         return NULL;
     if (rank != 0 && is_ready)
-        pooled = mpi_pool_take_job(proposal.job);
+        pooled = mpi_pool_take_job(proposal.job, rank);
     return keep(pooled, comm);
 }
 

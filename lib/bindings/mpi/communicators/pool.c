@@ -29,10 +29,10 @@ struct mpi_pooled *mpi_pool_take(const void *group) {
     return pooled;
 }
 
-struct mpi_pooled *mpi_pool_take_job(const char *job) {
+struct mpi_pooled *mpi_pool_take_job(const char *job, int rank) {
     pthread_mutex_lock(&lock);
     struct mpi_pooled *pooled = first;
-    while (pooled && !(pooled->is_free && strcmp(pooled->job, job) == 0))
+    while (pooled && !(pooled->is_free && strcmp(pooled->job, job) == 0 && kolo_comm_rank(pooled->kolo) == rank))
         pooled = pooled->next;
     take(pooled);
     pthread_mutex_unlock(&lock);

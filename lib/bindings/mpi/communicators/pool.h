@@ -20,8 +20,9 @@ struct mpi_pooled {
 /* On rank 0: takes a free one of the same group out of the pool; NULL: there is none. */
 struct mpi_pooled *mpi_pool_take(const void *group);
 
-/* On the others: the one of that name, if it is free here, too. */
-struct mpi_pooled *mpi_pool_take_job(const char *job);
+/* On the others: the one of that name, if it is free here, too, and this process is the same rank there. An MPI may
+ * take processes that have disconnected and connected again for each other. */
+struct mpi_pooled *mpi_pool_take_job(const char *job, int rank);
 
 /* Makes room for one more, as a record without a kolo communicator, by destroying a free one if there are `most`.
  * NULL: all are in use. */
