@@ -15,7 +15,8 @@ void mpi_life_begin(void) {
     has_begun = true;
     if (!mpi_settings_read())
         return;
-    bool is_ready = mpi_types_setup() == 0 && mpi_operations_setup() >= 0 && mpi_states_setup() == 0;
+    mpi_types_setup();
+    bool is_ready = mpi_operations_setup() >= 0 && mpi_states_setup() == 0;
     is_ready &= mpi_progress_setup() == 0; /* collective */
     mpi_settings.is_on = mpi_agree(mpi_host.is.comm_world, is_ready) > 0;
 }

@@ -8,6 +8,7 @@
 struct blocks {
     const char *address;
     const struct mpi_type *type;
+    struct mpi_type derived; /* what `type` points to unless that is predefined */
     struct mpi_numbers counts, places;
     size_t *bytes, *offsets; /* of each block; offsets NULL: one block behind the other, as packed */
     char *begin;             /* from where the offsets count */
@@ -17,8 +18,8 @@ struct blocks {
 /* False: the arguments are wrong. */
 static bool set_blocks(struct blocks *blocks, struct mpi_state *state, const void *address, struct mpi_numbers counts,
                        struct mpi_numbers places, mpi_word type) {
-    *blocks =
-        (struct blocks){.address = address, .type = mpi_state_type(state, type), .counts = counts, .places = places};
+    *blocks = (struct blocks){.address = address, .counts = counts, .places = places};
+    blocks->type = mpi_state_type(state, &blocks->derived, type);
     if (!blocks->type || !counts.values || !places.values || mpi_is_in_place(address))
         return false;
     size_t elements = 0;

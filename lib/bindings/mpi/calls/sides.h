@@ -11,6 +11,7 @@ struct mpi_side {
     const void *address;
     size_t count;
     const struct mpi_type *type;
+    struct mpi_type derived; /* what `type` points to unless that is predefined */
 };
 
 static inline bool mpi_is_in_place(const void *buffer) {
@@ -21,21 +22,24 @@ static inline size_t mpi_side_bytes(const struct mpi_side *side) {
     return side->count * side->type->bytes;
 }
 
-/* The datatype; NULL: there is none. A handle of a derived one may later be another's. */
-static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, mpi_word handle) {
+/* The datatype, in `derived` if it is not predefined; NULL: there is none. */
+static inline const struct mpi_type *mpi_state_type(struct mpi_state *state, struct mpi_type *derived,
+                                                    mpi_word handle) {
     const struct mpi_type *const last = state->type;
     if (__builtin_expect(last && last->handle == (handle & mpi_host.handle_mask), 1))
         return last;
     const struct mpi_type *const type = mpi_type_find(handle);
-    if (type && type->index != MPI_TYPES)
-        state->type = type;
-    return type;
+    if (!type)
+        return mpi_type_describe(derived, handle);
+    return state->type = type;
 }
 
 /* False: the arguments are wrong. */
 static inline bool mpi_side_set(struct mpi_state *state, struct mpi_side *side, const void *address, mpi_count count,
                                 mpi_word type) {
-    *side = (struct mpi_side){address, (size_t)count, mpi_state_type(state, type)};
+    side->address = address;
+    side->count = (size_t)count;
+    side->type = mpi_state_type(state, &side->derived, type);
     if (count < 0 || !side->type || mpi_is_in_place(address))
         return false;
     return address || !side->type->is_contiguous || mpi_side_bytes(side) == 0;

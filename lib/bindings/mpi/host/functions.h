@@ -33,9 +33,6 @@ typedef int64_t mpi_count; /* MPI_Count and MPI_Aint */
     FUNCTION(Type_free, (void *))                                                                                      \
     FUNCTION(Type_create_hindexed, (int, const int *, const mpi_count *, mpi_word, void *))                            \
     FUNCTION(Type_commit, (void *))                                                                                    \
-    FUNCTION(Type_create_keyval, (void *, void *, int *, void *))                                                      \
-    FUNCTION(Type_get_attr, (mpi_word, int, void *, int *))                                                            \
-    FUNCTION(Type_set_attr, (mpi_word, int, void *))                                                                   \
     FUNCTION(Sendrecv, (const void *, int, mpi_word, int, int, void *, int, mpi_word, int, int, mpi_word, void *))     \
     FUNCTION(Reduce_local, (const void *, void *, int, mpi_word, mpi_word))                                            \
     FUNCTION(Pack, (const void *, int, mpi_word, void *, int, int *, mpi_word))                                        \

@@ -1,15 +1,12 @@
-/* Predefined datatypes are found in a hash table that never changes after setup; derived ones have what is known of
- * them as an attribute, which duplicates do not inherit and which ends with the type. */
+/* Predefined datatypes are found in a hash table that never changes after setup. Nothing is kept of derived ones. */
 #include "types/datatypes.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include "types/handle_map.h"
 
 static struct mpi_type predefined[MPI_TYPES];
 static struct mpi_handle_map map;
-static int keyval;
 
 #define TYPE_KIND(name, kind, bytes)  MPI_KIND_##kind,
 #define TYPE_BYTES(name, kind, bytes) bytes,
@@ -71,13 +68,7 @@ static ptrdiff_t find_extent(enum mpi_type_index index, size_t bytes) {
     }
 }
 
-static int delete_type(mpi_word type, int key, void *value, void *extra) {
-    (void)type, (void)key, (void)extra;
-    free(value);
-    return 0;
-}
-
-int mpi_types_setup(void) {
+void mpi_types_setup(void) {
     for (int i = 0; i < MPI_TYPES; i++) {
         const mpi_word handle = mpi_host.is.types[i];
         const size_t bytes = handle ? find_bytes((enum mpi_type_index)i) : 0;
@@ -89,7 +80,6 @@ int mpi_types_setup(void) {
         predefined[i].is_contiguous = predefined[i].extent == (ptrdiff_t)bytes;
         mpi_handle_map_add(&map, handle, (unsigned)i);
     }
-    return mpi_host.Type_create_keyval((void *)mpi_attribute_copy_none, (void *)delete_type, &keyval, NULL);
 }
 
 /* How a type was made. */
@@ -155,40 +145,23 @@ static bool is_contiguous(mpi_word handle) {
     return contiguous;
 }
 
-static const struct mpi_type *describe(mpi_word handle) {
-    struct mpi_type *const type = calloc(1, sizeof *type);
-    int bytes = 0;
-    mpi_count lower = 0, extent = 0, large = 0;
-    if (!type)
-        return NULL;
-    if (mpi_host.Type_size(handle, &bytes) != 0 || mpi_host.Type_get_extent(handle, &lower, &extent) != 0)
-        goto forget;
-    large = bytes;
-    if (bytes < 0 && (!mpi_host.Type_size_x || mpi_host.Type_size_x(handle, &large) != 0))
-        goto forget;
-    type->handle = handle;
-    type->bytes = (size_t)large;
-    type->extent = extent;
-    type->index = MPI_TYPES;
-    type->is_contiguous = extent == large && lower == 0 && is_contiguous(handle);
-    if (mpi_host.Type_set_attr(handle, keyval, type) != 0)
-        goto forget;
-    return type;
-forget:
-    free(type);
-    return NULL;
-}
-
 const struct mpi_type *mpi_type_find(mpi_word handle) {
     unsigned index;
-    void *known = NULL;
-    int flag = 0;
+    return mpi_handle_map_find(&map, handle & mpi_host.handle_mask, &index) ? &predefined[index] : NULL;
+}
+
+const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle) {
+    int bytes = 0;
+    mpi_count lower = 0, extent = 0, large = 0;
     handle &= mpi_host.handle_mask;
-    if (mpi_handle_map_find(&map, handle, &index))
-        return &predefined[index];
     if (handle == mpi_host.is.type_null || handle == 0)
         return NULL;
-    if (mpi_host.Type_get_attr(handle, keyval, &known, &flag) != 0)
+    if (mpi_host.Type_size(handle, &bytes) != 0 || mpi_host.Type_get_extent(handle, &lower, &extent) != 0)
         return NULL;
-    return flag ? known : describe(handle);
+    large = bytes;
+    if (bytes < 0 && (!mpi_host.Type_size_x || mpi_host.Type_size_x(handle, &large) != 0))
+        return NULL;
+    *type = (struct mpi_type){.handle = handle, .bytes = (size_t)large, .extent = extent, .index = MPI_TYPES};
+    type->is_contiguous = extent == large && lower == 0 && is_contiguous(handle);
+    return type;
 }

@@ -15,10 +15,14 @@ struct mpi_type {
     enum mpi_type_index index; /* MPI_TYPES: derived */
 };
 
-/* Fills the tables, once, when the MPI is initialised. 0 or an MPI error. */
-int mpi_types_setup(void);
+/* Fills the tables, once, when the MPI is initialised. */
+void mpi_types_setup(void);
 
-/* NULL: no datatype that can be used. What is found for a derived type stays with it until it is freed. */
+/* NULL: no predefined datatype that can be used. */
 const struct mpi_type *mpi_type_find(mpi_word handle);
+
+/* The same for one that is not predefined: fills `type`, and returns it. Asks the MPI each time, for the handle may
+ * later be another's. */
+const struct mpi_type *mpi_type_describe(struct mpi_type *type, mpi_word handle);
 
 #endif

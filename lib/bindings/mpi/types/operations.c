@@ -112,7 +112,7 @@ int mpi_operations_setup(void) {
 const struct mpi_reduction *mpi_reduction_find(mpi_word type_handle, mpi_word op_handle) {
     const struct mpi_type *const type = mpi_type_find(type_handle);
     unsigned op;
-    if (!type || type->index == MPI_TYPES || !mpi_handle_map_find(&ops, op_handle & mpi_host.handle_mask, &op))
+    if (!type || !mpi_handle_map_find(&ops, op_handle & mpi_host.handle_mask, &op))
         return NULL;
     const struct mpi_reduction *const reduction = &table[type->index][op];
     return reduction->parts ? reduction : NULL;
